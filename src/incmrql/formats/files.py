@@ -1,0 +1,169 @@
+"""Paths to files, and files to bytes and lines.
+
+`expand` turns a file, a folder or a glob into the files it stands for, always in one order.
+`open_bytes` decompresses by the file's ending; `open_text` gives lines, of which one that is
+not UTF-8 carries the problem with it, so that the other lines of the file can still be read.
+"""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import io
+import lzma
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, NoReturn, cast
+
+import pyarrow as pa
+
+from incmrql.diagnostics import DataError, nearest
+
+_BOM: Final = b"\xef\xbb\xbf"
+_HIDDEN: Final = ("_", ".")
+_COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a file, counted from 1; `problem` says why it is not text, if it is not."""
+
+    number: int
+    text: str
+    end: str
+    problem: str = ""
+
+
+def expand(path: str | Path) -> list[Path]:
+    """The files that a path stands for.
+
+    A folder stands for all files below it, but names that start with `_` or `.` are skipped
+    and folders reached through a link are not entered.  An empty folder stands for no file.
+    """
+    text = str(path).removeprefix("file://")
+    place = Path(text)
+    if place.is_dir():
+        return _below(place)
+    if place.exists():
+        return [place]
+    if glob.has_magic(text):
+        return _matching(text)
+    raise _missing(place)
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The content of a file, decompressed where its name ends in .gz, .bz2, .xz or .zst."""
+    try:
+        with _opened(path) as stream:
+            yield stream
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as cause:
+        raise broken(path, str(cause)) from cause
+    except OSError as cause:
+        if cause.errno is None and path.suffix in _COMPRESSED:
+            raise broken(path, str(cause)) from cause
+        raise unreadable(path, cause) from cause
+
+
+def open_text(path: Path) -> Iterator[Line]:
+    """The lines of a file; they end in a line feed, with or without a carriage return."""
+    with open_bytes(path) as stream:
+        for number, raw in enumerate(stream, 1):
+            line = raw.removeprefix(_BOM) if number == 1 else raw
+            if line:
+                yield _line(number, line)
+
+
+def unreadable(path: Path, cause: OSError) -> DataError:
+    """The problem that the operating system has with a file."""
+    what = (cause.strerror or str(cause)).lower()
+    hint = "Check that it is a file and that you may read it."
+    return DataError("R102", f'"{path.name}" cannot be read: {what}', place=str(path), hint=hint)
+
+
+def broken(path: Path, why: str) -> DataError:
+    """A file that is cut off or damaged."""
+    return DataError(
+        "R103", f'"{path.name}" is damaged or was cut off: {why.strip().rstrip(".").lower()}',
+        place=str(path), hint="Write the file again; nothing of it was taken in.",
+    )  # fmt: skip
+
+
+def _line(number: int, raw: bytes) -> Line:
+    end = "\r\n" if raw.endswith(b"\r\n") else "\n" if raw.endswith(b"\n") else ""
+    body = raw[: len(raw) - len(end)]
+    try:
+        return Line(number, body.decode(), end)
+    except UnicodeDecodeError as cause:
+        text = body.decode(errors="backslashreplace")
+        return Line(number, text, end, f"not UTF-8 at byte {cause.start + 1} of the line")
+
+
+def _opened(path: Path) -> BinaryIO:
+    match path.suffix:
+        case ".gz":
+            return cast(BinaryIO, gzip.open(path, "rb"))
+        case ".bz2":
+            return cast(BinaryIO, bz2.open(path, "rb"))
+        case ".xz":
+            return cast(BinaryIO, lzma.open(path, "rb"))
+        case ".zst":
+            return io.BufferedReader(pa.input_stream(str(path), compression="zstd"))
+        case _:
+            return path.open("rb")
+
+
+def _below(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder, onerror=_refuse):
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        shown = (Path(place, name) for name in names if not name.startswith(_HIDDEN))
+        found.extend(file for file in shown if file.is_file())
+    return sorted(found, key=lambda file: file.parts)
+
+
+def _refuse(cause: OSError) -> NoReturn:
+    raise unreadable(Path(cause.filename), cause) from cause
+
+
+def _matching(pattern: str) -> list[Path]:
+    """The files that a glob matches; a hidden name must be asked for by its first character."""
+    parts = Path(pattern).parts
+    fixed = next(i for i, part in enumerate(parts) if glob.has_magic(part))
+    asked = {part[0] for part in parts[fixed:]}
+    hidden = tuple(mark for mark in _HIDDEN if mark not in asked)
+    found: dict[Path, None] = {}
+    for match in map(Path, glob.glob(pattern, recursive=True)):
+        if not any(part.startswith(hidden) for part in match.parts[fixed:]):
+            found.update(dict.fromkeys(_below(match) if match.is_dir() else [match]))
+    if not found:
+        raise DataError(
+            "R101", f'no file matches "{pattern}"', hint=_around(Path(*parts[:fixed]), parts[-1])
+        )
+    return sorted(found, key=lambda file: file.parts)
+
+
+def _missing(place: Path) -> DataError:
+    return DataError(
+        "R101", f'there is no file or folder "{place}"', hint=_around(place.parent, place.name)
+    )
+
+
+def _around(folder: Path, name: str) -> str:
+    """What there is instead, as near to the missing name as can be."""
+    while not folder.is_dir() and folder != folder.parent:
+        name, folder = folder.name, folder.parent
+    try:
+        names = sorted(entry.name for entry in folder.iterdir())
+    except OSError:
+        return ""
+    if not names:
+        return f'Folder "{folder}" is empty.'
+    shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+    return f'{nearest(name, names)} Folder "{folder}" has: {shown}.'.strip()

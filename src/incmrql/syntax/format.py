@@ -1,0 +1,84 @@
+"""Scripts back to text: parsing what is printed here gives an equal tree."""
+
+from __future__ import annotations
+
+import re
+from typing import assert_never
+
+from incmrql.syntax.ast import (
+    DeclareAggregation,
+    DeclareData,
+    DeclareFunction,
+    DeclareMacro,
+    DeclareParser,
+    DeclareType,
+    Define,
+    Evaluate,
+    Import,
+    Include,
+    Incremental,
+    Inspect,
+    Item,
+    Output,
+    Script,
+    StoreValue,
+)
+from incmrql.syntax.format_exprs import format_arguments, format_expr
+from incmrql.syntax.format_parts import format_parameters, format_pattern, format_type, quoted
+
+_DEFINITION = re.compile(r"(?!(true|false|null) )[A-Za-z_]\w* =")
+
+
+def format_script(script: Script) -> str:
+    """The text of a script, an item a line or more."""
+    return "".join(f"{format_item(item)};\n" for item in script.items)
+
+
+def format_item(item: Item) -> str:
+    """The text of an item, without its semicolon."""
+    match item:
+        case Evaluate(expr):
+            text = format_expr(expr)
+            return f"({text})" if _DEFINITION.match(text) else text
+        case Define(name, expr):
+            return f"{name} = {format_expr(expr)}"
+        case StoreValue(name, expr):
+            return f"store {name} := {format_expr(expr)}"
+        case Output(kind, path, incremental, expr):
+            return f"{kind} {quoted(path)} from {'incr ' * incremental}{format_expr(expr)}"
+        case Incremental(expr):
+            return f"incr {format_expr(expr)}"
+        case Inspect(kind, expr):
+            return f"{kind} {format_expr(expr)}"
+        case _:
+            return _declaration(item)
+
+
+def _declaration(
+    item: DeclareType | DeclareData | DeclareFunction | DeclareMacro | DeclareAggregation
+    | Import | DeclareParser | Include,
+) -> str:  # fmt: skip
+    match item:
+        case DeclareType(name, type_):
+            return f"type {name} = {format_type(type_)}"
+        case DeclareData(name, constructors):
+            return f"data {name} = " + " | ".join(f"{c}: {format_type(t)}" for c, t in constructors)
+        case DeclareFunction(name, parameters, result, body):
+            head = f"function {name}({format_parameters(parameters)}): {format_type(result)}"
+            return f"{head} {{ {format_expr(body)} }}"
+        case DeclareMacro(name, names, body):
+            return f"macro {name}({', '.join(names)}) {{ {format_expr(body)} }}"
+        case DeclareAggregation(name, merge, zero, unit, type_):
+            parts = (merge, zero) if unit is None else (merge, zero, unit)
+            return f"aggregation {name}{format_arguments(parts)}: {format_type(type_)}"
+        case Import(names, module):
+            return f"import {', '.join(names)} from {quoted(module)}"
+        case DeclareParser(name, path):
+            return f"parser {name} = {quoted(path)}"
+        case Include(path):
+            return f"include {quoted(path)}"
+        case _:
+            assert_never(item)
+
+
+__all__ = ["format_expr", "format_item", "format_pattern", "format_script", "format_type"]

@@ -1,0 +1,141 @@
+"""Paths `xpath(…)`: their text to steps."""
+
+from __future__ import annotations
+
+import re
+from math import isinf
+
+from incmrql.diagnostics import Diagnostic, QueryError, Span
+from incmrql.syntax.ast import Literal, PathCondition, Step
+from incmrql.syntax.cursor import Cursor
+from incmrql.syntax.tokens import LONGEST, Token, too_large
+
+_WORD = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?|\*")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
+_STRING = re.compile(r'"([^"]*)"|\'([^\']*)\'')
+
+
+def parse_path(cursor: Cursor) -> tuple[Step, ...]:
+    """The steps of the path ahead."""
+    reader = _Reader(cursor, cursor.advance())
+    steps = reader.path()
+    reader.spaces()
+    if reader.position < reader.end:
+        raise reader.problem('"/", "//" or "["')
+    return steps
+
+
+class _Reader:
+    """A place in the text of a path."""
+
+    def __init__(self, cursor: Cursor, token: Token) -> None:
+        self.cursor, self.source = cursor, cursor.source
+        self.end = token.end - len(")")
+        self.position = self.end - len(token.text)
+
+    def path(self) -> tuple[Step, ...]:
+        steps = [self.step(first=True)]
+        while self.ahead("/"):
+            steps.append(self.step(first=False))
+        return tuple(steps)
+
+    def step(self, *, first: bool) -> Step:
+        self.spaces()
+        start = self.position
+        if first and self.ahead(".") and not self.ahead(".."):
+            self.position += 1
+            return Step("self", ".", False, self.conditions(), span=self.since(start))
+        descendant = self.take("//")
+        if not descendant:
+            self.take("/")
+        attribute = self.take("@")
+        name = self.match(_WORD, "a tag, an attribute or *")
+        axis = "descendant" if descendant else "child"
+        conditions = self.conditions()
+        return Step(
+            "descendant" if axis == "descendant" else "child", name, attribute, conditions,
+            span=self.since(start),
+        )  # fmt: skip
+
+    def conditions(self) -> tuple[int | PathCondition, ...]:
+        found: list[int | PathCondition] = []
+        while self.take("["):
+            self.spaces()
+            start = self.position
+            number = _NUMBER.match(self.source.text, self.position, self.end)
+            if number and not number.group(1):
+                self.position = number.end()
+                found.append(self.whole(number.group(), start))
+            else:
+                with self.cursor.deeper():
+                    path = self.path()
+                equals = self.constant() if self.take("=") else None
+                found.append(PathCondition(path, equals, span=self.since(start)))
+            if not self.take("]"):
+                raise self.problem('"]"')
+        return tuple(found)
+
+    def constant(self) -> Literal:
+        self.spaces()
+        start = self.position
+        text = self.source.text
+        if string := _STRING.match(text, start, self.end):
+            self.position = string.end()
+            value = string.group(1) if string.group(1) is not None else string.group(2)
+            return Literal(value, "string", span=self.since(start))
+        if number := _NUMBER.match(text, start, self.end):
+            self.position = number.end()
+            if number.group(1):
+                return Literal(self.double(number.group(), start), "double", span=self.since(start))
+            whole = self.whole(number.group(), start)
+            kind = "int" if -(2**31) <= whole < 2**31 else "long"
+            return Literal(whole, "int" if kind == "int" else "long", span=self.since(start))
+        raise self.problem("a string or a number")
+
+    def whole(self, digits: str, start: int) -> int:
+        if len(digits) > 20 or not -LONGEST - 1 <= int(digits) <= LONGEST:
+            raise QueryError(too_large(self.since(start)))
+        return int(digits)
+
+    def double(self, digits: str, start: int) -> float:
+        # There is one zero: -0.0 is 0.0.
+        double = float(digits) + 0.0
+        if isinf(double):
+            raise QueryError(too_large(self.since(start), "double"))
+        return double
+
+    def match(self, pattern: re.Pattern[str], what: str) -> str:
+        self.spaces()
+        found = pattern.match(self.source.text, self.position, self.end)
+        if found is None:
+            raise self.problem(what)
+        self.position = found.end()
+        return found.group()
+
+    def spaces(self) -> None:
+        while self.position < self.end and self.source.text[self.position].isspace():
+            self.position += 1
+
+    def ahead(self, text: str) -> bool:
+        self.spaces()
+        return self.source.text.startswith(text, self.position, self.end)
+
+    def take(self, text: str) -> bool:
+        if self.ahead(text):
+            self.position += len(text)
+            return True
+        return False
+
+    def since(self, start: int) -> Span:
+        return Span(self.source, start, self.position)
+
+    def problem(self, wanted: str) -> QueryError:
+        at = self.position
+        found = f'"{self.source.text[at]}"' if at < self.end else "the end of the path"
+        span = Span(self.source, at, min(at + 1, self.end))
+        return QueryError(
+            Diagnostic(
+                "P010", f"expected {wanted} in a path, found {found}", span, "here",
+                "A path looks like .//book[@year = 2020]/title or /dblp/article[1].",
+            )
+        )  # fmt: skip

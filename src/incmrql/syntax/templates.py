@@ -1,0 +1,253 @@
+"""Templates `[xml| … |]` and `[json| … |]`: their text to trees with holes.
+
+What a hole holds is the caller's affair: expressions in an expression, patterns in a pattern.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from math import isinf
+from typing import Generic, TypeVar
+
+from incmrql.diagnostics import Diagnostic, QueryError, Span
+from incmrql.syntax.ast import Hole, JsonArray, JsonLeaf, JsonObject, JsonPart, XmlElement, XmlText
+from incmrql.syntax.ast import Literal as Constant
+from incmrql.syntax.cursor import Cursor, cursor_over
+from incmrql.syntax.tokens import Token, closing, too_large
+
+Held = TypeVar("Held")
+
+_TAG = re.compile(r"[^\W\d][\w.:-]*")
+_JSON_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_JSON_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+_ENTITY = re.compile(r"&(#\d+|#x[0-9a-fA-F]+|\w+);", re.ASCII)
+
+
+def parse_template(
+    cursor: Cursor, parse_hole: Callable[[Cursor], Held]
+) -> XmlElement[Held] | JsonPart[Held]:
+    """The tree of the template ahead."""
+    token = cursor.advance()
+    reader = _Reader(cursor, token, parse_hole)
+    body = reader.element() if token.value == "xml" else reader.json()
+    reader.spaces()
+    if reader.position < reader.end:
+        raise reader.problem("the end of the template, |]")
+    return body
+
+
+class _Reader(Generic[Held]):
+    """A place in the text of a template."""
+
+    def __init__(self, cursor: Cursor, token: Token, parse_hole: Callable[[Cursor], Held]) -> None:
+        self.source, self.end = cursor.source, token.end - len("|]")
+        self.position = self.end - len(token.text)
+        self.cursor, self.parse_hole = cursor, parse_hole
+
+    # --- XML ---
+
+    def element(self) -> XmlElement[Held]:
+        start = self._skip_to("<", "an element")
+        tag = self.match(_TAG, "a tag")
+        attributes: list[tuple[str, tuple[XmlText | Hole[Held], ...]]] = []
+        while not self.ahead("/>") and not self.ahead(">"):
+            name = self.match(_TAG, 'an attribute, ">" or "/>"')
+            self.expect("=")
+            attributes.append((name, self.attribute_value()))
+        if self.take("/>"):
+            return XmlElement(tag, tuple(attributes), (), span=self.since(start))
+        self.expect(">")
+        with self.cursor.deeper():
+            children = self.children(tag)
+        return XmlElement(tag, tuple(attributes), children, span=self.since(start))
+
+    def attribute_value(self) -> tuple[XmlText | Hole[Held], ...]:
+        if self.ahead("{{"):
+            return (self.hole(),)
+        self.spaces()
+        quote = self.source.text[self.position] if self.position < self.end else ""
+        if quote not in ('"', "'"):
+            raise self.problem("a quoted value or {{a hole}}")
+        self.position += 1
+        parts = self.run((quote,))
+        self.position += 1
+        return parts
+
+    def children(self, tag: str) -> tuple[XmlElement[Held] | XmlText | Hole[Held], ...]:
+        found: list[XmlElement[Held] | XmlText | Hole[Held]] = []
+        while True:
+            run = self.run(("<",))
+            found.extend(p for p in run if not isinstance(p, XmlText) or p.text.strip())
+            if self.source.text.startswith("</", self.position):
+                self.position += 2
+                if not self.ahead(tag) or self.match(_TAG, "a tag") != tag:
+                    raise self.problem(f"</{tag}> to close <{tag}>")
+                self.expect(">")
+                return tuple(found)
+            found.append(self.element())
+
+    def run(self, stops: tuple[str, ...]) -> tuple[XmlText | Hole[Held], ...]:
+        """Text and holes up to one of `stops`."""
+        parts: list[XmlText | Hole[Held]] = []
+        text = self.source.text
+        start = self.position
+        while True:
+            if self.position >= self.end:
+                raise self.problem(f"{stops[0]} before the end of the template")
+            hole = text.startswith("{{", self.position)
+            if hole or text[self.position] in stops:
+                if self.position > start:
+                    plain = self.unescaped(start, self.position)
+                    parts.append(XmlText(plain, span=self.since(start)))
+                if not hole:
+                    return tuple(parts)
+                parts.append(self.hole())
+                start = self.position
+            else:
+                self.position += 1
+
+    def unescaped(self, start: int, end: int) -> str:
+        def replace(match: re.Match[str]) -> str:
+            name = match.group(1)
+            if name in _ENTITIES:
+                return _ENTITIES[name]
+            digits, base = (name[2:], 16) if name.startswith("#x") else (name[1:], 10)
+            number = int(digits, base) if name.startswith("#") and len(digits) < 8 else -1
+            if not (0 < number < 0xD800 or 0xDFFF < number < 0x110000):
+                self.position = match.start()
+                raise self.problem("&lt; &gt; &amp; &quot; &apos; or the number of a character")
+            return chr(number)
+
+        return _ENTITY.sub(replace, self.source.text[start:end])
+
+    # --- JSON ---
+
+    def json(self) -> JsonPart[Held]:
+        self.spaces()
+        start = self.position
+        if self.ahead("{{"):
+            return self.hole()
+        if self.take("{"):
+            with self.cursor.deeper():
+                return JsonObject(tuple(self.members()), span=self.since(start))
+        if self.take("["):
+            with self.cursor.deeper():
+                return JsonArray(tuple(self.items()), span=self.since(start))
+        return self.leaf(start)
+
+    def members(self) -> list[tuple[str, JsonPart[Held]]]:
+        found: list[tuple[str, JsonPart[Held]]] = []
+        while not self.take("}"):
+            if found:
+                self.expect(",")
+            self.spaces()
+            name = self.match(_JSON_STRING, "a quoted member name")
+            self.expect(":")
+            found.append((self.string(name), self.json()))
+        return found
+
+    def items(self) -> list[JsonPart[Held]]:
+        found: list[JsonPart[Held]] = []
+        while not self.take("]"):
+            if found:
+                self.expect(",")
+            found.append(self.json())
+        return found
+
+    def leaf(self, start: int) -> JsonLeaf:
+        constant: Constant
+        if self.ahead('"'):
+            text = self.string(self.match(_JSON_STRING, "a string"))
+            constant = Constant(text, "string")
+        elif self.take("true"):
+            constant = Constant(True, "bool")
+        elif self.take("false"):
+            constant = Constant(False, "bool")
+        elif self.take("null"):
+            constant = Constant(None, "null")
+        else:
+            constant = self.number(self.match(_JSON_NUMBER, "a JSON value"), start)
+        span = self.since(start)
+        return JsonLeaf(Constant(constant.value, constant.kind, span=span), span=span)
+
+    def number(self, text: str, start: int) -> Constant:
+        whole = not set(text) & set(".eE")
+        if whole and len(text) <= 20 and -(2**63) <= int(text) < 2**63:
+            return Constant(int(text), "long")
+        # There is one zero: -0.0 is 0.0.
+        double = float(text) + 0.0
+        if isinf(double):
+            raise QueryError(too_large(self.since(start), "double"))
+        return Constant(double, "double")
+
+    def string(self, quoted: str) -> str:
+        try:
+            text = str(json.loads(quoted, strict=False))
+            text.encode()  # half of a pair of \u escapes is not a character
+        except ValueError:
+            self.position -= len(quoted)
+            raise self.problem("a JSON string with JSON's escapes") from None
+        return text
+
+    # --- both ---
+
+    def hole(self) -> Hole[Held]:
+        start = self.position
+        close = closing(self.source.text, "{{", start + 2, self.end)
+        if close is None:
+            raise self.problem("}} to close this hole")
+        inner = cursor_over(self.source, start + 2, close)
+        inner.depth = self.cursor.depth
+        content = self.parse_hole(inner)
+        if not inner.at_kind("end"):
+            raise inner.unexpected("}}")
+        self.cursor.reach = max(self.cursor.reach, inner.reach)
+        self.position = close + 2
+        return Hole(content, span=self.since(start))
+
+    def match(self, pattern: re.Pattern[str], what: str) -> str:
+        self.spaces()
+        found = pattern.match(self.source.text, self.position, self.end)
+        if found is None:
+            raise self.problem(what)
+        self.position = found.end()
+        return found.group()
+
+    def _skip_to(self, text: str, what: str) -> int:
+        self.spaces()
+        start = self.position
+        if not self.take(text):
+            raise self.problem(what)
+        return start
+
+    def spaces(self) -> None:
+        while self.position < self.end and self.source.text[self.position].isspace():
+            self.position += 1
+
+    def ahead(self, text: str) -> bool:
+        self.spaces()
+        return self.source.text.startswith(text, self.position, self.end)
+
+    def take(self, text: str) -> bool:
+        if self.ahead(text):
+            self.position += len(text)
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.take(text):
+            raise self.problem(f'"{text}"')
+
+    def since(self, start: int) -> Span:
+        return Span(self.source, start, self.position)
+
+    def problem(self, wanted: str) -> QueryError:
+        at = min(self.position, self.end)
+        found = f'"{self.source.text[at]}"' if at < self.end else "the end of the template"
+        span = Span(self.source, at, min(at + 1, self.end))
+        return QueryError(
+            Diagnostic("P009", f"expected {wanted} in a template, found {found}", span, "here")
+        )

@@ -1,0 +1,291 @@
+"""The built-in functions and aggregates with their signatures: a table, and how to read it.
+
+`T`, `U` in a signature stand for any type; `some(T)` for a bag or list of T.  The first
+signature whose parameters the arguments widen to is the one that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from incmrql.types.lattice import join, widens
+from incmrql.types.model import (
+    BOOL,
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    NOTHING,
+    STRING,
+    TIMESTAMP,
+    Collection,
+    Decimal,
+    Function,
+    Tuple,
+    Type,
+    bag,
+    is_float,
+    is_integer,
+    list_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A type left open in a signature."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """A bag or list of something."""
+
+    element: Shape
+
+    def __str__(self) -> str:
+        return f"{{{self.element}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A tuple or collection with open parts, in a result."""
+
+    build: Callable[..., Type]
+    parts: tuple[Shape, ...]
+
+    def __str__(self) -> str:
+        return str(self.build(*(NOTHING for _ in self.parts))).replace(
+            "null", "/".join(map(str, self.parts))
+        )
+
+
+Shape: TypeAlias = Type | Parameter | Some | Open
+Bindings: TypeAlias = dict[str, Type]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a built-in takes and gives."""
+
+    parameters: tuple[Shape, ...]
+    result: Shape
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.parameters))}): {self.result}"
+
+
+T, U = Parameter("T"), Parameter("U")
+D = Parameter("decimal")
+"""A decimal of any precision; it is kept as it is."""
+
+_ANY = Some(T)
+_TO_DOUBLE = (Signature((DOUBLE,), DOUBLE),)
+_TO_STRING = (Signature((STRING,), STRING),)
+_TEST = (Signature((STRING, STRING), BOOL),)
+_EDIT = (Signature((STRING, STRING, STRING), STRING),)
+_DATE_PART = (Signature((DATE,), INT), Signature((TIMESTAMP,), INT))
+_TIME_PART = (Signature((TIMESTAMP,), INT),)
+_CHOICE = (Signature((T, T), T),)
+
+
+def _pairs(left: Type, right: Type) -> Type:
+    return list_of(Tuple((left, right)))
+
+
+FUNCTIONS: dict[str, tuple[Signature, ...]] = {
+    # numbers
+    "abs": tuple(Signature((t,), t) for t in (INT, LONG, D, DOUBLE)),
+    **dict.fromkeys(
+        (
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "atan",
+            "sqrt",
+            "log",
+            "exp",
+            "ceil",
+            "floor",
+            "rint",
+        ),
+        _TO_DOUBLE,
+    ),
+    "pow": (Signature((DOUBLE, DOUBLE), DOUBLE),),
+    "round": (
+        Signature((LONG,), LONG),
+        Signature((D,), LONG),
+        Signature((DOUBLE,), LONG),
+        Signature((D, INT), D),
+        Signature((DOUBLE, INT), DOUBLE),
+    ),
+    "random": (Signature((LONG,), LONG),),
+    "min": _CHOICE,
+    "max": _CHOICE,
+    # strings
+    "string": (Signature((T,), STRING),),
+    "contains": _TEST,
+    "startsWith": _TEST,
+    "endsWith": _TEST,
+    "matches": _TEST,
+    "length": (Signature((STRING,), INT),),
+    "substring": (Signature((STRING, INT), STRING), Signature((STRING, INT, INT), STRING)),
+    "replace": _EDIT,
+    "replaceAll": _EDIT,
+    "replaceFirst": _EDIT,
+    "toLowerCase": _TO_STRING,
+    "toUpperCase": _TO_STRING,
+    "trim": _TO_STRING,
+    "split": (Signature((STRING, STRING), list_of(STRING)),),
+    "concat": tuple(Signature((STRING,) * n, STRING) for n in range(2, 9)),
+    # dates
+    "date": (
+        Signature((STRING,), DATE),
+        Signature((TIMESTAMP,), DATE),
+        Signature((INT, INT, INT), DATE),
+    ),
+    "timestamp": (Signature((STRING,), TIMESTAMP), Signature((DATE,), TIMESTAMP)),
+    "year": _DATE_PART,
+    "month": _DATE_PART,
+    "day": _DATE_PART,
+    "hour": _TIME_PART,
+    "minute": _TIME_PART,
+    "second": _TIME_PART,
+    "date_add": (Signature((DATE, INT), DATE), Signature((TIMESTAMP, INT), TIMESTAMP)),
+    "date_diff": (Signature((DATE, DATE), INT), Signature((TIMESTAMP, TIMESTAMP), INT)),
+    "date_trunc": (Signature((STRING, DATE), DATE), Signature((STRING, TIMESTAMP), TIMESTAMP)),
+    # collections
+    "member": (Signature((T, _ANY), BOOL),),
+    "elem": (Signature((_ANY,), T),),
+    "distinct": (Signature((_ANY,), Open(bag, (T,))),),
+    "sort": (Signature((_ANY,), Open(list_of, (T,))),),
+    "reverse": (Signature((_ANY,), Open(list_of, (T,))),),
+    "flatten": (Signature((Some(_ANY),), Open(bag, (T,))),),
+    "zip": (Signature((_ANY, Some(U)), Open(_pairs, (T, U))),),
+    "index": (Signature((_ANY,), Open(_pairs, (T, LONG))),),
+    "range": (Signature((LONG, LONG), list_of(LONG)),),
+    "inv": (Signature((T,), T),),
+}
+"""Built-ins that take values one row at a time."""
+
+CONVERSIONS: dict[str, str] = {
+    "toBool": "bool", "toShort": "short", "toInt": "int", "toLong": "long",
+    "toFloat": "float", "toDouble": "double",
+}  # fmt: skip
+"""Functions that are casts: `toInt(e)` is `e as int`."""
+
+AGGREGATES = (
+    "count", "sum", "avg", "min", "max", "some", "all", "variance", "stddev", "median",
+    "percentile", "first", "collect",
+)  # fmt: skip
+"""Functions of a whole collection."""
+
+SPECIAL = ("exists", "fold", "mod", "decimal", "text", "tag", "source", "stream")
+"""Names with typing rules of their own."""
+
+NAMES = frozenset((*FUNCTIONS, *CONVERSIONS, *AGGREGATES, *SPECIAL))
+"""Every built-in name."""
+
+
+def resolve(name: str, arguments: tuple[Type, ...]) -> tuple[tuple[Type, ...], Type] | None:
+    """The parameter types and the result type of the first signature that fits."""
+    for signature in FUNCTIONS[name]:
+        if len(signature.parameters) != len(arguments):
+            continue
+        bindings: Bindings = {}
+        if all(map(lambda s, a: _fits(s, a, bindings), signature.parameters, arguments)):
+            parameters = tuple(
+                _closed(shape, bindings, actual)
+                for shape, actual in zip(signature.parameters, arguments, strict=True)
+            )
+            return parameters, _result(name, signature, bindings, arguments)
+    return None
+
+
+def _result(
+    name: str, signature: Signature, bindings: Bindings, arguments: tuple[Type, ...]
+) -> Type:
+    if name == "flatten":  # a list of lists keeps its order
+        outer = arguments[0]
+        inner = outer.element if isinstance(outer, Collection) else NOTHING
+        kinds = {t.kind for t in (outer, inner) if isinstance(t, Collection)}
+        return Collection("list" if kinds == {"list"} else "bag", bindings.get("T", NOTHING))
+    return _closed(signature.result, bindings, NOTHING)
+
+
+def _fits(shape: Shape, actual: Type, bindings: Bindings) -> bool:
+    """Whether `actual` can stand for `shape`; notes what the open types become."""
+    match shape:
+        case Parameter("decimal"):
+            bindings["decimal"] = actual
+            return isinstance(actual, Decimal)
+        case Parameter(name):
+            if isinstance(actual, Function):
+                return False
+            joined = join(bindings.get(name, NOTHING), actual)
+            if joined is not None:
+                bindings[name] = joined
+            return joined is not None
+        case Some(element):
+            if actual == NOTHING:
+                return _fits(element, NOTHING, bindings)
+            return isinstance(actual, Collection) and _fits(element, actual.element, bindings)
+        case Open():
+            return False
+        case _:
+            return widens(actual, shape)
+
+
+def _closed(shape: Shape, bindings: Bindings, actual: Type) -> Type:
+    """`shape` with its open types filled in; a collection keeps the kind it came with."""
+    match shape:
+        case Parameter(name):
+            return bindings[name]
+        case Some(element):
+            inner = actual.element if isinstance(actual, Collection) else NOTHING
+            kind = actual.kind if isinstance(actual, Collection) else "bag"
+            return Collection(kind, _closed(element, bindings, inner))
+        case Open(build, parts):
+            return build(*(_closed(part, bindings, NOTHING) for part in parts))
+        case _:
+            return shape
+
+
+def aggregate_type(name: str, element: Type) -> tuple[Type, Type] | None:
+    """The element type that an aggregate works on and the type of its result."""
+    match name:
+        case "count":
+            return element, LONG
+        case "collect":
+            return element, bag(element)
+        case "first":
+            return element, element
+        case "min" | "max":
+            return element, element
+        case "some" | "all":
+            return (BOOL, BOOL) if widens(element, BOOL) else None
+        case "sum":
+            return _sum_type(element)
+        case "avg" if isinstance(element, Decimal):
+            return element, Decimal(min(38, element.precision + 4), min(element.scale + 4, 38))
+        case _:
+            numeric = widens(element, DOUBLE)
+            exact = is_integer(element) or isinstance(element, Decimal)
+            return (element if exact else DOUBLE, DOUBLE) if numeric else None
+
+
+def _sum_type(element: Type) -> tuple[Type, Type] | None:
+    if is_integer(element) or element == NOTHING:
+        return LONG, LONG
+    if is_float(element):
+        return DOUBLE, DOUBLE
+    if isinstance(element, Decimal):
+        return element, Decimal(min(38, element.precision + 10), element.scale)
+    return None

@@ -1,0 +1,380 @@
+"""Calls: built-ins, aggregates, declared functions, constructors, macros, lambdas."""
+
+from __future__ import annotations
+
+import decimal
+import re
+
+from incmrql.diagnostics import Span, nearest
+from incmrql.syntax import ast
+from incmrql.types import builtins, typed
+from incmrql.types.infer_access import over
+from incmrql.types.infer_operators import arithmetic, collection
+from incmrql.types.lattice import castable, widens
+from incmrql.types.model import (
+    BOOL,
+    DECIMAL,
+    DOUBLE,
+    NOTHING,
+    STRING,
+    XML,
+    Basic,
+    Collection,
+    Constructor,
+    Data,
+    Decimal,
+    Tuple,
+    Type,
+)
+from incmrql.types.resolve import cast_hint, fit, resolve_type, widen
+from incmrql.types.scope import Inference, MacroArgument, Scope
+
+MOST_EXPANSIONS = 60
+_DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
+
+
+def infer_call(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
+    """`f(a, b)`: what the script declares comes before what is built in."""
+    name = call.function
+    entry = scope.names.get(name)
+    if isinstance(entry, MacroArgument):
+        return _through_argument(inference, call, entry, scope)
+    named = [argument for argument in call.arguments if argument.name is not None]
+    if named:
+        message = f'{name} takes no named arguments, and here is "{named[0].name}"'
+        return inference.problem("T307", named[0].span, message, "named", "Leave the name out.")
+    if name in inference.macros:
+        return _macro(inference, call, scope)
+    if name in inference.functions:
+        head = inference.functions[name]
+        wanted = tuple(parameter.type for parameter in head.parameters)
+        arguments = _fitted(inference, call, wanted, scope)
+        return typed.Call(name, arguments, type=head.result, span=call.span)
+    if name in inference.python:
+        function = inference.python[name]
+        arguments = _fitted(inference, call, function.parameters, scope)
+        return typed.PythonCall(name, arguments, type=function.result, span=call.span)
+    constructors = inference.constructors()
+    if name in constructors:
+        return _construct(inference, call, constructors[name], scope)
+    if name in inference.aggregations:
+        return _user_aggregate(inference, call, scope)
+    return _built_in(inference, call, scope)
+
+
+def _built_in(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
+    name, count = call.function, len(call.arguments)
+    if name in builtins.AGGREGATES and not (name in ("min", "max") and count == 2):
+        return _aggregate(inference, call, scope)
+    if name == "fold":
+        return _fold(inference, call, scope)
+    if name not in builtins.NAMES:
+        known = [*builtins.NAMES, *inference.functions, *inference.macros, *inference.python,
+                 *inference.aggregations, *inference.constructors()]  # fmt: skip
+        for argument in call.arguments:
+            inference.infer(argument.value, scope)
+        message = f'there is no function "{name}"'
+        hint = _HABITS.get(name.lower()) or nearest(name, known)
+        return inference.problem("T102", call.name_span, message, "unknown function", hint)
+    arguments = tuple(inference.infer(argument.value, scope) for argument in call.arguments)
+    if name in builtins.CONVERSIONS:
+        target: Type = Basic(builtins.CONVERSIONS[name])
+        return _conversion(inference, call, arguments, target)
+    match name:
+        case "mod" if count == 2:
+            return arithmetic(inference, "%", arguments[0], arguments[1], call.span)
+        case "exists" if count == 1:
+            inner = collection(inference, arguments[0], "the argument of exists")
+            return typed.Exists(inner, type=BOOL, span=call.span)
+        case "decimal":
+            return _decimal(inference, call, arguments)
+        case "text" | "tag" if count == 1:
+            return _of_tree(inference, call, arguments[0])
+        case _ if name in builtins.FUNCTIONS:
+            return _resolved(inference, call, arguments)
+        case _:
+            return _wrong_count(inference, call, "2 values" if name == "mod" else "1 value")
+
+
+_HABITS = {
+    "coalesce": "There is no such function: write if x = null … with case x { null: y | z: z }.",
+    "len": 'Did you mean "length" (of a string) or "count" (of a collection)?',
+    "size": 'Did you mean "length" (of a string) or "count" (of a collection)?',
+    "upper": 'Did you mean "toUpperCase"?',
+    "lower": 'Did you mean "toLowerCase"?',
+    "mean": 'Did you mean "avg"?',
+    "average": 'Did you mean "avg"?',
+    "ln": 'Did you mean "log"?',
+}
+
+
+def _resolved(
+    inference: Inference, call: ast.Call, arguments: tuple[typed.Expr, ...]
+) -> typed.Expr:
+    name = call.function
+    found = builtins.resolve(name, tuple(argument.type for argument in arguments))
+    if found is not None:
+        parameters, result = found
+        fitted = tuple(map(widen, arguments, parameters))
+        return typed.Builtin(name, fitted, type=result, span=call.span)
+    signatures = builtins.FUNCTIONS[name]
+    counts = sorted({len(signature.parameters) for signature in signatures})
+    if len(arguments) not in counts:
+        return _wrong_count(inference, call, " or ".join(map(str, counts)) + " value(s)")
+    kinds = ", ".join(str(argument.type) for argument in arguments)
+    hint = f"It is declared as {' or '.join(name + str(signature) for signature in signatures)}."
+    if len(signatures) == 1:
+        for argument, shape in zip(arguments, signatures[0].parameters, strict=True):
+            if isinstance(shape, Basic) and not widens(argument.type, shape):
+                hint = f"{hint}  {cast_hint(argument, shape)}".strip()
+                break
+    return inference.problem(
+        "T308", call.span, f"{name} does not apply to ({kinds})", f"given ({kinds})", hint
+    )
+
+
+def _wrong_count(inference: Inference, call: ast.Call, wanted: str) -> typed.Expr:
+    message = f"{call.function} takes {wanted}, and {len(call.arguments)} are given"
+    return inference.problem("T307", call.span, message, "wrong number of arguments")
+
+
+def _fitted(
+    inference: Inference, call: ast.Call, wanted: tuple[Type, ...], scope: Scope
+) -> tuple[typed.Expr, ...]:
+    given = [inference.infer(argument.value, scope) for argument in call.arguments]
+    if len(given) != len(wanted):
+        _wrong_count(inference, call, f"{len(wanted)} value(s)")
+        return ()
+    return tuple(
+        fit(inference, node, type_, f"argument {i} of {call.function}")
+        for i, (node, type_) in enumerate(zip(given, wanted, strict=True), 1)
+    )
+
+
+def _conversion(
+    inference: Inference, call: ast.Call, arguments: tuple[typed.Expr, ...], target: Type
+) -> typed.Expr:
+    if len(arguments) != 1:
+        return _wrong_count(inference, call, "1 value")
+    return convert(inference, arguments[0], target, call.span)
+
+
+def convert(inference: Inference, node: typed.Expr, target: Type, span: Span) -> typed.Expr:
+    """`node as target`."""
+    if widens(node.type, target):
+        widened = widen(node, target)
+        return widened if widened is not node else node
+    if castable(node.type, target):
+        return typed.Cast(node, type=target, span=span)
+    message = f"a value of type {node.type} cannot become {target}"
+    hint = ""
+    if isinstance(node.type, Collection) and castable(node.type.element, target):
+        hint = "It is a collection: take one element with elem(…)."
+    return inference.problem("T306", span, message, "no such conversion", hint)
+
+
+def _decimal(inference: Inference, call: ast.Call, arguments: tuple[typed.Expr, ...]) -> typed.Expr:
+    """`decimal("1.50")` has the scale that is written; of other values, the usual one."""
+    if len(arguments) != 1:
+        return _wrong_count(inference, call, "1 value")
+    only = arguments[0]
+    if not (isinstance(only, typed.Const) and only.type == STRING):
+        return convert(inference, only, DECIMAL, call.span)
+    number = written_decimal(str(only.value))
+    if number is None:
+        message = f'"{only.value}" is not a decimal number of at most 38 digits'
+        return inference.problem("T306", call.span, message, "here")
+    scale = -int(number.as_tuple().exponent)
+    return typed.Const(number, type=Decimal(38, scale), span=call.span)
+
+
+def written_decimal(text: str) -> decimal.Decimal | None:
+    """The number that a text spells, with the scale that it shows."""
+    if not _DECIMAL.fullmatch(text.strip()):
+        return None
+    number = decimal.Decimal(text.strip())
+    digits, scale = number.as_tuple().digits, -int(number.as_tuple().exponent)
+    return number if max(len(digits), scale) <= 38 else None
+
+
+def _of_tree(inference: Inference, call: ast.Call, argument: typed.Expr) -> typed.Expr:
+    """`text(x)`, `tag(x)`; over a collection, of each element."""
+
+    def one(node: typed.Expr) -> typed.Expr:
+        if isinstance(node.type, Collection):
+            return over(inference, node, one, call.span)
+        if node.type not in (XML, NOTHING):
+            message = f"{call.function} applies to XML, and this is {node.type}"
+            return inference.problem("T308", node.span, message, f"is {node.type}")
+        return typed.Builtin(call.function, (widen(node, XML),), type=STRING, span=call.span)
+
+    return one(argument)
+
+
+def _construct(
+    inference: Inference, call: ast.Call, constructor: Constructor, scope: Scope
+) -> typed.Expr:
+    wanted = constructor.content
+    owner = Data(constructor.owner)
+    given = call.arguments
+    if len(given) == 1 and wanted != Tuple(()):
+        content = inference.infer(given[0].value, scope)
+        what = f"what {constructor.name} holds"
+        return typed.MakeData(
+            constructor, fit(inference, content, wanted, what), type=owner, span=call.span
+        )
+    items = wanted.items if isinstance(wanted, Tuple) else (wanted,)
+    parts = _fitted(inference, call, items, scope)
+    inner = typed.MakeTuple(parts, type=wanted, span=call.span)
+    return typed.MakeData(constructor, inner, type=owner, span=call.span)
+
+
+# --- aggregates --------------------------------------------------------------------------
+
+
+def _aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
+    name = call.function
+    wanted = 2 if name == "percentile" else 1
+    arguments = [inference.infer(argument.value, scope) for argument in call.arguments]
+    if len(arguments) != wanted:
+        return _wrong_count(inference, call, f"{wanted} value(s)")
+    operand = collection(inference, arguments[0], f"the argument of {name}")
+    assert isinstance(operand.type, Collection)
+    found = builtins.aggregate_type(name, operand.type.element)
+    if found is None:
+        needs = "conditions" if name in ("some", "all") else "numbers"
+        message = f"{name} applies to {needs}, and the elements are {operand.type.element}"
+        return inference.problem("T309", call.span, message, f"of {operand.type.element}")
+    element, result = found
+    fitted = widen(operand, Collection(operand.type.kind, element))
+    extra = fit(inference, arguments[1], DOUBLE, "the fraction") if wanted == 2 else None
+    return typed.Aggregate(name, fitted, extra, type=result, span=call.span)
+
+
+def _user_aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
+    aggregation = inference.aggregations[call.function]
+    if len(call.arguments) != 1:
+        return _wrong_count(inference, call, "1 collection")
+    operand = collection(
+        inference,
+        inference.infer(call.arguments[0].value, scope),
+        f"the argument of {call.function}",
+    )
+    kind = operand.type.kind if isinstance(operand.type, Collection) else "bag"
+    what = f"the argument of {call.function}"
+    fitted = fit(inference, operand, Collection(kind, aggregation.element), what)
+    return typed.UserAggregate(call.function, fitted, type=aggregation.type, span=call.span)
+
+
+def _fold(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
+    if len(call.arguments) != 3:
+        return _wrong_count(inference, call, "a function, a start value and a collection")
+    function = function_value(inference, call.arguments[0].value, scope, 2)
+    zero, operand = (inference.infer(argument.value, scope) for argument in call.arguments[1:])
+    operand = collection(inference, operand, "the third argument of fold")
+    if function is None:
+        return typed.Const(None, type=NOTHING, span=call.span)
+    state, element = (parameter.type for parameter in function.parameters)
+    if not widens(function.body.type, state):
+        message = f"the function takes {state} first and gives {function.body.type}"
+        return inference.problem("T308", call.span, message, "must give what it takes")
+    kind = operand.type.kind if isinstance(operand.type, Collection) else "bag"
+    return typed.Fold(
+        typed.Lambda(function.parameters, widen(function.body, state)),
+        fit(inference, zero, state, "the start value of fold"),
+        fit(inference, operand, Collection(kind, element), "the collection of fold"),
+        type=state,
+        span=call.span,
+    )
+
+
+# --- functions as values -----------------------------------------------------------------
+
+
+def function_value(
+    inference: Inference, expr: ast.Expr, scope: Scope, count: int
+) -> typed.Lambda | None:
+    """The function that an argument is: a lambda, or the name of one that is declared."""
+    match expr:
+        case ast.Lambda():
+            found = infer_lambda(inference, expr, scope)
+        case ast.Name(name) if isinstance(entry := scope.names.get(name), MacroArgument):
+            return function_value(inference, entry.expr, entry.scope, count)
+        case ast.Name(name) if name in inference.functions:
+            head = inference.functions[name]
+            own = tuple(inference.variable(p.name, p.type) for p in head.parameters)
+            arguments = tuple(typed.Var(v, type=v.type, span=expr.span) for v in own)
+            body = typed.Call(name, arguments, type=head.result, span=expr.span)
+            found = typed.Lambda(own, body)
+        case _:
+            message = "a function is wanted here"
+            hint = r"Write a lambda, \(x: int, y: int): int. x + y, or the name of a function."
+            inference.problem("T601", expr.span, message, "not a function", hint)
+            return None
+    if len(found.parameters) != count:
+        message = f"a function of {count} value(s) is wanted here"
+        inference.problem("T601", expr.span, message, f"takes {len(found.parameters)}")
+        return None
+    return found
+
+
+def infer_lambda(inference: Inference, expr: ast.Lambda, scope: Scope) -> typed.Lambda:
+    r"""`\(x: int): int. e`."""
+    variables = tuple(
+        inference.variable(p.name, resolve_type(inference, p.type)) for p in expr.parameters
+    )
+    result = resolve_type(inference, expr.result)
+    body = inference.infer(expr.body, scope.bind_variables(variables))
+    return typed.Lambda(variables, fit(inference, body, result, "the result of this lambda"))
+
+
+# --- macros ------------------------------------------------------------------------------
+
+
+def _macro(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
+    """The macro's body with its parameters standing for the argument expressions."""
+    macro = inference.macros[call.function]
+    if len(macro.parameters) != len(call.arguments):
+        return _wrong_count(inference, call, f"{len(macro.parameters)} expression(s)")
+    if macro.name in inference.expanding or len(inference.expanding) > MOST_EXPANSIONS:
+        message = f'the macro "{macro.name}" expands to itself'
+        hint = "Recursion needs a function: function f(x: T): T { … };"
+        return inference.problem("T603", call.span, message, "recursive", hint)
+    inside = Scope().bind(
+        (name, MacroArgument(argument.value, scope))
+        for name, argument in zip(macro.parameters, call.arguments, strict=True)
+    )
+    outer, inference.expanding = inference.expanding, (*inference.expanding, macro.name)
+    body = inference.infer(macro.body, inside)
+    inference.expanding = outer
+    return body
+
+
+def _through_argument(
+    inference: Inference, call: ast.Call, entry: MacroArgument, scope: Scope
+) -> typed.Expr:
+    """`f(a)` where f is a macro's parameter: the lambda or function given for it is applied."""
+    if isinstance(entry.expr, ast.Name):
+        name = entry.expr.name
+        inner = entry.scope.names.get(name)
+        if isinstance(inner, MacroArgument):
+            return _through_argument(inference, call, inner, scope)
+        renamed = ast.Call(name, call.arguments, span=call.span, name_span=entry.expr.span)
+        return infer_call(inference, renamed, Scope({**scope.names}, scope.keys))
+    if not isinstance(entry.expr, ast.Lambda):
+        message = f'"{call.function}" is called, and what stands for it is not a function'
+        return inference.problem("T601", entry.expr.span, message, "not a function")
+    function = infer_lambda(inference, entry.expr, entry.scope)
+    wanted = tuple(parameter.type for parameter in function.parameters)
+    arguments = _fitted(inference, call, wanted, scope)
+    pattern = typed.TupleOf(tuple(map(typed.Bind, function.parameters)))
+    values = typed.MakeTuple(arguments, type=Tuple(wanted), span=call.span)
+    branch = typed.Branch(pattern, function.body)
+    return typed.Case(values, (branch,), type=function.body.type, span=call.span)
+
+
+def misplaced_function(inference: Inference, expr: ast.Expr) -> typed.Expr:
+    """The problem of a lambda that is not an argument."""
+    message = "a lambda can only be an argument of fold, of an aggregation or of a macro"
+    hint = "Declare a function: function f(x: int): int { … };"
+    return inference.problem("T601", expr.span, message, "here", hint)

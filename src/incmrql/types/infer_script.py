@@ -1,0 +1,198 @@
+"""Scripts: declarations collected, items typed in order, problems raised together."""
+
+from __future__ import annotations
+
+from incmrql.diagnostics import DataError, QueryError, Span
+from incmrql.syntax import ast
+from incmrql.types import typed
+from incmrql.types.infer import infer_expr
+from incmrql.types.infer_calls import function_value
+from incmrql.types.lattice import widens
+from incmrql.types.model import BASIC_NAMES, Type, constructors
+from incmrql.types.resolve import fit, resolve_type, widen
+from incmrql.types.scope import Catalog, FunctionHead, Inference, Named, Scope
+
+_TOP = Scope()
+
+
+def infer_script(script: ast.Script, catalog: Catalog) -> typed.Script:
+    """The typed script; raises one `QueryError` with every problem found."""
+    inference = Inference(catalog, infer_expr)
+    inference.python.update(catalog.functions)
+    _declare_types(inference, script)
+    _declare_functions(inference, script)
+    functions: dict[str, typed.Function] = {}
+    items: list[typed.ScriptItem] = []
+    for item in script.items:
+        if isinstance(item, ast.DeclareFunction):
+            if item.name not in functions:
+                functions[item.name] = _function(inference, item)
+        elif (done := _item(inference, item)) is not None:
+            items.append(done)
+    if inference.problems:
+        raise QueryError(*inference.problems)
+    parsers = {name: parser for name, (parser, _) in inference.parsers.items()}
+    return typed.Script(
+        tuple(items), inference.queries, functions, inference.aggregations, inference.python,
+        parsers, inference.data,
+    )  # fmt: skip
+
+
+# --- declarations ------------------------------------------------------------------------
+
+
+def _declare_types(inference: Inference, script: ast.Script) -> None:
+    """Types and data types may refer to each other, whatever their order."""
+    datas: list[ast.DeclareData] = []
+    for item in script.items:
+        if isinstance(item, ast.DeclareType | ast.DeclareData):
+            taken = (*BASIC_NAMES, "decimal", "any", *inference.aliases, *inference.data_names)
+            if item.name in taken:
+                _twice(inference, "type", item.name, item.span)
+            elif isinstance(item, ast.DeclareType):
+                inference.aliases[item.name] = item.type
+            else:
+                inference.data_names.add(item.name)
+                datas.append(item)
+    for name, tree in inference.aliases.items():
+        resolve_type(inference, ast.NamedType(name, span=tree.span))
+    for data in datas:
+        known = inference.constructors()
+        alternatives: list[tuple[str, Type]] = []
+        for name, tree in data.constructors:
+            if name in known or name in dict(alternatives):
+                _twice(inference, "constructor", name, data.span)
+            alternatives.append((name, resolve_type(inference, tree)))
+        inference.data[data.name] = constructors(data.name, *alternatives)
+
+
+def _declare_functions(inference: Inference, script: ast.Script) -> None:
+    """Functions may call each other, whatever their order."""
+    for item in script.items:
+        if not isinstance(item, ast.DeclareFunction):
+            continue
+        if item.name in inference.functions:
+            _twice(inference, "function", item.name, item.span)
+            continue
+        parameters = tuple(
+            inference.variable(p.name, resolve_type(inference, p.type)) for p in item.parameters
+        )
+        names = [parameter.name for parameter in parameters]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            inference.problem("T402", item.span, f'two parameters are called "{name}"', "here")
+        result = resolve_type(inference, item.result)
+        inference.functions[item.name] = FunctionHead(item.name, parameters, result)
+
+
+def _twice(inference: Inference, what: str, name: str, span: Span) -> None:
+    message = f'there is a {what} "{name}" already'
+    inference.problem("T105", span, message, "declared again", "Choose another name.")
+
+
+def _function(inference: Inference, item: ast.DeclareFunction) -> typed.Function:
+    head = inference.functions[item.name]
+    body = inference.infer(item.body, _TOP.bind_variables(head.parameters))
+    fitted = fit(inference, body, head.result, f"the result of {item.name}")
+    return typed.Function(item.name, head.parameters, head.result, fitted)
+
+
+def _aggregation(inference: Inference, item: ast.DeclareAggregation) -> None:
+    type_ = resolve_type(inference, item.type)
+    merge = function_value(inference, item.merge, _TOP, 2)
+    zero = fit(inference, inference.infer(item.zero, _TOP), type_, "the zero", "T604")
+    unit = None
+    if item.unit is not None:
+        unit = function_value(inference, item.unit, _TOP, 1)
+    if merge is None or (item.unit is not None and unit is None):
+        return
+    takes = all(widens(type_, parameter.type) for parameter in merge.parameters)
+    if not takes or not widens(merge.body.type, type_):
+        kinds = ", ".join(str(parameter.type) for parameter in merge.parameters)
+        message = f"the merge of {item.name} must take two {type_} and give {type_}"
+        label = f"is ({kinds}) -> {merge.body.type}"
+        inference.problem("T604", item.merge.span, message, label)
+        return
+    if unit is not None and not widens(unit.body.type, type_):
+        message = f"the unit of {item.name} must give {type_}"
+        place = item.unit.span if item.unit is not None else item.span
+        inference.problem("T604", place, message, f"gives {unit.body.type}")
+        return
+    element = unit.parameters[0].type if unit is not None else type_
+    merged = typed.Lambda(merge.parameters, widen(merge.body, type_))
+    made = None if unit is None else typed.Lambda(unit.parameters, widen(unit.body, type_))
+    inference.aggregations[item.name] = typed.Aggregation(
+        item.name, merged, zero, made, element, type_, item.span
+    )
+
+
+def _import(inference: Inference, item: ast.Import) -> None:
+    for name in item.names:
+        try:
+            if inference.catalog.python_function is None:
+                raise DataError("T606", "Python functions cannot be imported here")
+            inference.python[name] = inference.catalog.python_function(item.module, name)
+        except DataError as error:
+            inference.problem("T606", item.span, error.message, "here", error.hint)
+
+
+def _parser(inference: Inference, item: ast.DeclareParser) -> None:
+    try:
+        if inference.catalog.python_parser is None:
+            raise DataError("T606", "Python parsers cannot be used here")
+        inference.parsers[item.name] = inference.catalog.python_parser(item.path)
+    except DataError as error:
+        inference.problem("T606", item.span, error.message, "here", error.hint)
+
+
+# --- items -------------------------------------------------------------------------------
+
+
+def _item(inference: Inference, item: ast.Item) -> typed.ScriptItem | None:
+    """What an item does, or nothing where it only declares."""
+    match item:
+        case ast.Evaluate(expr):
+            return typed.ScriptItem("print", inference.infer(expr, _TOP), span=item.span)
+        case ast.Define(name, expr):
+            node = inference.infer(expr, _TOP)
+            key = _key(inference, name)
+            inference.queries[key] = node
+            inference.named[name] = Named(key, node.type, False)
+            return None
+        case ast.StoreValue(name, expr):
+            node = inference.infer(expr, _TOP)
+            key = _key(inference, name)
+            inference.named[name] = Named(key, node.type, True)
+            return typed.ScriptItem("store-value", node, key, span=item.span)
+        case ast.Output(kind, path, incremental, expr):
+            node = inference.infer(expr, _TOP)
+            return typed.ScriptItem(kind, node, path, incremental, span=item.span)
+        case ast.Incremental(expr):
+            node = inference.infer(expr, _TOP)
+            return typed.ScriptItem("incr", node, incremental=True, span=item.span)
+        case ast.Inspect(kind, expr):
+            return typed.ScriptItem(kind, inference.infer(expr, _TOP), span=item.span)
+        case _:
+            _declare(inference, item)
+            return None
+
+
+def _declare(inference: Inference, item: ast.Item) -> None:
+    match item:
+        case ast.DeclareMacro():
+            inference.macros[item.name] = item
+        case ast.DeclareAggregation():
+            _aggregation(inference, item)
+        case ast.Import():
+            _import(inference, item)
+        case ast.DeclareParser():
+            _parser(inference, item)
+        case ast.Include():
+            message = "an include can only be read from a file"
+            inference.problem("P012", item.span, message, "here")
+        case _:
+            pass
+
+
+def _key(inference: Inference, name: str) -> str:
+    """A key of its own for each definition, so that an earlier use keeps its meaning."""
+    return f"{name}@{len(inference.queries) + len(inference.named)}"

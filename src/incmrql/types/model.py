@@ -1,0 +1,190 @@
+"""Types: what a value can be.
+
+Frozen and compared by structure.  `NOTHING` is the type of `null` and of the elements of an
+empty collection: it is below every other type.  `ANY` is above every other type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Basic:
+    """`bool byte short int long float double string date timestamp`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """`decimal(p, s)`; `decimal` alone is `decimal(38, 18)`."""
+
+    precision: int = 38
+    scale: int = 18
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Any:
+    """Every value is an `any`."""
+
+    def __str__(self) -> str:
+        return "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The type of null alone."""
+
+    def __str__(self) -> str:
+        return "null"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """`(int, string)`; `()` has one value."""
+
+    items: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.items))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`< A: int, B: string >`, fields in declared order."""
+
+    fields: tuple[tuple[str, Type], ...]
+
+    def __str__(self) -> str:
+        return f"< {', '.join(f'{name}: {type_}' for name, type_ in self.fields)} >"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The field names."""
+        return tuple(name for name, _ in self.fields)
+
+    def field(self, name: str) -> Type | None:
+        """The type of a field, if there is one of that name."""
+        return next((type_ for other, type_ in self.fields if other == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """`{int}` or `[int]`."""
+
+    kind: Literal["bag", "list"]
+    element: Type
+
+    def __str__(self) -> str:
+        return f"{{{self.element}}}" if self.kind == "bag" else f"[{self.element}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A declared data type, known by its name; its constructors are in the `Catalog`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """The type of a lambda or of a function's name, where one is an argument."""
+
+    parameters: tuple[Type, ...]
+    result: Type
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.parameters))}) -> {self.result}"
+
+
+Type: TypeAlias = Basic | Decimal | Any | Nothing | Tuple | Record | Collection | Data | Function
+
+BOOL, BYTE, SHORT, INT, LONG = (Basic(n) for n in ("bool", "byte", "short", "int", "long"))
+FLOAT, DOUBLE, STRING = Basic("float"), Basic("double"), Basic("string")
+DATE, TIMESTAMP = Basic("date"), Basic("timestamp")
+DECIMAL, ANY, NOTHING, UNIT = Decimal(), Any(), Nothing(), Tuple(())
+XML, JSON = Data("XML"), Data("JSON")
+
+BASIC_NAMES = ("bool", "byte", "short", "int", "long", "float", "double", "string", "date",
+               "timestamp")  # fmt: skip
+INTEGERS = (BYTE, SHORT, INT, LONG)
+FLOATS = (FLOAT, DOUBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Constructor:
+    """One alternative of a data type: its place in the declaration and what it holds."""
+
+    name: str
+    position: int
+    content: Type
+    owner: str
+
+
+def constructors(owner: str, *alternatives: tuple[str, Type]) -> tuple[Constructor, ...]:
+    """The constructors of a data type, numbered in order."""
+    return tuple(
+        Constructor(name, position, content, owner)
+        for position, (name, content) in enumerate(alternatives)
+    )
+
+
+def bag(element: Type) -> Collection:
+    """`{element}`."""
+    return Collection("bag", element)
+
+
+def list_of(element: Type) -> Collection:
+    """`[element]`."""
+    return Collection("list", element)
+
+
+PREDEFINED = {
+    "XML": constructors(
+        "XML",
+        ("Node", Tuple((STRING, bag(Tuple((STRING, STRING))), list_of(XML)))),
+        ("CData", STRING),
+    ),
+    "JSON": constructors(
+        "JSON",
+        ("JObject", bag(Tuple((STRING, JSON)))),
+        ("JArray", list_of(JSON)),
+        ("Jstring", STRING),
+        ("Jlong", LONG),
+        ("Jdouble", DOUBLE),
+        ("Jbool", BOOL),
+        ("Jnull", UNIT),
+    ),
+}
+"""The data types that every script knows."""
+
+
+def is_integer(type_: Type) -> bool:
+    """Whether values are whole numbers of some width."""
+    return type_ in INTEGERS
+
+
+def is_float(type_: Type) -> bool:
+    """Whether values are floating point."""
+    return type_ in FLOATS
+
+
+def is_numeric(type_: Type) -> bool:
+    """Whether arithmetic applies."""
+    return is_integer(type_) or is_float(type_) or isinstance(type_, Decimal)
+
+
+def is_scalar(type_: Type) -> bool:
+    """Whether `=` compares as SQL does, rather than by identity."""
+    return isinstance(type_, Basic | Decimal | Nothing)

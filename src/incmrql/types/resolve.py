@@ -1,0 +1,164 @@
+"""Type trees to types, and values into the type that is wanted."""
+
+from __future__ import annotations
+
+from incmrql.diagnostics import Span, nearest
+from incmrql.syntax import ast
+from incmrql.types import typed
+from incmrql.types.lattice import castable, widens
+from incmrql.types.model import (
+    ANY,
+    BASIC_NAMES,
+    BOOL,
+    BYTE,
+    DECIMAL,
+    DOUBLE,
+    INT,
+    LONG,
+    NOTHING,
+    SHORT,
+    STRING,
+    Basic,
+    Collection,
+    Data,
+    Decimal,
+    Function,
+    Record,
+    Tuple,
+    Type,
+    bag,
+    list_of,
+)
+from incmrql.types.scope import Inference
+
+_COLLECTIONS = ("bag", "list", "set", "Bag", "List", "Set")
+_HABITS = {"integer": "int", "bigint": "long", "float64": "double", "str": "string",
+           "varchar": "string", "text": "string", "boolean": "bool", "datetime": "timestamp",
+           "real": "double", "smallint": "short", "tinyint": "byte"}  # fmt: skip
+
+
+def resolve_type(inference: Inference, tree: ast.TypeTree) -> Type:
+    """The type that a tree spells."""
+    match tree:
+        case ast.NamedType(name):
+            return _named(inference, name, tree.span)
+        case ast.TupleType(items):
+            return Tuple(tuple(resolve_type(inference, item) for item in items))
+        case ast.RecordType(fields):
+            return _record(inference, fields, tree.span)
+        case ast.ListType(element):
+            return list_of(resolve_type(inference, element))
+        case ast.BagType(element):
+            return bag(resolve_type(inference, element))
+        case ast.DistributedType(inner):
+            return resolve_type(inference, inner)
+        case ast.DecimalType(precision, scale):
+            if not (0 <= scale <= precision and 1 <= precision <= 38):
+                message = f"decimal({precision}, {scale}) does not exist"
+                hint = "The precision goes from 1 to 38 and the scale from 0 to the precision."
+                inference.problem("T103", tree.span, message, "no such type", hint)
+                return DECIMAL
+            return Decimal(precision, scale)
+        case ast.AppliedType(name, arguments):
+            given = [resolve_type(inference, argument) for argument in arguments]
+            if name in _COLLECTIONS and len(given) == 1:
+                return list_of(given[0]) if name.lower() == "list" else bag(given[0])
+            hint = "Collections are {T} or bag(T), [T] or list(T), set(T)."
+            message = f'there is no type "{name}" of {len(given)} type(s)'
+            inference.problem("T103", tree.span, message, "unknown type", hint)
+            return NOTHING
+
+
+def _named(inference: Inference, name: str, span: Span) -> Type:
+    if name in inference.aliases:
+        if name in inference.resolving:
+            message = f'the type "{name}" is made of itself'
+            hint = f"Declare a data type instead: data {name} = Constructor: …;"
+            inference.problem("T105", span, message, "goes round in a circle", hint)
+            return NOTHING
+        inference.resolving.add(name)
+        found = resolve_type(inference, inference.aliases[name])
+        inference.resolving.discard(name)
+        return found
+    if name in inference.data_names:
+        return Data(name)
+    if name in BASIC_NAMES:
+        return Basic(name)
+    if name == "decimal":
+        return DECIMAL
+    if name == "any":
+        return ANY
+    known = [*BASIC_NAMES, "decimal", "any", *inference.aliases, *inference.data_names]
+    habit = _HABITS.get(name.lower())
+    hint = f'Did you mean "{habit}"?' if habit else nearest(name, known)
+    inference.problem("T103", span, f'there is no type "{name}"', "unknown type", hint)
+    return NOTHING
+
+
+def _record(inference: Inference, fields: tuple[tuple[str, ast.TypeTree], ...], span: Span) -> Type:
+    seen: dict[str, Type] = {}
+    for name, tree in fields:
+        if name in seen:
+            inference.problem("T402", span, f'the field "{name}" occurs twice', "in this record")
+        seen[name] = resolve_type(inference, tree)
+    return Record(tuple(seen.items()))
+
+
+def fit(
+    inference: Inference, node: typed.Expr, wanted: Type, what: str, code: str = "T308"
+) -> typed.Expr:
+    """`node` in the type `wanted`, or a problem that says what did not fit."""
+    if widens(node.type, wanted):
+        return widen(node, wanted)
+    message = f"{what} must be {wanted}, and this is {node.type}"
+    return inference.problem(code, node.span, message, f"is {node.type}", cast_hint(node, wanted))
+
+
+def cast_hint(node: typed.Expr, wanted: Type) -> str:
+    """How to turn a value into the wanted type, if there is a way."""
+    if wanted == BOOL:
+        return "Compare it with something: a condition is true or false."
+    if not isinstance(wanted, Function) and castable(node.type, wanted):
+        text = node.span.text.strip()
+        shown = text if text and len(text) <= 30 and "\n" not in text else "e"
+        return f"Convert it: {shown} as {wanted} (null where that fails)."
+    if isinstance(node.type, Collection) and widens(node.type.element, wanted):
+        return "It is a collection: take one element with elem(…), or an aggregate such as sum(…)."
+    return ""
+
+
+def condition(inference: Inference, node: typed.Expr, what: str) -> typed.Expr:
+    """`node` as a condition."""
+    return fit(inference, node, BOOL, what, "T303")
+
+
+def widen(node: typed.Expr, wanted: Type) -> typed.Expr:
+    """`node` in a type that it widens to."""
+    if node.type == wanted:
+        return node
+    if isinstance(node, typed.Const):
+        if (node.type in (BYTE, SHORT, INT) and wanted == LONG) or node.value is None:
+            return typed.Const(node.value, type=wanted, span=node.span)
+        if node.type in (INT, LONG) and wanted == DOUBLE:
+            return typed.Const(float(node.value), type=wanted, span=node.span)
+    return typed.Widen(node, type=wanted, span=node.span)
+
+
+def plain_string(inference: Inference, expr: ast.Expr) -> str | None:
+    """The text that an expression spells without running anything, if it does."""
+    match expr:
+        case ast.Literal(str(value), "string"):
+            return value
+        case ast.Binary("+", left, right):
+            first, second = plain_string(inference, left), plain_string(inference, right)
+            return None if first is None or second is None else first + second
+        case ast.Index(ast.Name("args"), ast.Literal(int(index), "int")):
+            words = inference.catalog.arguments
+            in_range = words is not None and 0 <= index < len(words)
+            return words[index] if words is not None and in_range else None
+        case ast.Name(name) if name in inference.named:
+            query = inference.queries.get(inference.named[name].key)
+            known = isinstance(query, typed.Const) and query.type == STRING
+            return str(query.value) if isinstance(query, typed.Const) and known else None
+        case _:
+            return None

@@ -1,0 +1,160 @@
+"""Names in view, and the state of one inference.
+
+A `Scope` is a value: binding gives a new one.  `Inference` collects what is mutable while a
+script is typed: problems found, variables numbered, declarations seen so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from incmrql.diagnostics import Diagnostic, Span
+from incmrql.syntax import ast
+from incmrql.types import typed
+from incmrql.types.model import NOTHING, PREDEFINED, Constructor, Type
+
+
+@dataclass(frozen=True, slots=True)
+class MacroArgument:
+    """An expression that a macro's parameter stands for, with the names in view where it is."""
+
+    expr: ast.Expr
+    scope: Scope
+
+
+Entry: TypeAlias = typed.Variable | MacroArgument
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """A key that is a plain expression: where the expression stands, the variable is meant."""
+
+    expr: ast.Expr
+    variable: typed.Variable
+    meant: Mapping[str, Entry | None]
+    """What each name in the expression stands for in the grouped query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The local names in view and the group keys that expressions may stand for."""
+
+    names: Mapping[str, Entry] = MappingProxyType({})
+    keys: tuple[GroupKey, ...] = ()
+
+    def bind(self, entries: Iterable[tuple[str, Entry]]) -> Scope:
+        """The scope with more names; later ones hide earlier ones."""
+        return Scope({**self.names, **dict(entries)}, self.keys)
+
+    def bind_variables(self, variables: Iterable[typed.Variable]) -> Scope:
+        """The scope with these variables under their own names."""
+        return self.bind((variable.name, variable) for variable in variables)
+
+    def key_for(self, expr: ast.Expr) -> typed.Variable | None:
+        """The variable of the group key that `expr` stands for, if it does."""
+        for key in self.keys:
+            if key.expr == expr and all(
+                self.names.get(name) is entry for name, entry in key.meant.items()
+            ):
+                return key.variable
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A query or stored value of the script."""
+
+    key: str
+    type: Type
+    stored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionHead:
+    """What a call needs to know of a declared function."""
+
+    name: str
+    parameters: tuple[typed.Variable, ...]
+    result: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What a script can refer to outside its own text.
+
+    The functions may raise `incmrql.diagnostics.DataError`, whose message is then reported at
+    the place that asked.
+    """
+
+    arguments: Sequence[str] | None = None
+    """The words of the command line, if they are known."""
+    registered: Mapping[str, tuple[Type, bool]] = MappingProxyType({})
+    """Registered sources: element type, and whether they are streams."""
+    functions: Mapping[str, typed.PythonFunction] = MappingProxyType({})
+    """Registered Python functions."""
+    file_type: Callable[[str], Type] | None = None
+    """The element type of a Parquet file or folder."""
+    python_function: Callable[[str, str], typed.PythonFunction] | None = None
+    """A function of a Python module."""
+    python_parser: Callable[[str], tuple[object, Type]] | None = None
+    """A parser class by its dotted path, with the type of what it gives."""
+
+
+@dataclass(slots=True)
+class Inference:
+    """Everything that changes while a script is typed."""
+
+    catalog: Catalog
+    dispatch: Callable[[Inference, ast.Expr, Scope], typed.Expr]
+    """How an expression is typed; the modules of the inference reach each other through it."""
+    problems: list[Diagnostic] = field(default_factory=list)
+    count: int = 0
+    aliases: dict[str, ast.TypeTree] = field(default_factory=dict)
+    resolving: set[str] = field(default_factory=set)
+    data: dict[str, tuple[Constructor, ...]] = field(default_factory=lambda: dict(PREDEFINED))
+    data_names: set[str] = field(default_factory=lambda: set(PREDEFINED))
+    named: dict[str, Named] = field(default_factory=dict)
+    queries: dict[str, typed.Expr] = field(default_factory=dict)
+    functions: dict[str, FunctionHead] = field(default_factory=dict)
+    macros: dict[str, ast.DeclareMacro] = field(default_factory=dict)
+    expanding: tuple[str, ...] = ()
+    aggregations: dict[str, typed.Aggregation] = field(default_factory=dict)
+    python: dict[str, typed.PythonFunction] = field(default_factory=dict)
+    parsers: dict[str, tuple[object, Type]] = field(default_factory=dict)
+
+    def infer(self, expr: ast.Expr, scope: Scope) -> typed.Expr:
+        """The typed expression."""
+        return self.dispatch(self, expr, scope)
+
+    def variable(self, name: str, type_: Type) -> typed.Variable:
+        """A new variable."""
+        self.count += 1
+        return typed.Variable(name, self.count, type_)
+
+    def problem(
+        self, code: str, span: Span, message: str, label: str = "", hint: str = ""
+    ) -> typed.Expr:
+        """Note a problem; the null in its place fits anywhere, so it causes no others."""
+        self.problems.append(Diagnostic(code, message, span, label, hint))
+        return typed.Const(None, type=NOTHING, span=span)
+
+    def constructors(self) -> dict[str, Constructor]:
+        """All constructors by name."""
+        return {c.name: c for alternatives in self.data.values() for c in alternatives}
+
+
+def names_in(node: Any) -> set[str]:
+    """All names that occur in a tree."""
+    if isinstance(node, ast.Name):
+        return {node.name}
+    if isinstance(node, tuple):
+        return set().union(*map(names_in, node))
+    fields = getattr(node, "__dataclass_fields__", None)
+    if fields is None or isinstance(node, Span):
+        return set()
+    return set().union(
+        *(names_in(getattr(node, name)) for name in fields if name not in ("span", "name_span"))
+    )

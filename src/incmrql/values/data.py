@@ -1,0 +1,177 @@
+"""The values of the language as Python objects.
+
+| MRQL | Python |
+|---|---|
+| null, bool, string | None, bool, str |
+| byte, short, int, long | int |
+| float, double | float |
+| decimal, date, timestamp | Decimal, date, datetime (in UTC) |
+| tuple, list | tuple, list |
+| record, bag, value of a data type | `Record`, `Bag`, `Data` |
+
+A value is never changed once made.  Two values are the same value exactly when their
+canonical bytes are equal (`encoding.py`), and `Record`, `Bag` and `Data` compare that way.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from incmrql.diagnostics import InternalError
+from incmrql.values.encoding import BAG, DATA, END, RECORD, encode, encode_text
+
+Value: TypeAlias = Any
+"""None, bool, int, float, Decimal, str, date, datetime, tuple, list, Record, Bag or Data."""
+
+UTC = datetime.UTC
+
+
+class Record(Mapping[str, Value]):
+    """Named fields in declared order, read as `r.name` or `r["name"]`."""
+
+    __slots__ = ("_names", "_values")
+    _names: tuple[str, ...]
+    _values: tuple[Value, ...]
+
+    def __init__(self, fields: Mapping[str, Value] | Iterable[tuple[str, Value]] = ()) -> None:
+        pairs = tuple(fields.items()) if isinstance(fields, Mapping) else tuple(fields)
+        object.__setattr__(self, "_names", tuple(name for name, _ in pairs))
+        object.__setattr__(self, "_values", tuple(value for _, value in pairs))
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], values: Iterable[Value]) -> Record:
+        """A record from its names and its values, side by side."""
+        made = cls.__new__(cls)
+        object.__setattr__(made, "_names", names)
+        object.__setattr__(made, "_values", tuple(values))
+        return made
+
+    @property
+    def names_(self) -> tuple[str, ...]:
+        """The field names, in declared order."""
+        return self._names
+
+    @property
+    def values_(self) -> tuple[Value, ...]:
+        """The field values, in declared order."""
+        return self._values
+
+    def __getitem__(self, name: str) -> Value:
+        try:
+            return self._values[self._names.index(name)]
+        except ValueError:
+            raise KeyError(name) from None
+
+    def __getattr__(self, name: str) -> Value:
+        try:
+            return self._values[self._names.index(name)]
+        except ValueError:
+            raise AttributeError(f"no field {name!r}; fields are: {self._names}") from None
+
+    def __setattr__(self, name: str, value: Value) -> None:
+        raise AttributeError("a record cannot be changed")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def encoded_(self) -> bytes:
+        """The canonical bytes: the names as a header, then the values."""
+        parts = [RECORD]
+        for name in self._names:
+            parts += (b"\x01", encode_text(name))
+        parts.append(END)
+        for value in self._values:
+            parts.append(encode(value))
+        return b"".join(parts)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Record):
+            return self._names == other._names and self.encoded_() == other.encoded_()
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.encoded_())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Record.of, (self._names, self._values))
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{n}={v!r}" for n, v in zip(self._names, self._values, strict=True))
+        return f"Record({inner})"
+
+
+class Bag(list[Value]):
+    """A collection without order: two bags are equal when they hold the same elements."""
+
+    __slots__ = ()
+
+    def encoded_(self) -> bytes:
+        """The canonical bytes: the elements' bytes in order."""
+        parts = []
+        for element in self:
+            parts.append(encode(element))  # noqa: PERF401 (see encoding.py)
+        return BAG + b"".join(sorted(parts)) + END
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Bag):
+            return len(self) == len(other) and self.encoded_() == other.encoded_()
+        return NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return f"Bag({super().__repr__()})"
+
+
+class Data:
+    """A value of a data type: a constructor applied to a content.
+
+    `position` is the constructor's place in the declaration, which orders the values.
+    """
+
+    __slots__ = ("constructor", "content", "position")
+    constructor: str
+    position: int
+    content: Value
+
+    def __init__(self, constructor: str, position: int, content: Value) -> None:
+        object.__setattr__(self, "constructor", constructor)
+        object.__setattr__(self, "position", position)
+        object.__setattr__(self, "content", content)
+
+    def __setattr__(self, name: str, value: Value) -> None:
+        raise AttributeError("a value of a data type cannot be changed")
+
+    def encoded_(self) -> bytes:
+        """The canonical bytes: the constructor by place and name, then the content."""
+        if not 0 <= self.position < 1 << 16:
+            raise InternalError(f"{self.constructor} cannot be constructor {self.position}")
+        place = self.position.to_bytes(2, "big")
+        return DATA + place + encode_text(self.constructor) + encode(self.content)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Data):
+            return self.position == other.position and self.encoded_() == other.encoded_()
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.encoded_())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Data, (self.constructor, self.position, self.content))
+
+    def __repr__(self) -> str:
+        return f"{self.constructor}({self.content!r})"
+
+
+__all__ = ["UTC", "Bag", "Data", "Decimal", "Record", "Value"]

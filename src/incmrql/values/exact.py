@@ -1,0 +1,152 @@
+"""Exact sums of doubles: an abelian group whose elements round to doubles once, at the end.
+
+Every finite double is an integer multiple of 2**-1074, so a sum of doubles is an integer,
+and adding, taking away and regrouping cannot change a bit of the result.  Infinities and NaN
+are counted apart; the counts may be negative for a while, and cancel.
+
+A Python integer is the plainest form of this fixed-point number.  The layers that work on
+columns hold the same group as several integers of 64 bits (limbs) per sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from incmrql.values.numbers import LONG, wrap_none
+
+_UNITS_PER_ONE = 1 << 1074
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSum:
+    """A sum of doubles: `units` times 2**-1074, and how many terms were not finite."""
+
+    units: int = 0
+    infinite: int = 0
+    minus_infinite: int = 0
+    nan: int = 0
+
+    zero: ClassVar[ExactSum]
+
+    @staticmethod
+    def of(x: float) -> ExactSum:
+        """The sum of one number."""
+        if math.isfinite(x):
+            numerator, denominator = x.as_integer_ratio()
+            return ExactSum(numerator * (_UNITS_PER_ONE // denominator))
+        return ExactSum(0, int(x == math.inf), int(x == -math.inf), int(math.isnan(x)))
+
+    def add(self, other: ExactSum) -> ExactSum:
+        """The sum of the terms of both."""
+        return ExactSum(
+            self.units + other.units,
+            self.infinite + other.infinite,
+            self.minus_infinite + other.minus_infinite,
+            self.nan + other.nan,
+        )
+
+    def negate(self) -> ExactSum:
+        """What cancels this sum: all its terms taken away."""
+        return self.scaled(-1)
+
+    def scaled(self, weight: int) -> ExactSum:
+        """The sum of `weight` times every term; a negative weight takes them away."""
+        return ExactSum(
+            self.units * weight,
+            self.infinite * weight,
+            self.minus_infinite * weight,
+            self.nan * weight,
+        )
+
+    def __add__(self, other: ExactSum) -> ExactSum:
+        return self.add(other)
+
+    def __neg__(self) -> ExactSum:
+        return self.negate()
+
+    def __sub__(self, other: ExactSum) -> ExactSum:
+        return self.add(other.negate())
+
+    @property
+    def finite(self) -> bool:
+        """Whether every term is a finite number."""
+        return not (self.infinite or self.minus_infinite or self.nan)
+
+    def result(self) -> float:
+        """The double nearest to the sum, ties to even; what IEEE says of the infinite ones."""
+        if self.nan or (self.infinite and self.minus_infinite):
+            return math.nan
+        if self.infinite or self.minus_infinite:
+            return math.inf if self.infinite else -math.inf
+        return nearest_double(self.units, _UNITS_PER_ONE)
+
+
+ExactSum.zero = ExactSum()
+
+
+def nearest_double(numerator: int, denominator: int) -> float:
+    """The double nearest to a fraction, ties to even, infinite beyond the largest; never -0.0."""
+    try:
+        return numerator / denominator + 0.0  # Python rounds the quotient of integers once
+    except OverflowError:
+        return math.inf if numerator > 0 else -math.inf
+
+
+def exact_sum(numbers: Iterable[float]) -> ExactSum:
+    """The sum of some doubles, not yet rounded."""
+    total = ExactSum.zero
+    for x in numbers:
+        total = total.add(ExactSum.of(x))
+    return total
+
+
+def sum_floats(numbers: Iterable[float]) -> float:
+    """The exact sum of some doubles, rounded once."""
+    return exact_sum(numbers).result()
+
+
+def sum_integers(numbers: Iterable[int]) -> int | None:
+    """The sum of some integers, null if it does not fit a long."""
+    return wrap_none(LONG, sum(numbers))
+
+
+def average(total: ExactSum, count: int) -> float | None:
+    """The rounded sum divided by the count, which rounds once more; null of nothing."""
+    return total.result() / count + 0.0 if count else None
+
+
+def square(x: float) -> Fraction:
+    """The exact square of a finite double; of an infinite one or NaN nothing is kept.
+
+    Squares are multiples of 2**-2148.  That a number was not finite is known from the sum.
+    """
+    return Fraction(x) ** 2 if math.isfinite(x) else Fraction(0)
+
+
+def sum_squares(numbers: Iterable[float]) -> Fraction:
+    """The exact sum of the squares of the finite numbers."""
+    return sum(map(square, numbers), Fraction(0))
+
+
+def variance(total: ExactSum, squares: Fraction, count: int) -> float | None:
+    """The sample variance (squares - sum**2 / n) / (n - 1), rounded once; null if n < 2.
+
+    NaN if a number is not finite.
+    """
+    if count < 2:
+        return None
+    if not total.finite:
+        return math.nan
+    mean_square = Fraction(total.units, _UNITS_PER_ONE) ** 2 / count
+    exact = (squares - mean_square) / (count - 1)
+    return nearest_double(exact.numerator, exact.denominator)
+
+
+def stddev(total: ExactSum, squares: Fraction, count: int) -> float | None:
+    """The square root of the sample variance."""
+    spread = variance(total, squares, count)
+    return None if spread is None else math.sqrt(spread)

@@ -1,0 +1,26 @@
+"""What all tests share: how many random examples, and how golden files are rewritten."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# No deadline: the first example of a test pays for imports and caches.
+for name, examples in {"dev": 50, "ci": 300, "nightly": 5_000}.items():
+    settings.register_profile(name, max_examples=examples, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write what the code says now into the golden files",
+    )
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-golden"))

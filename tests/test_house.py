@@ -1,0 +1,88 @@
+"""Rules of the house that no linter knows."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import incmrql
+
+ROOT = Path(__file__).parent.parent
+LONGEST_MODULE = 400
+LONGEST_PARSER = 600
+PARSERS = {"expressions", "parser"}
+# Folders of somebody's own machine. A slash put before each word here would be found by the test.
+FOREIGN = re.compile(r"(?<![\w.*)}\]])/(?:" + "|".join(["work", "root"]) + r")/\w")
+
+
+def files() -> Iterator[Path]:
+    """What is or would be in the repository."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = (ROOT / name for name in done.stdout.split("\0") if name)
+    return (path for path in sorted(set(paths)) if path.is_file())
+
+
+def limit(path: Path) -> int:
+    return LONGEST_PARSER if path.stem in PARSERS else LONGEST_MODULE
+
+
+def test_modules_are_short() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in ROOT.glob("src/**/*.py")}
+    long = {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > limit(path)}
+    assert not long, "split these modules"
+
+
+def test_no_file_names_a_folder_of_one_machine() -> None:
+    found = []
+    for path in files():
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        name = path.relative_to(ROOT)
+        found += [f"{name}:{n}" for n, line in enumerate(lines, 1) if FOREIGN.search(line)]
+    assert not found, "absolute paths of one machine"
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-java.lock"])
+def test_locks_hold_exact_versions_and_no_addresses(name: str) -> None:
+    lines = (ROOT / name).read_text().splitlines()
+    assert [line for line in lines if "://" in line or line.startswith("-")] == []
+    pins = [line for line in lines if not line.lstrip().startswith("#")]
+    assert pins
+    assert [line for line in pins if not re.match(r"[\w.-]+==[\w.+!]+( ;|$)", line)] == []
+
+
+def test_the_lock_holds_every_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
+    names = {re.split(r"[^\w.-]", text)[0] for text in wanted}
+    locked = set(
+        re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    )
+    assert names - locked == set(), "run make lock"
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == incmrql.__version__
+    headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+
+
+def test_make_alone_lists_every_target() -> None:
+    if shutil.which("make") is None:
+        pytest.skip("no make")
+    text = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^\.PHONY: (\w+)$", text, re.MULTILINE))
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(re.findall(r"^  make (\w+) ", done.stdout, re.MULTILINE)) == targets
