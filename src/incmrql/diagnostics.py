@@ -153,10 +153,13 @@ class QueryError(IncmrqlError):
 
     def __init__(self, *problems: Diagnostic) -> None:
         self.problems = problems
-        shown = [problem.render() for problem in problems[:MOST_REPORTED]]
-        if len(problems) > MOST_REPORTED:
-            shown.append(f"... and {len(problems) - MOST_REPORTED} more")
-        super().__init__("\n\n".join(shown))
+        super().__init__(*problems)
+
+    def __str__(self) -> str:
+        shown = [problem.render() for problem in self.problems[:MOST_REPORTED]]
+        if len(self.problems) > MOST_REPORTED:
+            shown.append(f"... and {len(self.problems) - MOST_REPORTED} more")
+        return "\n\n".join(shown)
 
     @property
     def code(self) -> str:

@@ -31,6 +31,12 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sample
 )
 
 
+@st.composite
+def pick(draw: st.DrawFn, *choices: Strategy[Any]) -> Any:
+    """Each choice as likely as the others; `one_of` would count the choices inside of them."""
+    return draw(draw(st.sampled_from(choices)))
+
+
 def tuples(of: Strategy[Node], least: int = 0, most: int = 3) -> Strategy[tuple[Node, ...]]:
     return st.lists(of, min_size=least, max_size=most).map(tuple)
 
@@ -195,23 +201,23 @@ _OPERATORS = st.sampled_from(
 @st.composite
 def exprs(draw: st.DrawFn, depth: int = DEPTH) -> ast.Expr:
     # A function, so that Hypothesis prints its call in messages and not the whole strategy.
-    return draw(_exprs(depth))
+    return draw(draw(st.sampled_from(_groups(depth))))
 
 
 @cache
-def _exprs(depth: int) -> Strategy[ast.Expr]:
+def _groups(depth: int) -> tuple[Strategy[ast.Expr], ...]:
     leaves: Strategy[ast.Expr] = LITERALS | NAMES.map(ast.Name)
     if depth == 0:
-        return leaves
+        return (leaves,)
     inner = exprs(depth - 1)
-    return st.one_of(leaves, _closed(inner), _operations(inner), _postfixes(inner), _open(inner))
+    return (leaves, _closed(inner), _operations(inner), _postfixes(inner), _open(inner))
 
 
 def _closed(inner: Strategy[ast.Expr]) -> Strategy[ast.Expr]:
     functions = NAMES | st.sampled_from(["mod", "distinct", "some", "all"])
     arguments = st.builds(ast.Argument, st.none() | LABELS, inner)
     branches = st.builds(ast.Branch, patterns(1), inner)
-    return st.one_of(
+    return pick(
         not_single(inner).map(ast.TupleExpr),
         tuples(inner).map(ast.BagExpr),
         tuples(inner).map(ast.ListExpr),
@@ -226,7 +232,7 @@ def _closed(inner: Strategy[ast.Expr]) -> Strategy[ast.Expr]:
 
 
 def _operations(inner: Strategy[ast.Expr]) -> Strategy[ast.Expr]:
-    return st.one_of(
+    return pick(
         st.builds(ast.Binary, _OPERATORS, inner, inner),
         st.builds(ast.Binary, _OPERATORS, inner, inner),
         st.builds(ast.Unary, st.sampled_from(["+", "-", "not", "exists"]), inner),
@@ -236,7 +242,7 @@ def _operations(inner: Strategy[ast.Expr]) -> Strategy[ast.Expr]:
 
 
 def _postfixes(inner: Strategy[ast.Expr]) -> Strategy[ast.Expr]:
-    return st.one_of(
+    return pick(
         st.builds(ast.Project, inner, LABELS),
         inner.map(ast.ProjectAll),
         st.builds(ast.Attribute, inner, LABELS),
@@ -251,7 +257,7 @@ def _open(inner: Strategy[ast.Expr]) -> Strategy[ast.Expr]:
     parameters = tuples(st.builds(ast.Parameter, NAMES, types(1)), most=2)
     one = st.builds(ast.Repeat, tuples(NAMES, 1, 1), inner, inner, st.none() | inner)
     several = st.builds(ast.Repeat, tuples(NAMES, 2), inner, inner, inner)
-    return st.one_of(
+    return pick(
         st.builds(ast.If, inner, inner, inner),
         st.builds(ast.Let, patterns(1), inner, inner),
         st.builds(ast.Lambda, parameters, types(1), inner),
@@ -299,7 +305,7 @@ def selects(draw: st.DrawFn, inner: Strategy[ast.Expr]) -> ast.Select:
 def items(depth: int = DEPTH) -> Strategy[ast.Item]:
     inner = exprs(depth)
     parameters = tuples(st.builds(ast.Parameter, NAMES, types(1)), most=2)
-    return st.one_of(
+    return pick(
         inner.map(ast.Evaluate),
         st.builds(ast.Define, NAMES, inner),
         st.builds(ast.StoreValue, NAMES, inner),

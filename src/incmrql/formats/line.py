@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from incmrql.diagnostics import DataError, nearest
+from incmrql.diagnostics import DataError, InternalError, nearest
 from incmrql.formats.files import Line
 from incmrql.formats.rows import BadRow, Read, Row
 from incmrql.formats.scalars import Parser, Unparsable, scalar_parser
 from incmrql.formats.signs import weight
+from incmrql.types.columns import column_types, element_type
 from incmrql.types.model import ANY, STRING, Record, Tuple, Type
 from incmrql.values import Record as RecordValue
 from incmrql.values import Value
@@ -70,44 +71,30 @@ class _Layout:
     make: Callable[[list[Value]], Value]
 
 
-def element_type(row: Type) -> Type:
-    """The type of an element: the row without its columns of type any.
-
-    A tuple of which one column is left is that column, as tuples of one do not exist.
-    """
-    match row:
-        case Record(fields):
-            return Record(tuple((name, type_) for name, type_ in fields if type_ != ANY))
-        case Tuple(items):
-            kept = tuple(item for item in items if item != ANY)
-            return kept[0] if len(kept) == 1 else Tuple(kept)
-        case _:
-            return row
-
-
 def read_lines(lines: Iterable[Line], path: str, row: Type, options: LineOptions) -> Iterator[Read]:
     """The rows of one file."""
-    records = _records(lines, options)
     layout = None if options.header else _unnamed(row, options.sign)
-    for line, text, fields in records:
-        if layout is None and not isinstance(fields, str):
+    for line, text, fields in _records(lines, options):
+        if isinstance(fields, str):
+            if layout is None:
+                raise DataError("R111", f"the header is not readable: {fields}", place=path)
+            yield BadRow(path, line, text, fields)
+        elif layout is None:
             layout = _named(row, [name.strip() for name, _ in fields], options, f"{path}:{line}")
-            continue
-        try:
-            if isinstance(fields, str) or layout is None:
-                raise Unparsable(str(fields))
-            yield _row(fields, layout, options)
-        except Unparsable as problem:
-            yield BadRow(path, line, text, problem.reason)
+        else:
+            try:
+                yield _row(fields, layout, options)
+            except Unparsable as problem:
+                yield BadRow(path, line, text, problem.reason)
 
 
 def _row(fields: list[Field], layout: _Layout, options: LineOptions) -> Row:
     if len(fields) != layout.width:
         raise Unparsable(f"expected {_count(layout.width)}, found {len(fields)}")
-    values = []
+    values: list[Value] = []
     for column in layout.columns:
         text, quoted = fields[column.place]
-        if not quoted and text == options.null or not text and not column.string:
+        if (text == options.null and not quoted) or not (text or column.string):
             values.append(None)
             continue
         try:
@@ -140,8 +127,8 @@ def _named(row: Type, names: list[str], options: LineOptions, place: str) -> _La
     sign = _sign_place(names, options.sign, place)
     if not isinstance(row, Record):
         places = [i for i in range(len(names)) if i != sign]
-        width = len(_types(row)) + (sign is not None)
-        return _layout(row, places + [*range(len(names), width)], width, sign)
+        width = len(_types(row)) if sign is None else max(len(_types(row)), sign) + 1
+        return _layout(row, [*places, *range(len(names), width)], width, sign)
     wanted = [name for name, type_ in row.fields if type_ != ANY]
     missing = [name for name in wanted if name not in names]
     doubled = [name for name in wanted if names.count(name) > 1]
@@ -179,13 +166,10 @@ def _layout(row: Type, places: Sequence[int], width: int, sign: int | None) -> _
 
 
 def _types(row: Type) -> tuple[Type, ...]:
-    match row:
-        case Record(fields):
-            return tuple(type_ for _, type_ in fields)
-        case Tuple(items):
-            return items
-        case _:
-            return (row,)
+    types = column_types(row)
+    if types is None:
+        raise InternalError(f"a line cannot hold a {row}")
+    return types
 
 
 def _maker(element: Type) -> Callable[[list[Value]], Value]:
@@ -244,8 +228,10 @@ def _quoted_record(
     except Unparsable as problem:
         ahead.extendleft(reversed(taken[1:]))
         return first.number, first.text, problem.reason
-    return first.number, "".join(line.text + line.end for line in taken[:-1]) + taken[-1].text, (
-        splitter.fields
+    return (
+        first.number,
+        "".join(line.text + line.end for line in taken[:-1]) + taken[-1].text,
+        (splitter.fields),
     )
 
 

@@ -93,9 +93,11 @@ def _integer(text: str, name: str) -> int:
     if not _INTEGER.fullmatch(inner):
         raise unparsable(text, name)
     kind = INTEGER_RANGES[name]
-    # Python refuses to convert thousands of digits, and none of them could fit.
-    few = len(inner.lstrip("+-0")) <= _MOST_INTEGER_DIGITS
-    if not few or not fits(kind, number := int(inner)):
+    # Python refuses to convert thousands of digits; all but nineteen must be zeros in front.
+    digits = inner.lstrip("+-0")
+    sign = -1 if inner.startswith("-") else 1
+    few = len(digits) <= _MOST_INTEGER_DIGITS
+    if not few or not fits(kind, number := sign * int(digits or 0)):
         raise Unparsable(f"{quoted(text)} does not fit {name} ({kind.start} to {kind.stop - 1})")
     return number
 

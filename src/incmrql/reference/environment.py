@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from incmrql.diagnostics import NOWHERE, DataError, Span
+from incmrql.formats import Policy, ReadReport
 from incmrql.types import typed
 from incmrql.values import Bag, Value
 
@@ -33,7 +34,7 @@ class World:
     stored: dict[str, Value] = field(default_factory=dict)
     registered: Mapping[str, Any] = field(default_factory=dict)
     on_trace: Callable[[str, Value], None] = lambda _text, _value: None
-    on_report: Callable[[Any], None] = lambda _report: None
+    on_report: Callable[[ReadReport, Policy], None] = lambda _report, _policy: None
     fail_arithmetic: bool = False
     random: random.Random = field(default_factory=random.Random)
     max_steps: int = 10_000
@@ -56,11 +57,11 @@ class Environment:
     values: Mapping[int, Value] = field(default_factory=dict)
 
     def bind(self, variable: typed.Variable, value: Value) -> Environment:
-        """This environment with one more variable."""
+        """The environment with one more variable."""
         return Environment(self.world, {**self.values, variable.number: value})
 
     def extend(self, values: Mapping[int, Value]) -> Environment:
-        """This environment with more variables."""
+        """The environment with more variables."""
         return Environment(self.world, {**self.values, **values})
 
     def outermost(self) -> Environment:

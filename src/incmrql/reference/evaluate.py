@@ -212,9 +212,7 @@ def _map(expr: typed.MapOver, env: Environment) -> Value:
     subject = evaluate(expr.subject, env)
     if subject is None:
         return None
-    bodies = []
-    for element in elements(subject):
-        bodies.append(evaluate(expr.body, env.bind(expr.variable, element)))
+    bodies = [evaluate(expr.body, env.bind(expr.variable, e)) for e in elements(subject)]
     if expr.flatten:
         bodies = [element for body in bodies for element in elements(body)]
     kind = expr.type if isinstance(expr.type, Collection) else expr.subject.type

@@ -83,10 +83,7 @@ def text_of(tree: Value) -> str:
         case Data(constructor="CData", content=str() as text):
             return text
         case Data(constructor="Node", content=(_, _, inner)):
-            texts = []
-            for child in elements(inner):
-                texts.append(text_of(child))
-            return "".join(texts)
+            return "".join([text_of(child) for child in elements(inner)])
         case _:
             return ""
 
@@ -129,7 +126,7 @@ def element_at(subject: Value, index: Value, fail: Fail = ignore) -> Value:
             return None
         case Bag(), _:
             return look_up(subject, index, fail)
-        case (list() | tuple() | Data(constructor="JArray")), int():
+        case ((list() | tuple() | Data(constructor="JArray")), int()):
             return _at(subject if isinstance(subject, tuple) else elements(subject), index, fail)
         case Record(), str():
             return subject.get(index)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from incmrql.diagnostics import Diagnostic, QueryError, Source, Span, nearest
+from incmrql.diagnostics import Diagnostic, QueryError, Source, Span
 from incmrql.syntax.depth import DEEPEST
-from incmrql.syntax.tokens import CONSTANTS, KEYWORDS, Token, scan
+from incmrql.syntax.hints import Trouble, hint
+from incmrql.syntax.tokens import CONSTANTS, Token, scan
 
 
 class Cursor:
@@ -19,11 +20,13 @@ class Cursor:
 
     def __init__(self, source: Source, tokens: list[Token]) -> None:
         self.source = source
+        self.whole = "text"
         self.tokens = tokens
         self.index = 0
         self.in_record = False
         self.in_step = False
         self.in_let = False
+        self.trying = False
         self.depth = 0
         self.reach = 0
         self.record_end = -1
@@ -117,8 +120,7 @@ class Cursor:
         """Inside brackets: `>` compares, `limit` belongs to the nearest select."""
         saved = self.in_record, self.in_step, self.in_let
         self.in_record = self.in_step = self.in_let = False
-        with self.deeper():
-            yield
+        yield
         self.in_record, self.in_step, self.in_let = saved
 
     @contextmanager
@@ -155,36 +157,21 @@ class Cursor:
         """The token ahead, for a message."""
         token = self.token
         if token.kind == "end":
-            return "the end of the text"
+            return f"the end of the {self.whole}"
         if token.kind in ("template", "xpath"):
             return f"a {token.kind}"
         text = token.text if len(token.text) <= 40 else token.text[:37] + "..."
         return text if token.kind == "string" else f'"{text}"'
 
     def _hint(self, wanted: str) -> str:
-        token, before = self.token, self.tokens[self.index - 1] if self.index else None
-        if before is not None and self.index == self.record_end:
+        if self.trying:
+            return ""
+        if self.index == self.record_end:
             return (
                 "The > before this closes the record; "
                 "a comparison inside a record field needs parentheses: (x > y)."
             )
-        if before is not None and (before.text, token.text) in _HABITS:
-            return _HABITS[before.text, token.text]
-        if token.text == "!":
-            return "Write <> for different, not for negation."
-        if token.kind == "id":
-            return nearest(token.text, KEYWORDS if before is not None else KEYWORDS | {"source"})
-        if token.kind == "end" and wanted == '";"':
-            return "Every item ends with a semicolon."
-        return ""
-
-
-_HABITS = {
-    ("=", "="): "Write = to compare.",
-    ("|", "|"): "Write or.",
-    ("-", ">"): "Write . after the result type of a lambda.",
-    ("<", "="): "Write <= without a space.",
-}
+        return hint(Trouble(self.source, self.tokens, self.index, wanted))
 
 
 def cursor_over(source: Source, start: int = 0, end: int | None = None) -> Cursor:

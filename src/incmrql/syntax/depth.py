@@ -17,10 +17,10 @@ _CALLS_PER_LEVEL = 20
 
 
 @contextmanager
-def room() -> Iterator[None]:
-    """Let calls nest as far as walking the deepest tree needs."""
+def room(calls: int = DEEPEST * _CALLS_PER_LEVEL) -> Iterator[None]:
+    """Let calls nest this far; by default, as far as walking the deepest tree needs."""
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, DEEPEST * _CALLS_PER_LEVEL))
+    sys.setrecursionlimit(max(before, calls))
     try:
         yield
     finally:

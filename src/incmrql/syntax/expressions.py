@@ -451,14 +451,19 @@ def _labelled_pattern(cursor: Cursor) -> Pattern:
 
 def _attempt(cursor: Cursor, parse: Callable[[Cursor], Parsed]) -> Parsed | None:
     """What `parse` finds, or nothing and the cursor back where it was."""
+    outer, cursor.trying = cursor.trying, True
     place = cursor.index, cursor.depth, cursor.reach
     context = cursor.in_record, cursor.in_step, cursor.in_let
     try:
         return parse(cursor)
-    except QueryError:
+    except QueryError as error:
+        if error.code == "P008":
+            raise
         cursor.index, cursor.depth, cursor.reach = place
         cursor.in_record, cursor.in_step, cursor.in_let = context
         return None
+    finally:
+        cursor.trying = outer
 
 
 def _binds_ahead(cursor: Cursor) -> bool:

@@ -68,6 +68,15 @@ def parse_query(source: Source) -> Expr:
     return expr
 
 
+def parse_type_text(source: Source) -> TypeTree:
+    """A type that is the whole text."""
+    cursor = cursor_over(source)
+    tree = parse_type(cursor)
+    if not cursor.at_kind("end"):
+        raise cursor.unexpected("the end of the type")
+    return tree
+
+
 def parse_item(cursor: Cursor) -> Item:
     """One item, without its semicolon."""
     token = cursor.token

@@ -11,6 +11,7 @@ from incmrql.syntax.cursor import Cursor
 from incmrql.syntax.tokens import LONGEST, Token, too_large
 
 _WORD = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?|\*")
+_SHOWN = re.compile(r"\w{1,40}|.", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 _STRING = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 
@@ -127,12 +128,13 @@ class _Reader:
         return False
 
     def since(self, start: int) -> Span:
-        return Span(self.source, start, self.position)
+        end = start + len(self.source.text[start : self.position].rstrip())
+        return Span(self.source, start, end)
 
     def problem(self, wanted: str) -> QueryError:
-        at = self.position
-        found = f'"{self.source.text[at]}"' if at < self.end else "the end of the path"
-        span = Span(self.source, at, min(at + 1, self.end))
+        word = _SHOWN.match(self.source.text, self.position, self.end)
+        span = Span(self.source, *(word.span() if word else (self.end, self.end)))
+        found = f'"{span.text}"' if word else "the end of the path"
         return QueryError(
             Diagnostic(
                 "P010", f"expected {wanted} in a path, found {found}", span, "here",

@@ -19,6 +19,7 @@ from incmrql.syntax.tokens import Token, closing, too_large
 
 Held = TypeVar("Held")
 
+_WORD = re.compile(r'\w{1,40}|&#?\w*;|\{\{|"[^"\n]{0,40}"|.', re.DOTALL)
 _TAG = re.compile(r"[^\W\d][\w.:-]*")
 _JSON_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _JSON_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
@@ -35,7 +36,7 @@ def parse_template(
     body = reader.element() if token.value == "xml" else reader.json()
     reader.spaces()
     if reader.position < reader.end:
-        raise reader.problem("the end of the template, |]")
+        raise reader.problem('"|]"', "A template holds one element or one value.")
     return body
 
 
@@ -72,33 +73,35 @@ class _Reader(Generic[Held]):
         if quote not in ('"', "'"):
             raise self.problem("a quoted value or {{a hole}}")
         self.position += 1
-        parts = self.run((quote,))
+        parts = self.run(quote, f"the closing {quote} of the value")
         self.position += 1
         return parts
 
     def children(self, tag: str) -> tuple[XmlElement[Held] | XmlText | Hole[Held], ...]:
         found: list[XmlElement[Held] | XmlText | Hole[Held]] = []
         while True:
-            run = self.run(("<",))
+            run = self.run("<", f"</{tag}> to close <{tag}>")
             found.extend(p for p in run if not isinstance(p, XmlText) or p.text.strip())
             if self.source.text.startswith("</", self.position):
                 self.position += 2
-                if not self.ahead(tag) or self.match(_TAG, "a tag") != tag:
+                at = self.position
+                if self.match(_TAG, "a tag") != tag:
+                    self.position = at
                     raise self.problem(f"</{tag}> to close <{tag}>")
                 self.expect(">")
                 return tuple(found)
             found.append(self.element())
 
-    def run(self, stops: tuple[str, ...]) -> tuple[XmlText | Hole[Held], ...]:
-        """Text and holes up to one of `stops`."""
+    def run(self, stop: str, closer: str) -> tuple[XmlText | Hole[Held], ...]:
+        """Text and holes up to the character `stop`."""
         parts: list[XmlText | Hole[Held]] = []
         text = self.source.text
         start = self.position
         while True:
             if self.position >= self.end:
-                raise self.problem(f"{stops[0]} before the end of the template")
+                raise self.problem(closer)
             hole = text.startswith("{{", self.position)
-            if hole or text[self.position] in stops:
+            if hole or text[self.position] == stop:
                 if self.position > start:
                     plain = self.unescaped(start, self.position)
                     parts.append(XmlText(plain, span=self.since(start)))
@@ -117,8 +120,9 @@ class _Reader(Generic[Held]):
             digits, base = (name[2:], 16) if name.startswith("#x") else (name[1:], 10)
             number = int(digits, base) if name.startswith("#") and len(digits) < 8 else -1
             if not (0 < number < 0xD800 or 0xDFFF < number < 0x110000):
-                self.position = match.start()
-                raise self.problem("&lt; &gt; &amp; &quot; &apos; or the number of a character")
+                self.position = start + match.start()
+                known = "&lt; &gt; &amp; &quot; &apos; or the number of a character"
+                raise self.problem(known, "Write &amp; for a plain &.")
             return chr(number)
 
         return _ENTITY.sub(replace, self.source.text[start:end])
@@ -189,7 +193,8 @@ class _Reader(Generic[Held]):
             text.encode()  # half of a pair of \u escapes is not a character
         except ValueError:
             self.position -= len(quoted)
-            raise self.problem("a JSON string with JSON's escapes") from None
+            hint = r"The escapes of JSON are \" \\ \/ \b \f \n \r \t and \uXXXX."
+            raise self.problem("a JSON string with JSON's escapes", hint) from None
         return text
 
     # --- both ---
@@ -198,9 +203,9 @@ class _Reader(Generic[Held]):
         start = self.position
         close = closing(self.source.text, "{{", start + 2, self.end)
         if close is None:
-            raise self.problem("}} to close this hole")
+            raise self.problem("}} to close this hole", "A hole looks like {{x.A + 1}}.")
         inner = cursor_over(self.source, start + 2, close)
-        inner.depth = self.cursor.depth
+        inner.depth, inner.whole = self.cursor.depth, "hole"
         content = self.parse_hole(inner)
         if not inner.at_kind("end"):
             raise inner.unexpected("}}")
@@ -244,10 +249,10 @@ class _Reader(Generic[Held]):
     def since(self, start: int) -> Span:
         return Span(self.source, start, self.position)
 
-    def problem(self, wanted: str) -> QueryError:
-        at = min(self.position, self.end)
-        found = f'"{self.source.text[at]}"' if at < self.end else "the end of the template"
-        span = Span(self.source, at, min(at + 1, self.end))
-        return QueryError(
-            Diagnostic("P009", f"expected {wanted} in a template, found {found}", span, "here")
-        )
+    def problem(self, wanted: str, hint: str = "") -> QueryError:
+        word = _WORD.match(self.source.text, self.position, self.end)
+        span = Span(self.source, *(word.span() if word else (self.end, self.end)))
+        shown = span.text if span.text.startswith('"') else f'"{span.text}"'
+        found = shown if word else "the end of the template"
+        message = f"expected {wanted} in a template, found {found}"
+        return QueryError(Diagnostic("P009", message, span, "here", hint))

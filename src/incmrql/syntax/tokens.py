@@ -176,9 +176,8 @@ def _name(source: Source, found: Scan, word: str, start: int, stop: int) -> int:
     tokens, problems = found
     folded = word.lower()
     end = start + len(word)
-    after_dot = bool(tokens) and tokens[-1].text in (".", "@")
     opens = _XPATH_OPEN.match(source.text, end, stop) if folded == "xpath" else None
-    if opens and not after_dot:
+    if opens:
         close = _path_end(source.text, opens.end(), stop)
         if close is None:
             problems.append(_unclosed(source, start, end, "path", ")"))

@@ -19,10 +19,14 @@ from incmrql.syntax.cursor import Cursor
 
 def parse_type(cursor: Cursor) -> TypeTree:
     """A type."""
+    with cursor.deeper():
+        return _type(cursor)
+
+
+def _type(cursor: Cursor) -> TypeTree:
     start = cursor.token.start
     if cursor.take("!"):
-        with cursor.deeper():
-            return DistributedType(parse_type(cursor), span=cursor.since(start))
+        return DistributedType(parse_type(cursor), span=cursor.since(start))
     if cursor.at("("):
         return _tuple(cursor)
     if cursor.at("<"):

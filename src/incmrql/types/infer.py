@@ -119,7 +119,7 @@ def _name(inference: Inference, expr: ast.Name, scope: Scope) -> typed.Expr:
     name = expr.name
     entry = scope.names.get(name)
     if isinstance(entry, MacroArgument):
-        return inference.infer(entry.expr, entry.scope)
+        return inference.infer_argument(entry)
     if entry is not None:
         return typed.Var(entry, type=entry.type, span=expr.span)
     if name in inference.named:

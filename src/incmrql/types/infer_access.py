@@ -172,6 +172,8 @@ def infer_index(inference: Inference, expr: ast.Index, scope: Scope) -> typed.Ex
             return typed.At(subject, widen(index, wanted), type=type_, span=expr.span)
         case Nothing():
             return subject
+        case Collection(_, Nothing()):
+            return typed.Const(None, type=NOTHING, span=expr.span)
         case Collection("list", _):
             return fit(inference, index, LONG, "the index of a list")
         case other:

@@ -35,10 +35,15 @@ _DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
 
 def infer_call(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
     """`f(a, b)`: what the script declares comes before what is built in."""
-    name = call.function
-    entry = scope.names.get(name)
+    entry = scope.names.get(call.function)
     if isinstance(entry, MacroArgument):
         return _through_argument(inference, call, entry, scope)
+    return _declared_call(inference, call, scope)
+
+
+def _declared_call(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
+    """A call of what the script or the language declares, whatever the local names are."""
+    name = call.function
     named = [argument for argument in call.arguments if argument.name is not None]
     if named:
         message = f'{name} takes no named arguments, and here is "{named[0].name}"'
@@ -341,7 +346,7 @@ def _macro(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
         hint = "Recursion needs a function: function f(x: T): T { … };"
         return inference.problem("T603", call.span, message, "recursive", hint)
     inside = Scope().bind(
-        (name, MacroArgument(argument.value, scope))
+        (name, MacroArgument(argument.value, scope, inference.expanding))
         for name, argument in zip(macro.parameters, call.arguments, strict=True)
     )
     outer, inference.expanding = inference.expanding, (*inference.expanding, macro.name)
@@ -360,7 +365,7 @@ def _through_argument(
         if isinstance(inner, MacroArgument):
             return _through_argument(inference, call, inner, scope)
         renamed = ast.Call(name, call.arguments, span=call.span, name_span=entry.expr.span)
-        return infer_call(inference, renamed, Scope({**scope.names}, scope.keys))
+        return _declared_call(inference, renamed, scope)
     if not isinstance(entry.expr, ast.Lambda):
         message = f'"{call.function}" is called, and what stands for it is not a function'
         return inference.problem("T601", entry.expr.span, message, "not a function")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from dataclasses import dataclass, field
 
 from incmrql.diagnostics import Span, nearest
@@ -12,6 +13,7 @@ from incmrql.types.model import (
     ANY,
     BOOL,
     DOUBLE,
+    FLOAT,
     INT,
     JSON,
     LONG,
@@ -19,9 +21,11 @@ from incmrql.types.model import (
     STRING,
     XML,
     Any,
+    Basic,
     Collection,
     Constructor,
     Data,
+    Decimal,
     Nothing,
     Record,
     Tuple,
@@ -29,10 +33,13 @@ from incmrql.types.model import (
 )
 from incmrql.types.resolve import resolve_type
 from incmrql.types.scope import Inference
+from incmrql.values import Value
+from incmrql.values.numbers import INTEGER_RANGES, to_float32
 
 LITERAL_TYPES: dict[str, Type] = {
     "null": NOTHING, "bool": BOOL, "int": INT, "long": LONG, "double": DOUBLE, "string": STRING,
 }  # fmt: skip
+_EXACT = decimal.Context(prec=400)
 _JSON_LEAVES = {"string": "Jstring", "long": "Jlong", "double": "Jdouble", "bool": "Jbool"}
 
 
@@ -79,13 +86,32 @@ def _literal(
     inference: Inference, literal: ast.Literal, subject: Type, span: Span
 ) -> typed.Pattern:
     type_ = LITERAL_TYPES[literal.kind]
-    common = comparable(subject, type_) if subject != ANY else ANY
-    if common is None:
+    if literal.value is None or subject in (ANY, NOTHING, type_):
+        return typed.Equals(literal.value, subject)
+    if comparable(subject, type_) is None:
         return _misfit(inference, span, subject, f"a constant of type {type_}")
-    value = literal.value
-    if common == DOUBLE and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    return typed.Equals(value, common)
+    value = _number(literal.value, subject)
+    if value is None:
+        return _misfit(inference, span, subject, f"a number that no {subject} can be")
+    return typed.Equals(value, subject)
+
+
+def _number(number: object, subject: Type) -> Value:
+    """The same number as a value of the type `subject`, or None if it has no such value."""
+    assert isinstance(number, int | float)
+    exact = decimal.Decimal(repr(number))
+    if isinstance(subject, Decimal):
+        scaled = exact.quantize(decimal.Decimal(1).scaleb(-subject.scale), context=_EXACT)
+        fits = scaled == exact and len(scaled.as_tuple().digits) <= subject.precision
+        return scaled if fits else None
+    if subject == FLOAT:
+        rounded = to_float32(float(number))
+        return rounded if rounded == number else None
+    if subject == DOUBLE:
+        return float(number)
+    assert isinstance(subject, Basic)
+    width = INTEGER_RANGES[subject.name]
+    return int(exact) if exact == exact.to_integral_value() and int(exact) in width else None
 
 
 def _typed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from incmrql.diagnostics import DataError, QueryError, Span
+from incmrql.diagnostics import DataError, Diagnostic, QueryError, Span
 from incmrql.syntax import ast
 from incmrql.types import typed
 from incmrql.types.infer import infer_expr
@@ -30,12 +30,28 @@ def infer_script(script: ast.Script, catalog: Catalog) -> typed.Script:
         elif (done := _item(inference, item)) is not None:
             items.append(done)
     if inference.problems:
-        raise QueryError(*inference.problems)
+        raise QueryError(*_in_text_order(inference.problems))
     parsers = {name: parser for name, (parser, _) in inference.parsers.items()}
     return typed.Script(
         tuple(items), inference.queries, functions, inference.aggregations, inference.python,
         parsers, inference.data,
     )  # fmt: skip
+
+
+def resolve_type_tree(tree: ast.TypeTree) -> Type:
+    """The type that a tree spells by itself, without a script's declarations."""
+    inference = Inference(Catalog(), infer_expr)
+    found = resolve_type(inference, tree)
+    if inference.problems:
+        raise QueryError(*inference.problems)
+    return found
+
+
+def _in_text_order(problems: list[Diagnostic]) -> list[Diagnostic]:
+    """File by file as met, and by place within each; a macro's problem is told once."""
+    files = list(dict.fromkeys(problem.span.source for problem in problems))
+    told = dict.fromkeys(problems)
+    return sorted(told, key=lambda p: (files.index(p.span.source), p.span.start))
 
 
 # --- declarations ------------------------------------------------------------------------
@@ -195,4 +211,5 @@ def _declare(inference: Inference, item: ast.Item) -> None:
 
 def _key(inference: Inference, name: str) -> str:
     """A key of its own for each definition, so that an earlier use keeps its meaning."""
-    return f"{name}@{len(inference.queries) + len(inference.named)}"
+    inference.count += 1
+    return f"{name}@{inference.count}"

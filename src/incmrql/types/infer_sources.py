@@ -106,9 +106,9 @@ def _described(
     host = port = path = None
     rest = given.values[1:]
     first = fit(inference, inference.infer(given.values[0], scope), STRING, "the path", "T501")
-    if call.function == "stream" and rest and _is_port(rest[0]):
-        host, port = first, fit(inference, inference.infer(rest[0], scope), INT, "the port")
-        rest = rest[1:]
+    second = _port(inference, rest[0], scope) if call.function == "stream" and rest else None
+    if second is not None:
+        host, port, rest = first, second, rest[1:]
     else:
         path = first
     source = typed.Source(format_, False, path, NOTHING, host=host, port=port)
@@ -128,8 +128,10 @@ def _described(
             return _binary(inference, call, given, source)
 
 
-def _is_port(expr: ast.Expr) -> bool:
-    return not isinstance(expr, ast.Literal) or expr.kind == "int"
+def _port(inference: Inference, expr: ast.Expr, scope: Scope) -> typed.Expr | None:
+    """The port that a number is; a text in its place is a delimiter."""
+    node = inference.infer(expr, scope)
+    return None if node.type == STRING else fit(inference, node, INT, "the port", "T501")
 
 
 def _no_more(inference: Inference, rest: tuple[ast.Expr, ...]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from incmrql.diagnostics import Diagnostic, Span
@@ -23,6 +22,8 @@ class MacroArgument:
 
     expr: ast.Expr
     scope: Scope
+    expanding: tuple[str, ...]
+    """The macros that were being expanded there."""
 
 
 Entry: TypeAlias = typed.Variable | MacroArgument
@@ -42,7 +43,7 @@ class GroupKey:
 class Scope:
     """The local names in view and the group keys that expressions may stand for."""
 
-    names: Mapping[str, Entry] = MappingProxyType({})
+    names: Mapping[str, Entry] = field(default_factory=dict)
     keys: tuple[GroupKey, ...] = ()
 
     def bind(self, entries: Iterable[tuple[str, Entry]]) -> Scope:
@@ -91,9 +92,9 @@ class Catalog:
 
     arguments: Sequence[str] | None = None
     """The words of the command line, if they are known."""
-    registered: Mapping[str, tuple[Type, bool]] = MappingProxyType({})
+    registered: Mapping[str, tuple[Type, bool]] = field(default_factory=dict)
     """Registered sources: element type, and whether they are streams."""
-    functions: Mapping[str, typed.PythonFunction] = MappingProxyType({})
+    functions: Mapping[str, typed.PythonFunction] = field(default_factory=dict)
     """Registered Python functions."""
     file_type: Callable[[str], Type] | None = None
     """The element type of a Parquet file or folder."""
@@ -128,6 +129,13 @@ class Inference:
     def infer(self, expr: ast.Expr, scope: Scope) -> typed.Expr:
         """The typed expression."""
         return self.dispatch(self, expr, scope)
+
+    def infer_argument(self, argument: MacroArgument) -> typed.Expr:
+        """The typed expression that a macro's parameter stands for, typed where it was written."""
+        outer, self.expanding = self.expanding, argument.expanding
+        node = self.dispatch(self, argument.expr, argument.scope)
+        self.expanding = outer
+        return node
 
     def variable(self, name: str, type_: Type) -> typed.Variable:
         """A new variable."""

@@ -11,6 +11,8 @@ from incmrql.diagnostics import NOWHERE, Span
 
 @dataclass(frozen=True, slots=True)
 class Node:
+    """What every node has."""
+
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
 

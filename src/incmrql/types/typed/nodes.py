@@ -19,5 +19,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Node:
+    """What every node has."""
+
     type: Type = field(kw_only=True)
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)

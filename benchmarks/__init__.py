@@ -1,0 +1,1 @@
+"""Measurements; each module runs with `python -m benchmarks.<name>`."""

@@ -1,0 +1,92 @@
+"""The Python face of incmrql: check a script, run a script.
+
+Sessions on Spark and streams come on top of this; everything here runs without a JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from incmrql.diagnostics import Diagnostic, QueryError, Source
+from incmrql.formats import Policy, ReadReport
+from incmrql.loading import catalog_for, read_include, read_script
+from incmrql.pipeline import Compiled, compile_script
+from incmrql.reference import new_world, run_script
+from incmrql.syntax.depth import room
+from incmrql.types import model, typed
+from incmrql.values import Value
+
+SCRIPT_NAME = "<query>"
+DEEPEST_EVALUATION = 200_000
+"""Python frames for the deepest recursion of a script's functions that is allowed."""
+
+
+class Settings(TypedDict, total=False):
+    """How a script is run."""
+
+    fail_arithmetic: bool
+    """Whether overflow, division by zero and failed conversions are errors, and not null."""
+    quarantine: Path | None
+    """The folder for lines that cannot be read."""
+    on_trace: Callable[[str, Value], None]
+    """Gets the text and the value of each `trace(e)`."""
+    on_report: Callable[[ReadReport, Policy], None]
+    """Gets the counts of a source that had lines that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The value of an item of a script."""
+
+    value: Value
+    type: model.Type
+    item: str
+    """What produced it: print, incr, lineage or debug."""
+
+
+def load(script: str | Path) -> Source:
+    """The text of a script: a `Path` is read, a text is taken as it is."""
+    return read_script(script) if isinstance(script, Path) else Source(script, SCRIPT_NAME)
+
+
+def compile(script: str | Path, arguments: Sequence[str] | None = None) -> Compiled:  # noqa: A001
+    """The script in every form from tree to typed tree; raises `QueryError`."""
+    source = load(script)
+    return compile_script(source, catalog_for(source, arguments), read_include)
+
+
+def check(script: str | Path, arguments: Sequence[str] | None = None) -> tuple[Diagnostic, ...]:
+    """The problems of a script; none if it can run."""
+    try:
+        compile(script, arguments)
+    except QueryError as error:
+        return error.problems
+    return ()
+
+
+def run(
+    script: str | Path,
+    arguments: Sequence[str] = (),
+    *,
+    on_answer: Callable[[Answer], None] | None = None,
+    **settings: Unpack[Settings],
+) -> list[Answer]:
+    """Run a script by the reference evaluator; the answers of its items, in order.
+
+    `on_answer` sees each answer as soon as it is there.
+    """
+    compiled = compile(script, arguments)
+    answers: list[Answer] = []
+
+    def emit(item: typed.ScriptItem, value: Value) -> None:
+        answers.append(Answer(value, item.expr.type, item.kind))
+        if on_answer is not None:
+            on_answer(answers[-1])
+
+    world = new_world(compiled.typed, arguments=list(arguments), **settings)
+    with room(DEEPEST_EVALUATION):
+        run_script(compiled.typed, world, emit)
+    return answers

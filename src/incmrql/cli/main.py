@@ -1,0 +1,68 @@
+"""The `incmrql` command and what its exit codes mean.
+
+0 done · 1 the query or the data are wrong · 2 wrong usage · 70 our bug.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from incmrql import __version__
+from incmrql.cli.check import check
+from incmrql.cli.demo import demo
+from incmrql.cli.run import run
+from incmrql.diagnostics import CheckpointError, DataError, QueryError
+
+WRONG_INPUT, OUR_BUG, INTERRUPTED = 1, 70, 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="incmrql")
+def commands() -> None:
+    """Keep the answer of a query right while data arrive and leave."""
+
+
+for command in (run, check, demo):
+    commands.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(status(arguments))
+
+
+def status(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    try:
+        result = commands.main(arguments, prog_name="incmrql", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("stopped", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (as in `incmrql run … | head`): nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (QueryError, DataError, CheckpointError) as error:
+        click.echo(str(error), err=True)
+        return WRONG_INPUT
+    except Exception as error:  # whatever else comes here is our mistake
+        return _our_bug(error)
+
+
+def _our_bug(error: Exception) -> int:
+    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+    click.echo("This is a bug in incmrql. Please report it with the script that shows it.", err=True)
+    if os.environ.get("INCMRQL_DEBUG"):
+        traceback.print_exception(error)
+    else:
+        click.echo("Set INCMRQL_DEBUG=1 to see where it happened.", err=True)
+    return OUR_BUG

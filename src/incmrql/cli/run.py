@@ -1,0 +1,70 @@
+"""`incmrql run`: run a script and print its answers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from incmrql.cli.scripts import chosen_script
+
+_ON_TERMINAL = 100
+"""How many rows of an answer a terminal shows when nobody says otherwise."""
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@click.argument("file", required=False)
+@click.argument("arguments", nargs=-1)
+@click.option("-e", "query", help="A query instead of a file.")
+@click.option("--limit", type=click.IntRange(min=0), help="Rows to print of each answer.")
+@click.option("--json", "as_json", is_flag=True, help="Answers as JSON, one a line.")
+@click.option(
+    "--on-arithmetic",
+    type=click.Choice(["null", "fail"]),
+    default="null",
+    help="What overflow, division by zero and failed conversions give.",
+)
+@click.option(
+    "--quarantine",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("quarantine"),
+    help="Folder for lines that cannot be read.",
+)
+def run(  # noqa: PLR0913 - one parameter for each option
+    file: str | None,
+    arguments: tuple[str, ...],
+    query: str | None,
+    limit: int | None,
+    as_json: bool,
+    on_arithmetic: str,
+    quarantine: Path,
+) -> None:
+    """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
+    from incmrql import api
+    from incmrql.formats import dump_json
+    from incmrql.values import show
+
+    script = chosen_script(file, query)
+    words = (*((file,) if query is not None and file is not None else ()), *arguments)
+    most = limit if limit is not None else _ON_TERMINAL if sys.stdout.isatty() else None
+
+    def print_answer(answer: api.Answer) -> None:
+        if as_json:
+            click.echo(dump_json(answer.value))
+        else:
+            click.echo(show(answer.value, limit=most))
+
+    answers = api.run(
+        script,
+        words,
+        on_answer=print_answer,
+        fail_arithmetic=on_arithmetic == "fail",
+        # quarantine=quarantine,
+        on_trace=lambda text, value: click.echo(f"trace: {text} = {show(value)}", err=True),
+        on_report=lambda report, policy: click.echo(
+            "\n".join(report.sentences(policy)), err=True
+        ),
+    )
+    if not answers and not api.load(script).text.strip():
+        click.echo("the script is empty: nothing to do", err=True)

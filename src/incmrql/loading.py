@@ -1,0 +1,168 @@
+"""What a script refers to outside its text: files, includes, Python functions and parsers."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+
+from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
+from incmrql.formats import schema_type
+from incmrql.syntax import ast, parse_type_text
+from incmrql.types import Catalog, model, resolve_type_tree, typed
+
+LARGEST_SCRIPT = 64 * 1024 * 1024
+
+
+def read_script(path: Path) -> Source:
+    """The text of a script file."""
+    try:
+        size = path.stat().st_size
+        if size > LARGEST_SCRIPT:
+            message = f"{path} has {size} bytes, and a script may have {LARGEST_SCRIPT}"
+            raise DataError("P011", message, hint="Data belong in files that the script reads.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError("P014", f"{path} cannot be read: {error.strerror}") from None
+    try:
+        return Source(data.decode("utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
+        message = f"byte {column} of line {line} is not UTF-8: 0x{data[error.start]:02x}"
+        hint = "Save the script as UTF-8."
+        raise DataError("P011", message, place=f"{path}:{line}:{column}", hint=hint) from None
+
+
+def read_include(item: ast.Include, source: Source) -> Source:
+    """The text that an include names, relative to the file that holds it."""
+    here = Path(source.name).parent if Path(source.name).is_file() else Path()
+    path = here / item.path
+    try:
+        return read_script(path)
+    except DataError as error:
+        problem = Diagnostic("P012", error.message, item.span, "included here", error.hint)
+        raise QueryError(problem) from None
+
+
+def catalog_for(script: Source, arguments: Sequence[str] | None) -> Catalog:
+    """A catalog that looks beside the script and in the current folder."""
+    folder = Path(script.name).parent if Path(script.name).is_file() else Path()
+    return Catalog(
+        arguments=arguments,
+        file_type=schema_type,
+        python_function=lambda module, name: python_function(module, name, folder),
+        python_parser=lambda path: python_parser(path, folder),
+    )
+
+
+# --- Python ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _importing_from(*folders: Path) -> Iterator[None]:
+    before = list(sys.path)
+    sys.path[:0] = [str(folder.resolve()) for folder in folders]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _module(name: str, folder: Path) -> types.ModuleType:
+    wanted = name.removesuffix(".py").replace("/", ".")
+    try:
+        with _importing_from(folder, Path()):
+            return importlib.import_module(wanted)
+    except ModuleNotFoundError as error:
+        if error.name is not None and wanted.startswith(error.name):
+            hint = "Modules are looked for beside the script, then where Python looks."
+            raise DataError("T606", f'there is no Python module "{wanted}"', hint=hint) from None
+        raise DataError("T606", f'the module "{wanted}" needs "{error.name}"') from None
+    except Exception as error:  # the user's module may raise anything
+        message = f'importing the module "{wanted}" failed: {type(error).__name__}: {error}'
+        raise DataError("T606", message) from None
+
+
+def python_function(module: str, name: str, folder: Path) -> typed.PythonFunction:
+    """A function of a module, with the types that its annotations say."""
+    found = getattr(_module(module, folder), name, None)
+    if not callable(found):
+        raise DataError("T606", f'the module "{module}" has no function "{name}"')
+    return annotated(name, found)
+
+
+def annotated(name: str, function: typing.Callable[..., object]) -> typed.PythonFunction:
+    """A Python function as one of the language, typed by its annotations."""
+    hint = "Annotate every parameter and the result: def f(x: float) -> float."
+    try:
+        hints = typing.get_type_hints(function)
+        parameters = list(inspect.signature(function).parameters)
+    except (NameError, TypeError, ValueError) as error:
+        message = f'the annotations of "{name}" cannot be read: {error}'
+        raise DataError("T606", message, hint=hint) from None
+    missing = [p for p in (*parameters, "return") if p not in hints]
+    if missing:
+        message = f'the function "{name}" has no annotation for {", ".join(missing)}'
+        raise DataError("T606", message, hint=hint)
+    types_ = tuple(annotation_type(hints[parameter]) for parameter in parameters)
+    return typed.PythonFunction(name, types_, annotation_type(hints["return"]), function)
+
+
+_ANNOTATIONS: dict[object, model.Type] = {
+    bool: model.BOOL, int: model.LONG, float: model.DOUBLE, str: model.STRING,
+    Decimal: model.DECIMAL, datetime.date: model.DATE, datetime.datetime: model.TIMESTAMP,
+    typing.Any: model.ANY, object: model.ANY, type(None): model.NOTHING,
+}  # fmt: skip
+
+
+def annotation_type(annotation: object) -> model.Type:
+    """The type that a Python annotation stands for."""
+    if isinstance(annotation, typing.Hashable) and annotation in _ANNOTATIONS:
+        return _ANNOTATIONS[annotation]
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is list and arguments:
+        return model.list_of(annotation_type(arguments[0]))
+    if origin is tuple and Ellipsis not in arguments:
+        return model.Tuple(tuple(map(annotation_type, arguments)))
+    if origin in (typing.Union, types.UnionType):
+        rest = [a for a in arguments if a is not type(None)]
+        if len(rest) == 1:
+            return annotation_type(rest[0])
+    if origin is typing.Annotated and isinstance(arguments[1], str):
+        return type_from_text(arguments[1])
+    message = f"the annotation {annotation} has no type of the language"
+    hint = 'Use bool, int, float, str, list[T], tuple[...], or Annotated[..., "< A: int >"].'
+    raise DataError("T606", message, hint=hint)
+
+
+def type_from_text(text: str) -> model.Type:
+    """The type that a text spells."""
+    source = Source(text, "<type>")
+    try:
+        return resolve_type_tree(parse_type_text(source))
+    except QueryError as error:
+        raise DataError("T606", f'"{text}" is not a type: {error.message}') from None
+
+
+def python_parser(path: str, folder: Path) -> tuple[object, model.Type]:
+    """A parser class by its dotted path: an object with `parse`, and the type it gives."""
+    module, _, name = path.rpartition(".")
+    if not module:
+        raise DataError("T606", f'"{path}" names no class', hint='Write "module.Class".')
+    found = getattr(_module(module, folder), name, None)
+    text = getattr(found, "type", None)
+    if found is None or not callable(getattr(found, "parse", None)) or not isinstance(text, str):
+        message = f'"{path}" is not a parser'
+        hint = 'A parser is a class with type = "< A: int >" and parse(self, text) -> rows.'
+        raise DataError("T606", message, hint=hint)
+    return (found() if isinstance(found, type) else found), type_from_text(text)
+
+

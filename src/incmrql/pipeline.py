@@ -1,0 +1,78 @@
+"""From text to result: all stages, in order.  Start reading here.
+
+| stage | from | to | module |
+|---|---|---|---|
+| parse | text | tree | `syntax` |
+| include | tree | tree without includes | here |
+| infer | tree | typed tree | `types` |
+| check laws | typed aggregations | problems | `reference.laws` |
+| evaluate | typed tree | values | `reference` |
+
+Nothing here touches a disk: what lies outside the text comes in through a `Catalog` and a
+function that reads an include.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from incmrql.diagnostics import Diagnostic, QueryError, Source
+from incmrql.reference import check_aggregation, new_world
+from incmrql.syntax import ast, parse_script
+from incmrql.syntax.depth import room
+from incmrql.types import Catalog, infer_script, typed
+
+ReadInclude = Callable[[ast.Include, Source], Source]
+"""The text that an include names, seen from the text that holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A script in every form it went through."""
+
+    tree: ast.Script
+    typed: typed.Script
+
+
+def compile_script(source: Source, catalog: Catalog, include: ReadInclude) -> Compiled:
+    """From text to a typed script whose aggregations keep their laws."""
+    with room():
+        tree = _included(parse_script(source), source, include, ())
+        typed_script = infer_script(tree, catalog)
+        problems = aggregation_problems(typed_script)
+    if problems:
+        raise QueryError(*problems)
+    return Compiled(tree, typed_script)
+
+
+def _included(
+    script: ast.Script, source: Source, include: ReadInclude, outer: tuple[str, ...]
+) -> ast.Script:
+    """The script with the items of its includes in their places."""
+    items: list[ast.Item] = []
+    for item in script.items:
+        if not isinstance(item, ast.Include):
+            items.append(item)
+            continue
+        inner = include(item, source)
+        if inner.name in (*outer, source.name):
+            message = f'"{item.path}" includes itself'
+            raise QueryError(Diagnostic("P012", message, item.span, "goes round in a circle"))
+        within = _included(parse_script(inner), inner, include, (*outer, source.name))
+        items.extend(within.items)
+    return ast.Script(tuple(items), span=script.span)
+
+
+def aggregation_problems(script: typed.Script) -> list[Diagnostic]:
+    """A problem for each user aggregation whose merge a random trial proves not to be a monoid."""
+    world = new_world(script)
+    problems: list[Diagnostic] = []
+    for aggregation in script.aggregations.values():
+        found = check_aggregation(aggregation, world, random.Random(0))
+        if found is not None:
+            message = f'the merge of "{aggregation.name}" is not associative with its zero as unit'
+            hint = "The answer would depend on how the data are split; use an associative merge."
+            problems.append(Diagnostic("T605", message, aggregation.span, found, hint))
+    return problems

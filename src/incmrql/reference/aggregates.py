@@ -1,0 +1,155 @@
+"""Aggregates over a collection, by their definitions.
+
+Nulls are skipped.  Sums are exact and rounded once, so the order of the elements does not
+matter; `first` and ties go by the canonical order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Final
+
+from incmrql.reference.navigate import Fail, ignore
+from incmrql.reference.operators import in_order
+from incmrql.types.model import Decimal as DecimalType
+from incmrql.types.model import Type, is_float
+from incmrql.values import Bag, Value, average, exact_sum, ordered, sum_floats, sum_integers
+from incmrql.values.exact import nearest_double
+from incmrql.values.numbers import quantize
+
+_ENOUGH: Final = Context(prec=400)
+
+
+def aggregate(
+    name: str, operand: Value, type_: Type, extra: Value = None, fail: Fail = ignore
+) -> Value:
+    """An aggregate of the elements that are not null, in its type."""
+    values = [value for value in in_order(operand) if value is not None]
+    match name:
+        case "sum":
+            return _sum(values, type_, fail)
+        case "avg":
+            return _average(values, type_, fail) if values else None
+        case "percentile":
+            return _checked_percentile(values, extra, fail)
+        case _:
+            return _PLAIN[name](values)
+
+
+def _sum(values: list[Value], type_: Type, fail: Fail) -> Value:
+    if is_float(type_):
+        return sum_floats(values)
+    total: Value = None
+    if isinstance(type_, DecimalType):
+        total = _as_decimal(sum(map(Fraction, values), Fraction(0)), type_)
+    else:
+        total = sum_integers(values)
+    if total is None:
+        fail(f"the sum does not fit {type_}")
+    return total
+
+
+def _average(values: list[Value], type_: Type, fail: Fail) -> Value:
+    """The sum divided by the count: of doubles the rounded sum, of others the exact one."""
+    if isinstance(values[0], float):
+        return average(exact_sum(values), len(values))
+    mean = sum(map(Fraction, values), Fraction(0)) / len(values)
+    if not isinstance(type_, DecimalType):
+        return _rounded(mean)
+    result = _as_decimal(mean, type_)
+    if result is None:
+        fail(f"the average does not fit {type_}")
+    return result
+
+
+def _variance(values: list[Value]) -> float | None:
+    """(sum of squares - square of sum / n) / (n - 1), exact and then rounded once."""
+    count = len(values)
+    if count < 2:
+        return None
+    if not all(map(_is_finite, values)):
+        return math.nan
+    exact = list(map(Fraction, values))
+    squares, total = sum([x * x for x in exact], Fraction(0)), sum(exact, Fraction(0))
+    return _rounded((squares - total * total / count) / (count - 1))
+
+
+def _stddev(values: list[Value]) -> float | None:
+    spread = _variance(values)
+    return None if spread is None else math.sqrt(spread)
+
+
+def _median(values: list[Value]) -> float | None:
+    return _percentile(values, Fraction(1, 2))
+
+
+def _checked_percentile(values: list[Value], p: float | None, fail: Fail) -> float | None:
+    if p is None:
+        return None
+    if not 0 <= p <= 1:
+        fail(f"percentile {p} is not between 0 and 1")
+        return None
+    return _percentile(values, Fraction(p))
+
+
+def _percentile(values: list[Value], p: Fraction) -> float | None:
+    """The value at position (n - 1) p of the sorted values, on the line between its neighbours."""
+    if not values:
+        return None
+    position = (len(values) - 1) * p
+    below = math.floor(position)
+    part = position - below
+    in_line = ordered(values)
+    return _between(in_line[below], in_line[below + 1], part) if part else float(in_line[below])
+
+
+def _between(low: Value, high: Value, part: Fraction) -> float:
+    """The point on the line from `low` to `high`, exact and then rounded once."""
+    if _is_finite(low) and _is_finite(high):
+        return _rounded(Fraction(low) + (Fraction(high) - Fraction(low)) * part)
+    return low if low == high else float(low) + float(high)
+
+
+def _first(values: list[Value]) -> Value:
+    return values[0] if values else None
+
+
+def _least(values: list[Value]) -> Value:
+    return _first(ordered(values))
+
+
+def _greatest(values: list[Value]) -> Value:
+    return _first(ordered(values)[::-1])
+
+
+def _is_finite(value: Value) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _rounded(number: Fraction) -> float:
+    return nearest_double(number.numerator, number.denominator)
+
+
+def _as_decimal(number: Fraction, type_: DecimalType) -> Decimal | None:
+    """The number with the scale of a type, halves away from zero; null if it does not fit."""
+    unscaled = abs(number) * 10**type_.scale
+    whole = math.floor(unscaled + Fraction(1, 2)) * (-1 if number < 0 else 1)
+    exact = Decimal(whole).scaleb(-type_.scale, _ENOUGH)
+    return quantize(exact, type_.precision, type_.scale)
+
+
+_PLAIN: Final[Mapping[str, Callable[[list[Value]], Value]]] = {
+    "count": len,
+    "min": _least,
+    "max": _greatest,
+    "some": any,
+    "all": all,
+    "variance": _variance,
+    "stddev": _stddev,
+    "median": _median,
+    "first": _first,
+    "collect": Bag,
+}

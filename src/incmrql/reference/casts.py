@@ -1,0 +1,194 @@
+"""Values in another type: `widen` cannot fail, `cast` gives null where it does.
+
+Both go by the value and the wanted type, so that a value whose type is only known as `any`
+converts like any other value of its kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from fractions import Fraction
+
+from incmrql.formats import Unparsable, parse_scalar, to_json
+from incmrql.reference.navigate import Fail, ignore, members, pairs_of, text_of
+from incmrql.reference.operators import collection, elements, fitted
+from incmrql.types.model import (
+    BOOL,
+    DATE,
+    JSON,
+    STRING,
+    TIMESTAMP,
+    Any,
+    Basic,
+    Data,
+    Nothing,
+    Type,
+    is_float,
+    is_integer,
+)
+from incmrql.types.model import Collection as CollectionType
+from incmrql.types.model import Decimal as DecimalType
+from incmrql.types.model import Record as RecordType
+from incmrql.types.model import Tuple as TupleType
+from incmrql.values import Bag, Record, Value, ordered, show
+from incmrql.values import Data as DataValue
+from incmrql.values.notation import show_float
+
+
+def widen(value: Value, target: Type) -> Value:
+    """The value in a type that its own type widens to."""
+    match target:
+        case _ if value is None:
+            return None
+        case Basic("float" | "double"):
+            return fitted(float(value), target)
+        case DecimalType():
+            return fitted(Decimal(value), target)
+        case TupleType(types):
+            return tuple([widen(item, type_) for item, type_ in zip(value, types, strict=True)])
+        case RecordType(fields):
+            return Record.of(target.names, [widen(value[name], type_) for name, type_ in fields])
+        case CollectionType(_, element):
+            return collection(target, [widen(item, element) for item in value])
+        case _:
+            return value
+
+
+def cast(value: Value, target: Type, fail: Fail = ignore) -> Value:
+    """The value in the target type; null, after telling `fail`, where it has no form there."""
+    match target:
+        case _ if value is None:
+            return None
+        case Any():
+            return value
+        case Nothing():
+            return _no_form(value, target, fail)
+        case Data():
+            return _to_data(value, target, fail)
+        case _ if is_null(value):
+            return None
+        case TupleType() | RecordType() | CollectionType():
+            return _to_structure(_content(value), target, fail)
+        case _:
+            return _to_scalar(_content(value), target, fail)
+
+
+def is_null(value: Value) -> bool:
+    """Whether this is null, or JSON's null, which is null outside of JSON."""
+    return value is None or (isinstance(value, DataValue) and value.constructor == "Jnull")
+
+
+def text(value: Value) -> str:
+    """A value as a string: scalars plainly, structured values in MRQL notation."""
+    match value:
+        case str():
+            return value
+        case float():
+            return show_float(value)
+        case Decimal():
+            return f"{value:f}"
+        case datetime() | date():
+            return show(value).split('"')[1]  # timestamp("…")
+        case _:
+            return show(value)
+
+
+def parsed(written: str, target: Type) -> Value:
+    """The scalar that a text stands for, or null."""
+    try:
+        return parse_scalar(written, target)
+    except Unparsable:
+        return None
+
+
+def _content(value: Value) -> Value:
+    """What a JSON leaf or array holds, the text of an XML tree, any other value as it is."""
+    match value:
+        case DataValue(constructor="Jstring" | "Jlong" | "Jdouble" | "Jbool" | "JArray"):
+            return value.content
+        case DataValue(constructor="Node" | "CData"):
+            return text_of(value)
+        case _:
+            return value
+
+
+def _to_data(value: Value, target: Type, fail: Fail) -> Value:
+    if isinstance(value, DataValue):
+        return value
+    return to_json(value) if target == JSON else _no_form(value, target, fail)
+
+
+def _to_scalar(value: Value, target: Type, fail: Fail) -> Value:
+    if target == STRING:
+        return text(value)
+    result = None
+    match value:
+        case str():
+            result = parsed(value, target)
+        case int() | float() | Decimal() if target == BOOL:
+            result = value != 0
+        case bool() | int() | float() | Decimal():
+            result = _to_number(value, target)
+        case datetime() | date():
+            result = _to_time(value, target)
+        case _:
+            pass
+    return _no_form(value, target, fail) if result is None else result
+
+
+def _to_number(value: float | Decimal, target: Type) -> Value:
+    """A number in another numeric type: integers truncate, decimals round halves up."""
+    if is_float(target):
+        return fitted(float(value), target)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if is_integer(target):
+        return fitted(math.trunc(Fraction(value)), target)
+    if isinstance(target, DecimalType):
+        return fitted(Decimal(repr(value) if isinstance(value, float) else value), target)
+    return None
+
+
+def _to_time(value: date, target: Type) -> Value:
+    is_time = isinstance(value, datetime)
+    if target == DATE:
+        return value.date() if isinstance(value, datetime) else value
+    if target == TIMESTAMP:
+        return value if is_time else datetime.combine(value, time(), UTC)
+    return None
+
+
+def _to_structure(value: Value, target: Type, fail: Fail) -> Value:
+    match value, target:
+        case ((tuple() | list()), TupleType(types)) if _is_sequence(value, len(types)):
+            return tuple(
+                [cast(item, type_, fail) for item, type_ in zip(value, types, strict=True)]
+            )
+        case Record(), RecordType(fields):
+            return _record(target, [cast(value.get(name), t, fail) for name, t in fields])
+        case DataValue(constructor="JObject"), RecordType(fields):
+            named = members(value)
+            found = [(pairs_of(named, name), type_) for name, type_ in fields]
+            return _record(target, [cast(v[0] if v else None, t, fail) for v, t in found])
+        case ((list() | DataValue(constructor="JObject")), CollectionType(kind, element)):
+            given = members(value) if isinstance(value, DataValue) else elements(value)
+            converted = [cast(item, element, fail) for item in given]
+            unordered = isinstance(given, Bag) and kind == "list"
+            return collection(target, ordered(converted) if unordered else converted)
+        case _:
+            return _no_form(value, target, fail)
+
+
+def _is_sequence(value: Value, length: int) -> bool:
+    return not isinstance(value, Bag) and len(value) == length
+
+
+def _record(target: RecordType, values: Iterable[Value]) -> Record:
+    return Record.of(target.names, values)
+
+
+def _no_form(value: Value, target: Type, fail: Fail) -> None:
+    fail(f"{show(value, 10)} has no form of type {target}")

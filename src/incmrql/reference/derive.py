@@ -1,0 +1,274 @@
+"""Evaluation that remembers: each value with what it was made from.
+
+Queries, unions, maps and conditionals are followed element by element; of any other construct
+all that it uses counts.  The values are those of `evaluate`, always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeAlias, get_args
+
+from incmrql.reference.environment import Environment
+from incmrql.reference.evaluate import evaluate, rows_of
+from incmrql.reference.operators import collection, combine, elements
+from incmrql.reference.patterns import match_pattern
+from incmrql.reference.queries import buckets, group_bindings, positions
+from incmrql.types import typed
+from incmrql.types.model import Collection
+from incmrql.values import Bag, Value, encode
+
+_EXPRESSIONS = get_args(typed.Expr)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derived:
+    """A value, the operator that made it, and what it was made from.
+
+    `parts` are the derivations of a collection's elements, if they are known one by one;
+    `source` is the name of the source of which the value is a row.
+    """
+
+    value: Value
+    operator: str
+    inputs: tuple[Derived, ...] = ()
+    parts: tuple[Derived, ...] | None = None
+    source: str = ""
+
+    def elements(self) -> tuple[Derived, ...]:
+        """The derivation of each element; where it is not known, all that the whole has."""
+        if self.parts is not None:
+            return self.parts
+        return tuple([Derived(value, "element", (self,)) for value in elements(self.value)])
+
+
+Leaves: TypeAlias = dict[int, tuple[Derived, ...]]
+"""The rows of each source that was read, by the identity of the bag they came in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An environment with the derivation of every variable, and what the row was made from."""
+
+    env: Environment
+    origins: dict[int, Derived] = field(default_factory=dict)
+    inputs: tuple[Derived, ...] = ()
+    leaves: Leaves = field(default_factory=dict)
+
+    def bind(self, bindings: dict[int, Value], origin: Derived) -> Row:
+        """The row with more variables, all of which come from `origin`."""
+        named = {number: _part(value, origin) for number, value in bindings.items()}
+        return replace(self, env=self.env.extend(bindings), origins={**self.origins, **named})
+
+    def use(self, *inputs: Derived) -> Row:
+        """The row, made from something more."""
+        return replace(self, inputs=(*self.inputs, *inputs))
+
+    def outermost(self) -> Row:
+        """The place where a named query starts."""
+        return Row(self.env.outermost(), leaves=self.leaves)
+
+
+def derive(expr: typed.Expr, row: Row) -> Derived:
+    """The value of an expression with what it was made from."""
+    match expr:
+        case typed.Var(variable):
+            return row.origins[variable.number]
+        case typed.Read(source):
+            return _read(source, row)
+        case typed.Global(key):
+            named = derive(row.env.world.script.queries[key], row.outermost())
+            return replace(named, operator=f"query {key.partition('@')[0]}", inputs=(named,))
+        case typed.Trace(operand, text):
+            inner = derive(operand, row)
+            return Derived(inner.value, f"trace {text}", (inner,), inner.parts)
+        case typed.Select():
+            return _select(expr, row)
+        case typed.Combine():
+            return _combine(expr, row)
+        case typed.MapOver():
+            return _map(expr, row)
+        case typed.If(condition, then, otherwise):
+            test = derive(condition, row)
+            branch = derive(then if test.value else otherwise, row)
+            return Derived(branch.value, "if", (test, branch), branch.parts)
+        case typed.Case():
+            return _case(expr, row)
+        case _:
+            return _other(expr, row)
+
+
+def _read(source: typed.Source, row: Row) -> Derived:
+    values = rows_of(source, row.env)
+    if id(values) not in row.leaves:
+        path = "" if source.path is None else evaluate(source.path, row.env)
+        name = source.name or path
+        row.leaves[id(values)] = tuple(
+            [Derived(value, f"source {name}", source=name) for value in values]
+        )
+    return Derived(values, "read", (), row.leaves[id(values)])
+
+
+def _other(expr: typed.Expr, row: Row) -> Derived:
+    """Any other construct: all that its operands, or the code below its binders, use."""
+    binds = isinstance(expr, typed.Repeat | typed.Fold | typed.Call | typed.UserAggregate)
+    used = _uses(expr, row, set()) if binds else _children(expr)
+    inputs = tuple([derive(part, row) for part in used])
+    return Derived(evaluate(expr, row.env), type(expr).__name__.lower(), inputs)
+
+
+def _children(node: Any) -> list[typed.Expr]:
+    """The expressions directly below a node."""
+    found: list[typed.Expr] = []
+    for part in _parts_of(node):
+        found.extend([part] if isinstance(part, _EXPRESSIONS) else _children(part))
+    return found
+
+
+def _parts_of(node: Any) -> Iterator[Any]:
+    """The nodes directly inside a node, a tuple of nodes or a lambda."""
+    if isinstance(node, tuple):
+        yield from node
+    elif isinstance(node, _EXPRESSIONS) or type(node).__module__.startswith(typed.__name__):
+        for part in fields(node):
+            if part.name not in ("type", "span"):
+                yield getattr(node, part.name)
+
+
+def _uses(expr: typed.Expr, row: Row, called: set[str]) -> list[typed.Expr]:
+    """The sources, queries and variables of the row that an expression mentions anywhere."""
+    script = row.env.world.script
+    match expr:
+        case typed.Read() | typed.Global():
+            return [expr]
+        case typed.Var(variable):
+            return [expr] if variable.number in row.origins else []
+        case typed.Call(name) if name not in called:
+            called.add(name)
+            below = [*_children(expr), script.functions[name].body]
+        case typed.UserAggregate(name):
+            below = [*_children(expr), *_children(script.aggregations[name])]
+        case _:
+            below = _children(expr)
+    found: list[typed.Expr] = []
+    for part in below:
+        found.extend(_uses(part, row, called))
+    return found
+
+
+def _part(value: Value, origin: Derived) -> Derived:
+    """A part of a derived value."""
+    return origin if value is origin.value else Derived(value, "part", (origin,))
+
+
+def _combine(expr: typed.Combine, row: Row) -> Derived:
+    left, right = derive(expr.left, row), derive(expr.right, row)
+    value = combine(expr.op, left.value, right.value)
+    first, both = left.elements(), (*left.elements(), *right.elements())
+    parts = {"union": both, "intersect": _pick(value, both), "except": _pick(value, first)}
+    return Derived(value, expr.op, (), parts[expr.op])
+
+
+def _pick(values: Iterable[Value], given: Iterable[Derived]) -> tuple[Derived, ...]:
+    """Each value with the derivations of the given elements that are identical to it."""
+    same: dict[bytes, list[Derived]] = {}
+    for part in given:
+        same.setdefault(encode(part.value), []).append(part)
+    return tuple([Derived(value, "row", tuple(same[encode(value)])) for value in values])
+
+
+def _map(expr: typed.MapOver, row: Row) -> Derived:
+    subject = derive(expr.subject, row)
+    if subject.value is None:
+        return Derived(None, "map", (subject,))
+    bodies: list[Derived] = []
+    for element in subject.elements():
+        bound = row.bind({expr.variable.number: element.value}, element)
+        body = derive(expr.body, bound)
+        bodies.extend(body.elements() if expr.flatten else [replace(body, inputs=(element, body))])
+    kind = expr.type if isinstance(expr.type, Collection) else expr.subject.type
+    return Derived(collection(kind, [body.value for body in bodies]), "map", (), tuple(bodies))
+
+
+def _case(expr: typed.Case, row: Row) -> Derived:
+    subject = derive(expr.subject, row)
+    for branch in expr.branches:
+        bindings = match_pattern(branch.pattern, subject.value)
+        if bindings is not None:
+            body = derive(branch.body, row.bind(bindings, subject))
+            return Derived(body.value, "case", (subject, body), body.parts)
+    return Derived(None, "case", (subject,))
+
+
+def _select(query: typed.Select, row: Row) -> Derived:
+    rows = [row]
+    for qualifier in query.qualifiers:
+        rows = [longer for shorter in rows for longer in _qualified(qualifier, shorter)]
+    rows = _filtered(query.where, rows)
+    if query.group is not None:
+        rows = _grouped(query.group, rows, row)
+    rows = _filtered(query.having, rows)
+    heads = [derive(query.head, each) for each in rows]
+    values = [head.value for head in heads]
+    chosen = positions(query, values, [each.env for each in rows], row.env)
+    parts = [
+        Derived(head.value, "select", (*each.inputs, head), head.parts)
+        for head, each in zip(heads, rows, strict=True)
+    ]
+    answer = [values[place] for place in chosen]
+    kept = _pick(answer, parts) if query.distinct else tuple([parts[p] for p in chosen])
+    return Derived(answer if query.order else Bag(answer), "query", (), kept)
+
+
+def _qualified(qualifier: typed.Qualifier, row: Row) -> list[Row]:
+    match qualifier:
+        case typed.Generator(pattern, domain):
+            return _matching(pattern, derive(domain, row).elements(), row)
+        case typed.Binding(pattern, value):
+            return _matching(pattern, (derive(value, row),), row)
+        case typed.Condition(condition):
+            return _filtered(condition, [row])
+
+
+def _matching(pattern: typed.Pattern, given: tuple[Derived, ...], row: Row) -> list[Row]:
+    matches = [(part, match_pattern(pattern, part.value)) for part in given]
+    return [row.bind(found, part).use(part) for part, found in matches if found is not None]
+
+
+def _filtered(condition: typed.Expr | None, rows: list[Row]) -> list[Row]:
+    if condition is None:
+        return rows
+    tested = [(row, derive(condition, row)) for row in rows]
+    return [row.use(test) for row, test in tested if test.value is True]
+
+
+def _grouped(group: typed.Group, rows: list[Row], outer: Row) -> list[Row]:
+    formed = []
+    for key, places in buckets(group, [row.env for row in rows]):
+        members = [rows[place] for place in places]
+        bindings = group_bindings(group, key, [row.env for row in members])
+        if bindings is not None:
+            formed.append(_group_row(group, bindings, members, outer))
+    return formed
+
+
+def _group_row(
+    group: typed.Group, bindings: dict[int, Value], members: list[Row], outer: Row
+) -> Row:
+    """A group: made from its members; each lifted variable knows its elements one by one."""
+    origins = {number: Derived(value, "key") for number, value in bindings.items()}
+    for variable, lifted in group.lifted:
+        parts = tuple([row.origins[variable.number] for row in members])
+        origins[lifted.number] = Derived(bindings[lifted.number], "group", (), parts)
+    rows = [tuple([row.origins[v.number] for v in group.rows]) for row in members]
+    partition = bindings[group.partition.number]
+    records = [Derived(r, "row", origin) for r, origin in zip(partition, rows, strict=True)]
+    origins[group.partition.number] = Derived(partition, "group", (), tuple(records))
+    inputs = tuple([part for row in members for part in row.inputs])
+    return Row(
+        outer.env.extend(bindings),
+        {**outer.origins, **origins},
+        outer.inputs + inputs,
+        outer.leaves,
+    )

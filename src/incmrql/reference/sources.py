@@ -1,0 +1,124 @@
+"""The rows of a source as they are now.
+
+A stream is read as far as it has come: all files of its folder, less the rows that its deletes
+and its sign column take away, by identity.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from incmrql.diagnostics import DataError, nearest
+from incmrql.formats import BadRow, Read, Row, collect, expand, read
+from incmrql.formats.files import open_text
+from incmrql.reference.environment import Environment
+from incmrql.reference.python_values import from_python
+from incmrql.types import typed
+from incmrql.types.model import Type
+from incmrql.values import Bag, Value, encode, show
+
+_MOST_NAMED = 3
+
+
+def read_source(source: typed.Source, env: Environment) -> Bag:
+    """The rows of a source, as many times as they are there."""
+    if source.host is not None:
+        hint = "Run the query as a stream, or read a folder."
+        raise DataError("R206", "a socket needs the Spark runtime", hint=hint)
+    if source.format == "registered":
+        return _registered(source, env)
+    path = None if source.path is None else env.world.evaluate(source.path, env)
+    if path is None:
+        raise DataError("R207", "the path of a source is null")
+    options = dict(source.options)
+    rows = _collected(source, path, options, env)
+    if "deletes" in options:
+        plain = {name: value for name, value in options.items() if name not in ("deletes", "sign")}
+        deleted = _collected(source, options["deletes"], plain, env)
+        rows = [*rows, *[Row(row.value, -row.weight) for row in deleted]]
+    return _remaining(rows, path)
+
+
+def _registered(source: typed.Source, env: Environment) -> Bag:
+    registered = env.world.registered
+    if source.name not in registered:
+        hint = nearest(source.name, registered)
+        raise DataError("R208", f'nothing is registered as "{source.name}"', hint=hint)
+    given = registered[source.name]
+    rows = given.to_pylist() if hasattr(given, "to_pylist") else given
+    try:
+        return Bag([from_python(row, source.row) for row in rows])
+    except ValueError as problem:
+        raise DataError("R208", str(problem), place=source.name) from None
+
+
+def _collected(
+    source: typed.Source, path: str, options: dict[str, Any], env: Environment
+) -> list[Row]:
+    """All rows of the files of a path; lines that are none are reported."""
+    if source.format == "python":
+        rows = _parsed(env.world.script.parsers[source.parser], source.parser, path, source.row)
+    else:
+        rows = read(
+            source.format,
+            path,
+            source.row,
+            delimiter=source.delimiter,
+            keys=source.keys,
+            steps=source.steps,
+            options=options,
+        )
+    policy = options.get("on_error", "quarantine")
+    collected = collect(rows, policy)
+    if collected.report.bad:
+        env.world.on_report(collected.report, policy)
+    return collected.rows
+
+
+def _parsed(parser: Any, name: str, path: str, row: Type) -> Iterator[Read]:
+    """What a Python parser makes of the text of each file."""
+    for file in expand(path):
+        lines = list(open_text(file))
+        for line in lines:
+            if line.problem:
+                yield BadRow(str(file), line.number, line.text, line.problem)
+        text = "".join([line.text + line.end for line in lines if not line.problem])
+        try:
+            made = parser() if isinstance(parser, type) else parser
+            values = list(made.parse(text))
+        except Exception as problem:
+            message = f'parser "{name}" raised {type(problem).__name__}: {problem}'
+            raise DataError("R204", message, place=str(file)) from problem
+        for value in values:
+            yield _parsed_row(value, row, str(file))
+
+
+def _parsed_row(value: Any, row: Type, file: str) -> Read:
+    try:
+        return Row(from_python(value, row))
+    except ValueError as problem:
+        return BadRow(file, 0, repr(value), str(problem))
+
+
+def _remaining(rows: list[Row], path: str) -> Bag:
+    """The inserted rows without the deleted ones."""
+    deleted = Counter([encode(row.value) for row in rows if row.weight < 0])
+    kept = Bag()
+    for row in rows:
+        key = encode(row.value)
+        if row.weight > 0 and deleted[key] > 0:
+            deleted[key] -= 1
+        elif row.weight > 0:
+            kept.append(row.value)
+    missing = [row.value for row in rows if row.weight < 0 and deleted[encode(row.value)] > 0]
+    if missing:
+        raise _not_there(missing, path)
+    return kept
+
+
+def _not_there(missing: list[Value], path: str) -> DataError:
+    shown = ", ".join([show(value, 10) for value in missing[:_MOST_NAMED]])
+    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    return DataError("R205", f"rows are deleted that are not there: {shown}{more}", place=path)

@@ -1,0 +1,82 @@
+"""What happens to bad rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from incmrql.diagnostics import DataError
+from incmrql.formats import BadRow, Quarantine, Read, Row, collect
+
+BAD = [BadRow("s.csv", n, f"x{n}", f"reason {n}") for n in range(7)]
+
+
+def rows(bad: int) -> Iterator[Read]:
+    yield Row(1)
+    yield from BAD[:bad]
+    yield Row(2, -1)
+
+
+def test_fail_names_the_line() -> None:
+    with pytest.raises(DataError) as caught:
+        collect(rows(1), "fail")
+    assert (caught.value.code, caught.value.message) == ("R110", "reason 0")
+    assert caught.value.place == "s.csv:0"
+    assert "on_error" in caught.value.hint
+
+
+def test_drop_counts(tmp_path: Path) -> None:
+    found = collect(rows(7), "drop", Quarantine(tmp_path))
+    assert found.values == [1, 2]
+    assert found.rows == [Row(1), Row(2, -1)]
+    assert (found.report.rows, found.report.bad) == (2, 7)
+    assert found.report.files == (("s.csv", 7),)
+    assert list(tmp_path.iterdir()) == []
+    assert found.report.sentences("drop") == [
+        "7 lines of s.csv were dropped: line 0: reason 0; line 1: reason 1; line 2: reason 2; "
+        "line 3: reason 3; line 4: reason 4; ..."
+    ]
+
+
+def test_quarantine_keeps_the_text(tmp_path: Path) -> None:
+    folder = tmp_path / "quarantine"
+    found = collect(rows(1), quarantine=Quarantine(folder, "batch-3.jsonl"))
+    assert found.report.sentences("quarantine") == [
+        "1 line of s.csv was quarantined: line 0: reason 0"
+    ]
+    (file,) = folder.iterdir()
+    assert file.name == "batch-3.jsonl"
+    assert json.loads(file.read_text()) == {
+        "file": "s.csv", "line": 0, "reason": "reason 0", "text": "x0",
+    }  # fmt: skip
+
+
+def test_a_quarantine_can_be_used_again(tmp_path: Path) -> None:
+    quarantine = Quarantine(tmp_path)
+    collect(rows(3), quarantine=quarantine)
+    collect(rows(1), quarantine=quarantine)
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 1
+
+
+def test_no_bad_row_no_file(tmp_path: Path) -> None:
+    assert collect(rows(0), quarantine=Quarantine(tmp_path)).report.bad == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_half_a_quarantine_is_none(tmp_path: Path) -> None:
+    def broken() -> Iterator[Read]:
+        yield BAD[0]
+        raise DataError("R103", "cut off")
+
+    with pytest.raises(DataError, match="cut off"):
+        collect(broken(), quarantine=Quarantine(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_quarantine_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="R130"):
+        collect(rows(1), quarantine=Quarantine(tmp_path / "file"))
