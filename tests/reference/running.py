@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from incmrql.diagnostics import Source
@@ -20,8 +21,18 @@ Registered = Mapping[str, tuple[Type, Any]]
 
 
 def typed_script(text: str, registered: Registered | None = None, **catalog: Any) -> typed.Script:
-    types = {name: (type_, False) for name, (type_, _) in (registered or {}).items()}
-    return infer_script(parse_script(Source(text)), Catalog(registered=types, **catalog))
+    types = tuple([(name, type_) for name, (type_, _) in (registered or {}).items()])
+    return _typed(text, types) if not catalog else _inferred(text, Catalog(**catalog))
+
+
+@cache
+def _typed(text: str, types: tuple[tuple[str, Type], ...]) -> typed.Script:
+    """Properties run one query over many inputs."""
+    return _inferred(text, Catalog(registered={name: (type_, False) for name, type_ in types}))
+
+
+def _inferred(text: str, catalog: Catalog) -> typed.Script:
+    return infer_script(parse_script(Source(text)), catalog)
 
 
 def run(

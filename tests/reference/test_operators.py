@@ -108,7 +108,7 @@ def test_decimals_are_exact_and_rounded_once(op: str, a: Decimal, b: Decimal) ->
 def test_decimal_overflow_is_null() -> None:
     most = Decimal(10**38 - 1)
     assert arithmetic("+", DecimalType(38, 0), most, Decimal(1)) is None
-    assert arithmetic("-", DecimalType(38, 0), most, Decimal(1)) == most.next_minus() or True
+    assert arithmetic("-", DecimalType(38, 0), most, Decimal(1)) == Decimal(10**38 - 2)
     assert arithmetic("+", DecimalType(38, 0), most, Decimal(0)) == Decimal(10**38 - 1)
 
 
@@ -140,16 +140,13 @@ def test_strings_are_joined() -> None:
         (LONG, 2**63 - 1, -(2**63) + 1),
         (DOUBLE, math.inf, -math.inf),
         (DOUBLE, math.nan, math.nan),
-        (DecimalType(38, 0), Decimal("12345678901234567890123456789012345678"), None),
+        (DecimalType(38, 0), Decimal("1" * 38), Decimal("-" + "1" * 38)),
+        (DecimalType(5, 2), Decimal("0.00"), Decimal("0.00")),
         (INT, None, None),
     ],
 )
 def test_negation(type_: Type, operand: Value, expected: Value) -> None:
-    found = of(typed.Negate(const(operand, type_), type=type_))
-    if isinstance(operand, Decimal):
-        assert found == Decimal("-12345678901234567890123456789012345678")
-    else:
-        assert same(found, expected)
+    assert same(of(typed.Negate(const(operand, type_), type=type_)), expected)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +167,7 @@ def test_failures_are_null_or_an_error_with_a_place(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1 + null", "null / 0", "elem({})", "{1}[null]" if False else "null as int", "max({})"]
+    "text", ["1 + null", "null / 0", "elem({})", "[1][null]", "null as int", "max({})"]
 )
 def test_nulls_without_a_failure(text: str) -> None:
     assert value(text, fail_arithmetic=True) is None
@@ -195,7 +192,7 @@ ORDERED: list[tuple[Type, list[Value]]] = [
 def test_comparison_follows_the_order(type_: Type, values: list[Value]) -> None:
     signs = {"=": {0}, "<>": {-1, 1}, "<": {-1}, "<=": {-1, 0}, ">": {1}, ">=": {0, 1}}
     for (i, a), (j, b), op in product(enumerate(values), enumerate(values), signs):
-        found = of(typed.Compare(op, const(a, type_), const(b, type_), type=BOOL))  # type: ignore[arg-type]
+        found = of(typed.Compare(op, const(a, type_), const(b, type_), type=BOOL))
         expected = None if a is None or b is None else (i > j) - (i < j) in signs[op]
         assert found is expected, (a, op, b)
 
@@ -206,7 +203,7 @@ def test_comparison_follows_the_order(type_: Type, values: list[Value]) -> None:
         ("1 = 1.0", "true"),
         ("null = null", "null"),
         ("null <> 1", "null"),
-        ("NaN = NaN", "true"),
+        ("(NaN = NaN)", "true"),
         ("NaN > Infinity", "true"),
         ("0.0 = -0.0", "true"),
         ("{1,2} = {2,1}", "true"),
@@ -219,7 +216,7 @@ def test_comparison_follows_the_order(type_: Type, values: list[Value]) -> None:
         ("(1,2) < (1,3)", "true"),
         ('"a" < "b"', "true"),
         ('date("2026-01-01") < date("2026-01-02")', "true"),
-        ("null in_place" if False else "{1} = null", "null"),
+        ("{1} = null", "null"),
         ("(if true then {1} else null) = {1}", "true"),
     ],
 )
@@ -283,8 +280,8 @@ def test_set_operators_count(left: list[int], right: list[int]) -> None:
         "except": Counter(left) - Counter(right),
     }
     for op, counts in expected.items():
-        node = typed.Combine(op, const(Bag(left), bag(INT)), const(Bag(right), bag(INT)), type=bag(INT))  # type: ignore[arg-type]
-        found = of(node)
+        first, second = const(Bag(left), bag(INT)), const(Bag(right), bag(INT))
+        found = of(typed.Combine(op, first, second, type=bag(INT)))  # type: ignore[arg-type]
         assert isinstance(found, Bag)
         assert Counter(found) == counts
 
@@ -319,6 +316,6 @@ def test_made_values_have_the_form_of_their_type() -> None:
     assert type(value("{1}")) is Bag
     assert type(value("[1]")) is list
     assert isinstance(value("<A: 1>"), Record)
-    made = value("data T = A: int | B: string; B(\"x\")")
+    made = value('data T = A: int | B: string; B("x")')
     assert isinstance(made, Data)
     assert (made.constructor, made.position, made.content) == ("B", 1, "x")

@@ -25,7 +25,9 @@ _ODD = ["xml", "json", "e5", "L", "args", "PI", "xpaths", "decimals", "Selected"
 NAMES = st.sampled_from(["x", "y", "z", "A", "f_1", *_ODD]) | st.from_regex(
     r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True
 ).filter(lambda name: name.lower() not in KEYWORDS and name not in CONSTANTS)
-LABELS = NAMES | st.sampled_from([*sorted(KEYWORDS), "FROM", "Xpath", *CONSTANTS])
+LABELS = NAMES | st.sampled_from(
+    [*sorted(KEYWORDS), "FROM", "Xpath", *CONSTANTS, "a b", "", "1", 'quo"te']
+)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
     ["{{", "}}", "|]", "a\\b", "'\"", "{x}", "]]>", "/*", "//", "&lt;", "\n\t\r\0", "\u2028"]
 )
@@ -45,7 +47,7 @@ def not_single(of: Strategy[Node]) -> Strategy[tuple[Node, ...]]:
     return st.just(()) | tuples(of, 2)
 
 
-def labelled(of: Strategy[Node], least: int = 1) -> Strategy[tuple[tuple[str, Node], ...]]:
+def labelled(of: Strategy[Node], least: int = 0) -> Strategy[tuple[tuple[str, Node], ...]]:
     return tuples(st.tuples(LABELS, of), least)
 
 

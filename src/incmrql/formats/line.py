@@ -77,7 +77,9 @@ def read_lines(lines: Iterable[Line], path: str, row: Type, options: LineOptions
     for line, text, fields in _records(lines, options):
         if isinstance(fields, str):
             if layout is None:
-                raise DataError("R111", f"the header is not readable: {fields}", place=path)
+                hint = "Write the header as UTF-8 text, with its quotes closed."
+                message = f"the header is not readable: {fields}"
+                raise DataError("R111", message, place=f"{path}:{line}", hint=hint)
             yield BadRow(path, line, text, fields)
         elif layout is None:
             layout = _named(row, [name.strip() for name, _ in fields], options, f"{path}:{line}")

@@ -165,9 +165,10 @@ def _part(value: Value, origin: Derived) -> Derived:
 def _combine(expr: typed.Combine, row: Row) -> Derived:
     left, right = derive(expr.left, row), derive(expr.right, row)
     value = combine(expr.op, left.value, right.value)
-    first, both = left.elements(), (*left.elements(), *right.elements())
-    parts = {"union": both, "intersect": _pick(value, both), "except": _pick(value, first)}
-    return Derived(value, expr.op, (), parts[expr.op])
+    parts = (*left.elements(), *right.elements())
+    if expr.op != "union":
+        parts = _pick(value, left.elements() if expr.op == "except" else parts)
+    return Derived(value, expr.op, (), parts)
 
 
 def _pick(values: Iterable[Value], given: Iterable[Derived]) -> tuple[Derived, ...]:

@@ -97,7 +97,10 @@ class Cursor:
         return self.expect_kind("id", what)
 
     def label(self, what: str) -> Token:
-        """Take an identifier or keyword, where keywords are ordinary names."""
+        """Take a name where keywords are names too, and others stand in quotes."""
+        if self.at_kind("string"):
+            token = self.advance()
+            return token._replace(text=str(token.value))
         if not self.at_kind("id", "keyword"):
             raise self.unexpected(what)
         return self.advance()

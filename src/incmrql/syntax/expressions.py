@@ -156,7 +156,7 @@ def _keyword(cursor: Cursor) -> Expr:
             return Unary("not", parse_operators(cursor, _NOT), span=cursor.since(start))
         case "exists":
             cursor.advance()
-            return Unary("exists", parse_expr(cursor), span=cursor.since(start))
+            return Unary("exists", _collection(cursor), span=cursor.since(start))
         case "select":
             return _select(cursor)
         case "some" | "all":
@@ -170,6 +170,21 @@ def _keyword(cursor: Cursor) -> Expr:
             return _repeat(cursor)
         case _:
             return _postfix(cursor, _closed_keyword(cursor), start)
+
+
+def _collection(cursor: Cursor) -> Expr:
+    """The longest expression that can be a collection: what `exists` asks about.
+
+    Comparisons, `and` and `or` give no collection and therefore come after: `exists (X) and p`.
+    """
+    start = cursor.token.start
+    left = parse_operators(cursor, _RANGE)
+    while cursor.at("union", "intersect", "except"):
+        op = str(cursor.advance().value)
+        right = parse_operators(cursor, _RANGE)
+        left = Binary(_BINARY[op], left, right, span=cursor.since(start))
+        cursor.sink()
+    return left
 
 
 def _closed_keyword(cursor: Cursor) -> Expr:
@@ -267,7 +282,7 @@ def _record(cursor: Cursor) -> Expr:
     fields: list[tuple[str, Expr]] = []
     with cursor.nested():
         cursor.in_record = True
-        while True:
+        while not cursor.at(">"):
             name = cursor.label("a field name")
             cursor.expect(":", "after the field's name")
             fields.append((name.text, parse_expr(cursor)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import assert_never
 
+from incmrql.syntax import format_parts
 from incmrql.syntax.ast import (
     DeclareAggregation,
     DeclareData,
@@ -20,11 +21,14 @@ from incmrql.syntax.ast import (
     Inspect,
     Item,
     Output,
+    Pattern,
     Script,
     StoreValue,
+    TypeTree,
 )
+from incmrql.syntax.depth import room
 from incmrql.syntax.format_exprs import format_arguments, format_expr
-from incmrql.syntax.format_parts import format_parameters, format_pattern, format_type, quoted
+from incmrql.syntax.format_parts import format_parameters, quoted
 
 _DEFINITION = re.compile(r"(?!(true|false|null) )[A-Za-z_]\w* =")
 
@@ -36,6 +40,23 @@ def format_script(script: Script) -> str:
 
 def format_item(item: Item) -> str:
     """The text of an item, without its semicolon."""
+    with room():
+        return _item(item)
+
+
+def format_pattern(pattern: Pattern) -> str:
+    """The text of a pattern."""
+    with room():
+        return format_parts.format_pattern(pattern)
+
+
+def format_type(tree: TypeTree) -> str:
+    """The text of a type."""
+    with room():
+        return format_parts.format_type(tree)
+
+
+def _item(item: Item) -> str:
     match item:
         case Evaluate(expr):
             text = format_expr(expr)

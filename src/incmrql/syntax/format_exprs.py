@@ -51,6 +51,7 @@ from incmrql.syntax.ast import (
 from incmrql.syntax.depth import room
 from incmrql.syntax.format_parts import (
     format_fields,
+    format_label,
     format_literal,
     format_parameters,
     format_path,
@@ -255,11 +256,11 @@ def _postfix(
     subject = f"({_inside(expr.subject)})" if number else _show(expr.subject, before)
     match expr:
         case Project(_, name):
-            return f"{subject}.{name}"
+            return f"{subject}.{format_label(name)}"
         case ProjectAll(_):
             return f"{subject}.*"
         case Attribute(_, name):
-            return f"{subject}.@{name}"
+            return f"{subject}.@{format_label(name)}"
         case AllAttributes(_):
             return f"{subject}.@*"
         case Component(_, index):

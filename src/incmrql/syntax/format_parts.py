@@ -53,6 +53,8 @@ _INT_MAX = 2**31 - 1
 # What would be read as markup, as the start of a hole or as the end of the template.
 _XML_SPECIAL = re.compile(r'[&<"\n\r]|\{(?=\{|$)|(?<=\|)\]')
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 
 def format_type(tree: TypeTree) -> str:
     """The text of a type."""
@@ -109,7 +111,14 @@ def format_pattern(pattern: Pattern) -> str:
 
 def format_fields(show: Callable[[Part], str], fields: Sequence[tuple[str, Part]]) -> str:
     """`<A: a, B: b>`."""
-    return f"<{', '.join(f'{name}: {show(part)}' for name, part in fields)}>"
+    if not fields:
+        return "< >"
+    return f"<{', '.join(f'{format_label(name)}: {show(part)}' for name, part in fields)}>"
+
+
+def format_label(name: str) -> str:
+    """The name of a field, in quotes where it is not a name of the language."""
+    return name if _NAME.fullmatch(name) else quoted(name)
 
 
 def _listed(show: Callable[[Part], str], parts: Sequence[Part]) -> str:

@@ -71,7 +71,8 @@ def parse_query(source: Source) -> Expr:
 def parse_type_text(source: Source) -> TypeTree:
     """A type that is the whole text."""
     cursor = cursor_over(source)
-    tree = parse_type(cursor)
+    with room():
+        tree = parse_type(cursor)
     if not cursor.at_kind("end"):
         raise cursor.unexpected("the end of the type")
     return tree

@@ -92,7 +92,7 @@ def _record(cursor: Cursor) -> Pattern:
     start = cursor.advance().start
     fields: list[tuple[str, Pattern]] = []
     with cursor.nested():
-        while True:
+        while not cursor.at(">"):
             name = cursor.label("a field name")
             cursor.expect(":", "after the field's name")
             fields.append((name.text, parse_pattern(cursor)))

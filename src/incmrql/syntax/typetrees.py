@@ -82,7 +82,7 @@ def _record(cursor: Cursor) -> TypeTree:
     start = cursor.advance().start
     fields: list[tuple[str, TypeTree]] = []
     with cursor.nested():
-        while True:
+        while not cursor.at(">"):
             name = cursor.label("a field name")
             cursor.expect(":", "after the field's name")
             fields.append((name.text, parse_type(cursor)))

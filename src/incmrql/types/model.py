@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from incmrql.values import show
+
 
 @dataclass(frozen=True, slots=True)
 class Basic:
@@ -64,7 +66,7 @@ class Record:
     fields: tuple[tuple[str, Type], ...]
 
     def __str__(self) -> str:
-        return f"< {', '.join(f'{name}: {type_}' for name, type_ in self.fields)} >"
+        return f"< {', '.join(f'{_label(name)}: {type_}' for name, type_ in self.fields)} >"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,6 +76,11 @@ class Record:
     def field(self, name: str) -> Type | None:
         """The type of a field, if there is one of that name."""
         return next((type_ for other, type_ in self.fields if other == name), None)
+
+
+def _label(name: str) -> str:
+    """A field's name; in quotes if, coming from data, it is not a name of the language."""
+    return name if name.isidentifier() and name.isascii() else show(name)
 
 
 @dataclass(frozen=True, slots=True)

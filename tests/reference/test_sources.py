@@ -1,0 +1,163 @@
+"""Reading sources and running scripts over files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from incmrql.diagnostics import DataError
+from incmrql.formats import Policy, ReadReport
+from incmrql.reference import Environment, new_world, read_source, run_script
+from incmrql.types import typed
+from incmrql.types.model import INT, STRING, Record
+from incmrql.values import Bag
+from tests.reference.running import const, run, shown, typed_script, value, world
+
+TYPE = "type(<A: int, B: string>)"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.csv").write_text("1,a\n2,b\n")
+    (tmp_path / "in" / "2.csv").write_text("2,b\n3,c\n")
+    return tmp_path
+
+
+def test_a_folder(folder: Path) -> None:
+    text = f'select x.A from x in source(line, "in", ",", {TYPE})'
+    assert value(text) == Bag([1, 2, 2, 3])
+    path = str(folder / "in" / "1.csv")
+    assert value(f'select x.A from x in source(line, args[0], ",", {TYPE})',
+                 arguments=[path]) == Bag([1, 2])  # fmt: skip
+
+
+def test_deletes_take_away_by_identity(folder: Path) -> None:
+    (folder / "gone").mkdir()
+    (folder / "gone" / "1.csv").write_text("2,b\n1,a\n")
+    text = f'select x.A from x in stream(line, "in", ",", {TYPE}, deletes: "gone")'
+    assert value(text) == Bag([2, 3])
+    (folder / "gone" / "2.csv").write_text("9,z\n2,b\n2,b\n")
+    with pytest.raises(DataError) as error:
+        value(text)
+    assert error.value.code == "R205"
+    assert '< A: 9, B: "z" >' in error.value.message
+
+
+def test_a_sign_column(folder: Path) -> None:
+    (folder / "signed.csv").write_text("A,B,s\n1,a,+\n1,a,+\n1,a,-\n")
+    text = f'stream(line, "signed.csv", ",", {TYPE}, sign: "s", header: true)'
+    assert shown(text) == '{ < A: 1, B: "a" > }'
+
+
+def test_bad_lines_are_reported(folder: Path) -> None:
+    (folder / "in" / "3.csv").write_text("x,a\n4,d\n")
+    reports: list[tuple[ReadReport, Policy]] = []
+    text = f'select x.A from x in source(line, "in", ",", {TYPE}'
+    found = value(text + ")", on_report=lambda *report: reports.append(report))
+    assert found == Bag([1, 2, 2, 3, 4])
+    ((report, policy),) = reports
+    assert (report.bad, report.first[0].line, policy) == (1, 1, "quarantine")
+    with pytest.raises(DataError) as error:
+        value(text + ", on_error: fail)")
+    assert error.value.code == "R110"
+
+
+def test_an_item_sees_one_snapshot(folder: Path) -> None:
+    source = f'source(line, "in", ",", {TYPE})'
+    script = typed_script(
+        f"count({source}) + trace(0) + count({source}); trace(1); count({source});"
+    )
+
+    def grow(_: str, __: Any) -> None:
+        name = f"new{len(list((folder / 'in').iterdir()))}.csv"
+        (folder / "in" / name).write_text("7,q\n")
+
+    answers: list[Any] = []
+    run_script(script, new_world(script, on_trace=grow), lambda _, x: answers.append(x))
+    assert answers == [8, 1, 6]
+
+
+def test_formats(folder: Path) -> None:
+    (folder / "a.json").write_text('{"k": [1, 2]}\n{"k": [3]}\n')
+    (folder / "a.xml").write_text("<r><b>1</b><b>2</b></r>")
+    (folder / "a.txt").write_text("one\n\ntwo\n")
+    assert value('select count(x.k as [int]) from x in source(json, "a.json")') == Bag([1, 2])
+    assert value('select text(x) from x in source(xml, "a.xml", {"b"})') == Bag(["1", "2"])
+    assert value('source(text, "a.txt")') == Bag(["one", "", "two"])
+
+
+def test_store_and_dump(folder: Path) -> None:
+    text = f"""
+      Q = source(line, "in", ",", {TYPE});
+      store n := count(Q);
+      store "out.parquet" from Q;
+      dump "out.csv" from select (x.A, n) from x in Q;
+      n;
+      count(source(binary, "out.parquet", {TYPE}));
+    """
+    assert run(text) == [4, 4]
+    assert (folder / "out.csv").read_text() == "1,4\n2,4\n2,4\n3,4\n"
+
+
+def test_registered_rows() -> None:
+    row = Record((("A", INT), ("B", STRING)))
+    rows = {"R": (row, [{"A": 1, "B": "x"}, (2, None)])}
+    assert value("select x.A from x in R", rows) == Bag([1, 2])
+    assert value("select x.A from x in source(R)", rows) == Bag([1, 2])
+    assert value("count(R)", {"R": (row, pa.table({"A": [1, 2], "B": ["x", "y"]}))}) == 2
+    with pytest.raises(DataError) as error:
+        value("R", {"R": (row, [{"A": "no", "B": "x"}])})
+    assert error.value.code == "R208"
+
+
+def test_a_socket_and_other_refusals() -> None:
+    env = Environment(world())
+    text = const("x", STRING)
+    for source, code in [
+        (typed.Source("line", True, None, INT, host=text, port=const(1, INT)), "R206"),
+        (typed.Source("line", False, const(None, STRING), INT), "R207"),
+        (typed.Source("registered", False, None, INT, name="Nope"), "R208"),
+        (typed.Source("line", False, const("no/such", STRING), INT), "R101"),
+    ]:
+        with pytest.raises(DataError) as error:
+            read_source(source, env)
+        assert error.value.code == code
+
+
+class Words:
+    """A parser of our own: every word is a row."""
+
+    def parse(self, text: str) -> Iterator[Any]:
+        for word in text.split():
+            yield int(word) if word.isdigit() else word
+
+
+class Broken:
+    def parse(self, text: str) -> Iterator[Any]:
+        raise KeyError(text[:3])
+
+
+@pytest.mark.parametrize("parser", [Words, Words()], ids=["class", "object"])
+def test_a_python_parser(folder: Path, parser: Any) -> None:
+    (folder / "w.txt").write_bytes(b"1 2 x\n\xff 8\n3\n")
+    reports: list[ReadReport] = []
+    catalog = {"python_parser": lambda _: (parser, INT)}
+    found = run('parser words = "m.Words"; source(words, "w.txt");', catalog=catalog,
+                on_report=lambda report, _: reports.append(report))  # fmt: skip
+    assert found == [Bag([1, 2, 3])]
+    assert reports[0].bad == 2
+
+
+def test_a_parser_that_fails(folder: Path) -> None:
+    (folder / "w.txt").write_text("1 2")
+    catalog = {"python_parser": lambda _: (Broken, INT)}
+    with pytest.raises(DataError) as error:
+        run('parser broken = "m.Broken"; source(broken, "w.txt");', catalog=catalog)
+    assert error.value.code == "R204"
+    assert '"broken" raised KeyError' in error.value.message
