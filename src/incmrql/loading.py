@@ -125,7 +125,7 @@ _ANNOTATIONS: dict[object, model.Type] = {
 
 def annotation_type(annotation: object) -> model.Type:
     """The type that a Python annotation stands for."""
-    if isinstance(annotation, typing.Hashable) and annotation in _ANNOTATIONS:
+    if annotation in _ANNOTATIONS:
         return _ANNOTATIONS[annotation]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is list and arguments:

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.types.model import INT, Tuple
+from incmrql.diagnostics import Source
+from incmrql.reference import new_world, run_script
+from incmrql.syntax import parse_script
+from incmrql.types import infer_script
+from incmrql.types.model import INT, Collection, Tuple
 from incmrql.values import Bag, Record, Value, encode
+from tests.queries import CATALOG, queries, tables
 from tests.reference.running import Registered, run, value
 
 PAIR = Tuple((INT, INT))
@@ -144,3 +149,16 @@ def test_a_trace_is_a_named_node() -> None:
         return [node["operator"], *[name for part in node["inputs"] for name in operators(part)]]
 
     assert "trace x + 1" in operators(tree)
+
+
+@given(queries(), tables())
+def test_the_values_are_those_of_any_query(text: str, rows: dict[str, Bag]) -> None:
+    script = infer_script(parse_script(Source(f"{text}; lineage {text}; debug {text};")), CATALOG)
+    answers: list[Value] = []
+    world = new_world(script, registered=rows)
+    run_script(script, world, lambda _, answer: answers.append(answer))
+    plain, traced, trees = answers
+    type_ = script.items[0].expr.type
+    expected = Bag(plain or []) if isinstance(type_, Collection) else Bag([plain])
+    assert Bag([row for row, _ in traced]) == expected
+    assert Bag([row for row, _ in trees]) == expected

@@ -32,7 +32,7 @@ from incmrql.formats.xml_path import select
 from incmrql.formats.xml_values import parse_xml, xml_text
 from incmrql.syntax.ast import Step
 from incmrql.types.columns import element_type
-from incmrql.types.model import Type
+from incmrql.types.model import PREDEFINED, Constructor, Type
 
 
 class Settings(TypedDict, total=False):
@@ -42,6 +42,8 @@ class Settings(TypedDict, total=False):
     keys: tuple[str, ...]
     steps: tuple[Step, ...]
     options: Mapping[str, Any] | tuple[tuple[str, Any], ...]
+    data: Mapping[str, tuple[Constructor, ...]]
+    """The data types that rows may hold."""
 
 
 def read(kind: str, path: str | Path, row: Type, **settings: Unpack[Settings]) -> Iterator[Read]:
@@ -67,7 +69,8 @@ def _read_file(
             how = LineOptions.of(settings.get("delimiter", ","), options)
             return read_lines(open_text(file), str(file), row, how)
         case "json":
-            return read_json(open_text(file), str(file), row, settings.get("keys", ()), options)
+            keys, data = settings.get("keys", ()), settings.get("data", PREDEFINED)
+            return read_json(open_text(file), str(file), row, keys, options, data)
         case "xml":
             return read_xml(file, row, settings.get("keys", ()), settings.get("steps", ()))
         case "text":

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from incmrql.formats.files import Line
-from incmrql.formats.json_typed import typed
+from incmrql.formats.json_typed import Catalog, typed
 from incmrql.formats.json_values import SPACE, Broken, Raw, dump_raw, raw_json, skip_space
 from incmrql.formats.rows import BadRow, Read, Row
 from incmrql.formats.scalars import Unparsable
 from incmrql.formats.signs import weight
-from incmrql.types.model import Collection, Tuple, Type
+from incmrql.types.model import PREDEFINED, Collection, Tuple, Type
 
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
@@ -40,13 +40,19 @@ class _Want:
     row: Type
     keys: frozenset[str]
     sign: str
+    data: Catalog
 
 
 def read_json(
-    lines: Iterable[Line], path: str, row: Type, keys: Iterable[str], options: Mapping[str, Any]
+    lines: Iterable[Line],
+    path: str,
+    row: Type,
+    keys: Iterable[str],
+    options: Mapping[str, Any],
+    data: Catalog = PREDEFINED,
 ) -> Iterator[Read]:
-    """The rows of one file."""
-    want = _Want(path, row, frozenset(keys), options.get("sign", ""))
+    """The rows of one file; `data` are the data types that rows may hold."""
+    want = _Want(path, row, frozenset(keys), options.get("sign", ""), data)
     for found in _documents(lines, path):
         if isinstance(found, BadRow):
             yield found
@@ -64,27 +70,28 @@ def _rows(line: int, document: Raw, want: _Want) -> Iterator[Read]:
 
 def _row(raw: Raw, want: _Want) -> Row:
     if not want.sign:
-        return Row(typed(raw, want.row))
+        return Row(typed(raw, want.row, want.data))
     if not isinstance(raw, dict):
         raise Unparsable(f'expected an object with a sign in "{want.sign}"')
     sign = weight(raw.get(want.sign), want.sign)
-    return Row(typed({n: v for n, v in raw.items() if n != want.sign}, want.row), sign)
+    return Row(typed({n: v for n, v in raw.items() if n != want.sign}, want.row, want.data), sign)
 
 
 def _elements(document: Raw, want: _Want) -> Iterator[Raw]:
     if want.keys:
         return _members(document, want.keys)
-    if isinstance(document, list) and _is_array_of_rows(document, want.row):
+    if isinstance(document, list) and _is_array_of_rows(document, want):
         return iter(document)
     return iter((document,))
 
 
-def _is_array_of_rows(array: list[Raw], row: Type) -> bool:
+def _is_array_of_rows(array: list[Raw], want: _Want) -> bool:
     """Whether an array holds rows, rather than being one."""
+    row = want.row
     if not isinstance(row, Tuple | Collection):
         return True
     try:
-        typed(array, row)
+        typed(array, row, want.data)
     except Unparsable:
         return bool(array) and isinstance(array[0], list)
     return False

@@ -13,19 +13,18 @@ from incmrql.reference.builtins_collections import COLLECTIONS
 from incmrql.reference.builtins_dates import DATES
 from incmrql.reference.builtins_numbers import NUMBERS
 from incmrql.reference.builtins_strings import STRINGS
-from incmrql.reference.casts import text
+from incmrql.reference.casts import cast
 from incmrql.reference.environment import World
 from incmrql.reference.navigate import tag_of, text_of
 from incmrql.reference.operators import collection, fitted
 from incmrql.types import typed
-from incmrql.types.model import Collection, Type
+from incmrql.types.model import STRING, Collection, Type
 from incmrql.values import Value, show
 
 SCALAR: Final[Mapping[str, Callable[..., Any]]] = {
     **NUMBERS,
     **STRINGS,
     **DATES,
-    "string": text,
     "text": text_of,
 }
 """Functions that are not called with null, and whose null means that there is no result."""
@@ -33,6 +32,7 @@ SCALAR: Final[Mapping[str, Callable[..., Any]]] = {
 OTHER: Final[Mapping[str, Callable[..., Any]]] = {
     **COLLECTIONS,
     "inv": lambda value: value,
+    "string": lambda value: cast(value, STRING),
     "tag": tag_of,
 }
 """Functions that take null as it is, and may give it."""

@@ -13,6 +13,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 from incmrql.formats import Unparsable, parse_scalar, to_json
+from incmrql.formats.json_values import is_json
+from incmrql.formats.xml_values import is_xml
 from incmrql.reference.navigate import Fail, ignore, members, pairs_of, text_of
 from incmrql.reference.operators import collection, elements, fitted
 from incmrql.types.model import (
@@ -21,6 +23,7 @@ from incmrql.types.model import (
     JSON,
     STRING,
     TIMESTAMP,
+    XML,
     Any,
     Basic,
     Data,
@@ -116,9 +119,16 @@ def _content(value: Value) -> Value:
 
 
 def _to_data(value: Value, target: Type, fail: Fail) -> Value:
-    if isinstance(value, DataValue):
-        return value
-    return to_json(value) if target == JSON else _no_form(value, target, fail)
+    """JSON is made of anything; a value of another data type must already be one."""
+    if target == JSON:
+        return to_json(value)
+    fits = is_xml(value) if target == XML else _is_own_data(value)
+    return value if fits else _no_form(value, target, fail)
+
+
+def _is_own_data(value: Value) -> bool:
+    """Whether this is a value of a data type that a script declares."""
+    return isinstance(value, DataValue) and not (is_xml(value) or is_json(value))
 
 
 def _to_scalar(value: Value, target: Type, fail: Fail) -> Value:

@@ -108,7 +108,8 @@ def members(tree: Value) -> Bag:
 
 def pairs_of(pairs: Value, key: Value) -> list[Value]:
     """The values beside a key in a collection of pairs, in canonical order."""
-    return ordered([pair[1] for pair in elements(pairs) if pair and compare("=", pair[0], key)])
+    known = [pair for pair in elements(pairs) if isinstance(pair, tuple) and len(pair) == 2]
+    return ordered([value for name, value in known if compare("=", name, key)])
 
 
 def look_up(pairs: Value, key: Value, fail: Fail = ignore) -> Value:

@@ -27,7 +27,7 @@ def repeat(loop: typed.Repeat, env: Environment) -> Value:
 
 def _rows(flagged: Value) -> Value:
     """The collection of pairs (row, flag) without the flags."""
-    return None if flagged is None else type(flagged)([pair[0] for pair in flagged])
+    return None if flagged is None else type(flagged)([pair and pair[0] for pair in flagged])
 
 
 def _goes_on(
@@ -35,7 +35,7 @@ def _goes_on(
 ) -> bool:
     if any(loop.flagged):
         flags = [
-            pair[1]
+            pair and pair[1]
             for pairs, flagged in zip(stepped, loop.flagged, strict=True)
             if flagged and pairs is not None
             for pair in pairs

@@ -41,6 +41,9 @@ def _type(cursor: Cursor) -> TypeTree:
             element = parse_type(cursor)
             cursor.expect("}")
         return BagType(element, span=cursor.since(start))
+    if cursor.at_kind("id") and cursor.token.text == "null":
+        cursor.advance()
+        return NamedType("null", span=cursor.since(start))
     name = cursor.name("a type")
     if cursor.at("("):
         return _applied(cursor, name.text, start)

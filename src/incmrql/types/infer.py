@@ -109,7 +109,8 @@ def infer_expr(inference: Inference, expr: ast.Expr, scope: Scope) -> typed.Expr
         case ast.XPath() | ast.TypeExpr():
             what = "a path" if isinstance(expr, ast.XPath) else "a type"
             message = f"{what} can only be an argument of a source"
-            return inference.problem("T607", expr.span, message, "here")
+            hint = "Write it inside source(…) or stream(…)."
+            return inference.problem("T607", expr.span, message, "here", hint)
         case _:
             assert_never(expr)
 

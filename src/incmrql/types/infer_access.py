@@ -27,7 +27,7 @@ from incmrql.types.model import (
     is_integer,
     list_of,
 )
-from incmrql.types.resolve import fit, widen
+from incmrql.types.resolve import cast_hint, fit, widen
 from incmrql.types.scope import Inference, Scope
 
 Access = Callable[[typed.Expr], typed.Expr]
@@ -113,7 +113,9 @@ def infer_tree_step(
             return one
         if one.type != XML:
             message = f"only XML has children and attributes, and this is {one.type}"
-            return inference.problem("T202", expr.span, message, f"is {one.type}")
+            hint = "Fields of a record are taken by name: r.A."
+            shown = hint if isinstance(one.type, Record) else ""
+            return inference.problem("T202", expr.span, message, f"is {one.type}", shown)
         match expr:
             case ast.ProjectAll():
                 return typed.Navigate("children", one, "*", type=list_of(XML), span=expr.span)
@@ -162,7 +164,8 @@ def infer_index(inference: Inference, expr: ast.Index, scope: Scope) -> typed.Ex
             common = comparable(key, index.type)
             if common is None:
                 message = f"the keys of this collection are {key}, and the index is {index.type}"
-                return inference.problem("T302", index.span, message, f"is {index.type}")
+                hint = cast_hint(index, key)
+                return inference.problem("T302", index.span, message, f"is {index.type}", hint)
             pairs = Collection("bag", Tuple((common, value)))
             return typed.LookUp(
                 widen(subject, pairs), widen(index, common), type=value, span=expr.span

@@ -23,8 +23,10 @@ from incmrql.types.model import (
     Constructor,
     Data,
     Decimal,
+    Record,
     Tuple,
     Type,
+    is_numeric,
 )
 from incmrql.types.resolve import cast_hint, fit, resolve_type, widen
 from incmrql.types.scope import Inference, MacroArgument, Scope
@@ -46,7 +48,7 @@ def _declared_call(inference: Inference, call: ast.Call, scope: Scope) -> typed.
     name = call.function
     named = [argument for argument in call.arguments if argument.name is not None]
     if named:
-        message = f'{name} takes no named arguments, and here is "{named[0].name}"'
+        message = f'"{name}" takes no named arguments, and here is "{named[0].name}"'
         return inference.problem("T307", named[0].span, message, "named", "Leave the name out.")
     if name in inference.macros:
         return _macro(inference, call, scope)
@@ -78,6 +80,8 @@ def _built_in(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
                  *inference.aggregations, *inference.constructors()]  # fmt: skip
         for argument in call.arguments:
             inference.infer(argument.value, scope)
+        if name in inference.broken:
+            return typed.Const(None, type=NOTHING, span=call.span)
         message = f'there is no function "{name}"'
         hint = _HABITS.get(name.lower()) or nearest(name, known)
         return inference.problem("T102", call.name_span, message, "unknown function", hint)
@@ -102,7 +106,7 @@ def _built_in(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
 
 
 _HABITS = {
-    "coalesce": "There is no such function: write if x = null … with case x { null: y | z: z }.",
+    "coalesce": "Write case x { null: y | z: z }.",
     "len": 'Did you mean "length" (of a string) or "count" (of a collection)?',
     "size": 'Did you mean "length" (of a string) or "count" (of a collection)?',
     "upper": 'Did you mean "toUpperCase"?',
@@ -125,7 +129,8 @@ def _resolved(
     signatures = builtins.FUNCTIONS[name]
     counts = sorted({len(signature.parameters) for signature in signatures})
     if len(arguments) not in counts:
-        return _wrong_count(inference, call, " or ".join(map(str, counts)) + " value(s)")
+        some = " or ".join(map(str, counts[:-1])) + " or " if len(counts) > 1 else ""
+        return _wrong_count(inference, call, some + counted(counts[-1], "value"))
     kinds = ", ".join(str(argument.type) for argument in arguments)
     hint = f"It is declared as {' or '.join(name + str(signature) for signature in signatures)}."
     if len(signatures) == 1:
@@ -134,12 +139,19 @@ def _resolved(
                 hint = f"{hint}  {cast_hint(argument, shape)}".strip()
                 break
     return inference.problem(
-        "T308", call.span, f"{name} does not apply to ({kinds})", f"given ({kinds})", hint
+        "T308", call.span, f'"{name}" does not apply to ({kinds})', f"given ({kinds})", hint
     )
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 value`, `2 values`, `no values`."""
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
+
+
 def _wrong_count(inference: Inference, call: ast.Call, wanted: str) -> typed.Expr:
-    message = f"{call.function} takes {wanted}, and {len(call.arguments)} are given"
+    given = len(call.arguments)
+    found = f"{given} is given" if given == 1 else f"{given or 'none'} are given"
+    message = f'"{call.function}" takes {wanted}, and {found}'
     return inference.problem("T307", call.span, message, "wrong number of arguments")
 
 
@@ -148,10 +160,10 @@ def _fitted(
 ) -> tuple[typed.Expr, ...]:
     given = [inference.infer(argument.value, scope) for argument in call.arguments]
     if len(given) != len(wanted):
-        _wrong_count(inference, call, f"{len(wanted)} value(s)")
+        _wrong_count(inference, call, counted(len(wanted), "value"))
         return ()
     return tuple(
-        fit(inference, node, type_, f"argument {i} of {call.function}")
+        fit(inference, node, type_, f'argument {i} of "{call.function}"')
         for i, (node, type_) in enumerate(zip(given, wanted, strict=True), 1)
     )
 
@@ -171,9 +183,13 @@ def convert(inference: Inference, node: typed.Expr, target: Type, span: Span) ->
         return widened if widened is not node else node
     if castable(node.type, target):
         return typed.Cast(node, type=target, span=span)
+    if inference.spoiled(target):
+        return typed.Const(None, type=target, span=span)
     message = f"a value of type {node.type} cannot become {target}"
     hint = ""
-    if isinstance(node.type, Collection) and castable(node.type.element, target):
+    if node.type == BOOL and is_numeric(target):
+        hint = "Choose the numbers: if e then 1 else 0."
+    elif isinstance(node.type, Collection) and castable(node.type.element, target):
         hint = "It is a collection: take one element with elem(…)."
     return inference.problem("T306", span, message, "no such conversion", hint)
 
@@ -188,7 +204,8 @@ def _decimal(inference: Inference, call: ast.Call, arguments: tuple[typed.Expr, 
     number = written_decimal(str(only.value))
     if number is None:
         message = f'"{only.value}" is not a decimal number of at most 38 digits'
-        return inference.problem("T306", call.span, message, "here")
+        hint = 'Write digits and one point: decimal("-12.50").'
+        return inference.problem("T306", call.span, message, "not a number", hint)
     scale = -int(number.as_tuple().exponent)
     return typed.Const(number, type=Decimal(38, scale), span=call.span)
 
@@ -209,7 +226,7 @@ def _of_tree(inference: Inference, call: ast.Call, argument: typed.Expr) -> type
         if isinstance(node.type, Collection):
             return over(inference, node, one, call.span)
         if node.type not in (XML, NOTHING):
-            message = f"{call.function} applies to XML, and this is {node.type}"
+            message = f'"{call.function}" applies to XML, and this is {node.type}'
             return inference.problem("T308", node.span, message, f"is {node.type}")
         return typed.Builtin(call.function, (widen(node, XML),), type=STRING, span=call.span)
 
@@ -224,7 +241,7 @@ def _construct(
     given = call.arguments
     if len(given) == 1 and wanted != Tuple(()):
         content = inference.infer(given[0].value, scope)
-        what = f"what {constructor.name} holds"
+        what = f'what "{constructor.name}" holds'
         return typed.MakeData(
             constructor, fit(inference, content, wanted, what), type=owner, span=call.span
         )
@@ -242,18 +259,35 @@ def _aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr
     wanted = 2 if name == "percentile" else 1
     arguments = [inference.infer(argument.value, scope) for argument in call.arguments]
     if len(arguments) != wanted:
-        return _wrong_count(inference, call, f"{wanted} value(s)")
-    operand = collection(inference, arguments[0], f"the argument of {name}")
+        return _wrong_count(inference, call, counted(wanted, "value"))
+    operand = collection(inference, arguments[0], f'the argument of "{name}"')
     assert isinstance(operand.type, Collection)
     found = builtins.aggregate_type(name, operand.type.element)
     if found is None:
         needs = "conditions" if name in ("some", "all") else "numbers"
-        message = f"{name} applies to {needs}, and the elements are {operand.type.element}"
-        return inference.problem("T309", call.span, message, f"of {operand.type.element}")
+        message = f'"{name}" applies to {needs}, and the elements are {operand.type.element}'
+        hint = _elements_hint(operand.type.element, needs)
+        return inference.problem("T309", call.span, message, f"of {operand.type.element}", hint)
     element, result = found
     fitted = widen(operand, Collection(operand.type.kind, element))
     extra = fit(inference, arguments[1], DOUBLE, "the fraction") if wanted == 2 else None
     return typed.Aggregate(name, fitted, extra, type=result, span=call.span)
+
+
+def _elements_hint(element: Type, needs: str) -> str:
+    """What to do with elements that an aggregate has no use for."""
+    match element:
+        case Record(fields):
+            fitting = [name for name, t in fields if is_numeric(t) == (needs == "numbers")]
+            return f"Take one field of them, such as xs.{fitting[0]}." if fitting else ""
+        case Tuple():
+            return "Take one component of them, such as xs#0."
+        case _ if needs == "conditions":
+            return "Compare them first: some x in xs: x > 0."
+        case _ if castable(element, DOUBLE):
+            return "Convert them first: select x as double from x in xs."
+        case _:
+            return ""
 
 
 def _user_aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
@@ -263,10 +297,10 @@ def _user_aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed
     operand = collection(
         inference,
         inference.infer(call.arguments[0].value, scope),
-        f"the argument of {call.function}",
+        f'the argument of "{call.function}"',
     )
     kind = operand.type.kind if isinstance(operand.type, Collection) else "bag"
-    what = f"the argument of {call.function}"
+    what = f'the argument of "{call.function}"'
     fitted = fit(inference, operand, Collection(kind, aggregation.element), what)
     return typed.UserAggregate(call.function, fitted, type=aggregation.type, span=call.span)
 
@@ -282,7 +316,8 @@ def _fold(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
     state, element = (parameter.type for parameter in function.parameters)
     if not widens(function.body.type, state):
         message = f"the function takes {state} first and gives {function.body.type}"
-        return inference.problem("T308", call.span, message, "must give what it takes")
+        hint = "It takes what was made so far and an element, and gives what was made then."
+        return inference.problem("T308", call.span, message, "must give what it takes", hint)
     kind = operand.type.kind if isinstance(operand.type, Collection) else "bag"
     return typed.Fold(
         typed.Lambda(function.parameters, widen(function.body, state)),
@@ -317,8 +352,10 @@ def function_value(
             inference.problem("T601", expr.span, message, "not a function", hint)
             return None
     if len(found.parameters) != count:
-        message = f"a function of {count} value(s) is wanted here"
-        inference.problem("T601", expr.span, message, f"takes {len(found.parameters)}")
+        takes = len(found.parameters)
+        message = f"a function of {counted(count, 'value')} is wanted here, and this takes {takes}"
+        hint = "Write a lambda with as many parameters."
+        inference.problem("T601", expr.span, message, f"takes {takes}", hint)
         return None
     return found
 
@@ -340,7 +377,7 @@ def _macro(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
     """The macro's body with its parameters standing for the argument expressions."""
     macro = inference.macros[call.function]
     if len(macro.parameters) != len(call.arguments):
-        return _wrong_count(inference, call, f"{len(macro.parameters)} expression(s)")
+        return _wrong_count(inference, call, counted(len(macro.parameters), "expression"))
     if macro.name in inference.expanding or len(inference.expanding) > MOST_EXPANSIONS:
         message = f'the macro "{macro.name}" expands to itself'
         hint = "Recursion needs a function: function f(x: T): T { … };"
@@ -368,7 +405,8 @@ def _through_argument(
         return _declared_call(inference, renamed, scope)
     if not isinstance(entry.expr, ast.Lambda):
         message = f'"{call.function}" is called, and what stands for it is not a function'
-        return inference.problem("T601", entry.expr.span, message, "not a function")
+        hint = "Give a lambda or the name of a function for it."
+        return inference.problem("T601", entry.expr.span, message, "not a function", hint)
     function = infer_lambda(inference, entry.expr, entry.scope)
     wanted = tuple(parameter.type for parameter in function.parameters)
     arguments = _fitted(inference, call, wanted, scope)

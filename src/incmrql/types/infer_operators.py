@@ -5,7 +5,7 @@ from __future__ import annotations
 from incmrql.diagnostics import Span
 from incmrql.syntax import ast
 from incmrql.types import typed
-from incmrql.types.lattice import comparable, decimal_of, join
+from incmrql.types.lattice import castable, comparable, decimal_of, join
 from incmrql.types.model import (
     BOOL,
     DOUBLE,
@@ -21,7 +21,7 @@ from incmrql.types.model import (
     is_integer,
     is_numeric,
 )
-from incmrql.types.resolve import condition, fit, widen
+from incmrql.types.resolve import cast_hint, condition, fit, widen
 from incmrql.types.scope import Inference, Scope
 from incmrql.values.numbers import decimal_result
 
@@ -125,6 +125,8 @@ def _no_arithmetic(
         hint = "Say what it holds: e as double."
     elif any(node.type == STRING for node in operands):
         hint = "Convert the string: e as double (null where that fails)."
+    elif any(node.type == BOOL for node in operands):
+        hint = "Choose the numbers: if e then 1 else 0."
     return inference.problem("T301", span, f'"{op}" does not apply to {kinds}', kinds, hint)
 
 
@@ -138,11 +140,13 @@ def compare(
         sides = {str(left.type), str(right.type)}
         if sides & {"JSON", "any", "XML"}:
             other = next(iter(sides - {"JSON", "any", "XML"}), "string")
-            hint = f"Say what the tree holds: e as {other}."
+            hint = f"Say what it holds: e as {other}."
         elif "string" in sides and sides & {"date", "timestamp"}:
             hint = 'Write dates as date("2026-01-31") and timestamp("2026-01-31T10:00:00Z").'
         elif any(isinstance(t, Collection) for t in (left.type, right.type)):
             hint = "To look for an element use member(x, s) or some y in s: y = x."
+        elif castable(right.type, left.type):
+            hint = cast_hint(right, left.type)
         message = f"{left.type} cannot be compared with {right.type}"
         return inference.problem("T302", span, message, f'in "{op}"', hint)
     match op:
@@ -162,11 +166,24 @@ def collection(inference: Inference, node: typed.Expr, what: str) -> typed.Expr:
     hint = "Put a single value in braces: {e}."
     if str(node.type) in ("JSON", "any"):
         hint = "Say what it holds: e as [T] for an array of T."
-    elif isinstance(node, typed.Var):
-        hint = "A variable becomes the bag of its values in a query with group by."
+    elif _of_variable(node):
+        hint = _ONE_VALUE
     message = f"{what} must be a bag or a list, and this is {node.type}"
     inference.problem("T305", node.span, message, f"is {node.type}", hint)
     return typed.Const(None, type=Collection("bag", NOTHING), span=node.span)
+
+
+_ONE_VALUE = (
+    "It is one value here: with group by, variables that are not keys become bags;"
+    " over all rows, aggregate a query."
+)
+
+
+def _of_variable(node: typed.Expr) -> bool:
+    """Whether this is a variable or a part of one."""
+    while isinstance(node, typed.Field | typed.Item):
+        node = node.subject
+    return isinstance(node, typed.Var)
 
 
 def _combine(
@@ -176,7 +193,7 @@ def _combine(
     second = collection(inference, right, f'the right side of "{op}"')
     element = join(_element(first), _element(second))
     if element is None:
-        message = f"the two sides of {op} hold {_element(first)} and {_element(second)}"
+        message = f"the two sides of \"{op}\" hold {_element(first)} and {_element(second)}"
         return inference.problem("T304", span, message, "different elements", _TO_ANY)
     wanted = Collection("bag", element)
     match op:

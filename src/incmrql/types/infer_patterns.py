@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from incmrql.diagnostics import Span, nearest
@@ -92,7 +93,7 @@ def _literal(
         return _misfit(inference, span, subject, f"a constant of type {type_}")
     value = _number(literal.value, subject)
     if value is None:
-        return _misfit(inference, span, subject, f"a number that no {subject} can be")
+        return _misfit(inference, span, subject, f"{literal.value}, which is no {subject}")
     return typed.Equals(value, subject)
 
 
@@ -118,7 +119,7 @@ def _typed(
     inference: Inference, inner: ast.Pattern, tree: ast.TypeTree, subject: Type, bound: Bound
 ) -> typed.Pattern:
     target = resolve_type(inference, tree)
-    if not castable(subject, target):
+    if not castable(subject, target) and not inference.spoiled(target):
         message = f"a value of type {subject} cannot be read as {target}"
         inference.problem("T306", tree.span, message, "no such conversion")
     return typed.ReadAs(infer_pattern(inference, inner, target, bound), subject, target)
@@ -229,8 +230,9 @@ def _content(
         return infer_pattern(inference, arguments[0], content, bound)
     if not isinstance(content, Tuple) or len(content.items) != len(arguments):
         wanted = len(content.items) if isinstance(content, Tuple) else 1
-        message = f"{constructor.name} holds {wanted} value(s), and {len(arguments)} are matched"
-        hint = f"{constructor.name} is declared with {content}."
+        plural = "" if wanted == 1 else "s"
+        message = f'"{constructor.name}" holds {wanted} value{plural}, and here are {len(arguments)}'
+        hint = f'"{constructor.name}" is declared with {content}.'
         inference.problem("T307", span, message, "here", hint)
         _all(inference, arguments, NOTHING, bound)
         return typed.Anything()
@@ -253,6 +255,7 @@ def _template(
 ) -> typed.Pattern:
     wanted = XML if isinstance(body, ast.XmlElement) else JSON
     if subject not in (wanted, NOTHING, ANY):
+        _all(inference, tuple(_holes(body)), NOTHING, bound)
         return _misfit(inference, body.span, subject, f"trees of type {wanted}")
     if isinstance(body, ast.XmlElement):
         return _xml(inference, body, bound)
@@ -290,8 +293,28 @@ def _attribute(
             return typed.Equals(text, STRING)
         case _:
             message = "an attribute of a pattern is a text or one hole, not a mixture"
-            inference.problem("T401", parts[0].span, message, "mixed")
+            hint = "Bind the whole attribute, and take its text apart in the branch."
+            inference.problem("T401", parts[0].span, message, "mixed", hint)
+            _all(inference, tuple(_holes(parts)), NOTHING, bound)
             return typed.Anything()
+
+
+def _holes(part: object) -> Iterator[ast.Pattern]:
+    """The patterns in the holes of a template."""
+    match part:
+        case ast.Hole(content):
+            yield content
+        case ast.XmlElement(_, attributes, children):
+            yield from _holes((*(parts for _, parts in attributes), children))
+        case ast.JsonObject(members):
+            yield from _holes(tuple(member for _, member in members))
+        case ast.JsonArray(items):
+            yield from _holes(items)
+        case tuple():
+            for inner in part:
+                yield from _holes(inner)
+        case _:
+            return
 
 
 def _json(inference: Inference, part: ast.JsonPart[ast.Pattern], bound: Bound) -> typed.Pattern:

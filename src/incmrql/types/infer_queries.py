@@ -249,7 +249,8 @@ def infer_repeat(inference: Inference, expr: ast.Repeat, scope: Scope) -> typed.
                                 type=_loop_type(types), span=expr.span)  # fmt: skip
         types = settled
     message = "the types of this loop do not settle: each step makes a deeper one"
-    return inference.problem("T602", expr.span, message, "loop")
+    hint = "Start with a value of the type that the loop should have: {} as {T}."
+    return inference.problem("T602", expr.span, message, "loop", hint)
 
 
 def _parts_of(
@@ -266,7 +267,8 @@ def _parts_of(
             typed.Item(node, i, type=type_, span=span) for i, type_ in enumerate(node.type.items)
         )
     message = f"a loop over {count} variables needs a tuple of {count}, and this is {node.type}"
-    inference.problem("T602", span, message, f"is {node.type}")
+    hint = "Give one value for each variable: (a, b)."
+    inference.problem("T602", span, message, f"is {node.type}", hint)
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from incmrql.diagnostics import DataError, Diagnostic, QueryError, Span
 from incmrql.syntax import ast
 from incmrql.types import typed
@@ -38,9 +40,10 @@ def infer_script(script: ast.Script, catalog: Catalog) -> typed.Script:
     )  # fmt: skip
 
 
-def resolve_type_tree(tree: ast.TypeTree) -> Type:
-    """The type that a tree spells by itself, without a script's declarations."""
+def resolve_type_tree(tree: ast.TypeTree, data: Iterable[str] = ()) -> Type:
+    """The type that a tree spells by itself, given the names of the data types there are."""
     inference = Inference(Catalog(), infer_expr)
+    inference.data_names.update(data)
     found = resolve_type(inference, tree)
     if inference.problems:
         raise QueryError(*inference.problems)
@@ -95,7 +98,8 @@ def _declare_functions(inference: Inference, script: ast.Script) -> None:
         )
         names = [parameter.name for parameter in parameters]
         for name in sorted({name for name in names if names.count(name) > 1}):
-            inference.problem("T402", item.span, f'two parameters are called "{name}"', "here")
+            inference.problem("T402", item.span, f'two parameters are called "{name}"', "here",
+                              "Choose another name.")  # fmt: skip
         result = resolve_type(inference, item.result)
         inference.functions[item.name] = FunctionHead(item.name, parameters, result)
 
@@ -108,30 +112,35 @@ def _twice(inference: Inference, what: str, name: str, span: Span) -> None:
 def _function(inference: Inference, item: ast.DeclareFunction) -> typed.Function:
     head = inference.functions[item.name]
     body = inference.infer(item.body, _TOP.bind_variables(head.parameters))
-    fitted = fit(inference, body, head.result, f"the result of {item.name}")
+    fitted = fit(inference, body, head.result, f'the result of "{item.name}"')
     return typed.Function(item.name, head.parameters, head.result, fitted)
 
 
 def _aggregation(inference: Inference, item: ast.DeclareAggregation) -> None:
     type_ = resolve_type(inference, item.type)
     merge = function_value(inference, item.merge, _TOP, 2)
-    zero = fit(inference, inference.infer(item.zero, _TOP), type_, "the zero", "T604")
+    zero = fit(inference, inference.infer(item.zero, _TOP), type_, f'the zero of "{item.name}"', "T604")
     unit = None
     if item.unit is not None:
         unit = function_value(inference, item.unit, _TOP, 1)
-    if merge is None or (item.unit is not None and unit is None):
+    if merge is None or (item.unit is not None and unit is None) or inference.spoiled(type_):
+        inference.broken.add(item.name)
         return
-    takes = all(widens(type_, parameter.type) for parameter in merge.parameters)
+    takes = all(parameter.type == type_ for parameter in merge.parameters)
     if not takes or not widens(merge.body.type, type_):
         kinds = ", ".join(str(parameter.type) for parameter in merge.parameters)
-        message = f"the merge of {item.name} must take two {type_} and give {type_}"
+        message = f'the merge of "{item.name}" must take two {type_} and give {type_}'
+        hint = f"Write \\(x: {type_}, y: {type_}): {type_}. …, or declare another result."
         label = f"is ({kinds}) -> {merge.body.type}"
-        inference.problem("T604", item.merge.span, message, label)
+        inference.problem("T604", item.merge.span, message, label, hint)
+        inference.broken.add(item.name)
         return
     if unit is not None and not widens(unit.body.type, type_):
-        message = f"the unit of {item.name} must give {type_}"
+        message = f'the unit of "{item.name}" must give {type_}, and this gives {unit.body.type}'
         place = item.unit.span if item.unit is not None else item.span
-        inference.problem("T604", place, message, f"gives {unit.body.type}")
+        hint = "The unit makes an accumulator of one element."
+        inference.problem("T604", place, message, f"gives {unit.body.type}", hint)
+        inference.broken.add(item.name)
         return
     element = unit.parameters[0].type if unit is not None else type_
     merged = typed.Lambda(merge.parameters, widen(merge.body, type_))
@@ -149,6 +158,7 @@ def _import(inference: Inference, item: ast.Import) -> None:
             inference.python[name] = inference.catalog.python_function(item.module, name)
         except DataError as error:
             inference.problem("T606", item.span, error.message, "here", error.hint)
+            inference.broken.add(name)
 
 
 def _parser(inference: Inference, item: ast.DeclareParser) -> None:
@@ -158,6 +168,7 @@ def _parser(inference: Inference, item: ast.DeclareParser) -> None:
         inference.parsers[item.name] = inference.catalog.python_parser(item.path)
     except DataError as error:
         inference.problem("T606", item.span, error.message, "here", error.hint)
+        inference.broken.add(item.name)
 
 
 # --- items -------------------------------------------------------------------------------

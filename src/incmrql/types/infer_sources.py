@@ -17,10 +17,10 @@ FORMATS = {"line": "line", "csv": "line", "json": "json", "xml": "xml", "text": 
            "binary": "binary", "parquet": "binary"}  # fmt: skip
 ON_ERROR = ("fail", "drop", "quarantine")
 _WORDS = {"on_error": ON_ERROR, "on_modified": ("fail", "replace")}
-_TEXTS = ("deletes", "sign", "quote", "null")
+_TEXTS = ("deletes", "sign", "quote", "null", "comment")
 _FLAGS = ("trusted_deletes", "insert_only", "header")
 _STREAM_ONLY = ("deletes", "sign", "trusted_deletes", "insert_only", "on_modified")
-_LINE_ONLY = ("header", "quote", "null")
+_LINE_ONLY = ("header", "quote", "null", "comment")
 OPTIONS = (*_WORDS, *_TEXTS, *_FLAGS, "key")
 """All named options of sources and streams."""
 
@@ -52,6 +52,8 @@ def infer_source(inference: Inference, call: ast.Call, scope: Scope) -> typed.Ex
     if word not in FORMATS:
         if len(plain) == 1 and word in inference.catalog.registered:
             return registered(inference, word, call.span)
+        if word in inference.broken:
+            return typed.Const(None, type=bag(NOTHING), span=call.span)
         known = [*FORMATS, *inference.parsers, *inference.catalog.registered]
         message = f'there is no format or registered source "{word}"'
         hint = f"{nearest(word, known)}  Formats are: {', '.join(FORMATS)}.".strip()
@@ -117,12 +119,12 @@ def _described(
             return _line(inference, call, given, rest, source)
         case "json":
             row = resolve_type(inference, given.type) if given.type is not None else JSON
-            _no_more(inference, rest)
+            _no_more(inference, rest, format_)
             return replace(source, row=row, keys=given.keys or ()), row
         case "xml":
             return _xml(inference, call, given, rest, source)
         case "text":
-            _no_more(inference, rest)
+            _no_more(inference, rest, format_)
             return replace(source, row=STRING), STRING
         case _:
             return _binary(inference, call, given, source)
@@ -134,9 +136,19 @@ def _port(inference: Inference, expr: ast.Expr, scope: Scope) -> typed.Expr | No
     return None if node.type == STRING else fit(inference, node, INT, "the port", "T501")
 
 
-def _no_more(inference: Inference, rest: tuple[ast.Expr, ...]) -> None:
+_FORMS = {
+    "line": "line, path, delimiter, type(T)",
+    "json": 'json, path, {"key"}, type(T)',
+    "xml": 'xml, path, {"tag"}, xpath(…), type(T)',
+    "binary": "binary, path, type(T)",
+}
+
+
+def _no_more(inference: Inference, rest: tuple[ast.Expr, ...], format_: str) -> None:
+    hint = f"The arguments are: {_FORMS.get(format_, f'{format_}, path')}, and named options."
     for expr in rest:
-        inference.problem("T501", expr.span, "the source has no use for this argument", "here")
+        message = f"the format {format_} has no use for this argument"
+        inference.problem("T501", expr.span, message, "here", hint)
 
 
 def _line(
@@ -152,6 +164,8 @@ def _line(
         inference.problem("T503", call.span, message, "no type", hint)
         return None
     row = resolve_type(inference, given.type)
+    if inference.spoiled(row):
+        return replace(source, row=row), element_type(row)
     if column_types(row) is None:
         message = f"a line holds columns of basic types, and the type is {row}"
         hint = "Use a record or a tuple of basic types; columns of type any are skipped."
@@ -161,10 +175,11 @@ def _line(
     if rest:
         text = plain_string(inference, rest[0])
         if not text:
-            message = "the delimiter must be a text"
-            inference.problem("T501", rest[0].span, message, "here", 'Such as "," or "\\t".')
+            message = "the delimiter must be a text that is known before the script runs"
+            hint = 'Write it in quotes, such as "," or "\\t".'
+            inference.problem("T501", rest[0].span, message, "here", hint)
         delimiter = text or ","
-        _no_more(inference, rest[1:])
+        _no_more(inference, rest[1:], "line")
     return replace(source, row=row, delimiter=delimiter), element_type(row)
 
 
@@ -175,7 +190,7 @@ def _xml(
     rest: tuple[ast.Expr, ...],
     source: typed.Source,
 ) -> tuple[typed.Source, Type] | None:
-    _no_more(inference, rest)
+    _no_more(inference, rest, "xml")
     if not given.keys:
         hint = 'Add them: source(xml, path, {"book", "article"}).'
         message = "an xml source needs the tags of its elements"
@@ -194,13 +209,14 @@ def _binary(
         row = resolve_type(inference, given.type)
         return replace(source, row=row), row
     path = plain_string(inference, given.values[0])
+    sign = next((plain_string(inference, a.value) for a in call.arguments if a.name == "sign"), "")
     if path is None or inference.catalog.file_type is None:
         hint = "Add the type of its rows: type(…)."
         message = "the schema of this file is not known before the script runs"
         inference.problem("T504", call.span, message, "which file?", hint)
         return None
     try:
-        row = inference.catalog.file_type(path)
+        row = inference.catalog.file_type(path, sign or "")
     except DataError as error:
         inference.problem("T504", given.values[0].span, error.message, "here", error.hint)
         return None
@@ -223,7 +239,7 @@ def _parsed(
         message = f"{call.function}({name}, …) needs a path"
         return inference.problem("T501", call.span, message, "no path")
     path = fit(inference, inference.infer(given.values[0], scope), STRING, "the path", "T501")
-    _no_more(inference, given.values[1:])
+    _no_more(inference, given.values[1:], name)
     source = typed.Source("python", call.function == "stream", path, row, parser=name,
                           options=options)  # fmt: skip
     return typed.Read(source, type=bag(row), span=call.span)
@@ -246,12 +262,14 @@ def _options(
             inference.problem("T502", argument.span, f'there is no option "{name}"', "here", hint)
         elif name in _STREAM_ONLY and not streaming:
             message = f'"{name}" is an option of streams, and this is a source'
-            inference.problem("T502", argument.span, message, "here", "Write stream(…).")
+            hint = "Write stream(…) instead of source(…), or leave the option out."
+            inference.problem("T502", argument.span, message, "here", hint)
         elif name in _LINE_ONLY and format_ not in ("line", ""):
             message = f'"{name}" is an option of line sources, and this is {format_}'
-            inference.problem("T502", argument.span, message, "here")
+            inference.problem("T502", argument.span, message, "here", "Leave it out.")
         elif name in found:
-            inference.problem("T502", argument.span, f'"{name}" is given twice', "here")
+            inference.problem("T502", argument.span, f'"{name}" is given twice', "again",
+                              "Leave one of them out.")  # fmt: skip
         else:
             value = _option(inference, name, argument.value)
             if value is not None:
@@ -277,7 +295,8 @@ def _option(inference: Inference, name: str, expr: ast.Expr) -> Any:
 
 
 def _no_option(inference: Inference, name: str, expr: ast.Expr, wanted: str) -> None:
-    inference.problem("T502", expr.span, f'"{name}" must be {wanted}', "here")
+    message = f'"{name}" must be {wanted}, and this is {expr.span.text}'
+    inference.problem("T502", expr.span, message, "here")
 
 
 def _key_names(inference: Inference, expr: ast.Expr) -> tuple[str, ...] | None:

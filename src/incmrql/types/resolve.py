@@ -64,7 +64,7 @@ def resolve_type(inference: Inference, tree: ast.TypeTree) -> Type:
             if name in _COLLECTIONS and len(given) == 1:
                 return list_of(given[0]) if name.lower() == "list" else bag(given[0])
             hint = "Collections are {T} or bag(T), [T] or list(T), set(T)."
-            message = f'there is no type "{name}" of {len(given)} type(s)'
+            message = f'there is no type "{name}" of other types'
             inference.problem("T103", tree.span, message, "unknown type", hint)
             return NOTHING
 
@@ -88,6 +88,8 @@ def _named(inference: Inference, name: str, span: Span) -> Type:
         return DECIMAL
     if name == "any":
         return ANY
+    if name == "null":
+        return NOTHING
     known = [*BASIC_NAMES, "decimal", "any", *inference.aliases, *inference.data_names]
     habit = _HABITS.get(name.lower())
     hint = f'Did you mean "{habit}"?' if habit else nearest(name, known)
@@ -99,7 +101,8 @@ def _record(inference: Inference, fields: tuple[tuple[str, ast.TypeTree], ...], 
     seen: dict[str, Type] = {}
     for name, tree in fields:
         if name in seen:
-            inference.problem("T402", span, f'the field "{name}" occurs twice', "in this record")
+            message = f'the field "{name}" occurs twice in this record'
+            inference.problem("T402", span, message, "again", "Choose another name.")
         seen[name] = resolve_type(inference, tree)
     return Record(tuple(seen.items()))
 
@@ -110,6 +113,8 @@ def fit(
     """`node` in the type `wanted`, or a problem that says what did not fit."""
     if widens(node.type, wanted):
         return widen(node, wanted)
+    if inference.spoiled(wanted):
+        return typed.Const(None, type=wanted, span=node.span)
     message = f"{what} must be {wanted}, and this is {node.type}"
     return inference.problem(code, node.span, message, f"is {node.type}", cast_hint(node, wanted))
 

@@ -13,7 +13,16 @@ from typing import Any, TypeAlias
 from incmrql.diagnostics import Diagnostic, Span
 from incmrql.syntax import ast
 from incmrql.types import typed
-from incmrql.types.model import NOTHING, PREDEFINED, Constructor, Type
+from incmrql.types.model import (
+    NOTHING,
+    PREDEFINED,
+    Collection,
+    Constructor,
+    Nothing,
+    Record,
+    Tuple,
+    Type,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +105,8 @@ class Catalog:
     """Registered sources: element type, and whether they are streams."""
     functions: Mapping[str, typed.PythonFunction] = field(default_factory=dict)
     """Registered Python functions."""
-    file_type: Callable[[str], Type] | None = None
-    """The element type of a Parquet file or folder."""
+    file_type: Callable[[str, str], Type] | None = None
+    """The element type of a Parquet file or folder, less the sign column of that name."""
     python_function: Callable[[str, str], typed.PythonFunction] | None = None
     """A function of a Python module."""
     python_parser: Callable[[str], tuple[object, Type]] | None = None
@@ -125,6 +134,8 @@ class Inference:
     aggregations: dict[str, typed.Aggregation] = field(default_factory=dict)
     python: dict[str, typed.PythonFunction] = field(default_factory=dict)
     parsers: dict[str, tuple[object, Type]] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    """What was declared with a problem: to use it is no further problem."""
 
     def infer(self, expr: ast.Expr, scope: Scope) -> typed.Expr:
         """The typed expression."""
@@ -149,9 +160,28 @@ class Inference:
         self.problems.append(Diagnostic(code, message, span, label, hint))
         return typed.Const(None, type=NOTHING, span=span)
 
+    def spoiled(self, type_: Type) -> bool:
+        """Whether a type has a null in it that a problem, already told, left there."""
+        return bool(self.problems) and holds_nothing(type_)
+
     def constructors(self) -> dict[str, Constructor]:
         """All constructors by name."""
         return {c.name: c for alternatives in self.data.values() for c in alternatives}
+
+
+def holds_nothing(type_: Type) -> bool:
+    """Whether the type of null occurs in a type."""
+    match type_:
+        case Nothing():
+            return True
+        case Tuple(items):
+            return any(map(holds_nothing, items))
+        case Record(fields):
+            return any(holds_nothing(inner) for _, inner in fields)
+        case Collection(_, element):
+            return holds_nothing(element)
+        case _:
+            return False
 
 
 def names_in(node: Any) -> set[str]:
