@@ -51,7 +51,7 @@ def links(random: Random) -> str:
 
 def roads(random: Random) -> str:
     """from,to,km: one-way roads; some junctions cannot be reached from 0."""
-    found = {}
+    found: dict[tuple[int, int], int] = {}
     while len(found) < 40:
         start, end = random.randrange(24), random.randrange(24)
         if start != end:

@@ -37,7 +37,7 @@ from tests.queries_maker import (
 def conditional(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`if c then a else b`."""
     condition = maker.expr(BOOL, scope, depth)
-    return ast.If(condition, maker.expr(wanted, scope, depth), maker.expr(wanted, scope, depth))
+    return ast.If(condition, maker.fitting(wanted, scope, depth), maker.expr(wanted, scope, depth))
 
 
 def let(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
@@ -126,7 +126,9 @@ def called(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     if not found:
         return maker.expr(wanted, scope, depth)
     callee = maker.pick(found)
-    return call(callee.name, *(maker.expr(t, scope, depth) for t in callee.parameters))
+    if callee.name == "m":  # a macro's arguments have the types they have
+        return call(callee.name, *(maker.expr(t, scope, depth) for t in callee.parameters))
+    return call(callee.name, *(maker.fitting(t, scope, depth) for t in callee.parameters))
 
 
 def folded(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
@@ -139,7 +141,9 @@ def folded(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     inner = scope.bind({"s": wanted, "e": element})
     body = maker.expr(wanted, inner, min(depth, 1))
     function = ast.Lambda(parameters, tree_of(wanted), body)
-    return call("fold", function, maker.leaf(wanted, scope), maker.expr(bag(element), scope, depth))
+    return call(
+        "fold", function, maker.fitting(wanted, scope, 1), maker.fitting(bag(element), scope, depth)
+    )
 
 
 def stepped(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
@@ -174,7 +178,7 @@ def made(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
             return ast.TupleExpr(tuple(maker.expr(item, scope, depth) for item in items))
         case Data():
             if maker.chance(2):
-                return call("Circle", maker.expr(DOUBLE, scope, depth))
+                return call("Circle", maker.fitting(DOUBLE, scope, depth))
             return call("Box", maker.expr(DOUBLE, scope, depth), number(2.5))
         case _:
             raise AssertionError(wanted)
@@ -191,14 +195,17 @@ def _element(wanted: Type) -> Type:
 def written(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`{a, b}` or `[a, b]`."""
     count = maker.pick((1, 2))
-    items = tuple(maker.expr(_element(wanted), scope, depth) for _ in range(count))
+    items = (
+        *(maker.fitting(_element(wanted), scope, depth) for _ in range(count - 1)),
+        maker.expr(_element(wanted), scope, depth),
+    )
     return ast.BagExpr(items) if wanted == bag(_element(wanted)) else ast.ListExpr(items)
 
 
 def combined(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
     """`union`, `intersect`, `except`."""
     op: ast.BinaryOp = maker.pick(("union", "intersect", "except"))
-    return ast.Binary(op, maker.expr(wanted, scope, depth), maker.expr(wanted, scope, depth))
+    return ast.Binary(op, maker.fitting(wanted, scope, depth), maker.expr(wanted, scope, depth))
 
 
 def distinct(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
@@ -260,7 +267,7 @@ def paired(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
 
 def list_ways(wanted: Collection) -> list[Way]:
     """The ways to make a list, other than queries."""
-    ways: list[Way] = [written, sorted_, sliced]
+    ways: list[Way] = [written, sorted_, sorted_, sliced]
     if wanted.element == LONG:
         ways.append(ranged)
     if wanted.element == STRING:

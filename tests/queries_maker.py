@@ -95,7 +95,7 @@ class Maker:
 
     draw: st.DrawFn
     ways: Callable[[Type, Scope], Sequence[Way]]
-    fuel: int = 60
+    fuel: int = 70
     """How many more expressions may be made before all that is left is leaves."""
 
     def pick(self, options: Sequence[Item]) -> Item:
@@ -115,6 +115,31 @@ class Maker:
         known = any(type_ == wanted for _, type_ in reachable(scope.local()))
         leaves = [leaf] * (len(ways) // 2 if known else 2)
         return self.pick([*leaves, *ways])(self, wanted, scope, depth - 1)
+
+    def fitting(self, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
+        """An expression of this type, or of one that widens to it."""
+        if not self.chance(4):
+            return self.expr(wanted, scope, depth)
+        narrower = self.narrower(wanted)
+        return ast.Literal(None, "null") if narrower is None else self.expr(narrower, scope, depth)
+
+    def narrower(self, wanted: Type) -> Type | None:
+        """A type that widens to this one, or None for that of null."""
+        match wanted:
+            case Tuple(items):
+                return Tuple((*items[:-1], self.narrower(items[-1]) or items[-1]))
+            case Record(fields):
+                return Record((*fields, (f"more{len(fields)}", INT)))
+            case Collection("bag", element):
+                return (
+                    list_of(element) if self.chance(2) else bag(self.narrower(element) or element)
+                )
+            case Collection(_, element):
+                return list_of(self.narrower(element) or element)
+            case _ if wanted == DOUBLE:
+                return self.type_of(INT, LONG, PRICE)
+            case _:
+                return INT if wanted == LONG else None
 
     def leaf(self, wanted: Type, scope: Scope) -> ast.Expr:
         """A variable of a row or a part of it, else a part of a table, else a constant."""
@@ -259,7 +284,8 @@ def summaries(known: list[tuple[ast.Expr, Type]], wanted: Type) -> Iterator[tupl
         if wanted == LONG:
             names += ["count", *(["sum"] if type_.element in (INT, LONG) else [])]
         if wanted == DOUBLE and type_.element in (INT, LONG, DOUBLE):
-            names += ["avg", *(["sum"] if type_.element == DOUBLE else [])]
+            names += ["avg", "median", "stddev", "variance"]
+            names += ["sum"] if type_.element == DOUBLE else []
         yield from ((call(name, expr), wanted) for name in names)
 
 

@@ -22,12 +22,17 @@ from tests.queries_maker import SCALARS, Maker, Scope, Way, call, cast, integer,
 from tests.queries_selects import free_select, may_query
 from tests.queries_tables import PRICE
 
+OVERLOADED = ("abs", "date", "round", "timestamp", "year", "month", "day", "date_diff")
+"""Functions whose result depends on the types of their arguments."""
+
 
 def applied(name: str, *parameters: Type) -> Way:
     """The way that calls a built-in with arguments of these types."""
 
     def way(maker: Maker, _wanted: Type, scope: Scope, depth: int) -> ast.Expr:
-        return call(name, *(maker.expr(parameter, scope, depth) for parameter in parameters))
+        if name in OVERLOADED:
+            return call(name, *(maker.expr(t, scope, depth) for t in parameters))
+        return call(name, *(maker.fitting(t, scope, depth) for t in parameters))
 
     return way
 
@@ -212,6 +217,7 @@ SCALAR_WAYS: dict[Type, tuple[Way, ...]] = {
             of_collection("median", INT, DOUBLE),
             percentile,
         ),
+        percentile,
         one_of(
             one_of(*(applied(name, DOUBLE) for name in _DOUBLE_FUNCTIONS)),
             applied("pow", DOUBLE, INT),

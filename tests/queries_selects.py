@@ -27,7 +27,9 @@ from tests.queries_maker import (
     Maker,
     Scope,
     Way,
+    call,
     integer,
+    names_in,
     reachable,
 )
 from tests.queries_tables import TABLES
@@ -66,7 +68,7 @@ def _select(
     after = rows
     if clause.bound and maker.chance(2):
         keys, after = _grouped(maker, clause, inside, depth)
-        having = maker.expr(BOOL, after, depth) if maker.chance(3) else None
+        having = maker.expr(BOOL, after, depth) if maker.chance(2) else None
     row = _row_type(maker, after) if element is None else element
     head = maker.expr(row, after, depth)
     order = _order(maker, after, depth) if kind == "list" else ()
@@ -113,7 +115,7 @@ def may_query(scope: Scope) -> bool:
 def from_clause(maker: Maker, scope: Scope, depth: int, most: int = 3) -> From:
     """One to three domains, each in view of the ones before it."""
     clause = From()
-    count = min(maker.pick((1, 2, 1, 2, 3)), most, 1 + DEEPEST - scope.level)
+    count = min(maker.pick((1, 2, 2, 2, 3)), most, 1 + DEEPEST - scope.level)
     for number_ in range(count):
         inner = scope.bind(clause.bound)
         if number_ > 0 and maker.chance(6):
@@ -126,13 +128,16 @@ def from_clause(maker: Maker, scope: Scope, depth: int, most: int = 3) -> From:
     return clause
 
 
+_DOMAINS = ("table",) * 4 + ("local",) * 2 + ("query", "expression", "call", "range")
+
+
 def _domain(maker: Maker, scope: Scope, depth: int) -> tuple[ast.Expr, Type]:
     """A table, a collection in scope, or an expression."""
     known = [(expr, t.element) for expr, t in reachable(scope) if isinstance(t, Collection)]
     local = [
         pair for pair in known if not (isinstance(pair[0], ast.Name) and pair[0].name in TABLES)
     ]
-    match maker.pick(("table", "table", "local", "local", "query", "expression", "call", "range")):
+    match maker.pick(_DOMAINS):
         case "local" if local:
             return maker.pick(local)
         case "query" if scope.level < DEEPEST:
@@ -150,18 +155,18 @@ def _domain(maker: Maker, scope: Scope, depth: int) -> tuple[ast.Expr, Type]:
             argument = ast.Argument(None, ast.Name(name))
             return ast.Call("source", (argument,)), TABLES[name]
         case _:
-            name = maker.pick(("R", "S", "N", "R", "W"))
+            name = maker.pick(("R", "R", "S", "N", "R", "W"))
             return ast.Name(name), TABLES[name]
 
 
 def _pattern(maker: Maker, type_: Type, clause: From) -> ast.Pattern:
     """A pattern that can match a type; a name it binds again means equality."""
     again = [name for name, other in clause.bound.items() if other == type_ and type_ in SCALARS]
-    if again and maker.chance(3):
+    if again and not maker.chance(3):
         return ast.NamePattern(maker.pick(again))
     free = len(clause.bound) < 6
     match type_:
-        case Record(fields) if maker.chance(4) and free:
+        case Record(fields) if maker.chance(3) and free:
             names = [name for name, _ in fields]
             chosen = sorted({maker.pick(names) for _ in range(2)}, key=names.index)
             types = dict(fields)
@@ -192,7 +197,7 @@ def _constant(maker: Maker, type_: Type) -> ast.Literal:
 
 def _where(maker: Maker, clause: From, rows: Scope, depth: int) -> ast.Expr | None:
     """Mostly a join of two variables; else any condition or none."""
-    join = _join(maker, clause, rows) if maker.chance(2) else None
+    join = None if maker.chance(4) else _join(maker, clause, rows)
     if not maker.chance(3):
         return join
     other = maker.expr(BOOL, rows, depth)
@@ -207,10 +212,11 @@ def _join(maker: Maker, clause: From, rows: Scope) -> ast.Expr | None:
         return None
     left, type_ = maker.pick(parts)
     partners = [expr for expr, other in parts if other == type_ and expr != left]
+    others = [expr for expr in partners if names_in(expr) != names_in(left)]
     if not partners:
         return None
     op: ast.BinaryOp = maker.pick(("=", "=", "=", "<", "<>", ">="))
-    return ast.Binary(op, left, maker.pick(partners))
+    return ast.Binary(op, left, maker.pick(others or partners))
 
 
 # --- group by ----------------------------------------------------------------------------
@@ -283,11 +289,14 @@ def _plain(rows: Scope, clause: From, bound: Mapping[str, Type]) -> list[tuple[a
 
 
 def _order(maker: Maker, scope: Scope, depth: int) -> tuple[ast.Order, ...]:
-    return tuple(
-        ast.Order(maker.expr(maker.pick((INT, STRING, DOUBLE, LONG)), scope, min(depth, 2)),
-                  maker.chance(2))
-        for _ in range(maker.pick((1, 2)))
-    )  # fmt: skip
+    keys = [_order_key(maker, scope, depth) for _ in range(maker.pick((1, 2)))]
+    return tuple(ast.Order(key, maker.chance(2)) for key in keys)
+
+
+def _order_key(maker: Maker, scope: Scope, depth: int) -> ast.Expr:
+    if may_query(scope) and maker.chance(6):
+        return call("count", free_select(maker, scope, min(depth, 2))[0])
+    return maker.expr(maker.pick((INT, STRING, DOUBLE, LONG)), scope, min(depth, 2))
 
 
 def _limit(maker: Maker, scope: Scope) -> ast.Expr:

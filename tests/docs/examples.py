@@ -21,6 +21,7 @@ from incmrql.syntax import ast, parse_script
 from incmrql.values import show
 
 _BLOCK = re.compile(r"^```(\S+)[ ]*(.*)\n((?:(?!```).*\n)*)```$", re.MULTILINE)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _ANSWERS = {"mrql": "result", "mrql-error": "error"}
 
 
@@ -38,8 +39,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A script with the blocks that show what it does."""
+    """A script with the heading above it and the blocks that show what it does."""
 
+    section: str
     script: Block
     shown: Block
     notes: Block | None
@@ -81,7 +83,8 @@ def examples(text: str) -> list[Example]:
             wanted = _ANSWERS[block.language]
             assert shown.language == wanted, f"line {block.line}: no {wanted} follows"
             notes = rest[0] if rest and rest[0].language == "notes" else None
-            pairs.append(Example(block, shown, notes))
+            section = _HEADING.findall(text, 0, block.start)[-1]
+            pairs.append(Example(section, block, shown, notes))
     return pairs
 
 

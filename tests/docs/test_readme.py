@@ -47,9 +47,7 @@ def test_the_console_shows_what_happens(tmp_path: Path) -> None:
 def test_files_that_are_named_exist(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     named = re.findall(r"`((?:src|docs|tests|benchmarks|examples)/[\w./-]*)`", text)
-    named += [
-        link for link in re.findall(r"\]\(([\w./-]+)\)", text) if not link.startswith("http")
-    ]
+    named += [link for link in re.findall(r"\]\(([\w./-]+)\)", text) if not link.startswith("http")]
     base = (ROOT / name).parent
     missing = [p for p in named if not (ROOT / p).exists() and not (base / p).exists()]
     assert not missing

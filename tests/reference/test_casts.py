@@ -33,6 +33,7 @@ from incmrql.types.model import (
     bag,
     list_of,
 )
+from incmrql.types.model import Data as TypeOfData
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.values import Bag, Data, Value
 from incmrql.values import Record as RecordValue
@@ -196,6 +197,8 @@ CAST: list[tuple[Value, Type, Value]] = [
     (json("Jdouble", 2.5), LONG, 2),
     (json("Jstring", "2.5"), DOUBLE, 2.5),
     (json("Jbool", True), BOOL, True),
+    (json("JArray", [json("Jlong", 1)]), STRING, "JArray([ Jlong(1) ])"),
+    (json("Jlong", 1), list_of(INT), None),
     (json("Jnull", ()), INT, None),
     (json("Jnull", ()), STRING, None),
     (json("Jstring", "a"), STRING, "a"),
@@ -220,6 +223,14 @@ CAST: list[tuple[Value, Type, Value]] = [
     (record(a=1.5), JSON, json("JObject", Bag([("a", json("Jdouble", 1.5))]))),
     (True, JSON, json("Jbool", True)),
     (None, JSON, None),
+    (Data("Leaf", 0, 1), JSON, json("JObject", Bag([("Leaf", json("Jlong", 1))]))),
+    (xml("1"), JSON, json("Jstring", "<a>1</a>")),
+    # data types
+    (json("Jlong", 5), XML, None),
+    (xml("1"), XML, xml("1")),
+    (Data("Leaf", 0, 1), TypeOfData("T"), Data("Leaf", 0, 1)),
+    (json("Jlong", 5), TypeOfData("T"), None),
+    (5, TypeOfData("T"), None),
     # XML
     (xml("1", xml("2"), "3"), STRING, "123"),
     (xml(" 12 "), INT, 12),

@@ -34,6 +34,7 @@ BAD = [
     (r"aggregation a(\(x: int, y: int): int. x - y, 0): int;", "merge(0, "),
     (r"aggregation a(\(x: int, y: int): int. x + y, 1): int;", "merge(1, "),
     (r"aggregation a(\(x: double, y: double): double. (x + y) / 2.0, 0.0): double;", "merge("),
+    (r"aggregation a(\(x: int, y: int): int. y, 0): int;", ", 0) = 0 but"),
     (r"aggregation a(\(x: long, y: long): long. if x = 0 then y else if y = 0 then x"
      r" else x - y, 0): long;", "merge(merge("),
 ]  # fmt: skip
@@ -48,12 +49,12 @@ def test_good_aggregations(declaration: str) -> None:
 def test_bad_aggregations(declaration: str, start: str) -> None:
     found = check(declaration)
     assert found is not None
-    assert found.startswith(start)
+    assert start in found
     assert " but " in found
 
 
 def test_the_counterexample_counts_right() -> None:
-    found = check(BAD[3][0])
+    found = check(BAD[-1][0])
     assert found is not None
     left, right = found.split(" but ")
     merge = lambda x, y: y if x == 0 else x if y == 0 else x - y  # noqa: E731

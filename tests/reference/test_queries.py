@@ -123,6 +123,16 @@ def test_order_and_limit(rows: list[dict[str, object]], n: int) -> None:
 
 
 @given(ROWS)
+def test_several_sort_keys(rows: list[dict[str, object]]) -> None:
+    text = "select (x.A, x.B) from x in R order by x.B desc, x.A"
+    pairs = ordered([(row["A"], row["B"]) for row in rows])
+    pairs.sort(key=lambda p: (p[0] is not None, p[0] or 0))
+    assert value(text, tables(R=rows)) == sorted(
+        pairs, key=lambda p: (p[1] is not None, p[1] or ""), reverse=True
+    )
+
+
+@given(ROWS)
 def test_distinct(rows: list[dict[str, object]]) -> None:
     found = value("select distinct (x.A, x.B) from x in R", tables(R=rows))
     assert found == Bag({(row["A"], row["B"]) for row in rows})

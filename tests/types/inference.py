@@ -37,7 +37,7 @@ _BASIC = Record(
 )
 
 
-def _file_type(path: str) -> Type:
+def _file_type(path: str, _sign: str = "") -> Type:
     if "missing" in path:
         raise DataError("R001", f'there is no file "{path}"', hint="Look at the folder.")
     return Record((("A", INT), ("B", STRING)))

@@ -25,10 +25,10 @@ def test_500_random_queries_show_every_construct() -> None:
     assert FEATURES - found == set()
 
 
-def test_500_random_scripts_use_every_declaration() -> None:
+def test_250_random_scripts_use_every_declaration() -> None:
     found: set[str] = set()
 
-    @seeded
+    @settings(seeded, max_examples=250)
     @given(script_trees())
     def collect(tree: ast.Script) -> None:
         found.update(features(tree))
@@ -40,7 +40,7 @@ def test_500_random_scripts_use_every_declaration() -> None:
 def test_random_tables_hold_odd_values() -> None:
     found: set[str] = set()
 
-    @seeded
+    @settings(seeded, max_examples=150)
     @given(tables())
     def collect(rows: dict[str, list[object]]) -> None:
         for bag in rows.values():

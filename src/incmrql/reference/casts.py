@@ -74,7 +74,8 @@ def cast(value: Value, target: Type, fail: Fail = ignore) -> Value:
         case _ if is_null(value):
             return None
         case TupleType() | RecordType() | CollectionType():
-            return _to_structure(_content(value), target, fail)
+            is_array = isinstance(value, DataValue) and value.constructor == "JArray"
+            return _to_structure(value.content if is_array else value, target, fail)
         case _:
             return _to_scalar(_content(value), target, fail)
 
@@ -108,9 +109,9 @@ def parsed(written: str, target: Type) -> Value:
 
 
 def _content(value: Value) -> Value:
-    """What a JSON leaf or array holds, the text of an XML tree, any other value as it is."""
+    """What a JSON leaf holds, the text of an XML tree, any other value as it is."""
     match value:
-        case DataValue(constructor="Jstring" | "Jlong" | "Jdouble" | "Jbool" | "JArray"):
+        case DataValue(constructor="Jstring" | "Jlong" | "Jdouble" | "Jbool"):
             return value.content
         case DataValue(constructor="Node" | "CData"):
             return text_of(value)

@@ -19,7 +19,8 @@ from incmrql.types.infer_access import (
     infer_slice,
     infer_tree_step,
 )
-from incmrql.types.infer_calls import convert, infer_call, misplaced_function
+from incmrql.types.infer_calls import infer_call, misplaced_function
+from incmrql.types.infer_conversions import convert
 from incmrql.types.infer_operators import (
     infer_binary,
     infer_collection,

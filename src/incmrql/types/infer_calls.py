@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import decimal
-import re
-
-from incmrql.diagnostics import Span, nearest
+from incmrql.diagnostics import nearest
 from incmrql.syntax import ast
 from incmrql.types import builtins, typed
 from incmrql.types.infer_access import over
+from incmrql.types.infer_conversions import convert, infer_decimal
 from incmrql.types.infer_operators import arithmetic, collection
 from incmrql.types.lattice import castable, widens
 from incmrql.types.model import (
     BOOL,
-    DECIMAL,
     DOUBLE,
     NOTHING,
     STRING,
@@ -22,17 +19,15 @@ from incmrql.types.model import (
     Collection,
     Constructor,
     Data,
-    Decimal,
     Record,
     Tuple,
     Type,
     is_numeric,
 )
-from incmrql.types.resolve import cast_hint, fit, resolve_type, widen
+from incmrql.types.resolve import cast_hint, fit, refuse_repeated, resolve_type, widen
 from incmrql.types.scope import Inference, MacroArgument, Scope
 
 MOST_EXPANSIONS = 60
-_DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 def infer_call(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
@@ -95,8 +90,8 @@ def _built_in(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
         case "exists" if count == 1:
             inner = collection(inference, arguments[0], "the argument of exists")
             return typed.Exists(inner, type=BOOL, span=call.span)
-        case "decimal":
-            return _decimal(inference, call, arguments)
+        case "decimal" if count == 1:
+            return infer_decimal(inference, arguments[0], call.span)
         case "text" | "tag" if count == 1:
             return _of_tree(inference, call, arguments[0])
         case _ if name in builtins.FUNCTIONS:
@@ -176,49 +171,6 @@ def _conversion(
     return convert(inference, arguments[0], target, call.span)
 
 
-def convert(inference: Inference, node: typed.Expr, target: Type, span: Span) -> typed.Expr:
-    """`node as target`."""
-    if widens(node.type, target):
-        widened = widen(node, target)
-        return widened if widened is not node else node
-    if castable(node.type, target):
-        return typed.Cast(node, type=target, span=span)
-    if inference.spoiled(target):
-        return typed.Const(None, type=target, span=span)
-    message = f"a value of type {node.type} cannot become {target}"
-    hint = ""
-    if node.type == BOOL and is_numeric(target):
-        hint = "Choose the numbers: if e then 1 else 0."
-    elif isinstance(node.type, Collection) and castable(node.type.element, target):
-        hint = "It is a collection: take one element with elem(…)."
-    return inference.problem("T306", span, message, "no such conversion", hint)
-
-
-def _decimal(inference: Inference, call: ast.Call, arguments: tuple[typed.Expr, ...]) -> typed.Expr:
-    """`decimal("1.50")` has the scale that is written; of other values, the usual one."""
-    if len(arguments) != 1:
-        return _wrong_count(inference, call, "1 value")
-    only = arguments[0]
-    if not (isinstance(only, typed.Const) and only.type == STRING):
-        return convert(inference, only, DECIMAL, call.span)
-    number = written_decimal(str(only.value))
-    if number is None:
-        message = f'"{only.value}" is not a decimal number of at most 38 digits'
-        hint = 'Write digits and one point: decimal("-12.50").'
-        return inference.problem("T306", call.span, message, "not a number", hint)
-    scale = -int(number.as_tuple().exponent)
-    return typed.Const(number, type=Decimal(38, scale), span=call.span)
-
-
-def written_decimal(text: str) -> decimal.Decimal | None:
-    """The number that a text spells, with the scale that it shows."""
-    if not _DECIMAL.fullmatch(text.strip()):
-        return None
-    number = decimal.Decimal(text.strip())
-    digits, scale = number.as_tuple().digits, -int(number.as_tuple().exponent)
-    return number if max(len(digits), scale) <= 38 else None
-
-
 def _of_tree(inference: Inference, call: ast.Call, argument: typed.Expr) -> typed.Expr:
     """`text(x)`, `tag(x)`; over a collection, of each element."""
 
@@ -259,7 +211,8 @@ def _aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr
     wanted = 2 if name == "percentile" else 1
     arguments = [inference.infer(argument.value, scope) for argument in call.arguments]
     if len(arguments) != wanted:
-        return _wrong_count(inference, call, counted(wanted, "value"))
+        two = "1 collection or 2 values" if name in ("min", "max") else counted(wanted, "value")
+        return _wrong_count(inference, call, two)
     operand = collection(inference, arguments[0], f'the argument of "{name}"')
     assert isinstance(operand.type, Collection)
     found = builtins.aggregate_type(name, operand.type.element)
@@ -314,6 +267,8 @@ def _fold(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
     if function is None:
         return typed.Const(None, type=NOTHING, span=call.span)
     state, element = (parameter.type for parameter in function.parameters)
+    if inference.spoiled(state):
+        return typed.Const(None, type=NOTHING, span=call.span)
     if not widens(function.body.type, state):
         message = f"the function takes {state} first and gives {function.body.type}"
         hint = "It takes what was made so far and an element, and gives what was made then."
@@ -365,6 +320,8 @@ def infer_lambda(inference: Inference, expr: ast.Lambda, scope: Scope) -> typed.
     variables = tuple(
         inference.variable(p.name, resolve_type(inference, p.type)) for p in expr.parameters
     )
+    names = [parameter.name for parameter in expr.parameters]
+    refuse_repeated(inference, names, "parameters", expr.span)
     result = resolve_type(inference, expr.result)
     body = inference.infer(expr.body, scope.bind_variables(variables))
     return typed.Lambda(variables, fit(inference, body, result, "the result of this lambda"))

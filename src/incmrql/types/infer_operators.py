@@ -8,11 +8,13 @@ from incmrql.types import typed
 from incmrql.types.lattice import castable, comparable, decimal_of, join
 from incmrql.types.model import (
     BOOL,
+    DATE,
     DOUBLE,
     INT,
     LONG,
     NOTHING,
     STRING,
+    TIMESTAMP,
     Collection,
     Decimal,
     Function,
@@ -125,6 +127,8 @@ def _no_arithmetic(
         hint = "Say what it holds: e as double."
     elif any(node.type == STRING for node in operands):
         hint = "Convert the string: e as double (null where that fails)."
+    elif any(node.type in (DATE, TIMESTAMP) for node in operands):
+        hint = "Use date_add(d, n) for days later and date_diff(a, b) for days between."
     elif any(node.type == BOOL for node in operands):
         hint = "Choose the numbers: if e then 1 else 0."
     return inference.problem("T301", span, f'"{op}" does not apply to {kinds}', kinds, hint)
@@ -193,7 +197,7 @@ def _combine(
     second = collection(inference, right, f'the right side of "{op}"')
     element = join(_element(first), _element(second))
     if element is None:
-        message = f"the two sides of \"{op}\" hold {_element(first)} and {_element(second)}"
+        message = f'the two sides of "{op}" hold {_element(first)} and {_element(second)}'
         return inference.problem("T304", span, message, "different elements", _TO_ANY)
     wanted = Collection("bag", element)
     match op:

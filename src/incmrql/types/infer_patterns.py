@@ -231,7 +231,9 @@ def _content(
     if not isinstance(content, Tuple) or len(content.items) != len(arguments):
         wanted = len(content.items) if isinstance(content, Tuple) else 1
         plural = "" if wanted == 1 else "s"
-        message = f'"{constructor.name}" holds {wanted} value{plural}, and here are {len(arguments)}'
+        message = (
+            f'"{constructor.name}" holds {wanted} value{plural}, and here are {len(arguments)}'
+        )
         hint = f'"{constructor.name}" is declared with {content}.'
         inference.problem("T307", span, message, "here", hint)
         _all(inference, arguments, NOTHING, bound)

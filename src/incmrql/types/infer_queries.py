@@ -21,7 +21,7 @@ from incmrql.types.model import (
     Type,
     bag,
 )
-from incmrql.types.resolve import condition, fit, widen
+from incmrql.types.resolve import condition, fit, refuse_repeated, widen
 from incmrql.types.scope import Entry, GroupKey, Inference, Scope, names_in
 
 PARTITION = "partition"
@@ -215,6 +215,7 @@ _MOST_ROUNDS = 4
 
 def infer_repeat(inference: Inference, expr: ast.Repeat, scope: Scope) -> typed.Expr:
     """`repeat x = e step s limit n`; the variable's type is that of both e and s."""
+    refuse_repeated(inference, expr.names, "variables of this loop", expr.span)
     initial = _parts_of(inference, inference.infer(expr.initial, scope), expr, expr.initial.span)
     if initial is None:
         return typed.Const(None, type=NOTHING, span=expr.span)

@@ -11,7 +11,7 @@ from incmrql.types.infer import infer_expr
 from incmrql.types.infer_calls import function_value
 from incmrql.types.lattice import widens
 from incmrql.types.model import BASIC_NAMES, Type, constructors
-from incmrql.types.resolve import fit, resolve_type, widen
+from incmrql.types.resolve import fit, refuse_repeated, resolve_type, widen
 from incmrql.types.scope import Catalog, FunctionHead, Inference, Named, Scope
 
 _TOP = Scope()
@@ -97,9 +97,7 @@ def _declare_functions(inference: Inference, script: ast.Script) -> None:
             inference.variable(p.name, resolve_type(inference, p.type)) for p in item.parameters
         )
         names = [parameter.name for parameter in parameters]
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            inference.problem("T402", item.span, f'two parameters are called "{name}"', "here",
-                              "Choose another name.")  # fmt: skip
+        refuse_repeated(inference, names, "parameters", item.span)
         result = resolve_type(inference, item.result)
         inference.functions[item.name] = FunctionHead(item.name, parameters, result)
 
@@ -119,7 +117,9 @@ def _function(inference: Inference, item: ast.DeclareFunction) -> typed.Function
 def _aggregation(inference: Inference, item: ast.DeclareAggregation) -> None:
     type_ = resolve_type(inference, item.type)
     merge = function_value(inference, item.merge, _TOP, 2)
-    zero = fit(inference, inference.infer(item.zero, _TOP), type_, f'the zero of "{item.name}"', "T604")
+    zero = fit(
+        inference, inference.infer(item.zero, _TOP), type_, f'the zero of "{item.name}"', "T604"
+    )
     unit = None
     if item.unit is not None:
         unit = function_value(inference, item.unit, _TOP, 1)
@@ -206,6 +206,7 @@ def _item(inference: Inference, item: ast.Item) -> typed.ScriptItem | None:
 def _declare(inference: Inference, item: ast.Item) -> None:
     match item:
         case ast.DeclareMacro():
+            refuse_repeated(inference, item.parameters, "parameters", item.span)
             inference.macros[item.name] = item
         case ast.DeclareAggregation():
             _aggregation(inference, item)

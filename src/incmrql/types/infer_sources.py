@@ -105,6 +105,7 @@ def _described(
         message = f"{call.function}({format_}, …) needs a path"
         inference.problem("T501", call.span, message, "no path", 'Add the path: "data/sales.csv".')
         return None
+    _refuse_unused(inference, call, format_)
     host = port = path = None
     rest = given.values[1:]
     first = fit(inference, inference.infer(given.values[0], scope), STRING, "the path", "T501")
@@ -127,6 +128,7 @@ def _described(
             _no_more(inference, rest, format_)
             return replace(source, row=STRING), STRING
         case _:
+            _no_more(inference, rest, format_)
             return _binary(inference, call, given, source)
 
 
@@ -142,6 +144,23 @@ _FORMS = {
     "xml": 'xml, path, {"tag"}, xpath(…), type(T)',
     "binary": "binary, path, type(T)",
 }
+
+
+_USED: dict[str, tuple[type, ...]] = {
+    "line": (ast.TypeExpr,),
+    "json": (ast.TypeExpr, ast.BagExpr),
+    "xml": (ast.TypeExpr, ast.BagExpr, ast.XPath),
+    "binary": (ast.TypeExpr,),
+    "text": (),
+}
+"""Arguments told by their form that each format has a use for."""
+
+
+def _refuse_unused(inference: Inference, call: ast.Call, format_: str) -> None:
+    values = (argument.value for argument in call.arguments if argument.name is None)
+    told_by_form = [v for v in values if isinstance(v, ast.TypeExpr | ast.BagExpr | ast.XPath)]
+    unused = [value for value in told_by_form if not isinstance(value, _USED[format_])]
+    _no_more(inference, tuple(unused), format_)
 
 
 def _no_more(inference: Inference, rest: tuple[ast.Expr, ...], format_: str) -> None:

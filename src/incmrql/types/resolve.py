@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from incmrql.diagnostics import Span, nearest
 from incmrql.syntax import ast
 from incmrql.types import typed
@@ -105,6 +107,13 @@ def _record(inference: Inference, fields: tuple[tuple[str, ast.TypeTree], ...], 
             inference.problem("T402", span, message, "again", "Choose another name.")
         seen[name] = resolve_type(inference, tree)
     return Record(tuple(seen.items()))
+
+
+def refuse_repeated(inference: Inference, names: Sequence[str], what: str, span: Span) -> None:
+    """A problem for every name that stands in a list of names more than once."""
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        message = f'two {what} are called "{name}"'
+        inference.problem("T402", span, message, "here", "Choose another name.")
 
 
 def fit(

@@ -1,0 +1,1 @@
+"""Typed tree to term, and terms to better terms."""

@@ -1,0 +1,118 @@
+"""Which expressions read sources, and what names and functions stand for.
+
+A named query or a function that reads a source is put in the place of its use, with variables
+of its own, so that translation sees the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from incmrql.algebra.rows import Names, Rows
+from incmrql.algebra.term import Term
+from incmrql.diagnostics import Diagnostic, QueryError
+from incmrql.types import typed
+from incmrql.types.model import Tuple
+from incmrql.types.walk import bound, children, nodes, renamed
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The script around an expression, and the loop variables that hold terms."""
+
+    script: typed.Script
+    loops: frozenset[typed.Variable] = frozenset()
+    known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+
+    def inside(self, variables: Iterable[typed.Variable]) -> Reading:
+        """The same within a loop over these variables."""
+        return Reading(self.script, self.loops | frozenset(variables), self.known)
+
+    def reads(self, expr: typed.Expr) -> bool:
+        """Whether an expression reads a source, or a loop's rows, anywhere inside."""
+        match expr:
+            case typed.Read():
+                return True
+            case typed.Var(variable):
+                return variable in self.loops
+            case typed.Global(key):
+                return self._memo(f"query {key}", self.script.queries[key])
+            case typed.Call(name):
+                body = self.script.functions[name].body
+                return self._memo(f"function {name}", body) or any(map(self.reads, children(expr)))
+            case _:
+                return any(map(self.reads, children(expr)))
+
+    def _memo(self, name: str, expr: typed.Expr) -> bool:
+        if name not in self.known:
+            self.known[name] = False  # a function that calls itself reads what the rest of it does
+            self.known[name] = self.reads(expr)
+        return self.known[name]
+
+    def resolved(self, expr: typed.Expr, names: Names, depth: int = 0) -> typed.Expr:
+        """The expression that a name or a call stands for, if that reads a source."""
+        match expr:
+            case typed.Global(key) if self.reads(expr):
+                found = renamed(self.script.queries[key], names.like)
+                return self.resolved(found, names, depth)
+            case typed.Call(name, arguments) if self._memo(
+                f"function {name}", self.script.functions[name].body
+            ):
+                return self._inlined(expr, name, arguments, names)
+            case _:
+                return expr
+
+    def _inlined(
+        self, expr: typed.Call, name: str, arguments: tuple[typed.Expr, ...], names: Names
+    ) -> typed.Expr:
+        """The body of a function over its arguments."""
+        function = self.script.functions[name]
+        if self._calls(name, name, set()):
+            raise refused("A003", expr, f'the function "{name}" calls itself and reads a source')
+        pattern = typed.TupleOf(tuple(map(typed.Bind, function.parameters)))
+        types = Tuple(tuple(argument.type for argument in arguments))
+        values = typed.MakeTuple(arguments, type=types, span=expr.span)
+        case = typed.Case(values, (typed.Branch(pattern, function.body),), type=expr.type,
+                          span=expr.span)  # fmt: skip
+        return renamed(case, names.like)
+
+    def _calls(self, name: str, wanted: str, seen: set[str]) -> bool:
+        """Whether a function calls another, directly or through others."""
+        for node in nodes(self.script.functions[name].body):
+            if isinstance(node, typed.Call):
+                if node.function == wanted:
+                    return True
+                if node.function not in seen and self._calls(
+                    node.function, wanted, seen | {node.function}
+                ):
+                    return True
+        return False
+
+
+class Translator(Protocol):
+    """What the parts of the translation need of each other."""
+
+    names: Names
+    reading: Reading
+
+    def term(self, expr: typed.Expr) -> Term:
+        """The term of a collection that no variable of a row has part in."""
+
+    def attach(self, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
+        """The expression without sources: its sub-queries became variables of the rows."""
+
+
+def last_number(script: typed.Script, expr: typed.Expr) -> int:
+    """The highest number of a variable so far."""
+    exprs = [expr, *script.queries.values(), *(f.body for f in script.functions.values())]
+    numbers = [v.number for e in exprs for v in bound(e)]
+    numbers += [v.number for f in script.functions.values() for v in f.parameters]
+    return max(numbers, default=0)
+
+
+def refused(code: str, expr: typed.Expr, message: str) -> QueryError:
+    """The problem of a shape that has no term."""
+    hint = "Name the part that reads the source and use its name outside of the row."
+    return QueryError(Diagnostic(code, message, expr.span, "here", hint))

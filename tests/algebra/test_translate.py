@@ -1,0 +1,48 @@
+"""The translated query means what the reference evaluator says of the tree."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from incmrql.algebra.interpret import evaluate_query
+from incmrql.algebra.translate import translate
+from incmrql.diagnostics import Source
+from incmrql.reference import Environment, evaluate, new_world
+from incmrql.syntax import parse_script
+from incmrql.syntax.depth import room
+from incmrql.types import infer_script
+from incmrql.values import Bag, Value, identical, show
+from tests.queries import CATALOG, queries, scripts, tables
+
+Tables = dict[str, Bag]
+
+
+def both_ways(text: str, data: Tables) -> list[tuple[Value, Value]]:
+    """What the evaluator of trees and that of terms say of each item."""
+    script = infer_script(parse_script(Source(text)), CATALOG)
+    world = new_world(script, registered=data)
+    env = Environment(world)
+    found = []
+    for item in script.items:
+        if item.kind == "store-value":
+            world.stored[item.target] = evaluate(item.expr, env)
+            continue
+        expected = evaluate(item.expr, env)
+        found.append((expected, evaluate_query(translate(item.expr, script), env)))
+    return found
+
+
+def agree(text: str, data: Tables) -> None:
+    with room():
+        for expected, got in both_ways(text, data):
+            assert identical(expected, got), f"{text}\n{show(expected)}\n{show(got)}"
+
+
+@given(text=queries(), data=tables())
+def test_terms_mean_what_queries_mean(text: str, data: Tables) -> None:
+    agree(text, data)
+
+
+@given(text=scripts(), data=tables())
+def test_terms_mean_what_scripts_mean(text: str, data: Tables) -> None:
+    agree(text, data)

@@ -1,0 +1,38 @@
+"""What docs/architecture.md names is there."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+
+from tests.docs.conftest import DOCS
+from tests.docs.examples import page
+
+ROOT = DOCS.parent
+
+
+def test_the_paths_exist() -> None:
+    text = page(DOCS / "architecture.md")
+    paths = set(re.findall(r"`((?:src|tests|docs|benchmarks|examples)/[^`\s]+)`", text))
+    paths |= {f"docs/{path}" for path in re.findall(r"\]\(([^):#]+)\)", text)}
+    assert len(paths) > 10
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+
+
+def test_the_modules_exist() -> None:
+    modules = set(re.findall(r"`(incmrql(?:\.\w+)+)`", page(DOCS / "architecture.md")))
+    assert len(modules) > 5
+    assert sorted(name for name in modules if importlib.util.find_spec(name) is None) == []
+
+
+def test_the_links_of_the_language_pages_lead_somewhere() -> None:
+    for name in ("language.md", "errors.md"):
+        text = page(DOCS / name)
+        headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        anchors = {
+            re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings
+        }
+        for target in re.findall(r"\]\(([^)]+)\)", text):
+            path, _, anchor = target.partition("#")
+            assert (DOCS / path).exists(), target
+            assert path or anchor in anchors, target
