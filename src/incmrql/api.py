@@ -67,6 +67,15 @@ def check(script: str | Path, arguments: Sequence[str] | None = None) -> tuple[D
     return ()
 
 
+def _answer_type(item: typed.ScriptItem) -> model.Type:
+    """The type of what an item answers; `lineage` and `debug` put something beside each row."""
+    if item.kind not in ("lineage", "debug"):
+        return item.expr.type
+    row = item.expr.type.element if isinstance(item.expr.type, model.Collection) else item.expr.type
+    sources = model.bag(model.Tuple((model.STRING, model.ANY)))
+    return model.bag(model.Tuple((row, sources if item.kind == "lineage" else model.ANY)))
+
+
 def run(
     script: str | Path,
     arguments: Sequence[str] = (),
@@ -82,7 +91,7 @@ def run(
     answers: list[Answer] = []
 
     def emit(item: typed.ScriptItem, value: Value) -> None:
-        answers.append(Answer(value, item.expr.type, item.kind))
+        answers.append(Answer(value, _answer_type(item), item.kind))
         if on_answer is not None:
             on_answer(answers[-1])
 

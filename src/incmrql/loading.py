@@ -103,7 +103,7 @@ def annotated(name: str, function: typing.Callable[..., object]) -> typed.Python
     """A Python function as one of the language, typed by its annotations."""
     hint = "Annotate every parameter and the result: def f(x: float) -> float."
     try:
-        hints = typing.get_type_hints(function)
+        hints = typing.get_type_hints(function, include_extras=True)
         parameters = list(inspect.signature(function).parameters)
     except (NameError, TypeError, ValueError) as error:
         message = f'the annotations of "{name}" cannot be read: {error}'
@@ -164,5 +164,3 @@ def python_parser(path: str, folder: Path) -> tuple[object, model.Type]:
         hint = 'A parser is a class with type = "< A: int >" and parse(self, text) -> rows.'
         raise DataError("T606", message, hint=hint)
     return (found() if isinstance(found, type) else found), type_from_text(text)
-
-

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, reject
 
 from incmrql.algebra.interpret import evaluate_query
 from incmrql.algebra.translate import translate
-from incmrql.diagnostics import Source
+from incmrql.diagnostics import QueryError, Source
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import infer_script
-from incmrql.values import Bag, Value, identical, show
+from incmrql.values import Bag, Record, Value, identical, show
 from tests.queries import CATALOG, queries, scripts, tables
 
 Tables = dict[str, Bag]
@@ -34,8 +34,19 @@ def both_ways(text: str, data: Tables) -> list[tuple[Value, Value]]:
 
 def agree(text: str, data: Tables) -> None:
     with room():
-        for expected, got in both_ways(text, data):
+        try:
+            answers = both_ways(text, data)
+        except QueryError as error:
+            # A loop or a fold over sources inside a row has no term; it says so.
+            assert error.code in ("A001", "A002")
+            reject()
+        for expected, got in answers:
             assert identical(expected, got), f"{text}\n{show(expected)}\n{show(got)}"
+
+
+def test_a_limit_that_reads_a_source_keeps_the_order() -> None:
+    data = {"R": Bag([Record({"A": n, "B": 0, "C": 0.0, "S": ""}) for n in (2, 3, 1)])}
+    agree("select x from x in R.A order by x desc limit min(R.A) + 1;", data)
 
 
 @given(text=queries(), data=tables())

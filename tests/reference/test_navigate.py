@@ -60,7 +60,7 @@ TABLE: list[tuple[str, str]] = [
     (f"{JSON}.a[7]", "null"),
     (f'{JSON}["c"]', 'Jstring("x")'),
     (f"{JSON}.c.d", "null"),
-    (f"{JSON}.a.b", "null"),
+    (f"{JSON}.a.b", "JArray([ Jnull() ])"),
 ]
 
 

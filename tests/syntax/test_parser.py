@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from incmrql.diagnostics import QueryError, Source
@@ -74,7 +73,7 @@ def code(text: str) -> str:
         ("exists (X) and b", "(exists X) and b"),
         ("exists X union Y and b", "(exists (X union Y)) and b"),
         ("not exists X and b", "(not (exists X)) and b"),
-        ("exists select x from x in X where a and b", "exists (select x from x in X where a and b)"),
+        ("exists select x from x in X where a or b", "exists (select x from x in X where a or b)"),
         ("repeat x = a step b union c", "repeat x = a step (b union c)"),
         ("a + if b then c else d + e", "a + (if b then c else (d + e))"),
         # selects
@@ -269,7 +268,8 @@ def test_keywords_are_case_insensitive_and_names_are_not() -> None:
 def test_keywords_and_constants_cannot_be_names(word: str) -> None:
     assert code(f"macro f({word}) {{ 1 }};") == "P013"
     assert code(f"repeat {word} = 1 step 2;") == "P013"
-    assert code(f"type T = [{word}];") == "P013"
+    if word != "null":  # the type of null has no other name
+        assert code(f"type T = [{word}];") == "P013"
 
 
 def test_a_constant_is_compared_and_not_defined() -> None:

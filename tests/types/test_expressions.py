@@ -23,7 +23,7 @@ LITERALS = [
     ("Infinity;", "double"),
     ("args;", "[string]"),
     ("args[0];", "string"),
-    ('decimal("1.50");', "decimal(38,2)"),
+    ('decimal("1.50");', "decimal(3,2)"),
     ('date("2026-01-31");', "date"),
     ('timestamp("2026-01-31T10:00:00Z");', "timestamp"),
 ]

@@ -70,7 +70,7 @@ class Reading:
         """The body of a function over its arguments."""
         function = self.script.functions[name]
         if self._calls(name, name, set()):
-            raise refused("A003", expr, f'the function "{name}" calls itself and reads a source')
+            raise refused("A002", expr, f'the function "{name}" calls itself and reads a source')
         pattern = typed.TupleOf(tuple(map(typed.Bind, function.parameters)))
         types = Tuple(tuple(argument.type for argument in arguments))
         values = typed.MakeTuple(arguments, type=types, span=expr.span)

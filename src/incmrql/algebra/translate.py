@@ -3,7 +3,7 @@
     value of the expression  =  value of the query's result over the values of its terms
 
 Comprehensions are flattened, equalities between generators become coGroups, sub-queries are
-unnested (`clauses.py`, `unnest.py`).  What cannot be a term has a code: A001, A002, A003.
+unnested (`clauses.py`, `unnest.py`).  What cannot be a term has a code: A001 and A002.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Translation:
             return Query(parts, replace(expr, items=tuple(query.result for query in queries)))
         if isinstance(expr, typed.Repeat) and len(expr.variables) > 1:
             return self._loop_of_several(expr)
-        if isinstance(expr.type, Collection) and not _keeps_order(expr):
+        if isinstance(expr.type, Collection) and not self._is_made_list(expr):
             whole = self.names.variable("answer", expr.type)
             return Query(((whole, self.term(expr)),), build.var(whole))
         rows, result = self.attach(NO_VARIABLES, expr)
@@ -77,7 +77,7 @@ class _Translation:
                 return Scan(source, _element(expr))
             case typed.Var(variable):
                 return Loop(variable)
-            case typed.Select() if expr.limit is None or not self.reading.reads(expr.limit):
+            case typed.Select() if self._has_plain_limit(expr):
                 return self._select(expr)
             case typed.MapOver():
                 return self._select(unnest.as_select(self, expr))
@@ -94,6 +94,15 @@ class _Translation:
             case _:
                 rows, result = self.attach(NO_VARIABLES, expr)
                 return over(self.names, rows, result)
+
+    def _is_made_list(self, expr: typed.Expr) -> bool:
+        """Whether a list's order comes from anything but an order by that a term keeps."""
+        if not (isinstance(expr.type, Collection) and expr.type.kind == "list"):
+            return False
+        return not (isinstance(expr, typed.Select) and self._has_plain_limit(expr))
+
+    def _has_plain_limit(self, expr: typed.Select) -> bool:
+        return expr.limit is None or not self.reading.reads(expr.limit)
 
     def _widened(self, expr: typed.Widen, operand: typed.Expr) -> Term:
         """A collection with its elements in a wider type."""
@@ -124,7 +133,7 @@ class _Translation:
     def _repeat(self, expr: typed.Repeat, chosen: int) -> Term:
         """A loop over bags."""
         if expr.limit is not None and self.reading.reads(expr.limit):
-            raise refused("A002", expr, "the limit of a loop over sources reads a source")
+            raise refused("A001", expr, "the limit of a loop over sources reads a source")
         initial = tuple(self.term(start) for start in expr.initial)
         outer, self.reading = self.reading, self.reading.inside(expr.variables)
         step = tuple(self.term(each) for each in expr.step)
@@ -133,7 +142,7 @@ class _Translation:
 
     def _loop_of_several(self, expr: typed.Repeat) -> Query:
         if not unnest.loops_over_bags(expr):
-            raise refused("A002", expr, "a loop over sources has a variable that is not a bag")
+            raise refused("A001", expr, "a loop over sources has a variable that is not a bag")
         loop = self._repeat(expr, 0)
         assert isinstance(loop, Repeat)
         answers = [self.names.like(variable) for variable in expr.variables]
@@ -149,12 +158,6 @@ class _Translation:
         if not is_sorted(expr):
             return values
         return Sort(values, tuple(o.descending for o in expr.order), expr.limit, bool(expr.order))
-
-
-def _keeps_order(expr: typed.Expr) -> bool:
-    """Whether a list's order comes from anything but an order by, which a term keeps."""
-    is_list = isinstance(expr.type, Collection) and expr.type.kind == "list"
-    return is_list and not isinstance(expr, typed.Select)
 
 
 def _element(expr: typed.Expr) -> Type:

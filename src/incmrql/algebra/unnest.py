@@ -58,8 +58,6 @@ def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Exp
             case typed.Case():
                 held = _with_pattern_variables(t, held, node)
                 return map_children(visit, node)
-            case typed.Fold(function=function) if t.reading.reads(function.body):
-                raise refused("A001", node, "the function of a fold reads a source")
             case typed.Repeat() if loops_over_bags(node) and not of_rows(t, node):
                 return _loop(node, visit_term)
             case _:
@@ -74,7 +72,7 @@ def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Exp
         whole = t.term(node) if len(node.variables) == 1 else None
         if whole is not None:
             return value(whole)
-        raise refused("A002", node, "a loop of several variables stands inside a row")
+        raise refused("A001", node, "a loop of several variables stands inside a row")
 
     found = visit(expr)
     return held, found
@@ -139,7 +137,7 @@ def _attached(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.
     outer = of_rows(t, expr)
     if not outer <= set(rows.variables):
         names = ", ".join(sorted(v.name for v in outer - set(rows.variables)))
-        raise refused("A002", expr, f"this reads a source and depends on {names}, bound in a row")
+        raise refused("A001", expr, f"this reads a source and depends on {names}, bound in a row")
     if not isinstance(expr, typed.Select):
         return _beside(t, rows, t.term(expr))
     found = _by_equalities(t, rows, expr, outer) if outer else None

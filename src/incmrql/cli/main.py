@@ -60,7 +60,9 @@ def status(arguments: Sequence[str] | None = None) -> int:
 
 def _our_bug(error: Exception) -> int:
     click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
-    click.echo("This is a bug in incmrql. Please report it with the script that shows it.", err=True)
+    click.echo(
+        "This is a bug in incmrql. Please report it with the script that shows it.", err=True
+    )
     if os.environ.get("INCMRQL_DEBUG"):
         traceback.print_exception(error)
     else:

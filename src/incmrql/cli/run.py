@@ -32,6 +32,7 @@ _ON_TERMINAL = 100
     help="Folder for lines that cannot be read.",
 )
 def run(  # noqa: PLR0913 - one parameter for each option
+    *,
     file: str | None,
     arguments: tuple[str, ...],
     query: str | None,
@@ -60,11 +61,9 @@ def run(  # noqa: PLR0913 - one parameter for each option
         words,
         on_answer=print_answer,
         fail_arithmetic=on_arithmetic == "fail",
-        # quarantine=quarantine,
+        quarantine=quarantine,
         on_trace=lambda text, value: click.echo(f"trace: {text} = {show(value)}", err=True),
-        on_report=lambda report, policy: click.echo(
-            "\n".join(report.sentences(policy)), err=True
-        ),
+        on_report=lambda report, policy: click.echo("\n".join(report.sentences(policy)), err=True),
     )
     if not answers and not api.load(script).text.strip():
         click.echo("the script is empty: nothing to do", err=True)

@@ -82,6 +82,7 @@ def derive(expr: typed.Expr, row: Row) -> Derived:
             return replace(named, operator=f"query {key.partition('@')[0]}", inputs=(named,))
         case typed.Trace(operand, text):
             inner = derive(operand, row)
+            row.env.world.on_trace(text, inner.value)
             return Derived(inner.value, f"trace {text}", (inner,), inner.parts)
         case typed.Select():
             return _select(expr, row)

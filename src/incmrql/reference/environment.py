@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from incmrql.diagnostics import NOWHERE, DataError, Span
@@ -36,6 +37,8 @@ class World:
     on_trace: Callable[[str, Value], None] = lambda _text, _value: None
     on_report: Callable[[ReadReport, Policy], None] = lambda _report, _policy: None
     fail_arithmetic: bool = False
+    quarantine: Path | None = None
+    """The folder that lines which are no rows go to; without one they are only counted."""
     random: random.Random = field(default_factory=random.Random)
     max_steps: int = 10_000
     max_calls: int = 2_000

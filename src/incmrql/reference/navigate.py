@@ -32,9 +32,17 @@ def navigate(kind: str, value: Value, name: str) -> Value:
         case "attributes":
             return attributes(value)
         case "member":
-            return _first(pairs_of(members(value), name))
+            return _member(value, name)
         case _:
             return _dynamic(value, name)
+
+
+def _member(tree: Value, name: str) -> Value:
+    """The member of a JSON object; of an array, the array of the members its items have."""
+    if not (isinstance(tree, Data) and tree.constructor == "JArray"):
+        return _first(pairs_of(members(tree), name))
+    found = [_member(item, name) for item in tree.content]
+    return Data("JArray", tree.position, [item for item in found if item is not None])
 
 
 def _dynamic(value: Value, name: str) -> Value:
@@ -45,7 +53,7 @@ def _dynamic(value: Value, name: str) -> Value:
         case Data(constructor="Node"):
             return children(value, name)
         case Data():
-            return _first(pairs_of(members(value), name))
+            return _member(value, name)
         case list():
             parts = [_dynamic(element, name) for element in value]
             return type(value)(_spliced(parts))

@@ -6,17 +6,19 @@ and its sign column take away, by identity.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from incmrql.diagnostics import DataError, nearest
-from incmrql.formats import BadRow, Read, Row, collect, expand, read
+from incmrql.formats import BadRow, Quarantine, Read, Row, collect, expand, read
 from incmrql.formats.files import open_text
 from incmrql.reference.environment import Environment
 from incmrql.reference.python_values import from_python
 from incmrql.types import typed
-from incmrql.types.model import Type
+from incmrql.types.model import PREDEFINED, Type
 from incmrql.values import Bag, Value, encode, show
 
 _MOST_NAMED = 3
@@ -38,7 +40,7 @@ def read_source(source: typed.Source, env: Environment) -> Bag:
         plain = {name: value for name, value in options.items() if name not in ("deletes", "sign")}
         deleted = _collected(source, options["deletes"], plain, env)
         rows = [*rows, *[Row(row.value, -row.weight) for row in deleted]]
-    return _remaining(rows, path)
+    return _remaining(rows, path, trusted=bool(options.get("trusted_deletes")))
 
 
 def _registered(source: typed.Source, env: Environment) -> Bag:
@@ -69,12 +71,19 @@ def _collected(
             keys=source.keys,
             steps=source.steps,
             options=options,
+            data=env.world.script.data or PREDEFINED,
         )
     policy = options.get("on_error", "quarantine")
-    collected = collect(rows, policy)
+    collected = collect(rows, policy, _quarantine(env.world.quarantine, path))
     if collected.report.bad:
         env.world.on_report(collected.report, policy)
     return collected.rows
+
+
+def _quarantine(folder: Path | None, path: str) -> Quarantine | None:
+    """The file for lines of a source that are no rows, named after its path."""
+    name = re.sub(r"[^\w.-]+", "_", path).strip("_") or "source"
+    return None if folder is None else Quarantine(folder, f"{name}.jsonl")
 
 
 def _parsed(parser: Any, name: str, path: str, row: Type) -> Iterator[Read]:
@@ -102,8 +111,8 @@ def _parsed_row(value: Any, row: Type, file: str) -> Read:
         return BadRow(file, 0, repr(value), str(problem))
 
 
-def _remaining(rows: list[Row], path: str) -> Bag:
-    """The inserted rows without the deleted ones."""
+def _remaining(rows: list[Row], path: str, *, trusted: bool) -> Bag:
+    """The inserted rows without the deleted ones; trusted deletions are not checked."""
     deleted = Counter([encode(row.value) for row in rows if row.weight < 0])
     kept = Bag()
     for row in rows:
@@ -113,7 +122,7 @@ def _remaining(rows: list[Row], path: str) -> Bag:
         elif row.weight > 0:
             kept.append(row.value)
     missing = [row.value for row in rows if row.weight < 0 and deleted[encode(row.value)] > 0]
-    if missing:
+    if missing and not trusted:
         raise _not_there(missing, path)
     return kept
 

@@ -138,6 +138,6 @@ class _Reader:
         return QueryError(
             Diagnostic(
                 "P010", f"expected {wanted} in a path, found {found}", span, "here",
-                "A path looks like .//book[@year = 2020]/title or /dblp/article[1].",
+                "A path looks like .//book[@year = 2020]/title or title[1].",
             )
         )  # fmt: skip

@@ -213,6 +213,8 @@ def _aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr
     if len(arguments) != wanted:
         two = "1 collection or 2 values" if name in ("min", "max") else counted(wanted, "value")
         return _wrong_count(inference, call, two)
+    if isinstance(call.arguments[0].value, ast.Quantifier) and name in ("some", "all"):
+        return arguments[0]  # `some(all x in X: p)`: the quantifier in parentheses
     operand = collection(inference, arguments[0], f'the argument of "{name}"')
     assert isinstance(operand.type, Collection)
     found = builtins.aggregate_type(name, operand.type.element)

@@ -8,7 +8,7 @@ import re
 from incmrql.diagnostics import Span
 from incmrql.types import typed
 from incmrql.types.lattice import castable, widens
-from incmrql.types.model import BOOL, DECIMAL, STRING, Collection, Decimal, Type, is_numeric
+from incmrql.types.model import DECIMAL, STRING, Collection, Decimal, Type
 from incmrql.types.resolve import widen
 from incmrql.types.scope import Inference
 
@@ -25,15 +25,13 @@ def convert(inference: Inference, node: typed.Expr, target: Type, span: Span) ->
         return typed.Const(None, type=target, span=span)
     message = f"a value of type {node.type} cannot become {target}"
     hint = ""
-    if node.type == BOOL and is_numeric(target):
-        hint = "Choose the numbers: if e then 1 else 0."
-    elif isinstance(node.type, Collection) and castable(node.type.element, target):
+    if isinstance(node.type, Collection) and castable(node.type.element, target):
         hint = "It is a collection: take one element with elem(…)."
     return inference.problem("T306", span, message, "no such conversion", hint)
 
 
 def infer_decimal(inference: Inference, only: typed.Expr, span: Span) -> typed.Expr:
-    """`decimal("1.50")` has the scale that is written; of other values, the usual one."""
+    """`decimal("1.50")` has the digits that are written; of other values, the usual ones."""
     if not (isinstance(only, typed.Const) and only.type == STRING):
         return convert(inference, only, DECIMAL, span)
     number = written_decimal(str(only.value))
@@ -42,7 +40,8 @@ def infer_decimal(inference: Inference, only: typed.Expr, span: Span) -> typed.E
         hint = 'Write digits and one point: decimal("-12.50").'
         return inference.problem("T306", span, message, "not a number", hint)
     scale = -int(number.as_tuple().exponent)
-    return typed.Const(number, type=Decimal(38, scale), span=span)
+    precision = max(len(number.as_tuple().digits), scale)
+    return typed.Const(number, type=Decimal(precision, scale), span=span)
 
 
 def written_decimal(text: str) -> decimal.Decimal | None:

@@ -339,7 +339,11 @@ def _check_options(
     element: Type,
     options: tuple[tuple[str, Any], ...],
 ) -> None:
-    """A declared key must name columns."""
+    """A declared key must name columns, and a stream that only grows cannot delete."""
+    given = dict(options)
+    if given.get("insert_only") and (deleting := given.keys() & {"deletes", "sign"}):
+        message = f'a stream that is insert_only has no "{min(deleting)}"'
+        inference.problem("T502", call.span, message, "here", "Leave one of the two out.")
     for name in dict(options).get("key", ()):
         if not isinstance(element, Record) or element.field(name) is None:
             names = element.names if isinstance(element, Record) else ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from incmrql.types.model import (
     ANY,
+    BOOL,
     BYTE,
     DATE,
     DOUBLE,
@@ -118,9 +119,13 @@ def castable(source: Type, target: Type) -> bool:
         case _ if is_numeric(source) and is_numeric(target):
             return True
         case ((Basic() | Decimal()), Basic()):
-            return STRING in (source, target) or (source, target) in _CLOCK
+            return (
+                STRING in (source, target)
+                or (source, target) in _CLOCK
+                or _of_truth(source, target)
+            )
         case Basic(), Decimal():
-            return source == STRING
+            return source in (STRING, BOOL)
         case Tuple(items), Tuple(others):
             return len(items) == len(others) and all(map(castable, items, others))
         case Record(), Record(fields):
@@ -139,6 +144,11 @@ def castable(source: Type, target: Type) -> bool:
 _CLOCK = {(DATE, TIMESTAMP), (TIMESTAMP, DATE)}
 
 
+def _of_truth(source: Type, target: Type) -> bool:
+    """A number from a bool or a bool from a number: 1 and 0, and what is not 0."""
+    return BOOL in (source, target) and (is_numeric(source) or is_numeric(target))
+
+
 def _holds(target: Decimal, source: Decimal) -> bool:
     return (
         target.scale >= source.scale
@@ -154,4 +164,5 @@ def _join_numbers(left: Type, right: Type) -> Type | None:
     a, b = decimal_of(left), decimal_of(right)
     scale = max(a.scale, b.scale)
     digits = max(a.precision - a.scale, b.precision - b.scale)
-    return Decimal(min(38, digits + scale), scale if digits + scale <= 38 else max(0, 38 - digits))
+    # The scale is kept, as in Spark: a number that then has too many digits becomes null.
+    return Decimal(min(38, digits + scale), scale)
