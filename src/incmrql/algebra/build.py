@@ -62,11 +62,8 @@ def when(condition: typed.Expr, rows: typed.Expr) -> typed.Expr:
 
 
 def unless_null(subject: typed.Expr, rows: typed.Expr) -> typed.Expr:
-    """`rows`, or nothing where the subject is null."""
-    assert isinstance(rows.type, Collection)
-    null = typed.Branch(typed.Equals(None, NOTHING), empty(rows.type.element))
-    other = typed.Branch(typed.Anything(), rows)
-    return typed.Case(subject, (null, other), type=rows.type)
+    """`rows`, or nothing where the subject is null: `e = e` is true of everything but null."""
+    return when(typed.Compare("=", subject, subject, type=BOOL), rows)
 
 
 def for_each(

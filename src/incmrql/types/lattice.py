@@ -77,10 +77,10 @@ def widens(source: Type, target: Type) -> bool:
 
 def join(left: Type, right: Type) -> Type | None:
     """The least type that both widen to."""
-    if widens(left, right):
-        return right
     if widens(right, left):
         return left
+    if widens(left, right):
+        return right
     match left, right:
         case ((Basic() | Decimal()), (Basic() | Decimal())):
             return _join_numbers(left, right)

@@ -1,0 +1,267 @@
+"""Rules for expressions inside a row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from incmrql.algebra import build
+from incmrql.algebra.rewrite import expr_rule
+from incmrql.algebra.rows import Names
+from incmrql.reference import Environment, evaluate, new_world
+from incmrql.reference.environment import EMPTY_SCRIPT
+from incmrql.types import typed
+from incmrql.types.model import Basic, Record
+from incmrql.types.walk import children, nodes, substitute
+
+
+def is_cheap(expr: typed.Expr) -> bool:
+    """Whether computing an expression twice costs nothing worth naming."""
+    match expr:
+        case typed.Var() | typed.Const():
+            return True
+        case typed.Field(subject, _) | typed.Item(subject, _):
+            return is_cheap(subject)
+        case typed.MakeTuple(items) | typed.MakeRecord(items):
+            return all(map(is_cheap, items))
+        case _:
+            return False
+
+
+def is_plain(select: typed.Select) -> bool:
+    """Whether a query has nothing but from, where and head."""
+    return (
+        not select.distinct and select.group is None and not select.order and (select.limit is None)
+    )
+
+
+@expr_rule("field-of-record", law="< A: a, … >.A  =  a")
+def field_of_record(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """No record is built to take one field of it."""
+    match expr:
+        case typed.Field(typed.MakeRecord(items) as made, name) if isinstance(made.type, Record):
+            return items[made.type.names.index(name)]
+        case _:
+            return None
+
+
+@expr_rule("item-of-tuple", law="(a, b)#0  =  a")
+def item_of_tuple(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """No tuple is built to take one component of it."""
+    match expr:
+        case typed.Item(typed.MakeTuple(items), index):
+            return items[index]
+        case _:
+            return None
+
+
+@expr_rule("inline-binding", law="select h from x = e, qs  =  select h[x := e] from qs[x := e]")
+def inline_binding(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """A name for a part of the row, or for nothing that is used, is not needed."""
+    if not isinstance(expr, typed.Select):
+        return None
+    for place, qualifier in enumerate(expr.qualifiers):
+        match qualifier:
+            case typed.Binding(typed.Bind(variable), value) if is_cheap(value):
+                rest = replace(
+                    expr,
+                    qualifiers=(*expr.qualifiers[:place], *expr.qualifiers[place + 1 :]),
+                )
+                return substitute(rest, {variable: value})
+            case _:
+                pass
+    return None
+
+
+@expr_rule("inline-single-use", law="select h from x = e  =  select h[x := e], x used once")
+def inline_single_use(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """A value that is used at one place, as often as it is computed, needs no name."""
+    if not isinstance(expr, typed.Select):
+        return None
+    for place, qualifier in enumerate(expr.qualifiers):
+        match qualifier:
+            case typed.Binding(typed.Bind(variable), value):
+                after = expr.qualifiers[place + 1 :]
+                rest = replace(expr, qualifiers=after)
+                loops = any(isinstance(q, typed.Generator) for q in after)
+                uses = _uses(rest, variable)
+                if uses == 0 or (uses == 1 and not loops and _straight_uses(rest, variable) == 1):
+                    whole = replace(expr, qualifiers=(*expr.qualifiers[:place], *after))
+                    return substitute(whole, {variable: value})
+            case _:
+                pass
+    return None
+
+
+def _uses(expr: typed.Expr, variable: typed.Variable) -> int:
+    return sum(isinstance(node, typed.Var) and node.variable == variable for node in nodes(expr))
+
+
+def _straight_uses(select: typed.Select, variable: typed.Variable) -> int:
+    """The uses that no inner loop repeats."""
+    return sum(_straight(child, variable) for child in children(select))
+
+
+def _straight(expr: typed.Expr, variable: typed.Variable) -> int:
+    match expr:
+        case typed.Var(used):
+            return int(used == variable)
+        case typed.MapOver(subject=subject):
+            return _straight(subject, variable)
+        case typed.Select() | typed.Fold() | typed.Repeat():
+            return 0
+        case _:
+            return sum(_straight(child, variable) for child in children(expr))
+
+
+@expr_rule("split-name", law="x = (a, b)  =  y = a, z = b, x = (y, z)")
+def split_name(expr: typed.Expr, names: Names) -> typed.Expr | None:
+    """The parts of a tuple or record get names of their own, and the whole is cheap then."""
+    if not isinstance(expr, typed.Select):
+        return None
+    for place, qualifier in enumerate(expr.qualifiers):
+        match qualifier:
+            case typed.Binding(
+                typed.Bind(variable), (typed.MakeTuple() | typed.MakeRecord()) as made
+            ):
+                parts = [names.variable(f"{variable.name}_{i}", e.type)
+                         for i, e in enumerate(made.items)]  # fmt: skip
+                bound = (typed.Binding(typed.Bind(v), e)
+                         for v, e in zip(parts, made.items, strict=True))  # fmt: skip
+                whole = replace(made, items=tuple(map(build.var, parts)))
+                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
+                named = replace(expr, qualifiers=(*before, *bound, *after))
+                return substitute(named, {variable: whole})
+            case _:
+                pass
+    return None
+
+
+@expr_rule("split-binding", law="select h from (p, q) = (a, b)  =  select h from p = a, q = b")
+def split_binding(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """A tuple that is taken apart at once is not built."""
+    if not isinstance(expr, typed.Select):
+        return None
+    for place, qualifier in enumerate(expr.qualifiers):
+        match qualifier:
+            case typed.Binding(typed.TupleOf(patterns), typed.MakeTuple(items)):
+                parts = tuple(map(typed.Binding, patterns, items))
+                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
+                return replace(expr, qualifiers=(*before, *parts, *after))
+            case _:
+                pass
+    return None
+
+
+@expr_rule("generator-over-one", law="select h from p in {e}, qs  =  select h from p = e, qs")
+def generator_over_one(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """Ranging over one element is naming it."""
+    if not isinstance(expr, typed.Select):
+        return None
+    for place, qualifier in enumerate(expr.qualifiers):
+        match qualifier:
+            case typed.Generator(pattern, typed.MakeCollection((only,))):
+                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
+                named = typed.Binding(pattern, only)
+                return replace(expr, qualifiers=(*before, named, *after))
+            case _:
+                pass
+    return None
+
+
+@expr_rule(
+    "flatten-query",
+    law="select h from p in (select g from qs where c), rs  =  select h from qs, c, p = g, rs",
+)
+def flatten_query(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """One loop instead of two; the order of an ordered query does not count in a bag."""
+    if not isinstance(expr, typed.Select):
+        return None
+    for place, qualifier in enumerate(expr.qualifiers):
+        match qualifier:
+            case typed.Generator(pattern, typed.Select() as inner) if is_plain(inner):
+                condition = () if inner.where is None else (typed.Condition(inner.where),)
+                named = typed.Binding(pattern, inner.head)
+                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
+                flat = (*before, *inner.qualifiers, *condition, named, *after)
+                return replace(expr, qualifiers=flat)
+            case _:
+                pass
+    return None
+
+
+@expr_rule("query-over-nothing", law="select h from nothing where c  =  if c then {h} else {}")
+def query_over_nothing(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """A query whose from clause was simplified away has one row, or none."""
+    if not isinstance(expr, typed.Select) or not is_plain(expr):
+        return None
+    if not all(isinstance(q, typed.Condition) for q in expr.qualifiers):
+        return None
+    conditions = [q.condition for q in expr.qualifiers if isinstance(q, typed.Condition)]
+    whole = build.conjunction([*conditions, *build.conjuncts(expr.where)])
+    one = build.bag_of(expr.head)
+    return one if whole is None else build.when(whole, one)
+
+
+@expr_rule("map-identity", law="map(x -> x, X)  =  X")
+def map_identity(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """Nothing is done to the elements."""
+    match expr:
+        case typed.MapOver(variable, subject, typed.Var(used), False) if used == variable:
+            return subject if subject.type == expr.type else None
+        case _:
+            return None
+
+
+@expr_rule("fuse-maps", law="map(x -> f, map(y -> g, X))  =  map(y -> f[x := g], X)")
+def fuse_maps(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """One walk over the collection instead of two."""
+    match expr:
+        case typed.MapOver(outer, typed.MapOver(inner, subject, first, False), second, flatten):
+            uses = sum(isinstance(n, typed.Var) and n.variable == outer for n in nodes(second))
+            if uses > 1 and not is_cheap(first):
+                return None
+            body = substitute(second, {outer: first})
+            return typed.MapOver(inner, subject, body, flatten, type=expr.type, span=expr.span)
+        case _:
+            return None
+
+
+_FOLDED = (typed.Arithmetic, typed.Negate, typed.Compare, typed.Logic, typed.Not, typed.Widen)
+
+
+@expr_rule("fold-constants", law="f(c)  =  the value of f at the constant c")
+def fold_constants(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """What is known before the data are there is computed once."""
+    if not isinstance(expr, _FOLDED) or not isinstance(expr.type, Basic):
+        return None
+    if not all(isinstance(child, typed.Const) for child in children(expr)):
+        return None
+    value = evaluate(expr, Environment(new_world(EMPTY_SCRIPT)))
+    return typed.Const(value, type=expr.type, span=expr.span)
+
+
+@expr_rule("if-constant", law="if true then a else b  =  a;  if false then a else b  =  b")
+def if_constant(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """A branch that is never taken goes."""
+    match expr:
+        case typed.If(typed.Const(value), then, otherwise):
+            return then if value is True else otherwise
+        case _:
+            return None
+
+
+RULES = (
+    field_of_record,
+    item_of_tuple,
+    inline_binding,
+    inline_single_use,
+    split_name,
+    split_binding,
+    generator_over_one,
+    flatten_query,
+    query_over_nothing,
+    map_identity,
+    fuse_maps,
+    fold_constants,
+    if_constant,
+)

@@ -1,0 +1,99 @@
+"""Every rule keeps the meaning of every query it touches, and does touch some."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, reject
+
+from incmrql.algebra.interpret import evaluate_query
+from incmrql.algebra.optimize import PHASES, normal_form
+from incmrql.algebra.rewrite import ExprRule, Rule, normalize
+from incmrql.algebra.rows import Names
+from incmrql.algebra.term import Query
+from incmrql.algebra.translate import translate
+from incmrql.algebra.walk import variables_of
+from incmrql.diagnostics import QueryError, Source
+from incmrql.reference import Environment, evaluate, new_world
+from incmrql.syntax import parse_script
+from incmrql.syntax.depth import room
+from incmrql.types import infer_script, typed
+from incmrql.values import Bag, identical, show
+from tests.queries import CATALOG, queries, tables
+
+Tables = dict[str, Bag]
+RULES = [rule for phase in PHASES for rule in phase.rules]
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule.name))
+
+REACHED_BY = {
+    "fuse-cmaps": "select x.A from x in R",
+    "identity-cmap": "select x from x in R",
+    "cmap-below-union": "select x.A from x in R union R",
+    "flatten-union": "(R union R) union R",
+    "drop-empty": "{} union R",
+    "field-of-record": "select x.A from x in R",
+    "item-of-tuple": "select x.A from x in R",
+    "inline-binding": "select x.A from x in R",
+    "inline-single-use": "select (k, sum(x.A)) from x in R group by k: x.B",
+    "split-name": "select (k, avg(x.A)) from x in R group by k: x.B",
+    "split-binding": "select a from x in R, (a, b) = (x.A, x.B + 1)",
+    "generator-over-one": "select x.A + y from x in R, y in {x.B}",
+    "flatten-query": "select y from x in N, y in (select z.v from z in x.items where z.v > 1)",
+    "query-over-nothing": "select x.A from x in R where x.B > 1",
+    "map-identity": "select (k, x) from x in R.A group by k: x + 1",
+    "fuse-maps": "select (k, sum(x.A)) from x in R group by k: x.B",
+    "fold-constants": "select x.A from x in R where x.B > 1 + 2",
+    "if-constant": "select x.A from x in R where true",
+}
+
+
+def translated(text: str) -> tuple[typed.Script, Query]:
+    script = infer_script(parse_script(Source(text)), CATALOG)
+    return script, translate(script.items[0].expr, script)
+
+
+def used(query: Query, rules: list[Rule]) -> tuple[Query, set[str]]:
+    names = Names(max((v.number for v in variables_of(query)), default=0))
+    after, steps = normalize(query, rules, names)
+    return after, {step.rule for step in steps}
+
+
+def test_every_rule_has_a_query_that_reaches_it() -> None:
+    assert set(REACHED_BY) == {rule.name for rule in RULES}
+
+
+@each_rule
+def test_rule_is_reachable(rule: Rule) -> None:
+    """Guard against a vacuous pass: with the rules of its phase, the rule fires."""
+    assert rule.name in used(translated(REACHED_BY[rule.name])[1], RULES)[1]
+
+
+@each_rule
+@given(text=queries(), data=tables())
+def test_rule_keeps_the_meaning(rule: Rule, text: str, data: Tables) -> None:
+    """Alone; rules for expressions also after the maps are fused, which gives them work."""
+    with room():
+        try:
+            script, query = translated(text)
+        except QueryError as error:
+            assert error.code in ("A001", "A002")
+            reject()
+        if isinstance(rule, ExprRule):
+            query, _ = used(query, [r for r in RULES if r.name == "fuse-cmaps"])
+        after, fired = used(query, [rule])
+        env = Environment(new_world(script, registered=data))
+        if fired:
+            assert identical(evaluate_query(after, env), evaluate_query(query, env)), text
+
+
+@given(text=queries(), data=tables())
+def test_normal_form_means_what_the_query_means(text: str, data: Tables) -> None:
+    with room():
+        try:
+            script, query = translated(text)
+        except QueryError as error:
+            assert error.code in ("A001", "A002")
+            reject()
+        env = Environment(new_world(script, registered=data))
+        expected = evaluate(script.items[0].expr, env)
+        got = evaluate_query(normal_form(query)[0], env)
+        assert identical(expected, got), f"{text}\n{show(expected)}\n{show(got)}"
