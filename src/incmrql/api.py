@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from incmrql.diagnostics import Diagnostic, QueryError, Source
+from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
 from incmrql.formats import Policy, ReadReport
 from incmrql.loading import catalog_for, read_include, read_script
 from incmrql.pipeline import Compiled, compile_script
@@ -96,6 +96,10 @@ def run(
             on_answer(answers[-1])
 
     world = new_world(compiled.typed, arguments=list(arguments), **settings)
-    with room(DEEPEST_EVALUATION):
-        run_script(compiled.typed, world, emit)
+    try:
+        with room(DEEPEST_EVALUATION):
+            run_script(compiled.typed, world, emit)
+    except RecursionError:
+        hint = "A loop or a function makes a value that holds itself over and over: limit it."
+        raise DataError("R209", "a value is nested too deep to be handled", hint=hint) from None
     return answers

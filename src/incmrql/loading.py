@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import importlib.util
 import inspect
+import os
 import sys
 import types
 import typing
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 
-from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
+from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
 from incmrql.formats import schema_type
 from incmrql.syntax import ast, parse_type_text
 from incmrql.types import Catalog, model, resolve_type_tree, typed
@@ -27,28 +30,35 @@ def read_script(path: Path) -> Source:
         size = path.stat().st_size
         if size > LARGEST_SCRIPT:
             message = f"{path} has {size} bytes, and a script may have {LARGEST_SCRIPT}"
-            raise DataError("P011", message, hint="Data belong in files that the script reads.")
+            raise _unreadable("P014", path, message, "Data belong in files that the script reads.")
         data = path.read_bytes()
     except OSError as error:
-        raise DataError("P014", f"{path} cannot be read: {error.strerror}") from None
+        message = f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
+        raise _unreadable("P014", path, message) from None
     try:
         return Source(data.decode("utf-8"), str(path))
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
-        message = f"byte {column} of line {line} is not UTF-8: 0x{data[error.start]:02x}"
+        source = Source(data.decode("utf-8", "replace"), str(path))
+        at = len(data[: error.start].decode("utf-8"))
+        message = f"the byte 0x{data[error.start]:02x} is not UTF-8"
+        span = Span(source, at, at + 1)
         hint = "Save the script as UTF-8."
-        raise DataError("P011", message, place=f"{path}:{line}:{column}", hint=hint) from None
+        raise QueryError(Diagnostic("P011", message, span, "here", hint)) from None
+
+
+def _unreadable(code: str, path: Path, message: str, hint: str = "") -> QueryError:
+    return QueryError(Diagnostic(code, message, Span(Source("", str(path)), 0, 0), "", hint))
 
 
 def read_include(item: ast.Include, source: Source) -> Source:
     """The text that an include names, relative to the file that holds it."""
     here = Path(source.name).parent if Path(source.name).is_file() else Path()
-    path = here / item.path
+    path = Path(os.path.normpath(here / item.path))
     try:
         return read_script(path)
-    except DataError as error:
-        problem = Diagnostic("P012", error.message, item.span, "included here", error.hint)
+    except QueryError as error:
+        hint = error.hint or "Includes are looked for beside the file that includes them."
+        problem = Diagnostic("P012", error.message, item.span, "included here", hint)
         raise QueryError(problem) from None
 
 
@@ -77,10 +87,12 @@ def _importing_from(*folders: Path) -> Iterator[None]:
 
 
 def _module(name: str, folder: Path) -> types.ModuleType:
+    """A Python module: the file beside the script, else where Python looks."""
     wanted = name.removesuffix(".py").replace("/", ".")
+    file = folder.joinpath(*wanted.split(".")).with_suffix(".py")
     try:
         with _importing_from(folder, Path()):
-            return importlib.import_module(wanted)
+            return _from_file(file) if file.is_file() else importlib.import_module(wanted)
     except ModuleNotFoundError as error:
         if error.name is not None and wanted.startswith(error.name):
             hint = "Modules are looked for beside the script, then where Python looks."
@@ -89,6 +101,25 @@ def _module(name: str, folder: Path) -> types.ModuleType:
     except Exception as error:  # the user's module may raise anything
         message = f'importing the module "{wanted}" failed: {type(error).__name__}: {error}'
         raise DataError("T606", message) from None
+
+
+def _from_file(file: Path) -> types.ModuleType:
+    """The module of a file under a name of its own: two scripts may have modules of one name."""
+    path = file.resolve()
+    name = f"incmrql_script_{zlib.crc32(str(path).encode())}_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def python_function(module: str, name: str, folder: Path) -> typed.PythonFunction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, reject
+from hypothesis import given
 
 from incmrql.algebra.interpret import evaluate_query
 from incmrql.algebra.optimize import PHASES, normal_form
@@ -18,6 +18,7 @@ from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import infer_script, typed
 from incmrql.values import Bag, identical, show
+from tests.algebra.refusals import reject_if_refused
 from tests.queries import CATALOG, queries, tables
 
 Tables = dict[str, Bag]
@@ -39,7 +40,6 @@ REACHED_BY = {
     "generator-over-one": "select x.A + y from x in R, y in {x.B}",
     "flatten-query": "select y from x in N, y in (select z.v from z in x.items where z.v > 1)",
     "query-over-nothing": "select x.A from x in R where x.B > 1",
-    "map-identity": "select (k, x) from x in R.A group by k: x + 1",
     "fuse-maps": "select (k, sum(x.A)) from x in R group by k: x.B",
     "fold-constants": "select x.A from x in R where x.B > 1 + 2",
     "if-constant": "select x.A from x in R where true",
@@ -75,8 +75,7 @@ def test_rule_keeps_the_meaning(rule: Rule, text: str, data: Tables) -> None:
         try:
             script, query = translated(text)
         except QueryError as error:
-            assert error.code in ("A001", "A002")
-            reject()
+            reject_if_refused(error)
         if isinstance(rule, ExprRule):
             query, _ = used(query, [r for r in RULES if r.name == "fuse-cmaps"])
         after, fired = used(query, [rule])
@@ -91,8 +90,7 @@ def test_normal_form_means_what_the_query_means(text: str, data: Tables) -> None
         try:
             script, query = translated(text)
         except QueryError as error:
-            assert error.code in ("A001", "A002")
-            reject()
+            reject_if_refused(error)
         env = Environment(new_world(script, registered=data))
         expected = evaluate(script.items[0].expr, env)
         got = evaluate_query(normal_form(query)[0], env)

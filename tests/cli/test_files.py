@@ -64,7 +64,6 @@ def test_includes_in_a_circle() -> None:
     assert done.err.startswith('error[P012]: "a.mrql" includes itself\n --> c.mrql:2:2\n')
 
 
-@pytest.mark.xfail(reason="the circle is found only when the path is too long for the system")
 def test_includes_in_a_circle_by_other_names() -> None:
     write(a="include 'part/../a.mrql';", part__x="")
     assert '"part/../a.mrql" includes itself' in incmrql("run", "a.mrql").err
@@ -106,7 +105,6 @@ def test_a_function_that_raises() -> None:
     assert done.err.startswith("error[R204]: f(7) raised ValueError: no good\n --> <query>:1:")
 
 
-@pytest.mark.xfail(reason="sys.modules gives the second script the module of the first")
 def test_each_script_gets_the_module_beside_it() -> None:
     for name in ("one", "two"):
         Path(name).mkdir()
@@ -125,7 +123,6 @@ def test_missing_data() -> None:
     )
 
 
-@pytest.mark.xfail(reason="the hint lists files that a source would skip")
 def test_the_hint_names_no_hidden_files() -> None:
     Path(".hidden").write_text("")
     assert ".hidden" not in evaluated("source(text, 'none');").err
@@ -160,7 +157,6 @@ def test_the_quarantine_holds_the_lines() -> None:
     assert [(row["line"], row["text"]) for row in rows] == [(2, "x,b"), (3, "3")]
 
 
-@pytest.mark.xfail(reason="each item that reads the source reports it again")
 def test_bad_lines_are_reported_once() -> None:
     Path("in.csv").write_text(BAD)
     query = LINES.format("").removesuffix(";")

@@ -38,7 +38,6 @@ def test_interrupted(tmp_path: Path) -> None:
     assert (process.returncode, out, err.strip()) == (130, "", "stopped")
 
 
-@pytest.mark.xfail(reason="click ends with 1 before the handler of `status` sees the error")
 def test_the_reader_of_a_pipe_goes(tmp_path: Path) -> None:
     (tmp_path / "q.mrql").write_text("1...20000;\n" * 50)
     with start(["run", "q.mrql"], tmp_path) as process:
@@ -51,7 +50,6 @@ def test_the_reader_of_a_pipe_goes(tmp_path: Path) -> None:
     assert (process.returncode, said) == (0, "")
 
 
-@pytest.mark.xfail(reason="a full disk is called a bug of ours, with exit code 70")
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_the_disk_is_full(tmp_path: Path) -> None:
     code = "from incmrql.cli import main; main()"
@@ -63,7 +61,6 @@ def test_the_disk_is_full(tmp_path: Path) -> None:
     assert (done.returncode, "bug" in done.stderr) == (1, False)
 
 
-@pytest.mark.xfail(reason="Python's JSON reader overflows the C stack: the process dies")
 def test_data_that_are_nested_very_deep(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000 + '\n{"a": 1}\n')
     done = in_process(["run", "-e", "source(json, 'deep.json');"], tmp_path)
@@ -71,7 +68,6 @@ def test_data_that_are_nested_very_deep(tmp_path: Path) -> None:
     assert "nested deeper than 100 levels" in done.err
 
 
-@pytest.mark.xfail(reason="showing the value overflows the C stack: the process dies")
 def test_values_that_are_nested_very_deep(tmp_path: Path) -> None:
     query = (
         "data E = Leaf: int | Fork: (E, E); repeat x = Leaf(1) step Fork(x, Leaf(1)) limit 60000;"

@@ -68,7 +68,6 @@ def test_json() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.xfail(reason="--json ignores --limit")
 def test_limit_holds_for_json() -> None:
     assert json.loads(evaluated("{ 3, 1, 2 }", "--json", "--limit", "2").answer) == [1, 2]
 
@@ -176,9 +175,6 @@ def test_check_for_programs() -> None:
     assert (fine.code, fine.out, fine.err) == (0, "", "")
 
 
-@pytest.mark.xfail(
-    reason="a file that is not text has `place` and not file, line, column, severity"
-)
 def test_check_for_programs_has_one_form(folder: Path) -> None:
     (folder / "q.mrql").write_bytes(b"1;\n \xff;")
     (problem,) = map(json.loads, incmrql("check", "--json", "q.mrql").lines)
@@ -202,13 +198,11 @@ def test_a_script_of_comments(text: str) -> None:
     assert (done.code, done.out) == (0, "")
 
 
-@pytest.mark.xfail(reason="only a script without any character is said to be empty")
 @pytest.mark.parametrize("text", ["// nothing", "/* nothing */", ";", "x = 1;"])
 def test_a_script_that_does_nothing_says_so(text: str) -> None:
     assert evaluated(text).err
 
 
-@pytest.mark.xfail(reason="the message has neither place nor hint: R207, the path is null")
 def test_a_missing_argument_is_named() -> None:
     done = evaluated("source(text, args[0]);")
     assert done.code == 1

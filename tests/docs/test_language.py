@@ -39,6 +39,7 @@ NO_EXAMPLE: Final = {
     "R120": "a Parquet file that others write",
     "R122": "an empty folder, which git does not keep",
     "R208": "a source registered from Python",
+    "R209": "a loop of very many steps",
 }
 """Codes without an example on the page, with the reason; tests below raise them."""
 
@@ -231,15 +232,23 @@ def test_p008_deep_nesting() -> None:
 def test_p011_a_script_that_is_not_utf8(tmp_path: Path) -> None:
     script = tmp_path / "latin.mrql"
     script.write_bytes("1;\n'caf\u00e9';".encode("latin-1"))
-    with pytest.raises(DataError, match="byte 5 of line 2 is not UTF-8") as caught:
+    with pytest.raises(QueryError, match="is not UTF-8") as caught:
         api.run(script)
     assert caught.value.code == "P011"
 
 
 def test_p014_a_script_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(QueryError) as caught:
         api.run(tmp_path / "none.mrql")
     assert caught.value.code == "P014"
+
+
+def test_r209_a_value_that_is_nested_too_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "DEEPEST_EVALUATION", 2000)
+    text = "data E = Num: int | Add: (E, E); (repeat x = Num(1) step Add(x, Num(1)) limit 5000) = Num(1)"
+    with pytest.raises(DataError) as caught:
+        api.run(text)
+    assert caught.value.code == "R209"
 
 
 def test_r102_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from incmrql.cli.scripts import chosen_script
+from incmrql.cli.scripts import checked_words, chosen_script
 
 
 @click.command()
@@ -17,17 +17,10 @@ from incmrql.cli.scripts import chosen_script
 def check(file: str | None, arguments: tuple[str, ...], query: str | None, as_json: bool) -> int:
     """Parse and type FILE; report every problem."""
     from incmrql import api
-    from incmrql.diagnostics import DataError, QueryError
+    from incmrql.diagnostics import QueryError
 
-    words = (*((file,) if query is not None and file is not None else ()), *arguments)
-    try:
-        problems = api.check(chosen_script(file, query), words or None)
-    except DataError as error:
-        if not as_json:
-            raise
-        fields = {"code": error.code, "message": error.message, "hint": error.hint}
-        click.echo(json.dumps({**fields, "place": error.place}, ensure_ascii=False))
-        return 1
+    words = checked_words((file, *arguments) if query is not None and file else arguments)
+    problems = api.check(chosen_script(file, query), words or None)
     if as_json:
         for problem in problems:
             click.echo(json.dumps(problem.as_json(), ensure_ascii=False))

@@ -47,12 +47,15 @@ def status(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("stopped", err=True)
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone (as in `incmrql run … | head`): nothing is left to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):
+        # The reader has gone, as in `incmrql run … | head` (click makes it a SystemExit).
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except (QueryError, DataError, CheckpointError) as error:
         click.echo(str(error), err=True)
+        return WRONG_INPUT
+    except OSError as error:
+        click.echo(f"the output cannot be written: {error.strerror or error}", err=True)
         return WRONG_INPUT
     except Exception as error:  # whatever else comes here is our mistake
         return _our_bug(error)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from incmrql.cli.scripts import chosen_script
+from incmrql.cli.scripts import checked_words, chosen_script
+
+if TYPE_CHECKING:
+    from incmrql.formats import Policy, ReadReport
+    from incmrql.values import Value
 
 _ON_TERMINAL = 100
 """How many rows of an answer a terminal shows when nobody says otherwise."""
@@ -47,14 +52,22 @@ def run(  # noqa: PLR0913 - one parameter for each option
     from incmrql.values import show
 
     script = chosen_script(file, query)
-    words = (*((file,) if query is not None and file is not None else ()), *arguments)
-    most = limit if limit is not None else _ON_TERMINAL if sys.stdout.isatty() else None
+    words = checked_words((file, *arguments) if query is not None and file else arguments)
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    most = limit if limit is not None else _ON_TERMINAL if on_terminal else None
+    said: set[str] = set()
 
     def print_answer(answer: api.Answer) -> None:
         if as_json:
-            click.echo(dump_json(answer.value))
+            click.echo(dump_json(_first(answer.value, limit)))
         else:
             click.echo(show(answer.value, limit=most))
+
+    def report(found: ReadReport, policy: Policy) -> None:
+        for sentence in found.sentences(policy):
+            if sentence not in said:
+                click.echo(sentence, err=True)
+            said.add(sentence)
 
     answers = api.run(
         script,
@@ -63,7 +76,18 @@ def run(  # noqa: PLR0913 - one parameter for each option
         fail_arithmetic=on_arithmetic == "fail",
         quarantine=quarantine,
         on_trace=lambda text, value: click.echo(f"trace: {text} = {show(value)}", err=True),
-        on_report=lambda report, policy: click.echo("\n".join(report.sentences(policy)), err=True),
+        on_report=report,
     )
-    if not answers and not api.load(script).text.strip():
-        click.echo("the script is empty: nothing to do", err=True)
+    if not answers and not api.compile(script, words).typed.items:
+        empty = not api.load(script).text.strip()
+        what = "is empty: nothing to do" if empty else "only declares things: nothing to run"
+        click.echo(f"the script {what}", err=True)
+
+
+def _first(value: Value, limit: int | None) -> Value:
+    """The first rows of a collection."""
+    from incmrql.values import Bag, ordered
+
+    if limit is None or not isinstance(value, list):
+        return value
+    return Bag(ordered(value)[:limit]) if isinstance(value, Bag) else value[:limit]

@@ -160,10 +160,11 @@ def _around(folder: Path, name: str) -> str:
     while not folder.is_dir() and folder != folder.parent:
         name, folder = folder.name, folder.parent
     try:
-        names = sorted(entry.name for entry in folder.iterdir())
+        names = sorted(e.name for e in folder.iterdir() if not e.name.startswith((".", "_")))
     except OSError:
         return ""
     if not names:
         return f'Folder "{folder}" is empty.'
-    shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+    more = len(names) - _MOST_NAMED
+    shown = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return f'{nearest(name, names)} Folder "{folder}" has: {shown}.'.strip()

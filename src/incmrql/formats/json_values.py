@@ -29,6 +29,7 @@ DEEPEST: Final = 100
 
 
 SPACE: Final = " \t\r\n"
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')
 _SPACES: Final = re.compile(f"[{SPACE}]*")
 
 
@@ -69,6 +70,8 @@ class Broken(Unparsable):
 def raw_json(text: str, start: int) -> tuple[Raw, int]:
     """The document that starts at `start`, after white space, and where it ends."""
     start = skip_space(text, start)
+    if text.count("[", start) + text.count("{", start) > DEEPEST and _is_deep(text, start):
+        raise Unparsable(f"nested deeper than {DEEPEST} levels")
     try:
         raw, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as problem:
@@ -80,6 +83,20 @@ def raw_json(text: str, start: int) -> tuple[Raw, int]:
     if not part.isascii() or "\\u" in part or part.count("[") + part.count("{") > DEEPEST:
         _check(raw)
     return raw, end
+
+
+def _is_deep(text: str, start: int) -> bool:
+    """Whether brackets open deeper than a document may: Python's decoder would not survive it."""
+    depth = 0
+    for found in _BRACKETS.finditer(text, start):
+        opened = found[0]
+        depth += opened in "[{"
+        depth -= opened in "]}"
+        if depth > DEEPEST:
+            return True
+        if depth == 0:
+            return False
+    return False
 
 
 def skip_space(text: str, start: int) -> int:

@@ -43,6 +43,8 @@ class World:
     max_steps: int = 10_000
     max_calls: int = 2_000
     snapshots: dict[Snapshot, Bag] = field(default_factory=dict, repr=False)
+    shared: dict[tuple[int, int], tuple[Any, bool | None]] = field(default_factory=dict, repr=False)
+    """Domains known to be the same for all rows or not, by their from clause and place."""
     calls: int = 0
 
     def failed(self, span: Span, message: str) -> None:

@@ -12,6 +12,7 @@ from incmrql.reference.environment import Environment
 from incmrql.reference.operators import elements
 from incmrql.reference.patterns import Bindings, match_pattern
 from incmrql.types import typed
+from incmrql.types.walk import bound, is_random, used
 from incmrql.values import Bag, Record, Value, encode
 
 
@@ -30,12 +31,32 @@ def select(query: typed.Select, env: Environment) -> list[Value]:
 def bound_rows(qualifiers: tuple[typed.Qualifier, ...], env: Environment) -> list[Environment]:
     """The environment with the variables of the qualifiers, once for each way to bind them."""
     rows = [env]
-    for qualifier in qualifiers:
-        longer = []
-        for row in rows:
-            longer.extend(_qualified(qualifier, row))
-        rows = longer
+    for place, qualifier in enumerate(qualifiers):
+        if len(rows) > 1 and _is_the_same_for_all(qualifiers, place, env):
+            assert isinstance(qualifier, typed.Generator)
+            values = elements(env.world.evaluate(qualifier.domain, env))
+            rows = [longer for row in rows for longer in _matching(qualifier.pattern, values, row)]
+        else:
+            rows = [longer for row in rows for longer in _qualified(qualifier, row)]
     return rows
+
+
+def _is_the_same_for_all(
+    qualifiers: tuple[typed.Qualifier, ...], place: int, env: Environment
+) -> bool:
+    """Whether a domain uses no variable that the qualifiers before it bind.
+
+    Such a domain is evaluated once: queries nested in from clauses would else take time
+    exponential in their depth.
+    """
+    known = env.world.shared.setdefault((id(qualifiers), place), (qualifiers, None))[1]
+    if known is None:
+        qualifier, before = qualifiers[place], bound(qualifiers[:place])
+        known = isinstance(qualifier, typed.Generator) and not (
+            used(qualifier.domain) & before or is_random(qualifier.domain)
+        )
+        env.world.shared[id(qualifiers), place] = (qualifiers, known)
+    return known
 
 
 def _qualified(qualifier: typed.Qualifier, row: Environment) -> list[Environment]:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from incmrql.diagnostics import DataError, nearest
+from incmrql.diagnostics import NOWHERE, DataError, nearest
 from incmrql.formats import BadRow, Quarantine, Read, Row, collect, expand, read
 from incmrql.formats.files import open_text
-from incmrql.reference.environment import Environment
+from incmrql.reference.environment import Environment, place
 from incmrql.reference.python_values import from_python
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED, Type
@@ -33,7 +33,7 @@ def read_source(source: typed.Source, env: Environment) -> Bag:
         return _registered(source, env)
     path = None if source.path is None else env.world.evaluate(source.path, env)
     if path is None:
-        raise DataError("R207", "the path of a source is null")
+        raise _no_path(source, env)
     options = dict(source.options)
     rows = _collected(source, path, options, env)
     if "deletes" in options:
@@ -41,6 +41,15 @@ def read_source(source: typed.Source, env: Environment) -> Bag:
         deleted = _collected(source, options["deletes"], plain, env)
         rows = [*rows, *[Row(row.value, -row.weight) for row in deleted]]
     return _remaining(rows, path, trusted=bool(options.get("trusted_deletes")))
+
+
+def _no_path(source: typed.Source, env: Environment) -> DataError:
+    given = len(env.world.arguments)
+    words = "1 argument was" if given == 1 else f"{given} arguments were"
+    span = source.path.span if source.path is not None else NOWHERE
+    shown = span.text if "args" in span.text else "args[i]"
+    hint = f"{shown} is null where there is no such argument: {words} given."
+    return DataError("R207", "the path of a source is null", place=place(span), hint=hint)
 
 
 def _registered(source: typed.Source, env: Environment) -> Bag:

@@ -122,7 +122,10 @@ def _no_arithmetic(
     elif any(isinstance(node, typed.RangeOf) for node in operands):
         hint = _PARENTHESES
     elif any(isinstance(node.type, Collection) for node in operands):
-        hint = "One side is a collection: use an aggregate such as sum(…), or select … from."
+        hint = (
+            "One side is a collection, as variables are after group by: "
+            "name the value in the from clause, z = x * y, and aggregate the name, sum(z)."
+        )
     elif any(str(node.type) in ("JSON", "any", "XML") for node in operands):
         hint = "Say what it holds: e as double."
     elif any(node.type == STRING for node in operands):

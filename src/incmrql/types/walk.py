@@ -102,6 +102,11 @@ def free(expr: typed.Expr) -> set[typed.Variable]:
     return used(expr) - bound(expr)
 
 
+def is_random(expr: typed.Expr) -> bool:
+    """Whether an expression may have another value each time."""
+    return any(isinstance(n, typed.Builtin) and n.function == "random" for n in nodes(expr))
+
+
 def substitute(expr: typed.Expr, values: Mapping[typed.Variable, typed.Expr]) -> typed.Expr:
     """`expr` with expressions in the places of variables."""
     if isinstance(expr, typed.Var):

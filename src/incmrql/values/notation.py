@@ -71,13 +71,13 @@ def _show(value: Value) -> str:
         case str():
             return show_string(value)
         case tuple():
-            return "(" + ",".join([*map(_show, value)]) + ")"
+            return "(" + ",".join([_show(part) for part in value]) + ")"
         case Bag():
-            return _spaced("{", [*map(_show, ordered(value))], "}")
+            return _spaced("{", [_show(part) for part in ordered(value)], "}")
         case list():
-            return _spaced("[", [*map(_show, value)], "]")
+            return _spaced("[", [_show(part) for part in value], "]")
         case Record():
-            shown = [*map(_show, value.values_)]
+            shown = [_show(part) for part in value.values_]
             return _spaced("<", [*map(_show_field, value.names_, shown)], ">")
         case Data():
             content = _show(value.content)

@@ -92,7 +92,11 @@ def drop_empty(term: Term, _names: Names) -> Term | None:
 
 
 def _is_empty(term: Term) -> bool:
-    return isinstance(term, Values) and term.expr == typed.MakeCollection((), type=term.expr.type)
+    match term:
+        case Values(typed.MakeCollection(())) | Values(typed.Widen(typed.MakeCollection(()))):
+            return True
+        case _:
+            return False
 
 
 RULES = (fuse_cmaps, identity_cmap, cmap_below_union, flatten_union, drop_empty)
