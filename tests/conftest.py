@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# No deadline: the first example of a test pays for imports and caches.
+# No deadline and no watch on speed: the first example pays for imports and caches, and machines
+# are noisy.
 for name, examples in {"dev": 50, "ci": 300, "nightly": 5_000}.items():
-    settings.register_profile(name, max_examples=examples, deadline=None)
+    settings.register_profile(
+        name,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 

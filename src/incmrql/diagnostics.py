@@ -87,13 +87,13 @@ class Diagnostic:
         text, left, width = _excerpt(self.span, line, column)
         gutter = " " * len(str(line))
         caret = " " * left + "^" * width
-        lines = [f"{self.severity}[{self.code}]: {self.message}", f"{gutter}--> {self.span}"]
-        if self.span.source.text:
-            lines += [
-                f"{gutter} |",
-                f"{line} | {text}".rstrip(),
-                f"{gutter} | {caret} {self.label}".rstrip(),
-            ]
+        lines = [
+            f"{self.severity}[{self.code}]: {self.message}",
+            f"{gutter}--> {self.span}",
+            f"{gutter} |",
+            f"{line} | {text}".rstrip(),
+            f"{gutter} | {caret} {self.label}".rstrip(),
+        ]
         if self.hint:
             lines.append(f"{gutter} = hint: {self.hint}")
         return "\n".join(lines)

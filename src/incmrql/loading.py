@@ -30,11 +30,12 @@ def read_script(path: Path) -> Source:
         size = path.stat().st_size
         if size > LARGEST_SCRIPT:
             message = f"{path} has {size} bytes, and a script may have {LARGEST_SCRIPT}"
-            raise _unreadable("P014", path, message, "Data belong in files that the script reads.")
+            hint = "Data belong in files that the script reads."
+            raise DataError("P014", message, place=str(path), hint=hint)
         data = path.read_bytes()
     except OSError as error:
         message = f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
-        raise _unreadable("P014", path, message) from None
+        raise DataError("P014", message, place=str(path)) from None
     try:
         return Source(data.decode("utf-8"), str(path))
     except UnicodeDecodeError as error:
@@ -46,17 +47,13 @@ def read_script(path: Path) -> Source:
         raise QueryError(Diagnostic("P011", message, span, "here", hint)) from None
 
 
-def _unreadable(code: str, path: Path, message: str, hint: str = "") -> QueryError:
-    return QueryError(Diagnostic(code, message, Span(Source("", str(path)), 0, 0), "", hint))
-
-
 def read_include(item: ast.Include, source: Source) -> Source:
     """The text that an include names, relative to the file that holds it."""
     here = Path(source.name).parent if Path(source.name).is_file() else Path()
     path = Path(os.path.normpath(here / item.path))
     try:
         return read_script(path)
-    except QueryError as error:
+    except (DataError, QueryError) as error:
         hint = error.hint or "Includes are looked for beside the file that includes them."
         problem = Diagnostic("P012", error.message, item.span, "included here", hint)
         raise QueryError(problem) from None

@@ -70,7 +70,7 @@ def test_data_that_are_nested_very_deep(tmp_path: Path) -> None:
 
 def test_values_that_are_nested_very_deep(tmp_path: Path) -> None:
     query = (
-        "data E = Leaf: int | Fork: (E, E); repeat x = Leaf(1) step Fork(x, Leaf(1)) limit 60000;"
+        "data E = Leaf: int | Fork: (E, E); repeat x = Leaf(1) step Fork(x, Leaf(1)) limit 20000;"
     )
     done = in_process(["run", "-e", query], tmp_path)
     assert done.code in (0, 1)

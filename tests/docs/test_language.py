@@ -238,16 +238,18 @@ def test_p011_a_script_that_is_not_utf8(tmp_path: Path) -> None:
 
 
 def test_p014_a_script_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(QueryError) as caught:
+    with pytest.raises(DataError) as caught:
         api.run(tmp_path / "none.mrql")
     assert caught.value.code == "P014"
 
 
 def test_r209_a_value_that_is_nested_too_deep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "DEEPEST_EVALUATION", 2000)
-    text = "data E = Num: int | Add: (E, E); (repeat x = Num(1) step Add(x, Num(1)) limit 5000) = Num(1)"
+    def too_deep(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(api, "run_script", too_deep)
     with pytest.raises(DataError) as caught:
-        api.run(text)
+        api.run("1;")
     assert caught.value.code == "R209"
 
 

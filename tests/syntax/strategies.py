@@ -168,7 +168,7 @@ def json_parts(held: Strategy[Any], depth: int = 2) -> Strategy[Any]:
     )
 
 
-_PATH_STRINGS = TEXT.filter(lambda text: not ('"' in text and "'" in text))
+_PATH_STRINGS = TEXT.filter(lambda text: not ("\n" in text or ('"' in text and "'" in text)))
 _PATH_CONSTANTS = (
     _PATH_STRINGS.map(lambda text: ast.Literal(text, "string"))
     | _LONGS.map(lambda n: ast.Literal(n, "int" if -(2**31) <= n < 2**31 else "long"))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from incmrql.diagnostics import Source, Span
 from incmrql.syntax import ast, parse_query, parse_script
 from incmrql.syntax.format import format_expr, format_script
+from incmrql.syntax.format_parts import format_label
 from incmrql.syntax.tokens import scan
 from tests.syntax.strategies import children, exprs, scripts
 
@@ -40,7 +41,8 @@ def check(node: object, source: Source) -> None:
         if field.name == "name_span":
             name = getattr(node, field.name)
             assert span.start <= name.start < name.end <= span.end
-            assert name.text.lower() == getattr(node, "name", getattr(node, "function", "")).lower()
+            named = getattr(node, "name", getattr(node, "function", ""))
+            assert name.text.lower() in (named.lower(), format_label(named).lower())
     last = span.start
     for child in children(node):
         inner = span_of(child)

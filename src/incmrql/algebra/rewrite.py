@@ -12,7 +12,20 @@ from typing import TypeAlias
 
 from incmrql.algebra.rows import Names
 from incmrql.algebra.show import show_term
-from incmrql.algebra.term import CMap, Query, Repeat, Sort, Term, Values, element
+from incmrql.algebra.term import (
+    CMap,
+    CoGroup,
+    GroupBy,
+    Loop,
+    Query,
+    Repeat,
+    Scan,
+    Sort,
+    Term,
+    Union,
+    Values,
+    element,
+)
 from incmrql.algebra.walk import bottom_up
 from incmrql.diagnostics import InternalError
 from incmrql.types import typed
@@ -51,10 +64,22 @@ Rule: TypeAlias = TermRule | ExprRule
 class Step:
     """One use of one rule."""
 
-    rule: str
-    law: str
-    before: str
-    after: str
+    rule: Rule
+    before: Term | typed.Expr
+    after: Term | typed.Expr
+
+
+def show_node(node: Term | typed.Expr) -> str:
+    """A term or an expression as text."""
+    if isinstance(node, Scan | Values | Loop | CMap | GroupBy | CoGroup | Union | Sort | Repeat):
+        return show_term(node)
+    return show_expr(node)
+
+
+def show_step(step: Step) -> str:
+    """A step with its law, and what it did."""
+    before, after = show_node(step.before), show_node(step.after)
+    return f"{step.rule.name}: {step.rule.law}\n{before}\n=\n{after}"
 
 
 def term_rule(name: str, *, law: str) -> Callable[[TermRewrite], TermRule]:
@@ -96,8 +121,7 @@ class _Engine:
         for rule in self.terms:
             after = rule.rewrite(term, self.names)
             if after is not None:
-                step = Step(rule.name, rule.law, show_term(term), show_term(after))
-                self._note(step, same_type=element(after) == element(term))
+                self._note(Step(rule, term, after), same_type=element(after) == element(term))
                 return self._simplified(after)
         return term
 
@@ -120,15 +144,14 @@ class _Engine:
         for rule in self.exprs:
             after = rule.rewrite(expr, self.names)
             if after is not None:
-                step = Step(rule.name, rule.law, show_expr(expr), show_expr(after))
-                self._note(step, same_type=after.type == expr.type)
+                self._note(Step(rule, expr, after), same_type=after.type == expr.type)
                 return self.expr(after)
         return expr
 
     def _note(self, step: Step, *, same_type: bool) -> None:
         if not same_type:
-            raise InternalError(f"{step.rule} changed the type of\n{step.before}\nto\n{step.after}")
+            raise InternalError(f"a rule changed the type\n{show_step(step)}")
         self.steps.append(step)
         if len(self.steps) > MOST_STEPS:
-            recent = " -> ".join(step.rule for step in self.steps[-6:])
-            raise InternalError(f"rules do not settle: {recent}\n{step.after}")
+            recent = " -> ".join(step.rule.name for step in self.steps[-6:])
+            raise InternalError(f"rules do not settle: {recent}\n{show_node(step.after)}")

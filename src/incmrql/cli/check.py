@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import click
 
@@ -17,10 +18,16 @@ from incmrql.cli.scripts import checked_words, chosen_script
 def check(file: str | None, arguments: tuple[str, ...], query: str | None, as_json: bool) -> int:
     """Parse and type FILE; report every problem."""
     from incmrql import api
-    from incmrql.diagnostics import QueryError
+    from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
-    problems = api.check(chosen_script(file, query), words or None)
+    try:
+        problems = api.check(chosen_script(file, query), words or None)
+    except DataError as error:
+        if not as_json:
+            raise
+        nowhere = Diagnostic(error.code, error.message, Span(Source("", error.place), 0, 0))
+        problems = (replace(nowhere, hint=error.hint),)
     if as_json:
         for problem in problems:
             click.echo(json.dumps(problem.as_json(), ensure_ascii=False))

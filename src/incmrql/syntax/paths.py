@@ -13,7 +13,8 @@ from incmrql.syntax.tokens import LONGEST, Token, too_large
 _WORD = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?|\*")
 _SHOWN = re.compile(r"\w{1,40}|.", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
-_STRING = re.compile(r'"([^"]*)"|\'([^\']*)\'')
+_STRING = re.compile(r'"([^"\n]*)"|\'([^\'\n]*)\'')
+"""A text of a path stands on one line and has no escapes."""
 
 
 def parse_path(cursor: Cursor) -> tuple[Step, ...]:
