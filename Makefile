@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CODE = $(wildcard src tests benchmarks)
+CODE = $(wildcard src tests benchmarks examples)
 # Data goes to stdout and talk to stderr, so this is the JAVA_HOME and nothing else.
 JAVA_HOME_FOUND = $$($(BIN)/python -m incmrql.java)
 

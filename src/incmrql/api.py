@@ -14,6 +14,7 @@ from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
 from incmrql.formats import Policy, ReadReport
 from incmrql.loading import catalog_for, read_include, read_script
 from incmrql.pipeline import Compiled, compile_script
+from incmrql.pipeline import explain as explain_stage
 from incmrql.reference import new_world, run_script
 from incmrql.syntax.depth import room
 from incmrql.types import model, typed
@@ -65,6 +66,11 @@ def check(script: str | Path, arguments: Sequence[str] | None = None) -> tuple[D
     except QueryError as error:
         return error.problems
     return ()
+
+
+def explain(script: str | Path, stage: str = "normal", *, trace: bool = False) -> str:
+    """A script at one of the stages tree, types, algebra, normal, as text."""
+    return explain_stage(compile(script), stage, trace=trace)
 
 
 def _answer_type(item: typed.ScriptItem) -> model.Type:

@@ -6,6 +6,8 @@
 | include | tree | tree without includes | here |
 | infer | tree | typed tree | `types` |
 | check laws | typed aggregations | problems | `reference.laws` |
+| translate | typed expression | terms | `algebra.translate` |
+| normalize | terms | normal form | `algebra.optimize` |
 | evaluate | typed tree | values | `reference` |
 
 Nothing here touches a disk: what lies outside the text comes in through a `Catalog` and a
@@ -18,11 +20,17 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.rewrite import Step, show_step
+from incmrql.algebra.show import show_query
+from incmrql.algebra.translate import translate
 from incmrql.diagnostics import Diagnostic, QueryError, Source
 from incmrql.reference import check_aggregation, new_world
 from incmrql.syntax import ast, parse_script
 from incmrql.syntax.depth import room
+from incmrql.syntax.outline import outline
 from incmrql.types import Catalog, infer_script, typed
+from incmrql.types.show import show_expr
 
 ReadInclude = Callable[[ast.Include, Source], Source]
 """The text that an include names, seen from the text that holds it."""
@@ -76,3 +84,29 @@ def aggregation_problems(script: typed.Script) -> list[Diagnostic]:
             hint = "The answer would depend on how the data are split; use an associative merge."
             problems.append(Diagnostic("T605", message, aggregation.span, found, hint))
     return problems
+
+
+def explain(compiled: Compiled, stage: str, *, trace: bool = False) -> str:
+    """A script at one stage, as text; with `trace`, the rules used on the way to normal form."""
+    with room():
+        match stage:
+            case "tree":
+                return outline(compiled.tree)
+            case "types":
+                return "\n".join(map(_typed_item, compiled.typed.items))
+            case _:
+                shown = [_terms(item, compiled, stage, trace) for item in compiled.typed.items]
+                return "\n\n".join(shown)
+
+
+def _typed_item(item: typed.ScriptItem) -> str:
+    return f"{item.kind}: {item.expr.type}\n  {show_expr(item.expr)}"
+
+
+def _terms(item: typed.ScriptItem, compiled: Compiled, stage: str, trace: bool) -> str:
+    query = translate(item.expr, compiled.typed)
+    steps: list[Step] = []
+    if stage == "normal":
+        query, steps = normal_form(query)
+    derivation = [show_step(step) + "\n" for step in steps] if trace else []
+    return "\n".join([f"-- {item.span.text}", *derivation, show_query(query)])

@@ -15,6 +15,7 @@ import click
 from incmrql import __version__
 from incmrql.cli.check import check
 from incmrql.cli.demo import demo
+from incmrql.cli.explain import explain
 from incmrql.cli.run import run
 from incmrql.diagnostics import CheckpointError, DataError, QueryError
 
@@ -27,7 +28,7 @@ def commands() -> None:
     """Keep the answer of a query right while data arrive and leave."""
 
 
-for command in (run, check, demo):
+for command in (run, check, explain, demo):
     commands.add_command(command)
 
 

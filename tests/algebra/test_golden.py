@@ -1,0 +1,33 @@
+"""Normal forms that were read and found right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.show import show_query
+from incmrql.algebra.translate import translate
+from incmrql.diagnostics import QueryError, Source
+from incmrql.syntax import parse_script
+from incmrql.types import infer_script
+from tests import golden
+from tests.queries import CATALOG
+
+
+def normal(text: str, _args: Mapping[str, str]) -> str:
+    script = infer_script(parse_script(Source(text)), CATALOG)
+    return show_query(normal_form(translate(script.items[0].expr, script))[0])
+
+
+def refused(text: str, args: Mapping[str, str]) -> str:
+    with pytest.raises(QueryError) as caught:
+        normal(text, args)
+    return str(caught.value)
+
+
+def test_normal_forms(update_golden: bool) -> None:
+    path = Path(__file__).with_name("normal.golden")
+    golden.check(path, {"normal": normal, "refused": refused}, update=update_golden)
