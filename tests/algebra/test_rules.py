@@ -18,7 +18,7 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import infer_script, typed
-from incmrql.values import Bag, identical, show
+from incmrql.values import Bag, Record, identical, show
 from tests.algebra.refusals import reject_if_refused
 from tests.queries import CATALOG, queries, tables
 
@@ -83,6 +83,15 @@ def test_each_rule_alone_keeps_the_meaning(rule: Rule, text: str, data: Tables) 
         after, fired = used(fused if isinstance(rule, ExprRule) else query, [rule])
         if fired:
             assert identical(evaluate_query(after, env), expected), text
+
+
+def test_a_group_inside_a_row_keeps_its_variables() -> None:
+    """Inlining x below would leave the group without it."""
+    text = "select x.A from x in R where exists (select y from y in {(x.A, 0.0)} group by y)"
+    script, query = translated(text)
+    row = Record({"A": 1, "B": 1, "C": 0.0, "S": ""})
+    env = Environment(new_world(script, registered={"R": Bag([row])}))
+    assert evaluate_query(normal_form(query)[0], env) == Bag([1])
 
 
 @given(text=queries(), data=tables())

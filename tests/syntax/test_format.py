@@ -61,6 +61,7 @@ def test_a_text_of_a_path_stands_on_one_line() -> None:
         parse_script(Source("select x from x in X limit xpath(.[a = 'b\nc'])"))
 
 
+@pytest.mark.slow
 def test_the_random_scripts_have_nodes_of_every_class() -> None:
     found: set[type] = set()
 

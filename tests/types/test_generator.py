@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import Phase, given, settings
 
 from incmrql.syntax import ast
@@ -13,6 +14,7 @@ from tests.types.inhabits import inhabits
 seeded = settings(max_examples=500, derandomize=True, database=None, phases=[Phase.generate])
 
 
+@pytest.mark.slow
 def test_500_random_queries_show_every_construct() -> None:
     found: set[str] = set()
 
@@ -25,6 +27,7 @@ def test_500_random_queries_show_every_construct() -> None:
     assert FEATURES - found == set()
 
 
+@pytest.mark.slow
 def test_250_random_scripts_use_every_declaration() -> None:
     found: set[str] = set()
 

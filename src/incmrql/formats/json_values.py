@@ -13,6 +13,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeAlias
@@ -29,7 +32,7 @@ DEEPEST: Final = 100
 
 
 SPACE: Final = " \t\r\n"
-_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')
+_DECODER_LIMIT: Final = 5_000
 _SPACES: Final = re.compile(f"[{SPACE}]*")
 
 
@@ -70,10 +73,9 @@ class Broken(Unparsable):
 def raw_json(text: str, start: int) -> tuple[Raw, int]:
     """The document that starts at `start`, after white space, and where it ends."""
     start = skip_space(text, start)
-    if text.count("[", start) + text.count("{", start) > DEEPEST and _is_deep(text, start):
-        raise Unparsable(f"nested deeper than {DEEPEST} levels")
     try:
-        raw, end = _DECODER.raw_decode(text, start)
+        with _shallow():
+            raw, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as problem:
         reason = f"not JSON at {_place(text, problem.pos)}: {problem.msg.lower()}"
         raise Broken(reason, problem.pos) from None
@@ -85,18 +87,16 @@ def raw_json(text: str, start: int) -> tuple[Raw, int]:
     return raw, end
 
 
-def _is_deep(text: str, start: int) -> bool:
-    """Whether brackets open deeper than a document may: Python's decoder would not survive it."""
-    depth = 0
-    for found in _BRACKETS.finditer(text, start):
-        opened = found[0]
-        depth += opened in "[{"
-        depth -= opened in "]}"
-        if depth > DEEPEST:
-            return True
-        if depth == 0:
-            return False
-    return False
+@contextmanager
+def _shallow() -> Iterator[None]:
+    """A recursion limit that Python's decoder, which recurs in C, cannot overrun the stack with."""
+    before = sys.getrecursionlimit()
+    with suppress(RecursionError):  # refused where the calls are nested deeper than that already
+        sys.setrecursionlimit(min(before, _DECODER_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def skip_space(text: str, start: int) -> int:

@@ -57,8 +57,8 @@ def item_of_tuple(expr: typed.Expr, _names: Names) -> typed.Expr | None:
 @expr_rule("inline-binding", law="select h from x = e, qs  =  select h[x := e] from qs[x := e]")
 def inline_binding(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     """A name for a part of the row, or for nothing that is used, is not needed."""
-    if not isinstance(expr, typed.Select):
-        return None
+    if not isinstance(expr, typed.Select) or expr.group is not None:
+        return None  # a group names its rows' variables
     for place, qualifier in enumerate(expr.qualifiers):
         match qualifier:
             case typed.Binding(typed.Bind(variable), value) if is_cheap(value):
@@ -75,8 +75,8 @@ def inline_binding(expr: typed.Expr, _names: Names) -> typed.Expr | None:
 @expr_rule("inline-single-use", law="select h from x = e  =  select h[x := e], x used once")
 def inline_single_use(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     """A value that is used at one place, as often as it is computed, needs no name."""
-    if not isinstance(expr, typed.Select):
-        return None
+    if not isinstance(expr, typed.Select) or expr.group is not None:
+        return None  # a group names its rows' variables
     for place, qualifier in enumerate(expr.qualifiers):
         match qualifier:
             case typed.Binding(typed.Bind(variable), value):
@@ -116,8 +116,8 @@ def _straight(expr: typed.Expr, variable: typed.Variable) -> int:
 @expr_rule("split-name", law="x = (a, b)  =  y = a, z = b, x = (y, z)")
 def split_name(expr: typed.Expr, names: Names) -> typed.Expr | None:
     """The parts of a tuple or record get names of their own, and the whole is cheap then."""
-    if not isinstance(expr, typed.Select):
-        return None
+    if not isinstance(expr, typed.Select) or expr.group is not None:
+        return None  # a group names its rows' variables
     for place, qualifier in enumerate(expr.qualifiers):
         match qualifier:
             case typed.Binding(
