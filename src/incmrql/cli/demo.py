@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 
 QUERIES = {
-    "join": """select (x.A, avg(y.D))
+    "join": """incr select (x.A, avg(y.D))
 from x in stream(line, "{folder}/S1", ",", type(< A: int, B: int >), deletes: "{folder}/S1-gone"),
      y in stream(line, "{folder}/S2", ",", type(< C: int, D: double >), deletes: "{folder}/S2-gone")
 where x.B = y.C
 group by x.A""",
-    "groupby": """select (k, count(x), avg(x.B))
+    "groupby": """incr select (k, count(x), avg(x.B))
 from x in stream(line, "{folder}/S1", ",", type(< A: int, B: int >), deletes: "{folder}/S1-gone")
 group by k: x.A""",
 }
