@@ -11,13 +11,14 @@ import sys
 import types
 import typing
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 
 from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
 from incmrql.formats import schema_type
+from incmrql.reference.python_code import raised, user_code
 from incmrql.syntax import ast, parse_type_text
 from incmrql.types import Catalog, model, resolve_type_tree, typed
 
@@ -88,15 +89,15 @@ def _module(name: str, folder: Path) -> types.ModuleType:
     wanted = name.removesuffix(".py").replace("/", ".")
     file = folder.joinpath(*wanted.split(".")).with_suffix(".py")
     try:
-        with _importing_from(folder, Path()):
+        with _importing_from(folder, Path()), user_code():
             return _from_file(file) if file.is_file() else importlib.import_module(wanted)
     except ModuleNotFoundError as error:
         if error.name is not None and wanted.startswith(error.name):
             hint = "Modules are looked for beside the script, then where Python looks."
             raise DataError("T606", f'there is no Python module "{wanted}"', hint=hint) from None
         raise DataError("T606", f'the module "{wanted}" needs "{error.name}"') from None
-    except Exception as error:  # the user's module may raise anything
-        message = f'importing the module "{wanted}" failed: {type(error).__name__}: {error}'
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
+        message = f'the module "{wanted}" {raised(error)} while it was imported'
         raise DataError("T606", message) from None
 
 
@@ -131,9 +132,10 @@ def annotated(name: str, function: typing.Callable[..., object]) -> typed.Python
     """A Python function as one of the language, typed by its annotations."""
     hint = "Annotate every parameter and the result: def f(x: float) -> float."
     try:
-        hints = typing.get_type_hints(function, include_extras=True)
-        parameters = list(inspect.signature(function).parameters)
-    except (NameError, TypeError, ValueError) as error:
+        with user_code():
+            hints = typing.get_type_hints(function, include_extras=True)
+            parameters = list(inspect.signature(function).parameters)
+    except (Exception, SystemExit) as error:  # annotations are the user's code
         message = f'the annotations of "{name}" cannot be read: {error}'
         raise DataError("T606", message, hint=hint) from None
     missing = [p for p in (*parameters, "return") if p not in hints]
@@ -153,7 +155,7 @@ _ANNOTATIONS: dict[object, model.Type] = {
 
 def annotation_type(annotation: object) -> model.Type:
     """The type that a Python annotation stands for."""
-    if annotation in _ANNOTATIONS:
+    if isinstance(annotation, Hashable) and annotation in _ANNOTATIONS:
         return _ANNOTATIONS[annotation]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is list and arguments:
@@ -191,4 +193,18 @@ def python_parser(path: str, folder: Path) -> tuple[object, model.Type]:
         message = f'"{path}" is not a parser'
         hint = 'A parser is a class with type = "< A: int >" and parse(self, text) -> rows.'
         raise DataError("T606", message, hint=hint)
-    return (found() if isinstance(found, type) else found), type_from_text(text)
+    return _made(found, path), type_from_text(text)
+
+
+def _made(parser: object, path: str) -> object:
+    """A parser: an object of the class, or the object itself."""
+    if not isinstance(parser, type):
+        return parser
+    try:
+        with user_code():
+            made: object = parser()
+    except (Exception, SystemExit) as error:
+        message = f'making a parser of class "{path}" {raised(error)}'
+        hint = "A parser is made without arguments."
+        raise DataError("T606", message, hint=hint) from None
+    return made

@@ -35,6 +35,7 @@ from incmrql.algebra.rows import (
     with_partners,
 )
 from incmrql.algebra.term import CMap, Term, element
+from incmrql.diagnostics import NOWHERE
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Tuple, list_of
 from incmrql.types.walk import bound, free, map_children, used
@@ -157,6 +158,9 @@ def _by_values(
 ) -> tuple[Rows, typed.Expr]:
     """A sub-query translated over the distinct values of the outer variables it uses."""
     rows, limit = _limit(t, rows, expr)
+    rows, expr = _with_parts(t, rows, replace(expr, limit=None), outer)
+    expr = replace(expr, limit=limit)
+    outer = set(rows.variables)
     unlimited = replace(expr, limit=None)
     carried = tuple(sorted(outer & free(unlimited), key=lambda v: v.number))
     start = distinct_values(t.names, rows, carried) if carried else NO_VARIABLES
@@ -164,6 +168,38 @@ def _by_values(
     pairs = finished(t, expr, inner, carried)
     rows, many = with_partners(t.names, rows, [carried_key(carried)], pairs)
     return rows, _in_order(t, expr, build.var(many), limit)
+
+
+def _with_parts(
+    t: Translator, rows: Rows, expr: typed.Select, outer: set[typed.Variable]
+) -> tuple[Rows, typed.Select]:
+    """The parts `x.A` of outer variables that a sub-query uses, as variables of their own.
+
+    Rows that agree on these parts then share one correlation value, whatever else they hold.
+    """
+    parts: dict[typed.Expr, typed.Variable] = {}
+
+    def visit(node: typed.Expr) -> typed.Expr:
+        if _root(node) not in outer:
+            return map_children(visit, node)
+        if isinstance(node, typed.Var):
+            return node
+        plain = replace(node, span=NOWHERE)
+        if plain not in parts:
+            parts[plain] = t.names.variable("part", node.type)
+        return build.var(parts[plain])
+
+    changed = map_children(visit, expr)
+    assert isinstance(changed, typed.Select)
+    binds = [typed.Binding(typed.Bind(variable), part) for part, variable in parts.items()]
+    return extended(t.names, rows, binds, tuple(parts.values())), changed
+
+
+def _root(node: typed.Expr) -> typed.Variable | None:
+    """The variable that a chain of fields and components starts from."""
+    while isinstance(node, typed.Field | typed.Item):
+        node = node.subject
+    return node.variable if isinstance(node, typed.Var) else None
 
 
 def _by_equalities(

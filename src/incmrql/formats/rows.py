@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from incmrql.diagnostics import DataError
-from incmrql.formats.replacing import replacing
+from incmrql.formats.replacing import replacing, unwritable
 from incmrql.values import Value
 
 Policy: TypeAlias = Literal["fail", "drop", "quarantine"]
@@ -35,7 +35,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A part of a file that is not an element: where it starts, its text, and why."""
+    """A part of a file that is not an element: where it starts, its text, and why.
+
+    Lines count from 1; a row that stands on no line of its file has line 0.
+    """
 
     path: str
     line: int
@@ -44,8 +47,13 @@ class BadRow:
 
     @property
     def place(self) -> str:
-        """`file:line`."""
-        return f"{self.path}:{self.line}"
+        """`file:line`, or the file alone."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+    @property
+    def sentence(self) -> str:
+        """`line 7: reason`, or the reason alone."""
+        return f"line {self.line}: {self.reason}" if self.line else self.reason
 
 
 Read: TypeAlias = Row | BadRow
@@ -66,8 +74,10 @@ class ReadReport:
         return [self._sentence(path, count, what) for path, count in self.files]
 
     def _sentence(self, path: str, count: int, what: str) -> str:
-        start = f"{count} lines of {path} were" if count > 1 else f"1 line of {path} was"
-        reasons = [f"line {bad.line}: {bad.reason}" for bad in self.first if bad.path == path]
+        named = [bad for bad in self.first if bad.path == path]
+        noun = "line" if all(bad.line for bad in named) else "row"
+        start = f"{count} {noun}s of {path} were" if count > 1 else f"1 {noun} of {path} was"
+        reasons = [bad.sentence for bad in named]
         more = "; ..." if 0 < len(reasons) < count else ""
         return f"{start} {what}" + (f": {'; '.join(reasons)}{more}" if reasons else "")
 
@@ -89,7 +99,8 @@ class Collected:
 class Quarantine:
     """A file for bad rows, `{file, line, reason, text}` a line; it appears when all are in it.
 
-    No bad row, no file.  The caller names it, so that reading a batch again replaces it.
+    No bad row, no file: one that an earlier reading left is removed.  The caller names it, so
+    that reading a batch again replaces it.
     """
 
     folder: Path
@@ -102,15 +113,28 @@ class Quarantine:
         return self
 
     def __exit__(self, *cause: object) -> None:
+        mended = self._file is None and cause[0] is None
         self._file = None
         self._stack.__exit__(*cause)  # type: ignore[arg-type]
+        if mended:
+            self._remove()
+
+    def _remove(self) -> None:
+        old = self.folder / self.name
+        try:
+            old.unlink(missing_ok=True)
+        except NotADirectoryError:
+            pass
+        except OSError as problem:
+            raise unwritable(old, problem.strerror or str(problem)) from problem
 
     def add(self, bad: BadRow) -> None:
         """Keep a bad row."""
         if self._file is None:
             temporary = self._stack.enter_context(replacing(self.folder / self.name))
             self._file = self._stack.enter_context(temporary.open("w", encoding="utf-8"))
-        kept = {"file": bad.path, "line": bad.line, "reason": bad.reason, "text": bad.text}
+        line = bad.line or None
+        kept = {"file": bad.path, "line": line, "reason": bad.reason, "text": bad.text}
         self._file.write(json.dumps(kept) + "\n")
 
 

@@ -14,9 +14,9 @@ from incmrql.reference.builtins_dates import DATES
 from incmrql.reference.builtins_numbers import NUMBERS
 from incmrql.reference.builtins_strings import STRINGS
 from incmrql.reference.casts import cast
-from incmrql.reference.environment import World
+from incmrql.reference.environment import World, place
 from incmrql.reference.navigate import tag_of, text_of
-from incmrql.reference.operators import collection, fitted
+from incmrql.reference.operators import collection, fitted, integers_between
 from incmrql.types import typed
 from incmrql.types.model import STRING, Collection, Type
 from incmrql.values import Value, show
@@ -40,6 +40,8 @@ OTHER: Final[Mapping[str, Callable[..., Any]]] = {
 
 def call_builtin(call: typed.Builtin, arguments: list[Value], world: World) -> Value:
     """The result of a built-in function for these arguments."""
+    if call.function == "range" and None not in arguments:
+        return integers_between(*arguments, place(call.span))
     if call.function in OTHER:
         return _in_kind(OTHER[call.function](*arguments), call.type)
     if any(argument is None for argument in arguments):

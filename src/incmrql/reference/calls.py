@@ -5,6 +5,7 @@ from __future__ import annotations
 from incmrql.diagnostics import DataError
 from incmrql.reference.environment import Environment, place
 from incmrql.reference.operators import in_order
+from incmrql.reference.python_code import raised, user_code
 from incmrql.reference.python_values import from_python
 from incmrql.types import typed
 from incmrql.values import Value, show
@@ -41,10 +42,11 @@ def call_python(call: typed.PythonCall, env: Environment) -> Value:
     if any(argument is None for argument in arguments):
         return None
     try:
-        return from_python(function.call(*arguments), function.result)
-    except Exception as problem:
+        with user_code():
+            return from_python(function.call(*arguments), function.result)
+    except (Exception, SystemExit) as problem:
         shown = ", ".join([show(argument, 10) for argument in arguments])
-        message = f"{function.name}({shown}) raised {type(problem).__name__}: {problem}"
+        message = f"{function.name}({shown}) {raised(problem)}"
         raise DataError("R204", message, place=place(call.span)) from problem
 
 

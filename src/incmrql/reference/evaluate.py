@@ -21,7 +21,7 @@ from incmrql.reference.calls import (
     user_aggregate,
 )
 from incmrql.reference.casts import cast, widen
-from incmrql.reference.environment import Environment
+from incmrql.reference.environment import Environment, place
 from incmrql.reference.navigate import element_at, look_up, navigate, slice_of
 from incmrql.reference.operators import (
     arithmetic,
@@ -154,8 +154,10 @@ def _record(expr: typed.MakeRecord, env: Environment) -> RecordValue:
 
 
 def _range(expr: typed.RangeOf, env: Environment) -> Value:
-    bounds = _all([expr.first, expr.last], env)
-    return None if None in bounds else collection(expr.type, integers_between(*bounds))
+    first, last = _all([expr.first, expr.last], env)
+    if first is None or last is None:
+        return None
+    return collection(expr.type, integers_between(first, last, place(expr.span)))
 
 
 def _arithmetic(expr: typed.Arithmetic, env: Environment) -> Value:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
 
+from incmrql.diagnostics import DataError
 from incmrql.types.model import STRING, Collection, Type
 from incmrql.types.model import Basic as BasicType
 from incmrql.types.model import Decimal as DecimalType
@@ -26,6 +27,9 @@ from incmrql.values.numbers import (
     to_float32,
     wrap_none,
 )
+
+LONGEST_RANGE = 20_000_000
+"""Elements of a range, which is made as a whole."""
 
 
 def fitted(value: Value, type_: Type) -> Value:
@@ -181,6 +185,11 @@ def distinct(values: Iterable[Value]) -> list[Value]:
     return list(first.values())
 
 
-def integers_between(first: int, last: int) -> list[int]:
-    """The integers from `first` to `last`, both included."""
+def integers_between(first: int, last: int, place: str = "") -> list[int]:
+    """The integers from `first` to `last`, both included; `place` is where that is asked for."""
+    count = last - first + 1
+    if count > LONGEST_RANGE:
+        message = f"the range has {count} elements, and at most {LONGEST_RANGE} fit in memory"
+        hint = "Use a shorter range, or check the bounds."
+        raise DataError("R210", message, place=place, hint=hint)
     return list(range(first, last + 1))

@@ -9,19 +9,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from incmrql.diagnostics import NOWHERE, DataError, nearest
-from incmrql.formats import BadRow, Quarantine, Read, Row, collect, expand, read
+from incmrql.formats import BadRow, Policy, Quarantine, Read, Row, collect, expand, read
 from incmrql.formats.files import open_text
 from incmrql.reference.environment import Environment, place
+from incmrql.reference.python_code import raised, user_code
 from incmrql.reference.python_values import from_python
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED, Type
-from incmrql.values import Bag, Value, encode, show
+from incmrql.values import Bag, Value, encode, hash64, show
 
 _MOST_NAMED = 3
+_LONGEST_TAIL = 40
+"""Characters of a path in the name of its quarantine file."""
 
 
 def read_source(source: typed.Source, env: Environment) -> Bag:
@@ -69,8 +71,9 @@ def _collected(
     source: typed.Source, path: str, options: dict[str, Any], env: Environment
 ) -> list[Row]:
     """All rows of the files of a path; lines that are none are reported."""
+    policy = options.get("on_error", "quarantine")
     if source.format == "python":
-        rows = _parsed(env.world.script.parsers[source.parser], source.parser, path, source.row)
+        rows = _parsed(env.world.script.parsers[source.parser], source, path, policy)
     else:
         rows = read(
             source.format,
@@ -82,21 +85,29 @@ def _collected(
             options=options,
             data=env.world.script.data or PREDEFINED,
         )
-    policy = options.get("on_error", "quarantine")
-    collected = collect(rows, policy, _quarantine(env.world.quarantine, path))
+    folder = env.world.quarantine
+    kept = None if folder is None else Quarantine(folder, quarantine_name(source, path, options))
+    collected = collect(rows, policy, kept)
     if collected.report.bad:
         env.world.on_report(collected.report, policy)
     return collected.rows
 
 
-def _quarantine(folder: Path | None, path: str) -> Quarantine | None:
-    """The file for lines of a source that are no rows, named after its path."""
-    name = re.sub(r"[^\w.-]+", "_", path).strip("_") or "source"
-    return None if folder is None else Quarantine(folder, f"{name}.jsonl")
+def quarantine_name(source: typed.Source, path: str, options: dict[str, Any]) -> str:
+    """The file for lines of a source that are no rows: the end of its path, and a hash.
+
+    The hash is of all that decides which lines these are, so that no two readings share a file.
+    The underscore keeps a source that reads a folder around the quarantine from reading it.
+    """
+    how = sorted((name, repr(value)) for name, value in options.items() if name != "on_error")
+    kind = source.format, source.parser, source.delimiter, source.keys, repr(source.steps)
+    text = repr((path, str(source.row), kind, how))
+    tail = re.sub(r"[^\w.-]+", "_", path)[-_LONGEST_TAIL:].strip("._-") or "source"
+    return f"_{tail}-{hash64(text.encode()) >> 32:08x}.jsonl"
 
 
-def _parsed(parser: Any, name: str, path: str, row: Type) -> Iterator[Read]:
-    """What a Python parser makes of the text of each file."""
+def _parsed(parser: Any, source: typed.Source, path: str, policy: Policy) -> Iterator[Read]:
+    """What a Python parser makes of the text of each file; all or nothing of one file."""
     for file in expand(path):
         lines = list(open_text(file))
         for line in lines:
@@ -104,13 +115,17 @@ def _parsed(parser: Any, name: str, path: str, row: Type) -> Iterator[Read]:
                 yield BadRow(str(file), line.number, line.text, line.problem)
         text = "".join([line.text + line.end for line in lines if not line.problem])
         try:
-            made = parser() if isinstance(parser, type) else parser
-            values = list(made.parse(text))
-        except Exception as problem:
-            message = f'parser "{name}" raised {type(problem).__name__}: {problem}'
-            raise DataError("R204", message, place=str(file)) from problem
+            with user_code():
+                made = parser() if isinstance(parser, type) else parser
+                values = list(made.parse(text))
+        except (Exception, SystemExit) as problem:
+            message = f'parser "{source.parser}" {raised(problem)}'
+            if policy == "fail":
+                raise DataError("R204", message, place=str(file)) from problem
+            yield BadRow(str(file), 0, text, message)
+            continue
         for value in values:
-            yield _parsed_row(value, row, str(file))
+            yield _parsed_row(value, source.row, str(file))
 
 
 def _parsed_row(value: Any, row: Type, file: str) -> Read:

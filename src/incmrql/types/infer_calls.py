@@ -25,7 +25,7 @@ from incmrql.types.model import (
     is_numeric,
 )
 from incmrql.types.resolve import cast_hint, fit, refuse_repeated, resolve_type, widen
-from incmrql.types.scope import Inference, MacroArgument, Scope
+from incmrql.types.scope import Inference, MacroArgument, Place, Scope
 
 MOST_EXPANSIONS = 60
 
@@ -38,15 +38,20 @@ def infer_call(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr
     return _declared_call(inference, call, scope)
 
 
-def _declared_call(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
-    """A call of what the script or the language declares, whatever the local names are."""
+def _declared_call(
+    inference: Inference, call: ast.Call, scope: Scope, place: Place | None = None
+) -> typed.Expr:
+    """A call of what the script or the language declares, whatever the local names are.
+
+    `place` is where the function's name is written, if not where its arguments are.
+    """
     name = call.function
     named = [argument for argument in call.arguments if argument.name is not None]
     if named:
         message = f'"{name}" takes no named arguments, and here is "{named[0].name}"'
         return inference.problem("T307", named[0].span, message, "named", "Leave the name out.")
     if name in inference.macros:
-        return _macro(inference, call, scope)
+        return _macro(inference, call, scope, place or inference.place)
     if name in inference.functions:
         head = inference.functions[name]
         wanted = tuple(parameter.type for parameter in head.parameters)
@@ -296,7 +301,8 @@ def function_value(
         case ast.Lambda():
             found = infer_lambda(inference, expr, scope)
         case ast.Name(name) if isinstance(entry := scope.names.get(name), MacroArgument):
-            return function_value(inference, entry.expr, entry.scope, count)
+            with inference.at(entry.place):
+                return function_value(inference, entry.expr, entry.scope, count)
         case ast.Name(name) if name in inference.functions:
             head = inference.functions[name]
             own = tuple(inference.variable(p.name, p.type) for p in head.parameters)
@@ -332,22 +338,28 @@ def infer_lambda(inference: Inference, expr: ast.Lambda, scope: Scope) -> typed.
 # --- macros ------------------------------------------------------------------------------
 
 
-def _macro(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
+def _macro(inference: Inference, call: ast.Call, scope: Scope, place: Place) -> typed.Expr:
     """The macro's body with its parameters standing for the argument expressions."""
-    macro = inference.macros[call.function]
+    macro = inference.macros[call.function].declaration
     if len(macro.parameters) != len(call.arguments):
         return _wrong_count(inference, call, counted(len(macro.parameters), "expression"))
-    if macro.name in inference.expanding or len(inference.expanding) > MOST_EXPANSIONS:
+    if macro.name in inference.endless:
+        return typed.Const(None, type=NOTHING, span=call.span)
+    if inference.depth > MOST_EXPANSIONS:
+        inference.endless.add(macro.name)
+    if macro.name in place.expanding or macro.name in inference.endless:
         message = f'the macro "{macro.name}" expands to itself'
         hint = "Recursion needs a function: function f(x: T): T { … };"
         return inference.problem("T603", call.span, message, "recursive", hint)
     inside = Scope().bind(
-        (name, MacroArgument(argument.value, scope, inference.expanding))
+        (name, MacroArgument(argument.value, scope, inference.place))
         for name, argument in zip(macro.parameters, call.arguments, strict=True)
     )
-    outer, inference.expanding = inference.expanding, (*inference.expanding, macro.name)
-    body = inference.infer(macro.body, inside)
-    inference.expanding = outer
+    named = inference.macros[macro.name].named
+    inference.depth += 1
+    with inference.at(Place(named, (*place.expanding, macro.name))):
+        body = inference.infer(macro.body, inside)
+    inference.depth -= 1
     return body
 
 
@@ -355,18 +367,20 @@ def _through_argument(
     inference: Inference, call: ast.Call, entry: MacroArgument, scope: Scope
 ) -> typed.Expr:
     """`f(a)` where f is a macro's parameter: the lambda or function given for it is applied."""
-    if isinstance(entry.expr, ast.Name):
+    while isinstance(entry.expr, ast.Name):
         name = entry.expr.name
         inner = entry.scope.names.get(name)
         if isinstance(inner, MacroArgument):
-            return _through_argument(inference, call, inner, scope)
+            entry = inner
+            continue
         renamed = ast.Call(name, call.arguments, span=call.span, name_span=entry.expr.span)
-        return _declared_call(inference, renamed, scope)
+        return _declared_call(inference, renamed, scope, entry.place)
     if not isinstance(entry.expr, ast.Lambda):
         message = f'"{call.function}" is called, and what stands for it is not a function'
         hint = "Give a lambda or the name of a function for it."
         return inference.problem("T601", entry.expr.span, message, "not a function", hint)
-    function = infer_lambda(inference, entry.expr, entry.scope)
+    with inference.at(entry.place):
+        function = infer_lambda(inference, entry.expr, entry.scope)
     wanted = tuple(parameter.type for parameter in function.parameters)
     arguments = _fitted(inference, call, wanted, scope)
     pattern = typed.TupleOf(tuple(map(typed.Bind, function.parameters)))

@@ -12,7 +12,7 @@ from incmrql.types.infer_calls import function_value
 from incmrql.types.lattice import widens
 from incmrql.types.model import BASIC_NAMES, Type, constructors
 from incmrql.types.resolve import fit, refuse_repeated, resolve_type, widen
-from incmrql.types.scope import Catalog, FunctionHead, Inference, Named, Scope
+from incmrql.types.scope import Catalog, FunctionHead, Inference, Macro, Named, Scope
 
 _TOP = Scope()
 
@@ -183,12 +183,12 @@ def _item(inference: Inference, item: ast.Item) -> typed.ScriptItem | None:
             node = inference.infer(expr, _TOP)
             key = _key(inference, name)
             inference.queries[key] = node
-            inference.named[name] = Named(key, node.type, False)
+            inference.define(name, Named(key, node.type, False))
             return None
         case ast.StoreValue(name, expr):
             node = inference.infer(expr, _TOP)
             key = _key(inference, name)
-            inference.named[name] = Named(key, node.type, True)
+            inference.define(name, Named(key, node.type, True))
             return typed.ScriptItem("store-value", node, key, span=item.span)
         case ast.Output(kind, path, incremental, expr):
             node = inference.infer(expr, _TOP)
@@ -207,7 +207,7 @@ def _declare(inference: Inference, item: ast.Item) -> None:
     match item:
         case ast.DeclareMacro():
             refuse_repeated(inference, item.parameters, "parameters", item.span)
-            inference.macros[item.name] = item
+            inference.macros[item.name] = Macro(item, inference.named)
         case ast.DeclareAggregation():
             _aggregation(inference, item)
         case ast.Import():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from incmrql.diagnostics import Span, nearest
-from incmrql.syntax import ast
+from incmrql.diagnostics import QueryError, Source, Span, nearest
+from incmrql.syntax import ast, parse_query
 from incmrql.types import typed
 from incmrql.types.lattice import castable, widens
 from incmrql.types.model import (
@@ -29,6 +29,8 @@ from incmrql.types.model import (
     Tuple,
     Type,
     bag,
+    is_float,
+    is_integer,
     list_of,
 )
 from incmrql.types.scope import Inference
@@ -134,11 +136,23 @@ def cast_hint(node: typed.Expr, wanted: Type) -> str:
         return "Compare it with something: a condition is true or false."
     if not isinstance(wanted, Function) and castable(node.type, wanted):
         text = node.span.text.strip()
-        shown = text if text and len(text) <= 30 and "\n" not in text else "e"
-        return f"Convert it: {shown} as {wanted} (null where that fails)."
+        shown = _operand(text) if text and len(text) <= 30 and "\n" not in text else "e"
+        cuts = is_integer(wanted) and (is_float(node.type) or isinstance(node.type, Decimal))
+        note = "fractions are cut off" if cuts else "null where that fails"
+        return f"Convert it: {shown} as {wanted} ({note})."
     if isinstance(node.type, Collection) and widens(node.type.element, wanted):
         return "It is a collection: take one element with elem(…), or an aggregate such as sum(…)."
     return ""
+
+
+def _operand(text: str) -> str:
+    """The text of an expression as what stands before `as`: in parentheses where it must."""
+    try:
+        tree = parse_query(Source(f"{text} as int"))
+    except QueryError:
+        return f"({text})"
+    whole = isinstance(tree, ast.Cast) and tree.subject.span.text == text
+    return text if whole else f"({text})"
 
 
 def condition(inference: Inference, node: typed.Expr, what: str) -> typed.Expr:

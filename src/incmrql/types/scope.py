@@ -6,7 +6,8 @@ script is typed: problems found, variables numbered, declarations seen so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -26,13 +27,30 @@ from incmrql.types.model import (
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """What the names of a script mean where an expression is written."""
+
+    named: Mapping[str, Named] = field(default_factory=dict)
+    """The queries and stored values declared before it."""
+    expanding: tuple[str, ...] = ()
+    """The macros whose bodies it stands in."""
+
+
+@dataclass(frozen=True, slots=True)
 class MacroArgument:
     """An expression that a macro's parameter stands for, with the names in view where it is."""
 
     expr: ast.Expr
     scope: Scope
-    expanding: tuple[str, ...]
-    """The macros that were being expanded there."""
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A macro with the queries and stored values that were declared before it."""
+
+    declaration: ast.DeclareMacro
+    named: Mapping[str, Named]
 
 
 Entry: TypeAlias = typed.Variable | MacroArgument
@@ -126,11 +144,14 @@ class Inference:
     resolving: set[str] = field(default_factory=set)
     data: dict[str, tuple[Constructor, ...]] = field(default_factory=lambda: dict(PREDEFINED))
     data_names: set[str] = field(default_factory=lambda: set(PREDEFINED))
-    named: dict[str, Named] = field(default_factory=dict)
+    place: Place = Place()
     queries: dict[str, typed.Expr] = field(default_factory=dict)
     functions: dict[str, FunctionHead] = field(default_factory=dict)
-    macros: dict[str, ast.DeclareMacro] = field(default_factory=dict)
-    expanding: tuple[str, ...] = ()
+    macros: dict[str, Macro] = field(default_factory=dict)
+    depth: int = 0
+    """How many macros are being expanded."""
+    endless: set[str] = field(default_factory=set)
+    """Macros that were expanded too deep once; it is no use to try again."""
     aggregations: dict[str, typed.Aggregation] = field(default_factory=dict)
     python: dict[str, typed.PythonFunction] = field(default_factory=dict)
     parsers: dict[str, tuple[object, Type]] = field(default_factory=dict)
@@ -143,10 +164,24 @@ class Inference:
 
     def infer_argument(self, argument: MacroArgument) -> typed.Expr:
         """The typed expression that a macro's parameter stands for, typed where it was written."""
-        outer, self.expanding = self.expanding, argument.expanding
-        node = self.dispatch(self, argument.expr, argument.scope)
-        self.expanding = outer
-        return node
+        with self.at(argument.place):
+            return self.dispatch(self, argument.expr, argument.scope)
+
+    @contextmanager
+    def at(self, place: Place) -> Iterator[None]:
+        """While an expression of another place is typed."""
+        outer, self.place = self.place, place
+        yield
+        self.place = outer
+
+    @property
+    def named(self) -> Mapping[str, Named]:
+        """The queries and stored values that names may stand for here."""
+        return self.place.named
+
+    def define(self, name: str, named: Named) -> None:
+        """Give a query or stored value its name, for what follows."""
+        self.place = Place({**self.named, name: named}, self.place.expanding)
 
     def variable(self, name: str, type_: Type) -> typed.Variable:
         """A new variable."""
