@@ -11,8 +11,8 @@ import sys
 import types
 import typing
 import zlib
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -97,7 +97,7 @@ def _module(name: str, folder: Path) -> types.ModuleType:
             raise DataError("T606", f'there is no Python module "{wanted}"', hint=hint) from None
         raise DataError("T606", f'the module "{wanted}" needs "{error.name}"') from None
     except (Exception, SystemExit) as error:  # the user's module may raise anything
-        message = f'the module "{wanted}" {raised(error)} while it was imported'
+        message = f'importing the module "{wanted}" failed: {raised(error).removeprefix("raised ")}'
         raise DataError("T606", message) from None
 
 
@@ -155,8 +155,9 @@ _ANNOTATIONS: dict[object, model.Type] = {
 
 def annotation_type(annotation: object) -> model.Type:
     """The type that a Python annotation stands for."""
-    if isinstance(annotation, Hashable) and annotation in _ANNOTATIONS:
-        return _ANNOTATIONS[annotation]
+    with suppress(TypeError):  # not every annotation has a hash
+        if annotation in _ANNOTATIONS:
+            return _ANNOTATIONS[annotation]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is list and arguments:
         return model.list_of(annotation_type(arguments[0]))

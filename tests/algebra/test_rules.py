@@ -23,10 +23,11 @@ from tests.algebra.refusals import reject_if_refused
 from tests.queries import CATALOG, queries, tables
 
 Tables = dict[str, Bag]
-RULES = [rule for phase in PHASES for rule in phase.rules]
+RULES = list(dict.fromkeys(rule for phase in PHASES for rule in phase.rules))
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule.name))
 
 REACHED_BY = {
+    "narrow-groups": "select (k, sum(x.A)) from x in R group by k: x.B",
     "fuse-cmaps": "select x.A from x in R",
     "identity-cmap": "select x from x in R",
     "cmap-below-union": "select x.A from x in R union R",
@@ -41,6 +42,7 @@ REACHED_BY = {
     "generator-over-one": "select x.A + y from x in R, y in {x.B}",
     "flatten-query": "select y from x in N, y in (select z.v from z in x.items where z.v > 1)",
     "query-over-nothing": "select x.A from x in R where x.B > 1",
+    "map-identity": "select (k, sum(x.A)) from x in R group by k: x.B",
     "fuse-maps": "select (k, sum(x.A)) from x in R group by k: x.B",
     "fold-constants": "select x.A from x in R where x.B > 1 + 2",
     "if-constant": "select x.A from x in R where true",
@@ -64,8 +66,9 @@ def test_every_rule_has_a_query_that_reaches_it() -> None:
 
 @each_rule
 def test_rule_is_reachable(rule: Rule) -> None:
-    """Guard against a vacuous pass: with the rules of its phase, the rule fires."""
-    assert rule.name in used(translated(REACHED_BY[rule.name])[1], RULES)[1]
+    """Guard against a vacuous pass: on the way to normal form, the rule is used."""
+    _, steps = normal_form(translated(REACHED_BY[rule.name])[1])
+    assert rule.name in {step.rule.name for step in steps}
 
 
 @settings(max_examples=2 * settings().max_examples)

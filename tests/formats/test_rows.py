@@ -11,7 +11,7 @@ import pytest
 from incmrql.diagnostics import DataError
 from incmrql.formats import BadRow, Quarantine, Read, Row, collect
 
-BAD = [BadRow("s.csv", n, f"x{n}", f"reason {n}") for n in range(7)]
+BAD = [BadRow("s.csv", n, f"x{n}", f"reason {n}") for n in range(1, 8)]
 
 
 def rows(bad: int) -> Iterator[Read]:
@@ -23,8 +23,8 @@ def rows(bad: int) -> Iterator[Read]:
 def test_fail_names_the_line() -> None:
     with pytest.raises(DataError) as caught:
         collect(rows(1), "fail")
-    assert (caught.value.code, caught.value.message) == ("R110", "reason 0")
-    assert caught.value.place == "s.csv:0"
+    assert (caught.value.code, caught.value.message) == ("R110", "reason 1")
+    assert caught.value.place == "s.csv:1"
     assert "on_error" in caught.value.hint
 
 
@@ -36,8 +36,8 @@ def test_drop_counts(tmp_path: Path) -> None:
     assert found.report.files == (("s.csv", 7),)
     assert list(tmp_path.iterdir()) == []
     assert found.report.sentences("drop") == [
-        "7 lines of s.csv were dropped: line 0: reason 0; line 1: reason 1; line 2: reason 2; "
-        "line 3: reason 3; line 4: reason 4; ..."
+        "7 lines of s.csv were dropped: line 1: reason 1; line 2: reason 2; line 3: reason 3; "
+        "line 4: reason 4; line 5: reason 5; ..."
     ]
 
 
@@ -45,12 +45,12 @@ def test_quarantine_keeps_the_text(tmp_path: Path) -> None:
     folder = tmp_path / "quarantine"
     found = collect(rows(1), quarantine=Quarantine(folder, "batch-3.jsonl"))
     assert found.report.sentences("quarantine") == [
-        "1 line of s.csv was quarantined: line 0: reason 0"
+        "1 line of s.csv was quarantined: line 1: reason 1"
     ]
     (file,) = folder.iterdir()
     assert file.name == "batch-3.jsonl"
     assert json.loads(file.read_text()) == {
-        "file": "s.csv", "line": 0, "reason": "reason 0", "text": "x0",
+        "file": "s.csv", "line": 1, "reason": "reason 1", "text": "x1",
     }  # fmt: skip
 
 
@@ -59,6 +59,34 @@ def test_a_quarantine_can_be_used_again(tmp_path: Path) -> None:
     collect(rows(3), quarantine=quarantine)
     collect(rows(1), quarantine=quarantine)
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_file_goes_when_its_lines_are_mended(tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text("{}")
+    collect(rows(3), quarantine=Quarantine(tmp_path))
+    collect(rows(0), quarantine=Quarantine(tmp_path))
+    assert list(tmp_path.iterdir()) == [other]
+
+
+def test_a_file_stays_while_its_source_cannot_be_read(tmp_path: Path) -> None:
+    def broken() -> Iterator[Read]:
+        yield Row(1)
+        raise DataError("R103", "cut off")
+
+    collect(rows(3), quarantine=Quarantine(tmp_path))
+    with pytest.raises(DataError, match="cut off"):
+        collect(broken(), quarantine=Quarantine(tmp_path))
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_row_without_a_line(tmp_path: Path) -> None:
+    bad = BadRow("w.txt", 0, "x", "no number")
+    assert bad.place == "w.txt"
+    report = collect([bad], quarantine=Quarantine(tmp_path)).report
+    assert report.sentences("quarantine") == ["1 row of w.txt was quarantined: no number"]
+    (file,) = tmp_path.iterdir()
+    assert json.loads(file.read_text())["line"] is None
 
 
 def test_no_bad_row_no_file(tmp_path: Path) -> None:

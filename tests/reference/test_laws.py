@@ -7,9 +7,23 @@ import random
 import pytest
 
 from incmrql.reference import check_aggregation, new_world
-from incmrql.reference.laws import random_value
-from incmrql.types.model import DOUBLE, INT, STRING, Record, Tuple, bag, list_of
-from incmrql.values import encode
+from incmrql.reference.random_values import random_value
+from incmrql.types.model import (
+    ANY,
+    DATE,
+    DOUBLE,
+    INT,
+    JSON,
+    STRING,
+    XML,
+    Decimal,
+    Record,
+    Tuple,
+    Type,
+    bag,
+    list_of,
+)
+from incmrql.values import encode, show
 from tests.reference.running import typed_script
 
 
@@ -20,12 +34,20 @@ def check(declaration: str) -> str | None:
 
 
 GOOD = [
-    r"aggregation a(\(x: int, y: int): int. if x > y then x else y, -1000): int;",
+    r"aggregation a(\(x: int, y: int): int. if x > y then x else y, -2147483648): int;",
     r"aggregation a(\(x: double, y: double): double. x + y, 0.0): double;",
     r'aggregation a(\(x: string, y: string): string. x + y, ""): string;',
     r"aggregation a(\(x: {int}, y: {int}): {int}. x union y, {}): {int};",
     r"aggregation a(\(x: (double, long), y: (double, long)): (double, long)."
     r" (x#0 + y#0, x#1 + y#1), (0.0, 0), \(e: double): (double, long). (e, 1)): (double, long);",
+    r"aggregation a(\(x: int, y: int): int. x + y, 0): int;",
+    r"aggregation a(\(x: long, y: long): long. x + y, 0): long;",
+    r'aggregation a(\(x: decimal(9,2), y: decimal(9,2)): decimal(9,2). x + y as decimal(9,2),'
+    r' decimal("0.00") as decimal(9,2)): decimal(9,2);',
+    r"aggregation a(\(x: any, y: any): any. case x { null: y | *: x }, null): any;",
+    r"data T = L: long | N: (T, T);"
+    r"aggregation a(\(x: [T], y: [T]): [T]. if exists x then x else y, [],"
+    r" \(e: T): [T]. [e]): [T];",
     # the two least: only lists that are sorted and short occur
     r"aggregation a(\(x: [int], y: [int]): [int]. sort((x as {int}) union (y as {int}))[0:1],"
     r" [], \(e: int): [int]. [e]): [int];",
@@ -37,6 +59,19 @@ BAD = [
     (r"aggregation a(\(x: int, y: int): int. y, 0): int;", ", 0) = 0 but"),
     (r"aggregation a(\(x: long, y: long): long. if x = 0 then y else if y = 0 then x"
      r" else x - y, 0): long;", "merge(merge("),
+    (r"aggregation a(\(x: int, y: int): int. if x < y then x else y, 1000): int;", "2147483647"),
+    (r"aggregation a(\(x: long, y: long): long. if x > y then x else y, -1000000): long;",
+     "-9223372036854775808"),
+    (r"aggregation a(\(x: double, y: double): double. if x > y then x else y, -1000000.0): double;",
+     "-1.0E300"),
+    (r'aggregation a(\(x: string, y: string): string. if x < y then x else y, "zzz"): string;',
+     "merge("),
+    (r"aggregation a(\(x: any, y: any): any. x, null): any;", "merge(null, "),
+    (r"aggregation a(\(x: any, y: any): any. x, 1): any;", "merge(1, "),
+    (r"aggregation a(\(x: XML, y: XML): XML. y, CData('')): XML;", ", CData("),
+    (r"aggregation a(\(x: JSON, y: JSON): JSON. x, Jnull()): JSON;", "merge(Jnull("),
+    (r"data T = L: long | N: (T, T); aggregation a(\(x: T, y: T): T. N(x, y), L(0)): T;",
+     "merge(L(0), "),
 ]  # fmt: skip
 
 
@@ -63,14 +98,28 @@ def test_the_counterexample_counts_right() -> None:
         assert eval(text, {"merge": merge}) == int(result)
 
 
-def test_types_without_random_values_are_left_alone() -> None:
-    assert check(r"aggregation a(\(x: any, y: any): any. x, 1): any;") is None
-    assert check(r"aggregation a(\(x: XML, y: XML): XML. y, CData('')): XML;") is None
+def test_a_type_without_values_is_left_alone() -> None:
+    text = r"data T = N: T; aggregation a(\(x: [T], y: [T]): [T]. x, [], \(e: T): [T]. [e]): [T];"
+    assert check(text) is None
+
+
+def test_a_function_that_refuses_an_element_proves_nothing() -> None:
+    text = r"aggregation a(\(x: long, y: long): long. x + y, 0,"
+    text += r" \(e: long): long. count(1..e)): long;"
+    assert check(text) is None
 
 
 @pytest.mark.parametrize(
-    "type_", [INT, DOUBLE, STRING, Tuple((INT, bag(STRING))), Record((("A", list_of(INT)),))]
+    "type_",
+    [
+        *(INT, DOUBLE, STRING, DATE, Decimal(5, 2), ANY, XML, JSON),
+        *(Tuple((INT, bag(STRING))), Record((("A", list_of(INT)),))),
+    ],
+    ids=str,
 )
-def test_random_values_vary(type_: Tuple) -> None:
+def test_random_values_vary(type_: Type) -> None:
     rng = random.Random(1)
     assert len({encode(random_value(type_, rng)) for _ in range(50)}) > 3
+    extreme = [random_value(type_, rng, extreme=True) for _ in range(50)]
+    assert len(set(map(encode, extreme))) > 2
+    assert all(map(show, extreme))

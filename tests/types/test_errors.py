@@ -106,6 +106,22 @@ SILENT_LATER = [
     r"aggregation a(\(x: int, y: int): string. 'a', 0): int; a({1}); a({'b'});",
     "aggregation a(nothing, 0): int; a({1});",
     "x = nothing(1); x.A + length(x);",
+    "1 + 'a' + true;",
+    "abs('x') + true;",
+    "('a' * 2) + [1];",
+    "-('a' * 2);",
+    "length(abs(length('x') * 'y'));",
+    "{<A: 1 + 'a'>, true};",
+    "(1 + 'a', 2) = true;",
+    "{(1 + 'a', 2)} union {true};",
+    "sum({(1 + 'a', 2)});",
+    "(1 + 'a', 2) as int;",
+    "not (1 + 'a', 2);",
+    "data XML = Foo: int; Foo(1); case 1 { Foo(x): x + 1 };",
+    r"f = \(x: int): int. x; f(1);",
+    "source(xml, 'f', 'a');",
+    "macro m(f) { f(f) + f(f) }; m(m);",
+    "macro m(x) { x }; macro m(x, y) { x }; m(1);",
 ]
 """Scripts with one problem each, however often what it spoils is used."""
 

@@ -53,6 +53,15 @@ MACROS = [
     ("macro m(k) { select (k, count(x)) from x in R group by k: x.A }; m(1);", "{(int, long)}"),
     ("macro m(e) { e }; select m(x.A) from x in R group by x.A;", "{int}"),
     ("macro m(x) { x.A }; select m(x) from x in R group by x.A;", "{{int}}"),
+    # The body takes names as they are where the macro is declared, arguments where it is used.
+    ("n = 3; macro m(x) { x + n }; n = 'a'; m(1);", "int"),
+    ("store n := 3; macro m(x) { x + n }; store n := 'a'; m(length(n));", "int"),
+    ("n = 3; macro a(x) { b(x) }; n = 'a'; macro b(x) { (x, n) }; a(1);", "(int, string)"),
+    # A macro that is used again in its own argument does not expand to itself.
+    (r"macro ap(f, x) { f(x) }; ap(\(y: int): int. ap(\(z: int): int. z + y, 10), 1);", "int"),
+    ("macro ap(f, x) { f(x) }; macro h(y) { ap(sqrt, y) }; ap(h, 1);", "double"),
+    (r"macro t(f, x) { fold(f, 0, x) };"
+     r"t(\(s: int, x: int): int. s + t(\(a: int, b: int): int. a + b, {x}), {1});", "int"),
 ]  # fmt: skip
 
 AGGREGATIONS = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from incmrql.algebra.rewrite import Rule, Step, normalize
 from incmrql.algebra.rows import Names
-from incmrql.algebra.rules import cmaps, expressions
+from incmrql.algebra.rules import cmaps, expressions, groups
 from incmrql.algebra.term import Query
 from incmrql.algebra.walk import variables_of
 
@@ -19,7 +19,10 @@ class Phase:
     rules: tuple[Rule, ...]
 
 
-PHASES = (Phase("fuse maps and simplify what they do", (*cmaps.RULES, *expressions.RULES)),)
+PHASES = (
+    Phase("fuse maps and simplify what they do", (*cmaps.RULES, *expressions.RULES)),
+    Phase("bring along only what is used", (*groups.RULES, *cmaps.RULES, *expressions.RULES)),
+)
 
 
 def normal_form(query: Query) -> tuple[Query, list[Step]]:

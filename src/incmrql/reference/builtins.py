@@ -41,7 +41,7 @@ OTHER: Final[Mapping[str, Callable[..., Any]]] = {
 def call_builtin(call: typed.Builtin, arguments: list[Value], world: World) -> Value:
     """The result of a built-in function for these arguments."""
     if call.function == "range" and None not in arguments:
-        return integers_between(*arguments, place(call.span))
+        return integers_between(arguments[0], arguments[1], place(call.span))
     if call.function in OTHER:
         return _in_kind(OTHER[call.function](*arguments), call.type)
     if any(argument is None for argument in arguments):

@@ -6,7 +6,7 @@ semicolon and goes on, then reports all it found.
 
 from __future__ import annotations
 
-from incmrql.diagnostics import Diagnostic, QueryError, Source
+from incmrql.diagnostics import Diagnostic, QueryError, Source, Span
 from incmrql.syntax.ast import (
     DeclareAggregation,
     DeclareData,
@@ -137,9 +137,10 @@ def _declaration(cursor: Cursor) -> Item:
     start = word.start
     match word.value:
         case "type":
-            name = cursor.name("a type").text
+            here, name = cursor.here(), cursor.name("a type").text
             cursor.expect("=")
-            return DeclareType(name, parse_type(cursor), span=cursor.since(start))
+            type_ = parse_type(cursor)
+            return DeclareType(name, type_, span=cursor.since(start), name_span=here)
         case "data":
             return _data(cursor, start)
         case "function":
@@ -149,12 +150,15 @@ def _declaration(cursor: Cursor) -> Item:
         case "aggregation":
             return _aggregation(cursor, start)
         case "import":
+            spans = [cursor.here()]
             names = [cursor.name("a function").text]
             while cursor.take(","):
+                spans.append(cursor.here())
                 names.append(cursor.name("a function").text)
             cursor.expect("from", "after the names to import")
             module = cursor.expect_kind("string", "a module in quotes")
-            return Import(tuple(names), str(module.value), span=cursor.since(start))
+            return Import(tuple(names), str(module.value), span=cursor.since(start),
+                          name_spans=tuple(spans))  # fmt: skip
         case "parser":
             name = cursor.name("a format").text
             cursor.expect("=")
@@ -166,38 +170,45 @@ def _declaration(cursor: Cursor) -> Item:
 
 
 def _data(cursor: Cursor, start: int) -> Item:
-    name = cursor.name("a data type").text
+    here, name = cursor.here(), cursor.name("a data type").text
     cursor.expect("=")
     constructors: list[tuple[str, TypeTree]] = []
+    spans: list[Span] = []
     while True:
+        spans.append(cursor.here())
         constructor = cursor.name("a constructor").text
         cursor.expect(":", "after the constructor")
         constructors.append((constructor, parse_type(cursor)))
         if not cursor.take("|"):
             break
-    return DeclareData(name, tuple(constructors), span=cursor.since(start))
+    return DeclareData(name, tuple(constructors), span=cursor.since(start), name_span=here,
+                       constructor_spans=tuple(spans))  # fmt: skip
 
 
 def _function(cursor: Cursor, start: int) -> Item:
-    name = cursor.name("a function").text
+    here, name = cursor.here(), cursor.name("a function").text
     parameters = parse_parameters(cursor)
     cursor.expect(":", "before the result type")
     result = parse_type(cursor)
     body = _braced(cursor)
-    return DeclareFunction(name, parameters, result, body, span=cursor.since(start))
+    return DeclareFunction(name, parameters, result, body, span=cursor.since(start),
+                           name_span=here)  # fmt: skip
 
 
 def _macro(cursor: Cursor, start: int) -> Item:
-    name = cursor.name("a macro").text
+    here, name = cursor.here(), cursor.name("a macro").text
     cursor.expect("(")
     parameters: list[str] = []
+    spans: list[Span] = []
     while not cursor.at(")"):
+        spans.append(cursor.here())
         parameters.append(cursor.name("a parameter").text)
         if not cursor.take(","):
             break
     cursor.expect(")")
     body = _braced(cursor)
-    return DeclareMacro(name, tuple(parameters), body, span=cursor.since(start))
+    return DeclareMacro(name, tuple(parameters), body, span=cursor.since(start), name_span=here,
+                        parameter_spans=tuple(spans))  # fmt: skip
 
 
 def _braced(cursor: Cursor) -> Expr:
@@ -209,7 +220,7 @@ def _braced(cursor: Cursor) -> Expr:
 
 
 def _aggregation(cursor: Cursor, start: int) -> Item:
-    name = cursor.name("an aggregation").text
+    here, name = cursor.here(), cursor.name("an aggregation").text
     cursor.expect("(")
     with cursor.nested():
         merge = parse_expr(cursor)
@@ -219,4 +230,5 @@ def _aggregation(cursor: Cursor, start: int) -> Item:
         cursor.expect(")")
     cursor.expect(":", "before the type of the aggregation")
     type_ = parse_type(cursor)
-    return DeclareAggregation(name, merge, zero, unit, type_, span=cursor.since(start))
+    return DeclareAggregation(name, merge, zero, unit, type_, span=cursor.since(start),
+                              name_span=here)  # fmt: skip

@@ -24,7 +24,14 @@ from incmrql.types.model import (
     Type,
     is_numeric,
 )
-from incmrql.types.resolve import cast_hint, fit, refuse_repeated, resolve_type, widen
+from incmrql.types.resolve import (
+    cast_hint,
+    fit,
+    parameter_names,
+    refuse_repeated,
+    resolve_type,
+    widen,
+)
 from incmrql.types.scope import Inference, MacroArgument, Place, Scope
 
 MOST_EXPANSIONS = 60
@@ -80,10 +87,13 @@ def _built_in(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
                  *inference.aggregations, *inference.constructors()]  # fmt: skip
         for argument in call.arguments:
             inference.infer(argument.value, scope)
-        if name in inference.broken:
+        query = inference.named.get(name)
+        if name in inference.broken or (query is not None and inference.spoiled(query.type)):
             return typed.Const(None, type=NOTHING, span=call.span)
         message = f'there is no function "{name}"'
         hint = _HABITS.get(name.lower()) or nearest(name, known)
+        if name in scope.names or query is not None:
+            hint = f'"{name}" is a value here: only functions, macros and constructors are called.'
         return inference.problem("T102", call.name_span, message, "unknown function", hint)
     arguments = tuple(inference.infer(argument.value, scope) for argument in call.arguments)
     if name in builtins.CONVERSIONS:
@@ -131,6 +141,8 @@ def _resolved(
     if len(arguments) not in counts:
         some = " or ".join(map(str, counts[:-1])) + " or " if len(counts) > 1 else ""
         return _wrong_count(inference, call, some + counted(counts[-1], "value"))
+    if any(inference.spoiled(argument.type) for argument in arguments):
+        return typed.Const(None, type=NOTHING, span=call.span)
     kinds = ", ".join(str(argument.type) for argument in arguments)
     hint = f"It is declared as {' or '.join(name + str(signature) for signature in signatures)}."
     if len(signatures) == 1:
@@ -223,6 +235,8 @@ def _aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr
     operand = collection(inference, arguments[0], f'the argument of "{name}"')
     assert isinstance(operand.type, Collection)
     found = builtins.aggregate_type(name, operand.type.element)
+    if found is None and inference.spoiled(operand.type.element):
+        return typed.Const(None, type=NOTHING, span=call.span)
     if found is None:
         needs = "conditions" if name in ("some", "all") else "numbers"
         message = f'"{name}" applies to {needs}, and the elements are {operand.type.element}'
@@ -329,7 +343,8 @@ def infer_lambda(inference: Inference, expr: ast.Lambda, scope: Scope) -> typed.
         inference.variable(p.name, resolve_type(inference, p.type)) for p in expr.parameters
     )
     names = [parameter.name for parameter in expr.parameters]
-    refuse_repeated(inference, names, "parameters", expr.span)
+    places = parameter_names(expr.parameters)
+    refuse_repeated(inference, names, "parameters", expr.span, places)
     result = resolve_type(inference, expr.result)
     body = inference.infer(expr.body, scope.bind_variables(variables))
     return typed.Lambda(variables, fit(inference, body, result, "the result of this lambda"))

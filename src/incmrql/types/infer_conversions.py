@@ -21,7 +21,7 @@ def convert(inference: Inference, node: typed.Expr, target: Type, span: Span) ->
         return widen(node, target)
     if castable(node.type, target):
         return typed.Cast(node, type=target, span=span)
-    if inference.spoiled(target):
+    if inference.spoiled(target) or inference.spoiled(node.type):
         return typed.Const(None, type=target, span=span)
     message = f"a value of type {node.type} cannot become {target}"
     hint = ""

@@ -57,6 +57,8 @@ def infer_unary(inference: Inference, expr: ast.Unary, scope: Scope) -> typed.Ex
             return typed.Exists(collection(inference, operand, 'what follows "exists"'),
                                 type=BOOL, span=expr.span)  # fmt: skip
         case "+" | "-":
+            if inference.spoiled(operand.type):
+                return typed.Const(None, type=NOTHING, span=expr.span)
             if operand.type != NOTHING and not is_numeric(operand.type):
                 return _no_arithmetic(inference, expr.op, (operand,), expr.span)
             wanted = _computed_in(operand.type)
@@ -87,6 +89,8 @@ def arithmetic(
         return typed.Arithmetic(op, widen(left, STRING), widen(right, STRING), type=STRING,
                                 span=span)  # fmt: skip
     if not all(is_numeric(t) for t in types):
+        if inference.spoiled(left.type) or inference.spoiled(right.type):
+            return typed.Const(None, type=NOTHING, span=span)
         return _no_arithmetic(inference, op, (left, right), span)
     result, operands = _arithmetic_types(op, left.type, right.type)
     first, second = (
@@ -143,6 +147,8 @@ def compare(
     """A comparison of two values brought to one type."""
     common = comparable(left.type, right.type)
     if common is None or isinstance(common, Function):
+        if inference.spoiled(left.type) or inference.spoiled(right.type):
+            return typed.Const(None, type=BOOL, span=span)
         hint = ""
         sides = {str(left.type), str(right.type)}
         if sides & {"JSON", "any", "XML"}:
@@ -200,6 +206,8 @@ def _combine(
     second = collection(inference, right, f'the right side of "{op}"')
     element = join(_element(first), _element(second))
     if element is None:
+        if inference.spoiled(first.type) or inference.spoiled(second.type):
+            return typed.Const(None, type=Collection("bag", NOTHING), span=span)
         message = f'the two sides of "{op}" hold {_element(first)} and {_element(second)}'
         return inference.problem("T304", span, message, "different elements", _TO_ANY)
     wanted = Collection("bag", element)
@@ -226,6 +234,8 @@ def common_type(
     for node in nodes:
         joined = join(common, node.type)
         if joined is None:
+            if inference.spoiled(common) or inference.spoiled(node.type):
+                return None
             message = f"{what} must be of one type: here are {common} and {node.type}"
             place = node.span if node.span.end else span
             inference.problem("T304", place, message, f"is {node.type}", _TO_ANY)

@@ -204,6 +204,9 @@ def _data(
 ) -> typed.Pattern:
     known = inference.constructors()
     type_, span = subject
+    if name not in known and name in inference.broken:
+        _all(inference, arguments, NOTHING, bound)
+        return typed.Anything()
     if name not in known:
         hint = nearest(name, known) or "Constructors are declared by data T = A: …;"
         message = f'there is no constructor "{name}"'

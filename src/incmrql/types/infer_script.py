@@ -11,7 +11,7 @@ from incmrql.types.infer import infer_expr
 from incmrql.types.infer_calls import function_value
 from incmrql.types.lattice import widens
 from incmrql.types.model import BASIC_NAMES, Type, constructors
-from incmrql.types.resolve import fit, refuse_repeated, resolve_type, widen
+from incmrql.types.resolve import fit, parameter_names, refuse_repeated, resolve_type, widen
 from incmrql.types.scope import Catalog, FunctionHead, Inference, Macro, Named, Scope
 
 _TOP = Scope()
@@ -22,13 +22,13 @@ def infer_script(script: ast.Script, catalog: Catalog) -> typed.Script:
     inference = Inference(catalog, infer_expr)
     inference.python.update(catalog.functions)
     _declare_types(inference, script)
-    _declare_functions(inference, script)
+    kept = _without_repeated(inference, script.items)
+    _declare_functions(inference, kept)
     functions: dict[str, typed.Function] = {}
     items: list[typed.ScriptItem] = []
-    for item in script.items:
+    for item in kept:
         if isinstance(item, ast.DeclareFunction):
-            if item.name not in functions:
-                functions[item.name] = _function(inference, item)
+            functions[item.name] = _function(inference, item)
         elif (done := _item(inference, item)) is not None:
             items.append(done)
     if inference.problems:
@@ -67,7 +67,9 @@ def _declare_types(inference: Inference, script: ast.Script) -> None:
         if isinstance(item, ast.DeclareType | ast.DeclareData):
             taken = (*BASIC_NAMES, "decimal", "any", *inference.aliases, *inference.data_names)
             if item.name in taken:
-                _twice(inference, "type", item.name, item.span)
+                _twice(inference, "a type", item.name, item.name_span)
+                if isinstance(item, ast.DeclareData):
+                    inference.broken.update(name for name, _ in item.constructors)
             elif isinstance(item, ast.DeclareType):
                 inference.aliases[item.name] = item.type
             else:
@@ -78,32 +80,68 @@ def _declare_types(inference: Inference, script: ast.Script) -> None:
     for data in datas:
         known = inference.constructors()
         alternatives: list[tuple[str, Type]] = []
-        for name, tree in data.constructors:
+        for place, (name, tree) in enumerate(data.constructors):
             if name in known or name in dict(alternatives):
-                _twice(inference, "constructor", name, data.span)
+                spans = data.constructor_spans
+                span = spans[place] if spans else data.span
+                _twice(inference, "a constructor", name, span)
             alternatives.append((name, resolve_type(inference, tree)))
         inference.data[data.name] = constructors(data.name, *alternatives)
 
 
-def _declare_functions(inference: Inference, script: ast.Script) -> None:
+def _without_repeated(inference: Inference, items: tuple[ast.Item, ...]) -> list[ast.Item]:
+    """The items less those that declare what can be called a second time."""
+    known = dict.fromkeys(inference.constructors(), "a constructor")
+    modules: dict[str, str] = {}
+    kept: list[ast.Item] = []
+    for item in items:
+        fresh = True
+        for what, name, span in _callables(item):
+            again = isinstance(item, ast.Import) and modules.get(name) == item.module
+            if name in known and not again:
+                _twice(inference, known[name], name, span)
+                fresh = isinstance(item, ast.Import)
+            elif isinstance(item, ast.Import):
+                modules[name] = item.module
+            known.setdefault(name, what)
+        if fresh:
+            kept.append(item)
+    return kept
+
+
+def _callables(item: ast.Item) -> list[tuple[str, str, Span]]:
+    """What an item declares that is called like a function: what it is, its name, where."""
+    match item:
+        case ast.DeclareFunction(name):
+            return [("a function", name, item.name_span)]
+        case ast.DeclareMacro(name):
+            return [("a macro", name, item.name_span)]
+        case ast.DeclareAggregation(name):
+            return [("an aggregation", name, item.name_span)]
+        case ast.Import(names):
+            spans = item.name_spans or (item.span,) * len(names)
+            return [("an imported function", n, s) for n, s in zip(names, spans, strict=True)]
+        case _:
+            return []
+
+
+def _declare_functions(inference: Inference, items: list[ast.Item]) -> None:
     """Functions may call each other, whatever their order."""
-    for item in script.items:
+    for item in items:
         if not isinstance(item, ast.DeclareFunction):
-            continue
-        if item.name in inference.functions:
-            _twice(inference, "function", item.name, item.span)
             continue
         parameters = tuple(
             inference.variable(p.name, resolve_type(inference, p.type)) for p in item.parameters
         )
         names = [parameter.name for parameter in parameters]
-        refuse_repeated(inference, names, "parameters", item.span)
+        places = parameter_names(item.parameters)
+        refuse_repeated(inference, names, "parameters", item.span, places)
         result = resolve_type(inference, item.result)
         inference.functions[item.name] = FunctionHead(item.name, parameters, result)
 
 
 def _twice(inference: Inference, what: str, name: str, span: Span) -> None:
-    message = f'there is a {what} "{name}" already'
+    message = f'there is {what} "{name}" already'
     inference.problem("T105", span, message, "declared again", "Choose another name.")
 
 
@@ -206,7 +244,8 @@ def _item(inference: Inference, item: ast.Item) -> typed.ScriptItem | None:
 def _declare(inference: Inference, item: ast.Item) -> None:
     match item:
         case ast.DeclareMacro():
-            refuse_repeated(inference, item.parameters, "parameters", item.span)
+            places = item.parameter_spans
+            refuse_repeated(inference, item.parameters, "parameters", item.span, places)
             inference.macros[item.name] = Macro(item, inference.named)
         case ast.DeclareAggregation():
             _aggregation(inference, item)

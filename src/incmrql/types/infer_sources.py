@@ -209,6 +209,12 @@ def _xml(
     rest: tuple[ast.Expr, ...],
     source: typed.Source,
 ) -> tuple[typed.Source, Type] | None:
+    if not given.keys and rest:
+        tag = rest[0].span.text if _is_text(rest[0]) else '"book"'
+        message = "an xml source needs the tags of its elements in braces"
+        hint = f"Put the tags in braces: {{{tag}}}."
+        inference.problem("T501", rest[0].span, message, "no braces", hint)
+        return None
     _no_more(inference, rest, "xml")
     if not given.keys:
         hint = 'Add them: source(xml, path, {"book", "article"}).'
@@ -343,9 +349,16 @@ def _check_options(
     given = dict(options)
     if given.get("insert_only") and (deleting := given.keys() & {"deletes", "sign"}):
         message = f'a stream that is insert_only has no "{min(deleting)}"'
-        inference.problem("T502", call.span, message, "here", "Leave one of the two out.")
+        place = _argument(call, "insert_only")
+        inference.problem("T502", place, message, "here", "Leave one of the two out.")
     for name in dict(options).get("key", ()):
         if not isinstance(element, Record) or element.field(name) is None:
             names = element.names if isinstance(element, Record) else ()
             hint = f"Columns are: {', '.join(names)}." if names else "Keys need a record type."
-            inference.problem("T502", call.span, f'the key "{name}" is no column', "here", hint)
+            place = _argument(call, "key")
+            inference.problem("T502", place, f'the key "{name}" is no column', "here", hint)
+
+
+def _argument(call: ast.Call, name: str) -> Span:
+    """Where a named argument stands."""
+    return next((a.span for a in call.arguments if a.name == name), call.span)

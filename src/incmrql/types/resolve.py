@@ -111,11 +111,24 @@ def _record(inference: Inference, fields: tuple[tuple[str, ast.TypeTree], ...], 
     return Record(tuple(seen.items()))
 
 
-def refuse_repeated(inference: Inference, names: Sequence[str], what: str, span: Span) -> None:
+def refuse_repeated(
+    inference: Inference,
+    names: Sequence[str],
+    what: str,
+    span: Span,
+    places: Sequence[Span] = (),
+) -> None:
     """A problem for every name that stands in a list of names more than once."""
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        second = names.index(name, names.index(name) + 1)
         message = f'two {what} are called "{name}"'
-        inference.problem("T402", span, message, "here", "Choose another name.")
+        place = places[second] if places else span
+        inference.problem("T402", place, message, "here", "Choose another name.")
+
+
+def parameter_names(parameters: Sequence[ast.Parameter]) -> tuple[Span, ...]:
+    """Where the names of parameters stand."""
+    return tuple(Span(p.span.source, p.span.start, p.span.start + len(p.name)) for p in parameters)
 
 
 def fit(
@@ -124,7 +137,7 @@ def fit(
     """`node` in the type `wanted`, or a problem that says what did not fit."""
     if widens(node.type, wanted):
         return widen(node, wanted)
-    if inference.spoiled(wanted):
+    if inference.spoiled(wanted) or inference.spoiled(node.type):
         return typed.Const(None, type=wanted, span=node.span)
     message = f"{what} must be {wanted}, and this is {node.type}"
     return inference.problem(code, node.span, message, f"is {node.type}", cast_hint(node, wanted))

@@ -202,6 +202,16 @@ def query_over_nothing(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     return one if whole is None else build.when(whole, one)
 
 
+@expr_rule("map-identity", law="map(x -> x, X)  =  X")
+def map_identity(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """Nothing is done to the elements."""
+    match expr:
+        case typed.MapOver(variable, subject, typed.Var(used), False) if used == variable:
+            return subject if subject.type == expr.type else None
+        case _:
+            return None
+
+
 @expr_rule("fuse-maps", law="map(x -> f, map(y -> g, X))  =  map(y -> f[x := g], X)")
 def fuse_maps(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     """One walk over the collection instead of two."""
@@ -250,6 +260,7 @@ RULES = (
     generator_over_one,
     flatten_query,
     query_over_nothing,
+    map_identity,
     fuse_maps,
     fold_constants,
     if_constant,

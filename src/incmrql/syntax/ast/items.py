@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal as OneOf
 from typing import TypeAlias
 
+from incmrql.diagnostics import NOWHERE, Span
 from incmrql.syntax.ast.expressions import Expr, Parameter
 from incmrql.syntax.ast.nodes import Node
 from incmrql.syntax.ast.types import TypeTree
@@ -65,6 +66,7 @@ class DeclareType(Node):
 
     name: str
     type: TypeTree
+    name_span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class DeclareData(Node):
 
     name: str
     constructors: tuple[tuple[str, TypeTree], ...]
+    name_span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
+    constructor_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class DeclareFunction(Node):
     parameters: tuple[Parameter, ...]
     result: TypeTree
     body: Expr
+    name_span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,8 @@ class DeclareMacro(Node):
     name: str
     parameters: tuple[str, ...]
     body: Expr
+    name_span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
+    parameter_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,7 @@ class DeclareAggregation(Node):
     zero: Expr
     unit: Expr | None
     type: TypeTree
+    name_span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,7 @@ class Import(Node):
 
     names: tuple[str, ...]
     module: str
+    name_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

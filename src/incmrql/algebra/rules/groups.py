@@ -1,0 +1,264 @@
+"""Rules that keep groups narrow: only what is used of a row travels to its key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from incmrql.algebra import build
+from incmrql.algebra.rewrite import term_rule
+from incmrql.algebra.rows import Names
+from incmrql.algebra.rules.cmaps import comprehension
+from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, element
+from incmrql.diagnostics import NOWHERE
+from incmrql.types import typed
+from incmrql.types.model import Collection, Record, Tuple, Type
+from incmrql.types.walk import children, map_children, nodes, substitute
+
+Path = tuple[int, ...]
+"""Where a part of a group stands: `group#1#0` is (1, 0)."""
+
+
+class _Whole(Exception):
+    """An element is used as a whole, so nothing of it can be left out."""
+
+
+@dataclass(slots=True)
+class _Uses:
+    """What a body takes of the members of a group: chains of fields, for each loop over them."""
+
+    chains: dict[typed.Expr, int] = field(default_factory=dict)
+
+    def add(self, chain: typed.Expr, variable: typed.Variable) -> None:
+        """Note a chain `v.A.B`, whatever the loop calls its variable."""
+        self.chains.setdefault(_renamed(chain, variable), len(self.chains))
+
+
+_ELEMENT = typed.Variable("element", 0, Tuple(()))
+
+
+def _renamed(chain: typed.Expr, variable: typed.Variable) -> typed.Expr:
+    """A chain over the one name that all loops share here."""
+    own = typed.Var(replace(_ELEMENT, type=variable.type), type=variable.type)
+    return _placeless(substitute(chain, {variable: own}))
+
+
+def _placeless(expr: typed.Expr) -> typed.Expr:
+    return map_children(_placeless, replace(expr, span=NOWHERE))
+
+
+@term_rule(
+    "narrow-groups",
+    law="cMap(f, groupBy(cMap(x -> {(k, v)}, X)))  =  the same with the parts of v that f uses",
+)
+def narrow_groups(term: Term, names: Names) -> Term | None:
+    """A row brings along what is asked of it; a join likewise, on either side."""
+    match term:
+        case CMap(group, body, GroupBy(CMap() as inner)):
+            return _narrowed(names, (group, body), inner, (1,), GroupBy)
+        case CMap(group, body, CoGroup(left, right)):
+            found = None
+            if isinstance(left, CMap):
+                found = _narrowed(names, (group, body), left, (1, 0), lambda t: CoGroup(t, right))
+            if found is None and isinstance(right, CMap):
+                found = _narrowed(names, (group, body), right, (1, 1), lambda t: CoGroup(left, t))
+            return found
+        case _:
+            return None
+
+
+def _narrowed(
+    names: Names,
+    over: tuple[typed.Variable, typed.Expr],
+    inner: CMap,
+    path: Path,
+    above: Callable[[Term], Term],
+) -> Term | None:
+    """The map over groups whose members are cut down to what it uses, if that is less."""
+    group, body = over
+    qualifiers, pair = comprehension(inner.body, names)
+    if not isinstance(pair, typed.MakeTuple):
+        return None
+    key, value = pair.items
+    try:
+        uses = _uses(body, group, path)
+    except _Whole:
+        return None
+    if not uses.chains or _is_all(uses, value):
+        return None
+    parts = [substitute(chain, {_variable_of(chain): value}) for chain in uses.chains]
+    small = build.key_of(parts) if len(parts) == 1 else build.tuple_of(*parts)
+    cut = CMap(inner.variable, build.select(build.tuple_of(key, small), qualifiers), inner.source)
+    source = above(cut)
+    fresh = names.variable(group.name, element(source))
+    return CMap(fresh, _rebuilt(body, (group, fresh), path, uses), source)
+
+
+def _variable_of(chain: typed.Expr) -> typed.Variable:
+    return next(node.variable for node in nodes(chain) if isinstance(node, typed.Var))
+
+
+def _is_all(uses: _Uses, value: typed.Expr) -> bool:
+    """Whether the chains are all components of the value, one by one: nothing can be cut."""
+    if not isinstance(value.type, Tuple | Record):
+        return True
+    single = all(
+        isinstance(chain, typed.Field | typed.Item) and isinstance(chain.subject, typed.Var)
+        for chain in uses.chains
+    )
+    count = len(value.type.items if isinstance(value.type, Tuple) else value.type.fields)
+    return single and isinstance(value.type, Tuple) and len(uses.chains) == count
+
+
+def _at(group: typed.Variable, path: Path) -> typed.Expr:
+    found = build.var(group)
+    for index in path:
+        found = build.item(found, index)
+    return found
+
+
+def _uses(body: typed.Expr, group: typed.Variable, path: Path) -> _Uses:
+    """The chains that `body` takes of the members at `path`; raises `_Whole`."""
+    members, uses = _at(group, path), _Uses()
+
+    def visit(node: typed.Expr) -> None:
+        if node == members or (isinstance(node, typed.Var) and node.variable == group):
+            raise _Whole
+        if node in _other_parts(group, path):
+            return
+        for loop, parts in _loops(node, members):
+            for part in parts:
+                _chains_of(part, loop, uses)
+        for child in _children_but(node, members):
+            visit(child)
+
+    visit(body)
+    return _Uses(
+        {chain: n for n, chain in enumerate(c for c in uses.chains if not _covered(c, uses))}
+    )
+
+
+def _covered(chain: typed.Expr, uses: _Uses) -> bool:
+    """Whether a chain `v.A.B` comes along with a shorter one, `v.A`."""
+    while isinstance(chain, typed.Field | typed.Item):
+        chain = chain.subject
+        if chain in uses.chains:
+            return True
+    return False
+
+
+def _other_parts(group: typed.Variable, path: Path) -> list[typed.Expr]:
+    """The key, and the other side of a coGroup: their use says nothing about these members."""
+    others: list[Path] = [(0,)]
+    if len(path) == 2:
+        others.append((1, 1 - path[1]))
+    return [_at(group, other) for other in others]
+
+
+def _loops(
+    node: typed.Expr, members: typed.Expr
+) -> list[tuple[typed.Variable, Sequence[typed.Expr]]]:
+    """The loops over the members that a node is, each with the expressions it ranges over."""
+    match node:
+        case typed.MapOver(variable, subject, body, _) if subject == members:
+            return [(variable, [body])]
+        case typed.Select():
+            loops: list[tuple[typed.Variable, Sequence[typed.Expr]]] = []
+            for qualifier in node.qualifiers:
+                match qualifier:
+                    case typed.Generator(typed.Bind(variable), domain) if domain == members:
+                        if node.group is not None:
+                            raise _Whole
+                        loops.append((variable, _children_but(node, members)))
+                    case _:
+                        pass
+            return loops
+        case _:
+            return []
+
+
+def _children_but(node: typed.Expr, members: typed.Expr) -> list[typed.Expr]:
+    """The expressions inside a node, without the members that it ranges over."""
+    domains: list[typed.Expr] = []
+    match node:
+        case typed.MapOver(subject=subject):
+            domains = [subject]
+        case typed.Select():
+            domains = [
+                q.domain
+                for q in node.qualifiers
+                if isinstance(q, typed.Generator) and isinstance(q.pattern, typed.Bind)
+            ]
+        case _:
+            pass
+    skipped = [domain for domain in domains if domain == members]
+    found = list(children(node))
+    for domain in skipped:
+        found.remove(domain)
+    return found
+
+
+def _chains_of(expr: typed.Expr, variable: typed.Variable, uses: _Uses) -> None:
+    if isinstance(expr, typed.Var) and expr.variable == variable:
+        raise _Whole
+    if _root(expr) == variable:
+        uses.add(expr, variable)
+        return
+    for child in children(expr):
+        _chains_of(child, variable, uses)
+
+
+def _root(node: typed.Expr) -> typed.Variable | None:
+    while isinstance(node, typed.Field | typed.Item):
+        node = node.subject
+    return node.variable if isinstance(node, typed.Var) else None
+
+
+def _rebuilt(
+    body: typed.Expr, groups: tuple[typed.Variable, typed.Variable], path: Path, uses: _Uses
+) -> typed.Expr:
+    """The body over the new group: chains of the old members became parts of the new ones."""
+    before, after = groups
+    members, fresh = _at(before, path), _at(after, path)
+    assert isinstance(fresh.type, Collection)
+    small = fresh.type.element
+    others = {old: _at(after, p) for old, p in zip(
+        _other_parts(before, path), [(0,), (1, 1 - path[-1])], strict=False)}  # fmt: skip
+    loops: set[typed.Variable] = set()
+
+    def visit(node: typed.Expr) -> typed.Expr:
+        if node == members:
+            return fresh
+        if node in others:
+            return others[node]
+        for loop, _ in _loops(node, members):
+            loops.add(loop)
+        root = _root(node)
+        if root in loops and (place := uses.chains.get(_renamed(node, root))) is not None:
+            one = typed.Var(replace(root, type=small), type=small, span=node.span)
+            return one if len(uses.chains) == 1 else build.item(one, place)
+        return _rebound(map_children(visit, node), loops, small)
+
+    return visit(body)
+
+
+def _rebound(node: typed.Expr, loops: set[typed.Variable], small: Type) -> typed.Expr:
+    """A loop over the new members, with its variable in their type."""
+    match node:
+        case typed.MapOver(variable=variable) if variable in loops:
+            return replace(node, variable=replace(variable, type=small))
+        case typed.Select():
+            qualifiers = tuple(
+                replace(q, pattern=typed.Bind(replace(q.pattern.variable, type=small)))
+                if isinstance(q, typed.Generator)
+                and isinstance(q.pattern, typed.Bind)
+                and q.pattern.variable in loops
+                else q
+                for q in node.qualifiers
+            )
+            return replace(node, qualifiers=qualifiers)
+        case _:
+            return node
+
+
+RULES = (narrow_groups,)
