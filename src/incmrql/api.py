@@ -77,9 +77,11 @@ def _answer_type(item: typed.ScriptItem) -> model.Type:
     """The type of what an item answers; `lineage` and `debug` put something beside each row."""
     if item.kind not in ("lineage", "debug"):
         return item.expr.type
-    row = item.expr.type.element if isinstance(item.expr.type, model.Collection) else item.expr.type
+    whole = item.expr.type
+    rows = whole if isinstance(whole, model.Collection) else model.bag(whole)
     sources = model.bag(model.Tuple((model.STRING, model.ANY)))
-    return model.bag(model.Tuple((row, sources if item.kind == "lineage" else model.ANY)))
+    beside = sources if item.kind == "lineage" else model.ANY
+    return model.Collection(rows.kind, model.Tuple((rows.element, beside)))
 
 
 def run(

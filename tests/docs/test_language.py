@@ -38,6 +38,7 @@ NO_EXAMPLE: Final = {
     "R103": "a file that is cut off",
     "R120": "a Parquet file that others write",
     "R122": "an empty folder, which git does not keep",
+    "R123": "a file that is not Parquet",
     "R208": "a source registered from Python",
     "R209": "a loop of very many steps",
 }
@@ -241,6 +242,14 @@ def test_p014_a_script_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         api.run(tmp_path / "none.mrql")
     assert caught.value.code == "P014"
+
+
+def test_r123_a_file_that_is_not_parquet(tmp_path: Path) -> None:
+    file = tmp_path / "text.parquet"
+    file.write_text("hello\n")
+    with pytest.raises(DataError) as caught:
+        api.run(f'source(parquet, "{file}", type(< A: int >))')
+    assert caught.value.code == "R123"
 
 
 def test_r209_a_value_that_is_nested_too_deep(monkeypatch: pytest.MonkeyPatch) -> None:

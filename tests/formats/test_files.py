@@ -74,6 +74,29 @@ def test_a_missing_path_names_what_is_near(
     assert hint.format(tmp_path) in caught.value.hint
 
 
+@pytest.mark.parametrize("path", ["", "file://"])
+def test_an_empty_path_is_not_the_current_folder(path: str) -> None:
+    with pytest.raises(DataError, match=r"R101.*the path is empty") as caught:
+        expand(path)
+    assert caught.value.hint == 'Write "." for the current folder.'
+
+
+@pytest.mark.parametrize("path", ["link.csv", "", "*.csv"])
+def test_a_link_to_nothing_is_named(tmp_path: Path, path: str) -> None:
+    touch(tmp_path, "a.csv")
+    (tmp_path / "link.csv").symlink_to("gone.csv")
+    with pytest.raises(DataError) as caught:
+        expand(tmp_path / path)
+    assert caught.value.code == "R101"
+    assert f'{tmp_path}/link.csv" is a link to "gone.csv", which is' in caught.value.message
+
+
+def test_a_hidden_link_to_nothing_is_skipped(tmp_path: Path) -> None:
+    touch(tmp_path, "a.csv")
+    (tmp_path / ".lock").symlink_to("gone")
+    assert names(tmp_path, ".") == ["a.csv"]
+
+
 def test_nothing_around_a_missing_path(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is empty"):
         expand(tmp_path / "x")

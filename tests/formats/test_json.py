@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.formats import (
+    BadRow,
     Read,
     Row,
     Unparsable,
@@ -41,7 +42,7 @@ TREES: list[tuple[str, Data]] = [
     ("-0", long(0)),
     ("9223372036854775807", long(2**63 - 1)),
     ("9223372036854775808", json_tree("Jdouble", 2.0**63)),
-    ("1" * 6000, json_tree("Jdouble", math.inf)),
+    ("1" + "0" * 308, json_tree("Jdouble", 1e308)),
     ("1.0", json_tree("Jdouble", 1.0)),
     ("-0.0", json_tree("Jdouble", 0.0)),
     ("1e2", json_tree("Jdouble", 100.0)),
@@ -68,6 +69,9 @@ def test_parse(text: str, tree: Data) -> None:
         ('{"a" 1}', "not JSON at column 6: expecting ':' delimiter"),
         ("{'a': 1}", "not JSON at column 2"),
         ('"a\nb"', "not JSON at column 3: invalid control character"),
+        ("1e400", "1e400 does not fit a double"),
+        ("[-1e400]", "-1e400 does not fit a double"),
+        ("1" * 6000, "1111111111...1111111111 does not fit a double"),
         ("01", 'text follows the document: "1"'),
         ("1 // one", "text follows the document"),
         ('"\\ud800"', "a string holds \\ud800, half of a surrogate pair"),
@@ -331,3 +335,18 @@ def test_any_bytes_are_rows_or_bad_rows(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for row in rows(Path(folder), data):
             assert isinstance(row, Row) or row.reason
+
+
+def test_a_number_too_large_for_its_type_is_a_bad_row(tmp_path: Path) -> None:
+    assert shown(rows(tmp_path, '1e400\n"Infinity"\n2\n', t.DOUBLE)) == [
+        (1, "$: 1e400 does not fit a double"), math.inf, 2.0,
+    ]  # fmt: skip
+    assert shown(rows(tmp_path, "1e39\n", t.FLOAT)) == [(1, "$: 1e39 does not fit a float")]
+    assert shown(rows(tmp_path, '{"a": 1e400}\n')) == [(1, "1e400 does not fit a double")]
+
+
+def test_bad_items_of_an_array_are_named_by_their_lines(tmp_path: Path) -> None:
+    text = '\n[\n  1, "a",\n  2,\n\n  {"b":\n 1},\n  "c"]\n"d"\n["e", 3]\n'
+    found = [row.line for row in rows(tmp_path, text, t.INT) if isinstance(row, BadRow)]
+    assert found == [3, 6, 8, 9, 10]
+    assert [row.value for row in rows(tmp_path, text, t.INT) if isinstance(row, Row)] == [1, 2, 3]

@@ -164,6 +164,14 @@ def test_damaged_files(tmp_path: Path, keep: int) -> None:
         schema_type(file)
 
 
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("a,b\n1,2\n" * 10)
+    for read_it in (lambda: schema_type(file), lambda: list(read("parquet", file, t.INT))):
+        with pytest.raises(DataError, match=r'R123.*"x.csv" is not a Parquet file'):
+            read_it()
+
+
 def test_damaged_pages(tmp_path: Path) -> None:
     file = write(tmp_path / "x.parquet", a=[str(i) for i in range(1000)])
     data = bytearray(file.read_bytes())

@@ -212,7 +212,6 @@ BOOKS = parse_xml(
         ("//book[1]/@id", ["a", "c"]),
         ("book[2]/@id", ["b"]),
         ("book[3]", []),
-        ("book[0]", []),
         ("book/author[2]", ["Y"]),
         ("book[author][1]/@id", ["a"]),
         ("//@id", ["a", "b", "c"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -193,3 +194,26 @@ def test_trace_and_arguments() -> None:
     assert found == 7
     assert seen == [("2 * 3", 6)]
     assert run("args[1];", arguments=["a", "b"]) == ["b"]
+
+
+def leaving(code: int) -> int:
+    print("leaving")  # noqa: T201
+    sys.exit(code)
+
+
+def test_a_python_function_that_exits_or_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    function = typed.PythonFunction("leaving", (INT,), INT, leaving)
+    catalog = {"python_function": lambda _module, _name: function}
+    with pytest.raises(DataError, match=r"R204.*leaving\(3\) raised SystemExit: 3"):
+        run('import leaving from "m"; leaving(3);', catalog=catalog)
+    assert capsys.readouterr() == ("", "leaving\n")
+
+
+@pytest.mark.parametrize("text", ["1..100000000000", "1...100000000000", "range(1, 100000000000)"])
+def test_a_range_that_does_not_fit_in_memory(text: str) -> None:
+    with pytest.raises(DataError) as error:
+        value(f"count({text})")
+    assert error.value.code == "R210"
+    assert error.value.message.startswith("the range has 100000000000 elements")
+    assert error.value.place
+    assert value("count(5..1)") == 0

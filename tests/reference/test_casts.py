@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from incmrql.diagnostics import DataError
 from incmrql.reference.casts import cast, text, widen
 from incmrql.types.model import (
     ANY,
@@ -222,7 +223,8 @@ CAST: list[tuple[Value, Type, Value]] = [
     ((1, "a"), JSON, json("JArray", [json("Jlong", 1), json("Jstring", "a")])),
     (record(a=1.5), JSON, json("JObject", Bag([("a", json("Jdouble", 1.5))]))),
     (True, JSON, json("Jbool", True)),
-    (None, JSON, None),
+    (None, JSON, json("Jnull", ())),
+    ([None], list_of(JSON), [json("Jnull", ())]),
     (Data("Leaf", 0, 1), JSON, json("JObject", Bag([("Leaf", json("Jlong", 1))]))),
     (xml("1"), JSON, json("Jstring", "<a>1</a>")),
     # data types
@@ -291,3 +293,36 @@ def test_doubles_truncate_to_longs(x: float) -> None:
 )
 def test_casts_in_queries(query: str, expected: str) -> None:
     assert shown(query) == expected
+
+
+def test_null_in_a_json_template_is_that_of_json() -> None:
+    assert shown('[json| {"a": {{null}}} |]') == 'JObject({ ("a",Jnull()) })'
+    assert shown("(if 1 = 2 then 5 else null) as JSON") == "Jnull()"
+
+
+def test_null_in_an_xml_template_leaves_nothing() -> None:
+    text = '[xml|<a b={{null}} c="x{{null}}" d="k">{{null}}t<e/></a>|]'
+    assert shown(text) == 'Node("a",{ ("d","k") },[ CData("t"), Node("e",{ },[ ]) ])'
+    nulls = 'Node("a", {("b", null as string), ("c", "")}, [CData(null as string), CData("")])'
+    assert shown(nulls) == 'Node("a",{ ("c","") },[ CData("") ])'
+
+
+FROM_XML = [
+    ("<p><x>1</x></p>", "< x: int >", "< x: 1 >"),
+    ("<p x='1'><y>a</y><y>b</y></p>", "< x: int, y: [string] >", '< x: 1, y: [ "a", "b" ] >'),
+    ("<p><x>1</x><y>a</y></p>", "(int, string)", '(1,"a")'),
+    ("<p><x>1</x><x>2</x></p>", "[int]", "[ 1, 2 ]"),
+    ("<p><x>a</x></p>", "< x: int >", "null"),
+    ("<p><x>1</x></p>", "(int, int)", "null"),
+]
+
+
+@pytest.mark.parametrize(("tree", "type_", "expected"), FROM_XML)
+def test_xml_as_a_structure_is_what_a_source_reads(tree: str, type_: str, expected: str) -> None:
+    assert shown(f"[xml|{tree}|] as {type_}") == expected
+
+
+def test_xml_text_has_no_parts() -> None:
+    assert shown('CData("1") as < x: int >') == "null"
+    with pytest.raises(DataError, match=r'R201.*"a" is not an int'):
+        shown("[xml|<p><x>a</x></p>|] as < x: int >", fail_arithmetic=True)

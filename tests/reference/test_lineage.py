@@ -74,6 +74,23 @@ def test_named_queries_and_functions() -> None:
     assert value(text, TABLES) == Bag([(32, Bag(r(2) + s(0, 1)))])
 
 
+def test_a_stored_value_is_a_source() -> None:
+    text = "store x := select (a, b) from (a, b) in R; "
+    text += "lineage select b from (a, b) in x where a = 2"
+    assert value(text, TABLES) == Bag([(30, Bag([("x", (2, 30))]))])
+    assert value("store n := 5; lineage n + 1") == Bag([(6, Bag([("n", 5)]))])
+    text = "store n := 5; function f(k: int): int { k + n }; lineage f(1)"
+    assert value(text) == Bag([(6, Bag([("n", 5)]))])
+
+
+def test_the_lineage_of_a_list_is_a_list() -> None:
+    found = value("lineage select y from (x, y) in R order by y desc", TABLES)
+    assert not isinstance(found, Bag)
+    assert found == [(30, Bag(r(2))), (20, Bag(r(1))), (10, Bag(r(0)))]
+    found = value("debug select y from (x, y) in R order by y desc", TABLES)
+    assert [row for row, _ in found] == [30, 20, 10]
+
+
 def test_the_same_row_twice_counts_by_occurrence() -> None:
     tables: Registered = {"R": (INT, [5, 5])}
     assert value("lineage sum(R)", tables) == Bag([(10, Bag([("R", 5), ("R", 5)]))])

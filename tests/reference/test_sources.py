@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -148,8 +151,11 @@ def test_a_python_parser(folder: Path, parser: Any) -> None:
     (folder / "w.txt").write_bytes(b"1 2 x\n\xff 8\n3\n")
     reports: list[ReadReport] = []
     catalog = {"python_parser": lambda _: (parser, INT)}
-    found = run('parser words = "m.Words"; source(words, "w.txt");', catalog=catalog,
-                on_report=lambda report, _: reports.append(report))  # fmt: skip
+    found = run(
+        'parser words = "m.Words"; source(words, "w.txt");',
+        catalog=catalog,
+        on_report=lambda report, _: reports.append(report),
+    )
     assert found == [Bag([1, 2, 3])]
     assert reports[0].bad == 2
 
@@ -158,6 +164,82 @@ def test_a_parser_that_fails(folder: Path) -> None:
     (folder / "w.txt").write_text("1 2")
     catalog = {"python_parser": lambda _: (Broken, INT)}
     with pytest.raises(DataError) as error:
-        run('parser broken = "m.Broken"; source(broken, "w.txt");', catalog=catalog)
+        run('parser broken = "m.Broken"; source(broken, "w.txt", on_error: fail);', catalog=catalog)
     assert error.value.code == "R204"
     assert '"broken" raised KeyError' in error.value.message
+
+
+def test_a_file_that_a_parser_fails_on_is_one_bad_row(folder: Path) -> None:
+    (folder / "w.txt").write_text("1 2\n3")
+    reports: list[ReadReport] = []
+    catalog = {"python_parser": lambda _: (Broken, INT)}
+    found = run(
+        'parser broken = "m.Broken"; source(broken, "w.txt");',
+        catalog=catalog,
+        quarantine=folder / "q",
+        on_report=lambda report, _: reports.append(report),
+    )
+    assert found == [Bag()]
+    ((bad,),) = [report.first for report in reports]
+    assert bad.place == "w.txt"
+    assert bad.reason == "parser \"broken\" raised KeyError: '1 2'"
+    assert [row["text"] for row in quarantined(folder / "q")] == ["1 2\n3"]
+
+
+class Leaves:
+    def parse(self, text: str) -> Iterator[Any]:
+        print("on my way")  # noqa: T201
+        sys.exit(text)
+
+
+def test_a_parser_that_exits_or_prints(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "w.txt").write_text("3")
+    catalog = {"python_parser": lambda _: (Leaves(), INT)}
+    with pytest.raises(DataError, match=r"R204.*raised SystemExit: 3"):
+        run('parser leaves = "m.Leaves"; source(leaves, "w.txt", on_error: fail);', catalog=catalog)
+    assert capsys.readouterr() == ("", "on my way\n")
+
+
+# --- the quarantine ----------------------------------------------------------------------
+
+
+def quarantined(folder: Path) -> list[Any]:
+    files = sorted(folder.iterdir())
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_sources_do_not_share_a_quarantine_file(folder: Path) -> None:
+    (folder / "a").mkdir()
+    (folder / "a" / "data").write_text("x\n")
+    (folder / "a_data").write_text("y\n")
+    texts = [
+        f'source(line, "{path}", ",", type(({type_})))'
+        for path in ("a/data", "a_data", "./a_data")
+        for type_ in ("int,", "double,")
+    ]
+    texts.append(texts[0].replace('","', '"|"'))
+    kept = folder / "q"
+    for number, text in enumerate(texts, 1):
+        value(text, quarantine=kept)
+        assert len(list(kept.iterdir())) == number
+    names = [file.name for file in kept.iterdir()]
+    assert all(re.fullmatch(r"_a_data-[0-9a-f]{8}\.jsonl", name) for name in names)
+
+
+def test_a_mended_source_leaves_no_quarantine_file(folder: Path) -> None:
+    text, kept = f'source(line, "in", ",", {TYPE})', folder / "q"
+    (folder / "in" / "3.csv").write_text("x,a\n")
+    value(text, quarantine=kept)
+    assert [row["line"] for row in quarantined(kept)] == [1]
+    (folder / "in" / "3.csv").write_text("3,a\n")
+    value(text, quarantine=kept)
+    assert list(kept.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", [".", "*", "**/*"])
+def test_a_source_around_the_quarantine_does_not_read_it(folder: Path, path: str) -> None:
+    (folder / "in" / "3.csv").write_text("x,a\n")
+    text = f'count(source(line, "{path}", ",", {TYPE}))'
+    found = [value(text, quarantine=Path("quarantine")) for _ in range(2)]
+    assert found[0] == found[1]
+    assert len(quarantined(folder / "quarantine")) == found[0] // 4

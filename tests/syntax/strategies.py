@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from incmrql.syntax import ast
 from incmrql.syntax.patterns import pattern_of
-from incmrql.syntax.tokens import CONSTANTS, KEYWORDS
+from incmrql.syntax.tokens import CONSTANTS, KEYWORDS, NUMBERS
 
 Node = TypeVar("Node")
 Strategy = st.SearchStrategy
@@ -24,8 +25,8 @@ DEPTH = 3
 _ODD = ["xml", "json", "e5", "L", "args", "PI", "xpaths", "decimals", "Selected", "partition"]
 NAMES = st.sampled_from(["x", "y", "z", "A", "f_1", *_ODD]) | st.from_regex(
     r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True
-).filter(lambda name: name.lower() not in KEYWORDS and name not in CONSTANTS)
-WORDS = NAMES | st.sampled_from([*sorted(KEYWORDS), "FROM", "Xpath", *CONSTANTS])
+).filter(lambda name: name.lower() not in KEYWORDS and name not in (*CONSTANTS, *NUMBERS))
+WORDS = NAMES | st.sampled_from([*sorted(KEYWORDS), "FROM", "Xpath", *CONSTANTS, *NUMBERS])
 LABELS = WORDS | st.sampled_from(["a b", "", "1", 'quo"te'])
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
     ["{{", "}}", "|]", "a\\b", "'\"", "{x}", "]]>", "/*", "//", "&lt;", "\n\t\r\0", "\u2028"]
@@ -67,6 +68,9 @@ LITERALS: Strategy[ast.Literal] = (
     | _LONGS.map(lambda n: ast.Literal(n, "long"))
     | _DOUBLES.map(lambda x: ast.Literal(x, "double"))
 )
+SPECIAL = st.sampled_from(
+    [ast.Literal(value, "double") for value in (math.nan, math.inf, -math.inf)]
+)
 _JSON_LEAVES = (
     _WORDS
     | _STRINGS
@@ -105,7 +109,9 @@ def patterns(draw: st.DrawFn, depth: int = 2) -> ast.Pattern:
 @cache
 def _patterns(depth: int) -> Strategy[ast.Pattern]:
     leaves: Strategy[ast.Pattern] = (
-        NAMES.map(ast.NamePattern) | st.builds(ast.AnyPattern) | LITERALS.map(ast.LiteralPattern)
+        NAMES.map(ast.NamePattern)
+        | st.builds(ast.AnyPattern)
+        | (LITERALS | SPECIAL).map(ast.LiteralPattern)
     )
     if depth == 0:
         return leaves
@@ -138,7 +144,8 @@ def template_bodies(held: Strategy[Any]) -> Strategy[Any]:
 
 def elements(held: Strategy[Any], depth: int = 2) -> Strategy[ast.XmlElement[Any]]:
     holes: Strategy[Any] = st.builds(ast.Hole, held)
-    attributes = tuples(st.tuples(_TAGS, _runs(holes, TEXT.filter(bool))), most=2)
+    values = st.tuples(_TAGS, _runs(holes, TEXT.filter(bool)))
+    attributes = st.lists(values, max_size=2, unique_by=lambda pair: pair[0]).map(tuple)
     shown = TEXT.filter(lambda text: bool(text.strip()))
     parts = holes | elements(held, depth - 1) if depth else holes
     return st.builds(ast.XmlElement, _TAGS, attributes, _runs(parts, shown))
@@ -178,7 +185,7 @@ _PATH_CONSTANTS = (
 
 @cache
 def paths(depth: int = 2) -> Strategy[tuple[ast.Step, ...]]:
-    conditions: Strategy[int | ast.PathCondition] = st.integers(-9, 9)
+    conditions: Strategy[int | ast.PathCondition] = st.integers(1, 9)
     if depth:
         constants = st.none() | _PATH_CONSTANTS
         conditions |= st.builds(ast.PathCondition, paths(depth - 1), constants)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from incmrql.diagnostics import QueryError, Source
@@ -162,14 +164,15 @@ some(select x > 3 from x in X) | all(X) | some(some x in X: x) | distinct(X) | m
 """
 
 PATTERNS = r"""
-x | * | 1 | -1 | "s" | 1.5 | true | null | () | (x) | (x, y) | [] | [x, *] | Node(t, a, cs) | <A: x>
+x | * | 1 | -1 | "s" | 1.5 | NaN | Infinity | -Infinity | (x, NaN)
+true | null | () | (x) | (x, y) | [] | [x, *] | Node(t, a, cs) | <A: x>
 <A: x, select: (y, 1)> | x as int | (x, y) as (int, int) | [xml| <a b={{c}}>{{d}}</a> |]
 [json| {"a": {{x}}} |]
 """
 
 PATHS = r"""
 . | a | /a | //a | .//a/b | * | @a | @* | a/@b | n:a/@m:b | a[1] | a[b] | a[@b = "c"] | a[. = 'c"']
-a[b/c[1] = -2.5][3] | a[-1] | .[a]
+a[b/c[1] = -2.5][3] | a[12] | .[a]
 """
 
 
@@ -264,7 +267,7 @@ def test_keywords_are_case_insensitive_and_names_are_not() -> None:
     assert query("x") != query("X")
 
 
-@pytest.mark.parametrize("word", [*sorted(KEYWORDS), "true", "false", "null"])
+@pytest.mark.parametrize("word", [*sorted(KEYWORDS), "true", "false", "null", "NaN", "Infinity"])
 def test_keywords_and_constants_cannot_be_names(word: str) -> None:
     assert code(f"macro f({word}) {{ 1 }};") == "P013"
     assert code(f"repeat {word} = 1 step 2;") == "P013"
@@ -274,6 +277,20 @@ def test_keywords_and_constants_cannot_be_names(word: str) -> None:
 
 def test_a_constant_is_compared_and_not_defined() -> None:
     assert script("true = x;").items == (ast.Evaluate(query("(true) = x")),)
+    assert script("NaN = x;").items == (ast.Evaluate(query("(NaN) = x")),)
+
+
+def test_names_of_numbers_are_names_in_expressions_and_constants_in_patterns() -> None:
+    assert query("-Infinity") == ast.Unary("-", ast.Name("Infinity"))
+    parsed = query("let (NaN, Infinity, -Infinity, -NaN) = x in 1")
+    assert isinstance(parsed, ast.Let)
+    values = (math.nan, math.inf, -math.inf, math.nan)
+    literals = (ast.LiteralPattern(ast.Literal(value, "double")) for value in values)
+    assert parsed.pattern == ast.TuplePattern(tuple(literals))
+    keyed = query("select 1 from x in X group by NaN, (x, NaN)")
+    assert isinstance(keyed, ast.Select)
+    pair = ast.TupleExpr((ast.Name("x"), ast.Name("NaN")))
+    assert keyed.keys == (ast.Key(None, ast.Name("NaN")), ast.Key(None, pair))
 
 
 # --- constants -----------------------------------------------------------------------------

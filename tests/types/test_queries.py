@@ -145,6 +145,8 @@ BUILTINS = [
     ("matches('ab', 'a.*');", "bool"),
     ("length('ab');", "int"),
     ("substring('ab', 1);", "string"),
+    ("select x from (x, NaN) in {(1, NaN), (2, 1.0)};", "{int}"),
+    ("case elem(V).f { NaN: 1 | Infinity: 2 | -Infinity: 3 };", "int"),
     ("substring('ab', 1L);", "string"),
     ("substring('ab', 0, count(R));", "string"),
     ("round(1.5, count(R));", "double"),

@@ -47,6 +47,8 @@ def expand(path: str | Path) -> list[Path]:
     and folders reached through a link are not entered.  An empty folder stands for no file.
     """
     text = str(path).removeprefix("file://")
+    if not text:
+        raise DataError("R101", "the path is empty", hint='Write "." for the current folder.')
     place = Path(text)
     if place.is_dir():
         return _below(place)
@@ -124,8 +126,15 @@ def _below(folder: Path) -> list[Path]:
     for place, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
         shown = (Path(place, name) for name in names if not name.startswith(_HIDDEN))
-        found.extend(file for file in shown if file.is_file())
+        found.extend(file for file in shown if _is_file(file))
     return sorted(found, key=lambda file: file.parts)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file; a link to nothing is refused, as data would be missing."""
+    if path.is_symlink() and not path.exists():
+        raise _missing(path)
+    return path.is_file()
 
 
 def _refuse(cause: OSError) -> NoReturn:
@@ -141,7 +150,8 @@ def _matching(pattern: str) -> list[Path]:
     found: dict[Path, None] = {}
     for match in map(Path, glob.glob(pattern, recursive=True)):
         if not any(part.startswith(hidden) for part in match.parts[fixed:]):
-            found.update(dict.fromkeys(_below(match) if match.is_dir() else [match]))
+            inside = _below(match) if match.is_dir() else [match]
+            found.update(dict.fromkeys(file for file in inside if _is_file(file)))
     if not found:
         raise DataError(
             "R101", f'no file matches "{pattern}"', hint=_around(Path(*parts[:fixed]), parts[-1])
@@ -150,6 +160,9 @@ def _matching(pattern: str) -> list[Path]:
 
 
 def _missing(place: Path) -> DataError:
+    if place.is_symlink():
+        message = f'"{place}" is a link to "{place.readlink()}", which is not there'
+        return DataError("R101", message, hint="Mend the link or remove it.")
     return DataError(
         "R101", f'there is no file or folder "{place}"', hint=_around(place.parent, place.name)
     )

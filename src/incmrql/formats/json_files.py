@@ -16,6 +16,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice, repeat
 from typing import Any, Final, TypeAlias
 
 from incmrql.formats.files import Line
@@ -28,8 +29,8 @@ from incmrql.types.model import PREDEFINED, Collection, Tuple, Type
 
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
-_Document: TypeAlias = tuple[int, Raw]
-"""The line on which a document starts, and the document."""
+_Document: TypeAlias = tuple[int, Raw, str]
+"""The line on which a document starts, the document, and its text if it spans lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,28 @@ def read_json(
             yield from _rows(*found, want)
 
 
-def _rows(line: int, document: Raw, want: _Want) -> Iterator[Read]:
-    for raw in _elements(document, want):
+def _rows(line: int, document: Raw, text: str, want: _Want) -> Iterator[Read]:
+    items = _elements(document, want)
+    lines = _item_lines(line, text) if items is document and text else repeat(line)
+    known = -1
+    for place, raw in enumerate(items):
         try:
             yield _row(raw, want)
         except Unparsable as problem:
+            line = next(islice(lines, place - known - 1, None))
+            known = place
             yield BadRow(want.path, line, dump_raw(raw), problem.reason)
+
+
+def _item_lines(line: int, text: str) -> Iterator[int]:
+    """The lines on which the items of an array start; the array starts on `line`."""
+    before, at = 0, 1
+    while True:
+        start = skip_space(text, at)
+        line += text.count("\n", before, start)
+        yield line
+        _, end = raw_json(text, start)
+        before, at = start, skip_space(text, end) + 1
 
 
 def _row(raw: Raw, want: _Want) -> Row:
@@ -77,12 +94,13 @@ def _row(raw: Raw, want: _Want) -> Row:
     return Row(typed({n: v for n, v in raw.items() if n != want.sign}, want.row, want.data), sign)
 
 
-def _elements(document: Raw, want: _Want) -> Iterator[Raw]:
+def _elements(document: Raw, want: _Want) -> Iterable[Raw]:
+    """What are rows of a document: the document itself, if it is an array of rows."""
     if want.keys:
         return _members(document, want.keys)
     if isinstance(document, list) and _is_array_of_rows(document, want):
-        return iter(document)
-    return iter((document,))
+        return document
+    return (document,)
 
 
 def _is_array_of_rows(array: list[Raw], want: _Want) -> bool:
@@ -147,8 +165,9 @@ class _Block:
                 reason = "the document that starts here has no end" if missing else problem.reason
                 yield BadRow(path, number, self.skip(number, text[start]), reason)
                 return
-            found.append((number, raw))
-            number += text.count("\n", start, at)
+            height = text.count("\n", start, at)
+            found.append((number, raw, text[start:at] if height else ""))
+            number += height
         yield from found
 
     def text(self) -> str:

@@ -7,6 +7,7 @@ to the place: `$.a[2].b: expected int, found 1.5`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,6 +18,7 @@ from incmrql.formats.json_values import (
     dump_raw,
     parse_raw,
     raw_of,
+    shortened,
     tree_of,
 )
 from incmrql.formats.scalars import Unparsable, parse_scalar, quoted
@@ -88,9 +90,12 @@ def _scalar(raw: Raw, type_: Type, path: str) -> Value:
     if isinstance(raw, bool):
         return raw
     try:
-        return parse_scalar(raw, type_)
+        value = parse_scalar(raw, type_)
     except Unparsable as problem:
         raise Unparsable(f"{path}: {problem.reason}") from None
+    if isinstance(raw, Number) and isinstance(value, float) and math.isinf(value):
+        raise Unparsable(f"{path}: {shortened(raw)} does not fit a {type_}")
+    return value
 
 
 def _holds(raw: Raw, type_: Type) -> bool:

@@ -47,6 +47,7 @@ Raw: TypeAlias = Any
 
 _POSITIONS: Final = {made.name: made.position for made in PREDEFINED["JSON"]}
 _MOST_LONG_DIGITS = 20
+_LONGEST_SHOWN = 30
 
 
 def parse_json(text: str) -> Data:
@@ -217,7 +218,15 @@ def _number(text: Number) -> Data:
     """A long where the number is whole and fits, else the nearest double."""
     if text.lstrip("-").isdigit() and len(text) <= _MOST_LONG_DIGITS and fits(LONG, int(text)):
         return _make("Jlong", int(text))
-    return _make("Jdouble", normal(float(text)))
+    number = normal(float(text))
+    if math.isinf(number):
+        raise Unparsable(f"{shortened(text)} does not fit a double")
+    return _make("Jdouble", number)
+
+
+def shortened(number: str) -> str:
+    """The text of a number, without its middle if it is long."""
+    return number if len(number) <= _LONGEST_SHOWN else f"{number[:10]}...{number[-10:]}"
 
 
 def _make(constructor: str, content: Value) -> Data:

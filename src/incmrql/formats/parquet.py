@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from incmrql.diagnostics import DataError, nearest
 from incmrql.formats.arrow_types import NoSuchType, arrow_type, struct_type, widened
 from incmrql.formats.arrow_values import plain_type, reader, stored
-from incmrql.formats.files import broken, expand, unreadable
+from incmrql.formats.files import broken, expand, open_bytes, unreadable
 from incmrql.formats.replacing import replacing, unwritable
 from incmrql.formats.rows import BadRow, Read, Row
 from incmrql.formats.scalars import Unparsable
@@ -34,6 +34,7 @@ _TYPE: Final = b"incmrql.type"
 _ONE: Final = "value"
 """The column of rows that are not records or tuples, or that may be null."""
 _BATCH = 1 << 14
+_MAGIC: Final = b"PAR1"
 
 
 def schema_type(path: str | Path, sign: str = "") -> Type:
@@ -94,10 +95,20 @@ def _open(path: Path) -> Arrow:
         return pq.ParquetFile(path)
     except OSError as cause:
         if cause.errno is None:
-            raise broken(path, str(cause)) from cause
+            raise _not_parquet(path, cause) from cause
         raise unreadable(path, cause) from cause
     except pa.ArrowException as cause:
-        raise broken(path, str(cause)) from cause
+        raise _not_parquet(path, cause) from cause
+
+
+def _not_parquet(path: Path, cause: Exception) -> DataError:
+    """A file of another kind, or a Parquet file that is damaged."""
+    with open_bytes(path) as stream:
+        start = stream.read(len(_MAGIC))
+    if _MAGIC.startswith(start):
+        return broken(path, str(cause))
+    hint = "Read it by its own format: line, json, xml or text."
+    return DataError("R123", f'"{path.name}" is not a Parquet file', place=str(path), hint=hint)
 
 
 def _plain_rows(file: Arrow, arrow: Arrow, path: Path, *, packed: bool) -> Iterator[Arrow]:

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _BLANKS: Final = "".join(map(chr, range(0x21)))
+_MARKED: Final = re.compile(r"\$([0-9])|\\(.)", re.DOTALL)
+_LONE: Final = re.compile(r"(?:[^\\]|\\.)*\\", re.DOTALL)
 _REFUSED: Final = (pa.ArrowInvalid, UnicodeEncodeError)
 
 
@@ -55,16 +57,31 @@ def _substitute(text: str, pattern: str, replacement: str, most: int | None) -> 
 
 
 def _replace_all(text: str, pattern: str, replacement: str) -> str | None:
-    return _substitute(text, pattern, _rewrite(replacement), None)
+    rewritten = _rewrite(replacement)
+    return None if rewritten is None else _substitute(text, pattern, rewritten, None)
 
 
 def _replace_first(text: str, pattern: str, replacement: str) -> str | None:
-    return _substitute(text, pattern, _rewrite(replacement), 1)
+    rewritten = _rewrite(replacement)
+    return None if rewritten is None else _substitute(text, pattern, rewritten, 1)
 
 
-def _rewrite(replacement: str) -> str:
-    r"""A replacement with groups as `$1` in the notation of RE2: `\1`, a backslash doubled."""
-    return re.sub(r"\$([0-9])", r"\\\1", replacement.replace("\\", "\\\\"))
+def _rewrite(replacement: str) -> str | None:
+    r"""A replacement as in Java in the notation of RE2.
+
+    `$1` is a group (`\1` to RE2), and a character after a backslash is that character, so that
+    `\$` is a dollar sign and `\\` a backslash.  Null if a backslash comes last.
+    """
+    if _LONE.fullmatch(replacement):
+        return None
+    return _MARKED.sub(_rewritten, replacement)
+
+
+def _rewritten(found: re.Match[str]) -> str:
+    group, escaped = found.groups()
+    if group is not None:
+        return f"\\{group}"
+    return r"\\" if escaped == "\\" else escaped
 
 
 def _split(text: str, pattern: str) -> list[str] | None:

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from incmrql.formats import Unparsable, parse_scalar, to_json
 from incmrql.formats.json_values import is_json
+from incmrql.formats.xml_typed import typed_xml
 from incmrql.formats.xml_values import is_xml
 from incmrql.reference.navigate import Fail, ignore, members, pairs_of, text_of
 from incmrql.reference.operators import collection, elements, fitted
@@ -61,10 +62,13 @@ def widen(value: Value, target: Type) -> Value:
 
 
 def cast(value: Value, target: Type, fail: Fail = ignore) -> Value:
-    """The value in the target type; null, after telling `fail`, where it has no form there."""
+    """The value in the target type; null, after telling `fail`, where it has no form there.
+
+    Null stays null, but in JSON it is JSON's own.
+    """
     match target:
         case _ if value is None:
-            return None
+            return to_json(None) if target == JSON else None
         case Any():
             return value
         case Nothing():
@@ -73,6 +77,8 @@ def cast(value: Value, target: Type, fail: Fail = ignore) -> Value:
             return _to_data(value, target, fail)
         case _ if is_null(value):
             return None
+        case TupleType() | RecordType() | CollectionType() if is_xml(value):
+            return _from_xml(value, target, fail)
         case TupleType() | RecordType() | CollectionType():
             is_array = isinstance(value, DataValue) and value.constructor == "JArray"
             return _to_structure(value.content if is_array else value, target, fail)
@@ -191,6 +197,17 @@ def _to_structure(value: Value, target: Type, fail: Fail) -> Value:
             return collection(target, ordered(converted) if unordered else converted)
         case _:
             return _no_form(value, target, fail)
+
+
+def _from_xml(tree: DataValue, target: Type, fail: Fail) -> Value:
+    """An element as a source of XML reads it; text has no parts."""
+    if tree.constructor != "Node":
+        return _no_form(tree, target, fail)
+    try:
+        return typed_xml(tree, target)
+    except Unparsable as problem:
+        fail(f"an XML element has no form of type {target}: {problem.reason}")
+        return None
 
 
 def _is_sequence(value: Value, length: int) -> bool:

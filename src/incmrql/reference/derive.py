@@ -77,6 +77,8 @@ def derive(expr: typed.Expr, row: Row) -> Derived:
             return row.origins[variable.number]
         case typed.Read(source):
             return _read(source, row)
+        case typed.Stored(key):
+            return _stored(key, row)
         case typed.Global(key):
             named = derive(row.env.world.script.queries[key], row.outermost())
             return replace(named, operator=f"query {key.partition('@')[0]}", inputs=(named,))
@@ -111,6 +113,17 @@ def _read(source: typed.Source, row: Row) -> Derived:
     return Derived(values, "read", (), row.leaves[id(values)])
 
 
+def _stored(key: str, row: Row) -> Derived:
+    """A value that was stored: where it came from is forgotten, so it is a source itself."""
+    value, name = row.env.world.stored[key], key.partition("@")[0]
+    operator = f"stored {name}"
+    if not isinstance(value, list):
+        return Derived(value, operator, source=name)
+    if id(value) not in row.leaves:
+        row.leaves[id(value)] = tuple([Derived(part, operator, source=name) for part in value])
+    return Derived(value, operator, (), row.leaves[id(value)])
+
+
 def _other(expr: typed.Expr, row: Row) -> Derived:
     """Any other construct: all that its operands, or the code below its binders, use."""
     binds = isinstance(expr, typed.Repeat | typed.Fold | typed.Call | typed.UserAggregate)
@@ -141,7 +154,7 @@ def _uses(expr: typed.Expr, row: Row, called: set[str]) -> list[typed.Expr]:
     """The sources, queries and variables of the row that an expression mentions anywhere."""
     script = row.env.world.script
     match expr:
-        case typed.Read() | typed.Global():
+        case typed.Read() | typed.Global() | typed.Stored():
             return [expr]
         case typed.Var(variable):
             return [expr] if variable.number in row.origins else []

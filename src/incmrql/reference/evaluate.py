@@ -22,7 +22,7 @@ from incmrql.reference.calls import (
 )
 from incmrql.reference.casts import cast, widen
 from incmrql.reference.environment import Environment, place
-from incmrql.reference.navigate import element_at, look_up, navigate, slice_of
+from incmrql.reference.navigate import element_at, look_up, make_data, navigate, slice_of
 from incmrql.reference.operators import (
     arithmetic,
     collection,
@@ -40,7 +40,7 @@ from incmrql.reference.queries import select
 from incmrql.reference.repeat import repeat
 from incmrql.types import typed
 from incmrql.types.model import Collection, Record
-from incmrql.values import Bag, Data, Value, encode
+from incmrql.values import Bag, Value, encode
 from incmrql.values import Record as RecordValue
 
 
@@ -66,7 +66,7 @@ def evaluate(expr: typed.Expr, env: Environment) -> Value:
         case typed.MakeCollection(items):
             return collection(expr.type, _all(items, env))
         case typed.MakeData(constructor, content):
-            return Data(constructor.name, constructor.position, evaluate(content, env))
+            return make_data(constructor, evaluate(content, env))
         case typed.Concat(parts):
             return [element for part in _all(parts, env) for element in elements(part)]
         case typed.RangeOf(first, last):

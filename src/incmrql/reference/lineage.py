@@ -1,31 +1,35 @@
 """Where the rows of an answer come from.
 
 lineage: { (row, { (name of a source, its row) }) }        debug: { (row, tree) }
+
+Lists of these where the answer is a list.  A stored value counts as a source.
 """
 
 from __future__ import annotations
 
 from incmrql.reference.derive import Derived, Row, derive
 from incmrql.reference.environment import Environment
+from incmrql.reference.operators import collection
 from incmrql.types import typed
 from incmrql.types.model import Collection
-from incmrql.values import Bag, Record
+from incmrql.values import Bag, Record, Value
 
 
-def lineage(expr: typed.Expr, env: Environment) -> Bag:
+def lineage(expr: typed.Expr, env: Environment) -> list[Value]:
     """Every row of an answer with the rows of sources that contributed to it."""
-    return Bag(
+    return collection(
+        expr.type,
         [
             (row.value, Bag([(leaf.source, leaf.value) for leaf in sources_of(row)]))
             for row in _answer(expr, env)
-        ]
+        ],
     )
 
 
-def debug(expr: typed.Expr, env: Environment) -> Bag:
+def debug(expr: typed.Expr, env: Environment) -> list[Value]:
     """Every row of an answer with the tree of values that it was made from."""
     made: dict[int, Record] = {}
-    return Bag([(row.value, _tree(row, made)) for row in _answer(expr, env)])
+    return collection(expr.type, [(row.value, _tree(row, made)) for row in _answer(expr, env)])
 
 
 def _answer(expr: typed.Expr, env: Environment) -> tuple[Derived, ...]:

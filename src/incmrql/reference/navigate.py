@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from incmrql.reference.operators import compare, elements
+from incmrql.types.model import Constructor
 from incmrql.values import Bag, Data, Record, Value, ordered, show
 
 Fail: TypeAlias = Callable[[str], None]
@@ -83,6 +84,21 @@ def tag_of(tree: Value) -> str | None:
             return tag
         case _:
             return None
+
+
+def make_data(constructor: Constructor, content: Value) -> Data:
+    """A value of a data type; an XML element without the attributes and children that are null."""
+    if constructor.owner == "XML" and constructor.name == "Node" and content is not None:
+        tag, pairs, inner = content
+        kept = Bag([pair for pair in elements(pairs) if pair is not None and pair[1] is not None])
+        shown = [child for child in elements(inner) if not _is_nothing(child)]
+        content = (tag, kept, shown)
+    return Data(constructor.name, constructor.position, content)
+
+
+def _is_nothing(child: Value) -> bool:
+    """Whether this is null, or text that is null."""
+    return child is None or (child.constructor == "CData" and child.content is None)
 
 
 def text_of(tree: Value) -> str:

@@ -44,7 +44,7 @@ _DEPTH: Final = 2
 _DEEPEST: Final = -3
 _LENGTHS: Final = (0, 1, 1, 2, 2, 3, 8, 40)
 _EXTREMES: Final[Mapping[str, tuple[Value, ...]]] = {
-    **{name: (low, -1, 0, 1, high) for name, (low, high) in INTEGER_RANGES.items()},
+    **{name: (all_[0], -1, 0, 1, all_[-1]) for name, all_ in INTEGER_RANGES.items()},
     "bool": (False, True),
     "float": (-(2.0**127), -1.0, 0.0, 1.0, 2.0**-100, 2.0**127),
     "double": (-1e300, -(2.0**31), -1.0, 0.0, 1.0, 1e-300, 2.0**31, 1e300),

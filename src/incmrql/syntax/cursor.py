@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from incmrql.diagnostics import Diagnostic, QueryError, Source, Span
 from incmrql.syntax.depth import DEEPEST
 from incmrql.syntax.hints import Trouble, hint
-from incmrql.syntax.tokens import CONSTANTS, Token, scan
+from incmrql.syntax.tokens import CONSTANTS, NUMBERS, Token, scan
 
 
 class Cursor:
@@ -85,7 +85,7 @@ class Cursor:
     def name(self, what: str) -> Token:
         """Take an identifier, or fail; keywords are refused by name."""
         token = self.token
-        constant = token.kind == "id" and token.text in CONSTANTS
+        constant = token.kind == "id" and token.text in (*CONSTANTS, *NUMBERS)
         if token.kind == "keyword" or constant:
             kind = "constant" if constant else "reserved word"
             raise QueryError(

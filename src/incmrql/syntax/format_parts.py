@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from math import isfinite
 from typing import TypeVar, assert_never
 
 from incmrql.syntax.ast import (
@@ -50,6 +51,7 @@ Part = TypeVar("Part")
 
 _NAMED_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _INT_MAX = 2**31 - 1
+_SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 # What would be read as markup, as the start of a hole or as the end of the template.
 _XML_SPECIAL = re.compile(r'[&<"\n\r]|\{(?=\{|$)|(?<=\|)\]')
 
@@ -140,6 +142,8 @@ def format_literal(literal: Literal) -> str:
             return quoted(str(value))
         case "long" if -_INT_MAX - 1 <= int(value or 0) <= _INT_MAX:
             return f"{value}L"
+        case "double" if not isfinite(float(value or 0)):
+            return _SPECIAL[repr(value)]
         case "int" | "long" | "double":
             return repr(value)
         case _:

@@ -33,7 +33,7 @@ class Trouble:
 _PAIRS = {
     ("=", "="): "Write = to compare.",
     ("!", "="): "Write <> to compare.",
-    ("|", "|"): "Write or instead.",
+    ("|", "|"): "Write or; strings are joined by +.",
     ("-", ">"): "Write . between the result type and the body of a lambda.",
     ("=", ">"): r"A lambda looks like \(x: int): int. x + 1, a comparison like x >= y.",
     ("<", "="): "Write <= without a space.",
@@ -43,6 +43,7 @@ _WORDS = {
     "like": "Use matches(text, pattern) or contains(text, part).",
     "between": "Write a <= x and x <= b.",
     "join": "List both sides in the from clause and join them in the where clause.",
+    "is": "Write case x { null: true | *: false } to ask for null, = to compare.",
     "on": "Put the condition of a join in the where clause.",
 }
 _STARTS = frozenset(
@@ -91,12 +92,44 @@ def _clause(trouble: Trouble) -> str:
         return "Put the parts of the head in parentheses: select (x, y) from …"
     if wanted == '"in" or "="' and token.kind != "id":
         return "Name the elements: from x in X."
+    if wanted == "an expression" and token.text == "*" and trouble.near(-2).text == "count":
+        return "Write count(partition) for the rows of a group, count(select …) for a query's."
     if wanted == "an expression" and token.text == "*":
         return "Name a variable: * stands for anything only in patterns and after a point."
     if wanted == "an expression" and token.value == "from":
         return "A query starts with its head: select … from …"
+    if token.value == "in" and _ends_expression(trouble.near(-1)):
+        return "Write member(x, s) to ask whether x is an element of s."
+    if token.value == "having":
+        return "Only groups have a having clause, after group by; use where for rows."
     if wanted == '";"' and token.text == ":=":
         return "Write x = …; to name a query, store x := …; to keep its value."
+    return ""
+
+
+def _ends_expression(token: Token) -> bool:
+    return token.kind in ("id", "int", "long", "double", "string") or token.text in (")", "]", "}")
+
+
+def _declaration(trouble: Trouble) -> str:
+    """A part that a declaration cannot do without."""
+    token, before, first, wanted = *(trouble.near(i) for i in (0, -1, -2)), trouble.wanted
+    if wanted == '"="' and first.kind == "keyword" and first.value in ("type", "data", "parser"):
+        shown = token.text if token.kind == "id" else "…"
+        return f"Write {first.value} {before.text} = {shown}"
+    if wanted != '":"' or trouble.index == 0:
+        return ""
+    start = trouble.index - 1
+    while start > 0 and trouble.tokens[start - 1].text != ";":
+        start -= 1
+    words = trouble.tokens[start : trouble.index]
+    if words[0].value == "data" and before.kind == "id" and first.text in ("=", "|"):
+        return f"Every constructor says what it holds: {before.text}: ()."
+    declares = any(word.value == "function" or word.text == "\\" for word in words)
+    if declares and before.kind == "id" and first.text in ("(", ","):
+        return f"Every parameter has a type: {before.text}: int."
+    if declares and before.text == ")" and token.text == "{":
+        return "Every function says what it gives: function f(x: int): int { … }."
     return ""
 
 
@@ -152,6 +185,7 @@ _GUESSES: tuple[Callable[[Trouble], str], ...] = (
     _habit,
     _number,
     _clause,
+    _declaration,
     _misspelt,
     _missing_semicolon,
     _unclosed,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 from incmrql.diagnostics import QueryError
 from incmrql.syntax.ast import Literal
 from incmrql.syntax.cursor import Cursor
-from incmrql.syntax.tokens import CONSTANTS, LONGEST, too_large
+from incmrql.syntax.tokens import CONSTANTS, LONGEST, NUMBERS, too_large
 
 _INT_MAX = 2**31 - 1
 
@@ -45,6 +47,22 @@ def parse_literal(cursor: Cursor) -> Literal:
     fits = -_INT_MAX - 1 <= number <= _INT_MAX
     kind = "int" if token.kind == "int" and fits else "long"
     return Literal(number, "int" if kind == "int" else "long", span=cursor.since(start))
+
+
+def at_special(cursor: Cursor) -> bool:
+    """Whether the name of a number stands ahead, a sign included: in expressions a name."""
+    token = cursor.peek() if cursor.at("-") else cursor.token
+    return token.kind == "id" and token.text in NUMBERS
+
+
+def parse_special(cursor: Cursor) -> Literal:
+    """`NaN`, `Infinity` or `-Infinity`, a constant of a pattern."""
+    start = cursor.token.start
+    negative = cursor.take("-")
+    value = NUMBERS[cursor.advance().text]
+    # There is one NaN: -NaN is NaN.
+    signed = -value if negative and not isnan(value) else value
+    return Literal(signed, "double", span=cursor.since(start))
 
 
 def _is_word(cursor: Cursor) -> bool:

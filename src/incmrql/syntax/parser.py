@@ -30,7 +30,7 @@ from incmrql.syntax.ast import (
 from incmrql.syntax.cursor import Cursor, cursor_over
 from incmrql.syntax.depth import room
 from incmrql.syntax.expressions import parse_expr
-from incmrql.syntax.tokens import CONSTANTS, scan
+from incmrql.syntax.tokens import CONSTANTS, NUMBERS, scan
 from incmrql.syntax.typetrees import parse_parameters, parse_type
 
 
@@ -81,7 +81,7 @@ def parse_type_text(source: Source) -> TypeTree:
 def parse_item(cursor: Cursor) -> Item:
     """One item, without its semicolon."""
     token = cursor.token
-    defines = token.kind == "id" and token.text not in CONSTANTS
+    defines = token.kind == "id" and token.text not in (*CONSTANTS, *NUMBERS)
     if defines and cursor.peek().text == "=" and cursor.peek().kind == "op":
         start = cursor.advance().start
         cursor.advance()

@@ -67,7 +67,7 @@ class _Reader:
             number = _NUMBER.match(self.source.text, self.position, self.end)
             if number and not number.group(1):
                 self.position = number.end()
-                found.append(self.whole(number.group(), start))
+                found.append(self.place(number.group(), start))
             else:
                 with self.cursor.deeper():
                     path = self.path()
@@ -76,6 +76,17 @@ class _Reader:
             if not self.take("]"):
                 raise self.problem('"]"')
         return tuple(found)
+
+    def place(self, digits: str, start: int) -> int:
+        place = self.whole(digits, start)
+        if place < 1:
+            raise QueryError(
+                Diagnostic(
+                    "P010", f"a path has no position {place}", self.since(start), "below 1",
+                    "Positions start at 1: title[1] is the first title.",
+                )
+            )  # fmt: skip
+        return place
 
     def constant(self) -> Literal:
         self.spaces()

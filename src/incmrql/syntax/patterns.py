@@ -18,8 +18,9 @@ from incmrql.syntax.ast import (
     TypedPattern,
 )
 from incmrql.syntax.cursor import Cursor
-from incmrql.syntax.literals import at_literal, parse_literal
+from incmrql.syntax.literals import at_literal, at_special, parse_literal, parse_special
 from incmrql.syntax.templates import parse_template
+from incmrql.syntax.tokens import NUMBERS
 from incmrql.syntax.typetrees import parse_type
 
 
@@ -39,7 +40,7 @@ def parse_pattern(cursor: Cursor) -> Pattern:
 def pattern_of(expr: Expr) -> Pattern | None:
     """The pattern that an expression spells, if it is made of names and tuples alone."""
     match expr:
-        case Name(name):
+        case Name(name) if name not in NUMBERS:
             return NamePattern(name, span=expr.span)
         case TupleExpr(items):
             parts = [pattern_of(item) for item in items]
@@ -53,8 +54,8 @@ def _primary(cursor: Cursor) -> Pattern:
     start = cursor.token.start
     if cursor.take("*"):
         return AnyPattern(span=cursor.since(start))
-    if at_literal(cursor):
-        literal = parse_literal(cursor)
+    if at_literal(cursor) or at_special(cursor):
+        literal = parse_special(cursor) if at_special(cursor) else parse_literal(cursor)
         return LiteralPattern(literal, span=literal.span)
     if cursor.at("("):
         items = _sequence(cursor, ")")

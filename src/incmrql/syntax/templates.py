@@ -52,10 +52,14 @@ class _Reader(Generic[Held]):
 
     def element(self) -> XmlElement[Held]:
         start = self._skip_to("<", "an element")
+        if self.ahead("!"):
+            raise self.problem("a tag", "Comments and CDATA sections have no place in a template.")
         tag = self.match(_TAG, "a tag")
         attributes: list[tuple[str, tuple[XmlText | Hole[Held], ...]]] = []
         while not self.ahead("/>") and not self.ahead(">"):
             name = self.match(_TAG, 'an attribute, ">" or "/>"')
+            if name in dict(attributes):
+                raise self.twice(name, tag)
             self.expect("=")
             attributes.append((name, self.attribute_value()))
         if self.take("/>"):
@@ -64,6 +68,11 @@ class _Reader(Generic[Held]):
         with self.cursor.deeper():
             children = self.children(tag)
         return XmlElement(tag, tuple(attributes), children, span=self.since(start))
+
+    def twice(self, name: str, tag: str) -> QueryError:
+        message = f'the attribute "{name}" occurs twice in <{tag}>'
+        span = self.since(self.position - len(name))
+        return QueryError(Diagnostic("P009", message, span, "again", "Leave one of them out."))
 
     def attribute_value(self) -> tuple[XmlText | Hole[Held], ...]:
         if self.ahead("{{"):

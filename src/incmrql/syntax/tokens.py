@@ -7,7 +7,7 @@ that keeps its text, for `templates.py` and `paths.py` to read.
 from __future__ import annotations
 
 import re
-from math import isinf
+from math import inf, isinf, nan
 from typing import NamedTuple
 
 from incmrql.diagnostics import Diagnostic, Source, Span
@@ -22,6 +22,9 @@ KEYWORDS = frozenset(
 
 CONSTANTS = {"true": True, "false": False, "null": None}
 """Names that are constants everywhere, so that nothing else can have them."""
+
+NUMBERS = {"NaN": nan, "Infinity": inf}
+"""Names of numbers, constants in patterns too, so that nothing else can have them."""
 
 LONGEST = 2**63 - 1
 
@@ -145,14 +148,15 @@ def _unescape(source: Source, problems: list[Diagnostic], token: Token) -> str:
         if word in _ESCAPES:
             return _ESCAPES[word]
         at = token.start + 1 + match.start()
-        problems.append(
-            Diagnostic(
-                "P004", f'a string has no escape "\\{word}"', Span(source, at, at + 2),
-                "unknown escape",
-                f"Write \\\\{word} for a backslash followed by {word}; "
-                r"escapes are \n \t \r \b \f \0 \" \' \\ \/ \uXXXX.",
-            )
-        )  # fmt: skip
+        message, label = f'a string has no escape "\\{word}"', "unknown escape"
+        hint = (
+            f"Write \\\\{word} for a backslash followed by {word}; "
+            r"escapes are \n \t \r \b \f \0 \" \' \\ \/ \uXXXX."
+        )
+        if word == "u":
+            message, label = r"\u needs four hexadecimal digits", "fewer digits"
+            hint = r"Write \u00e9 for é, or \\u for a backslash followed by u."
+        problems.append(Diagnostic("P004", message, Span(source, at, at + 2), label, hint))
         return word
 
     plain = _ESCAPE.sub(replace, inner)

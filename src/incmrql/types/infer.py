@@ -19,8 +19,9 @@ from incmrql.types.infer_access import (
     infer_slice,
     infer_tree_step,
 )
-from incmrql.types.infer_calls import infer_call, misplaced_function
+from incmrql.types.infer_calls import infer_call
 from incmrql.types.infer_conversions import convert
+from incmrql.types.infer_functions import misplaced_function
 from incmrql.types.infer_operators import (
     infer_binary,
     infer_collection,
@@ -43,6 +44,9 @@ from incmrql.types.scope import Inference, MacroArgument, Scope
 
 CONSTANTS = {"PI": math.pi, "NaN": math.nan, "Infinity": math.inf}
 """Predefined names of numbers; `args` is the other predefined name."""
+
+
+_AS = '"as" converts to a type; parts get names in a record: < y: x >.'
 
 
 def infer_expr(inference: Inference, expr: ast.Expr, scope: Scope) -> typed.Expr:
@@ -83,7 +87,7 @@ def infer_expr(inference: Inference, expr: ast.Expr, scope: Scope) -> typed.Expr
         case ast.Slice():
             return infer_slice(inference, expr, scope)
         case ast.Cast(subject, tree):
-            target = resolve_type(inference, tree)
+            target = resolve_type(inference, tree, _AS)
             return convert(inference, inference.infer(subject, scope), target, expr.span)
         case ast.Range():
             return infer_range(inference, expr, scope)
@@ -124,8 +128,8 @@ def _name(inference: Inference, expr: ast.Name, scope: Scope) -> typed.Expr:
         return inference.infer_argument(entry)
     if entry is not None:
         return typed.Var(entry, type=entry.type, span=expr.span)
-    if name in inference.named:
-        named = inference.named[name]
+    named = inference.named(name)
+    if named is not None:
         if named.stored:
             return typed.Stored(named.key, type=named.type, span=expr.span)
         return typed.Global(named.key, type=named.type, span=expr.span)
@@ -143,12 +147,27 @@ def _unknown(inference: Inference, expr: ast.Name, scope: Scope) -> typed.Expr:
     if name in NAMES or name in inference.functions or name in inference.macros:
         message = f'"{name}" is a function and needs its arguments'
         return inference.problem("T101", expr.span, message, "no arguments", f"Write {name}(…).")
-    known = [*scope.names, *inference.named, *inference.catalog.registered, "args", *CONSTANTS]
-    hint = nearest(name, known)
+    queries = filter(inference.named, inference.history)
+    known = [*scope.names, *queries, *inference.catalog.registered, "args", *CONSTANTS]
+    hint = _defined_later(inference, expr) or nearest(name, known)
     if not hint and name == "partition":
         hint = "It exists in a query with group by: the bag of all rows of the group."
     message = f'there is no "{name}" here'
     return inference.problem("T101", expr.span, message, "unknown name", hint)
+
+
+def _defined_later(inference: Inference, expr: ast.Name) -> str:
+    """The hint for a name that the script gives a meaning after this place, or just here."""
+    name = expr.name
+    for span in inference.definitions.get(name, []):
+        if span.source != expr.span.source or span.end < expr.span.start:
+            continue
+        if span.start <= expr.span.start:
+            keeps = f"store {name} := … keeps a value, repeat loops"
+            return f"A named query cannot use itself: {keeps}."
+        line, _ = span.source.locate(span.start)
+        return f'"{name}" is defined later, in line {line}: move it up.'
+    return ""
 
 
 def _record(inference: Inference, expr: ast.RecordExpr, scope: Scope) -> typed.Expr:

@@ -7,6 +7,7 @@ from incmrql.syntax import ast
 from incmrql.types import builtins, typed
 from incmrql.types.infer_access import over
 from incmrql.types.infer_conversions import convert, infer_decimal
+from incmrql.types.infer_functions import counted, function_value, infer_lambda
 from incmrql.types.infer_operators import arithmetic, collection
 from incmrql.types.lattice import castable, widens
 from incmrql.types.model import (
@@ -27,9 +28,6 @@ from incmrql.types.model import (
 from incmrql.types.resolve import (
     cast_hint,
     fit,
-    parameter_names,
-    refuse_repeated,
-    resolve_type,
     widen,
 )
 from incmrql.types.scope import Inference, MacroArgument, Place, Scope
@@ -87,7 +85,7 @@ def _built_in(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
                  *inference.aggregations, *inference.constructors()]  # fmt: skip
         for argument in call.arguments:
             inference.infer(argument.value, scope)
-        query = inference.named.get(name)
+        query = inference.named(name)
         if name in inference.broken or (query is not None and inference.spoiled(query.type)):
             return typed.Const(None, type=NOTHING, span=call.span)
         message = f'there is no function "{name}"'
@@ -115,8 +113,23 @@ def _built_in(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
             return _wrong_count(inference, call, "2 values" if name == "mod" else "1 value")
 
 
+_IS_NULL = "Write case x { null: true | *: false }."
+_COALESCE = "Write case x { null: y | z: z }."
 _HABITS = {
-    "coalesce": "Write case x { null: y | z: z }.",
+    "coalesce": _COALESCE,
+    "ifnull": _COALESCE,
+    "nvl": _COALESCE,
+    "isnull": _IS_NULL,
+    "is_null": _IS_NULL,
+    "int": 'Did you mean "toInt"?  Or write x as int.',
+    "integer": 'Did you mean "toInt"?  Or write x as int.',
+    "long": 'Did you mean "toLong"?  Or write x as long.',
+    "float": 'Did you mean "toDouble"?  Or write x as double.',
+    "double": 'Did you mean "toDouble"?  Or write x as double.',
+    "bool": 'Did you mean "toBool"?  Or write x as bool.',
+    "str": 'Did you mean "string"?',
+    "now": "There is no clock in a query: give the time as an argument, timestamp(args[0]).",
+    "print": "An expression that is an item is printed: e; and trace(e) prints within another.",
     "len": 'Did you mean "length" (of a string) or "count" (of a collection)?',
     "size": 'Did you mean "length" (of a string) or "count" (of a collection)?',
     "upper": 'Did you mean "toUpperCase"?',
@@ -140,6 +153,8 @@ def _resolved(
     counts = sorted({len(signature.parameters) for signature in signatures})
     if len(arguments) not in counts:
         some = " or ".join(map(str, counts[:-1])) + " or " if len(counts) > 1 else ""
+        if len(counts) > 2 and counts == list(range(counts[0], counts[-1] + 1)):
+            some = f"{counts[0]} to "
         return _wrong_count(inference, call, some + counted(counts[-1], "value"))
     if any(inference.spoiled(argument.type) for argument in arguments):
         return typed.Const(None, type=NOTHING, span=call.span)
@@ -153,11 +168,6 @@ def _resolved(
     return inference.problem(
         "T308", call.span, f'"{name}" does not apply to ({kinds})', f"given ({kinds})", hint
     )
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 value`, `2 values`, `no values`."""
-    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
 
 
 def _wrong_count(inference: Inference, call: ast.Call, wanted: str) -> typed.Expr:
@@ -304,52 +314,6 @@ def _fold(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
     )
 
 
-# --- functions as values -----------------------------------------------------------------
-
-
-def function_value(
-    inference: Inference, expr: ast.Expr, scope: Scope, count: int
-) -> typed.Lambda | None:
-    """The function that an argument is: a lambda, or the name of one that is declared."""
-    match expr:
-        case ast.Lambda():
-            found = infer_lambda(inference, expr, scope)
-        case ast.Name(name) if isinstance(entry := scope.names.get(name), MacroArgument):
-            with inference.at(entry.place):
-                return function_value(inference, entry.expr, entry.scope, count)
-        case ast.Name(name) if name in inference.functions:
-            head = inference.functions[name]
-            own = tuple(inference.variable(p.name, p.type) for p in head.parameters)
-            arguments = tuple(typed.Var(v, type=v.type, span=expr.span) for v in own)
-            body = typed.Call(name, arguments, type=head.result, span=expr.span)
-            found = typed.Lambda(own, body)
-        case _:
-            message = "a function is wanted here"
-            hint = r"Write a lambda, \(x: int, y: int): int. x + y, or the name of a function."
-            inference.problem("T601", expr.span, message, "not a function", hint)
-            return None
-    if len(found.parameters) != count:
-        takes = len(found.parameters)
-        message = f"a function of {counted(count, 'value')} is wanted here, and this takes {takes}"
-        hint = "Write a lambda with as many parameters."
-        inference.problem("T601", expr.span, message, f"takes {takes}", hint)
-        return None
-    return found
-
-
-def infer_lambda(inference: Inference, expr: ast.Lambda, scope: Scope) -> typed.Lambda:
-    r"""`\(x: int): int. e`."""
-    variables = tuple(
-        inference.variable(p.name, resolve_type(inference, p.type)) for p in expr.parameters
-    )
-    names = [parameter.name for parameter in expr.parameters]
-    places = parameter_names(expr.parameters)
-    refuse_repeated(inference, names, "parameters", expr.span, places)
-    result = resolve_type(inference, expr.result)
-    body = inference.infer(expr.body, scope.bind_variables(variables))
-    return typed.Lambda(variables, fit(inference, body, result, "the result of this lambda"))
-
-
 # --- macros ------------------------------------------------------------------------------
 
 
@@ -360,7 +324,7 @@ def _macro(inference: Inference, call: ast.Call, scope: Scope, place: Place) -> 
         return _wrong_count(inference, call, counted(len(macro.parameters), "expression"))
     if macro.name in inference.endless:
         return typed.Const(None, type=NOTHING, span=call.span)
-    if inference.depth > MOST_EXPANSIONS:
+    if inference.place.depth > MOST_EXPANSIONS:
         inference.endless.add(macro.name)
     if macro.name in place.expanding or macro.name in inference.endless:
         message = f'the macro "{macro.name}" expands to itself'
@@ -370,12 +334,10 @@ def _macro(inference: Inference, call: ast.Call, scope: Scope, place: Place) -> 
         (name, MacroArgument(argument.value, scope, inference.place))
         for name, argument in zip(macro.parameters, call.arguments, strict=True)
     )
-    named = inference.macros[macro.name].named
-    inference.depth += 1
-    with inference.at(Place(named, (*place.expanding, macro.name))):
-        body = inference.infer(macro.body, inside)
-    inference.depth -= 1
-    return body
+    before = inference.macros[macro.name].before
+    expanding = (*place.expanding, macro.name)
+    with inference.at(Place(before, expanding, inference.place.depth + 1)):
+        return inference.infer(macro.body, inside)
 
 
 def _through_argument(
@@ -402,10 +364,3 @@ def _through_argument(
     values = typed.MakeTuple(arguments, type=Tuple(wanted), span=call.span)
     branch = typed.Branch(pattern, function.body)
     return typed.Case(values, (branch,), type=function.body.type, span=call.span)
-
-
-def misplaced_function(inference: Inference, expr: ast.Expr) -> typed.Expr:
-    """The problem of a lambda that is not an argument."""
-    message = "a lambda can only be an argument of fold, of an aggregation or of a macro"
-    hint = "Declare a function: function f(x: int): int { … };"
-    return inference.problem("T601", expr.span, message, "here", hint)

@@ -8,7 +8,7 @@ import re
 from incmrql.diagnostics import Span
 from incmrql.types import typed
 from incmrql.types.lattice import castable, widens
-from incmrql.types.model import DECIMAL, STRING, Collection, Decimal, Type
+from incmrql.types.model import DECIMAL, JSON, NOTHING, STRING, Collection, Decimal, Type
 from incmrql.types.resolve import widen
 from incmrql.types.scope import Inference
 
@@ -17,6 +17,8 @@ _DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
 
 def convert(inference: Inference, node: typed.Expr, target: Type, span: Span) -> typed.Expr:
     """`node as target`."""
+    if target == JSON and node.type == NOTHING:
+        return typed.Cast(node, type=target, span=span)  # null has a form in JSON
     if widens(node.type, target):
         return widen(node, target)
     if castable(node.type, target):

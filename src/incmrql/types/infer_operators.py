@@ -156,6 +156,12 @@ def compare(
             hint = f"Say what it holds: e as {other}."
         elif "string" in sides and sides & {"date", "timestamp"}:
             hint = 'Write dates as date("2026-01-31") and timestamp("2026-01-31T10:00:00Z").'
+        elif (many := _lifted(inference, left, right)) is not None:
+            shown = many.span.text
+            hint = (
+                f'"{shown}" is the bag of its values in the group: '
+                f"use an aggregate such as max({shown})."
+            )
         elif any(isinstance(t, Collection) for t in (left.type, right.type)):
             hint = "To look for an element use member(x, s) or some y in s: y = x."
         elif castable(right.type, left.type):
@@ -170,6 +176,14 @@ def compare(
             raise AssertionError(op)
 
 
+def _lifted(inference: Inference, *sides: typed.Expr) -> typed.Expr | None:
+    """The side that is a bag because of a group by, where the other is a single value."""
+    many = [side for side in sides if isinstance(side.type, Collection)]
+    if len(many) == 1 and _root(many[0]) in inference.lifted and len(many[0].span.text) <= 30:
+        return many[0]
+    return None
+
+
 def collection(inference: Inference, node: typed.Expr, what: str) -> typed.Expr:
     """`node` as a collection, or a problem."""
     if isinstance(node.type, Collection):
@@ -179,8 +193,13 @@ def collection(inference: Inference, node: typed.Expr, what: str) -> typed.Expr:
     hint = "Put a single value in braces: {e}."
     if str(node.type) in ("JSON", "any"):
         hint = "Say what it holds: e as [T] for an array of T."
-    elif _of_variable(node):
+    elif (variable := _root(node)) is not None:
         hint = _ONE_VALUE
+        if variable in inference.group_keys:
+            hint = f'"{variable.name}" is the key here, one value for the group.'
+            if what.endswith('"count"'):
+                shown = f'"{variable.name}" is the key here'
+                hint = f"{shown}: count(partition) counts the rows of the group."
     message = f"{what} must be a bag or a list, and this is {node.type}"
     inference.problem("T305", node.span, message, f"is {node.type}", hint)
     return typed.Const(None, type=Collection("bag", NOTHING), span=node.span)
@@ -192,11 +211,11 @@ _ONE_VALUE = (
 )
 
 
-def _of_variable(node: typed.Expr) -> bool:
-    """Whether this is a variable or a part of one."""
-    while isinstance(node, typed.Field | typed.Item):
+def _root(node: typed.Expr) -> typed.Variable | None:
+    """The variable that this is, or is a part of."""
+    while isinstance(node, typed.Field | typed.Item | typed.MapOver):
         node = node.subject
-    return isinstance(node, typed.Var)
+    return node.variable if isinstance(node, typed.Var) else None
 
 
 def _combine(

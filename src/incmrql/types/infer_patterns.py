@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import decimal
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from incmrql.diagnostics import Span, nearest
 from incmrql.syntax import ast
+from incmrql.syntax.format_parts import format_literal
 from incmrql.types import typed
 from incmrql.types.lattice import castable, comparable
 from incmrql.types.model import (
@@ -93,13 +95,17 @@ def _literal(
         return _misfit(inference, span, subject, f"a constant of type {type_}")
     value = _number(literal.value, subject)
     if value is None:
-        return _misfit(inference, span, subject, f"{literal.value}, which is no {subject}")
+        return _misfit(
+            inference, span, subject, f"{format_literal(literal)}, which is no {subject}"
+        )
     return typed.Equals(value, subject)
 
 
 def _number(number: object, subject: Type) -> Value:
     """The same number as a value of the type `subject`, or None if it has no such value."""
     assert isinstance(number, int | float)
+    if isinstance(number, float) and not math.isfinite(number):
+        return number if subject in (FLOAT, DOUBLE) else None
     exact = decimal.Decimal(repr(number))
     if isinstance(subject, Decimal):
         scaled = exact.quantize(decimal.Decimal(1).scaleb(-subject.scale), context=_EXACT)

@@ -140,6 +140,8 @@ def _grouping(
         GroupKey(expr, variable, {name: grouped.names.get(name) for name in names_in(expr)})
         for expr, variable in plain
     )
+    inference.group_keys.update(bound.variables, (variable for _, variable in plain))
+    inference.lifted.update(many for _, many in lifted)
     group = typed.Group(tuple(exprs), tuple(patterns), lifted, partition, rows)
     return group, Scope(grouped.names, (*found, *outer.keys))
 

@@ -8,7 +8,7 @@ from incmrql.diagnostics import DataError, Diagnostic, QueryError, Span
 from incmrql.syntax import ast
 from incmrql.types import typed
 from incmrql.types.infer import infer_expr
-from incmrql.types.infer_calls import function_value
+from incmrql.types.infer_functions import function_value
 from incmrql.types.lattice import widens
 from incmrql.types.model import BASIC_NAMES, Type, constructors
 from incmrql.types.resolve import fit, parameter_names, refuse_repeated, resolve_type, widen
@@ -22,6 +22,9 @@ def infer_script(script: ast.Script, catalog: Catalog) -> typed.Script:
     inference = Inference(catalog, infer_expr)
     inference.python.update(catalog.functions)
     _declare_types(inference, script)
+    for item in script.items:
+        if isinstance(item, ast.Define | ast.StoreValue):
+            inference.definitions.setdefault(item.name, []).append(item.span)
     kept = _without_repeated(inference, script.items)
     _declare_functions(inference, kept)
     functions: dict[str, typed.Function] = {}
@@ -246,7 +249,7 @@ def _declare(inference: Inference, item: ast.Item) -> None:
         case ast.DeclareMacro():
             places = item.parameter_spans
             refuse_repeated(inference, item.parameters, "parameters", item.span, places)
-            inference.macros[item.name] = Macro(item, inference.named)
+            inference.macros[item.name] = Macro(item, inference.count)
         case ast.DeclareAggregation():
             _aggregation(inference, item)
         case ast.Import():

@@ -153,4 +153,4 @@ def _json(inference: Inference, part: ast.JsonPart[ast.Expr], scope: Scope) -> t
             return typed.MakeData(constructor, content, type=JSON, span=part.span)
         case ast.Hole(inner):
             node = inference.infer(inner, scope)
-            return node if node.type == JSON else typed.Cast(node, type=JSON, span=node.span)
+            return typed.Cast(node, type=JSON, span=node.span)  # null becomes JSON's null

@@ -41,15 +41,15 @@ _HABITS = {"integer": "int", "bigint": "long", "float64": "double", "str": "stri
            "real": "double", "smallint": "short", "tinyint": "byte"}  # fmt: skip
 
 
-def resolve_type(inference: Inference, tree: ast.TypeTree) -> Type:
-    """The type that a tree spells."""
+def resolve_type(inference: Inference, tree: ast.TypeTree, hint: str = "") -> Type:
+    """The type that a tree spells; the hint is for a name that is like no type at all."""
     match tree:
         case ast.NamedType(name):
-            return _named(inference, name, tree.span)
+            return _named(inference, name, tree.span, hint)
         case ast.TupleType(items):
             return Tuple(tuple(resolve_type(inference, item) for item in items))
         case ast.RecordType(fields):
-            return _record(inference, fields, tree.span)
+            return _record(inference, fields)
         case ast.ListType(element):
             return list_of(resolve_type(inference, element))
         case ast.BagType(element):
@@ -73,7 +73,7 @@ def resolve_type(inference: Inference, tree: ast.TypeTree) -> Type:
             return NOTHING
 
 
-def _named(inference: Inference, name: str, span: Span) -> Type:
+def _named(inference: Inference, name: str, span: Span, other_hint: str) -> Type:
     if name in inference.aliases:
         if name in inference.resolving:
             message = f'the type "{name}" is made of itself'
@@ -96,17 +96,17 @@ def _named(inference: Inference, name: str, span: Span) -> Type:
         return NOTHING
     known = [*BASIC_NAMES, "decimal", "any", *inference.aliases, *inference.data_names]
     habit = _HABITS.get(name.lower())
-    hint = f'Did you mean "{habit}"?' if habit else nearest(name, known)
+    hint = f'Did you mean "{habit}"?' if habit else nearest(name, known) or other_hint
     inference.problem("T103", span, f'there is no type "{name}"', "unknown type", hint)
     return NOTHING
 
 
-def _record(inference: Inference, fields: tuple[tuple[str, ast.TypeTree], ...], span: Span) -> Type:
+def _record(inference: Inference, fields: tuple[tuple[str, ast.TypeTree], ...]) -> Type:
     seen: dict[str, Type] = {}
     for name, tree in fields:
         if name in seen:
             message = f'the field "{name}" occurs twice in this record'
-            inference.problem("T402", span, message, "again", "Choose another name.")
+            inference.problem("T402", tree.span, message, "again", "Choose another name.")
         seen[name] = resolve_type(inference, tree)
     return Record(tuple(seen.items()))
 
@@ -197,8 +197,8 @@ def plain_string(inference: Inference, expr: ast.Expr) -> str | None:
             words = inference.catalog.arguments
             in_range = words is not None and 0 <= index < len(words)
             return words[index] if words is not None and in_range else None
-        case ast.Name(name) if name in inference.named:
-            query = inference.queries.get(inference.named[name].key)
+        case ast.Name(name) if (named := inference.named(name)) is not None:
+            query = inference.queries.get(named.key)
             known = isinstance(query, typed.Const) and query.type == STRING
             return str(query.value) if isinstance(query, typed.Const) and known else None
         case _:

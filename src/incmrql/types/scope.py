@@ -6,9 +6,12 @@ script is typed: problems found, variables numbered, declarations seen so far.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from incmrql.diagnostics import Diagnostic, Span
@@ -30,10 +33,12 @@ from incmrql.types.model import (
 class Place:
     """What the names of a script mean where an expression is written."""
 
-    named: Mapping[str, Named] = field(default_factory=dict)
-    """The queries and stored values declared before it."""
+    before: float = math.inf
+    """Queries and stored values with a higher number were defined later."""
     expanding: tuple[str, ...] = ()
     """The macros whose bodies it stands in."""
+    depth: int = 0
+    """How many calls of macros led to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +52,10 @@ class MacroArgument:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A macro with the queries and stored values that were declared before it."""
+    """A macro, and up to which number queries and stored values were defined before it."""
 
     declaration: ast.DeclareMacro
-    named: Mapping[str, Named]
+    before: int
 
 
 Entry: TypeAlias = typed.Variable | MacroArgument
@@ -145,11 +150,11 @@ class Inference:
     data: dict[str, tuple[Constructor, ...]] = field(default_factory=lambda: dict(PREDEFINED))
     data_names: set[str] = field(default_factory=lambda: set(PREDEFINED))
     place: Place = Place()
+    history: dict[str, list[tuple[int, Named]]] = field(default_factory=dict)
+    """What each name of a query or stored value came to mean, and when."""
     queries: dict[str, typed.Expr] = field(default_factory=dict)
     functions: dict[str, FunctionHead] = field(default_factory=dict)
     macros: dict[str, Macro] = field(default_factory=dict)
-    depth: int = 0
-    """How many macros are being expanded."""
     endless: set[str] = field(default_factory=set)
     """Macros that were expanded too deep once; it is no use to try again."""
     aggregations: dict[str, typed.Aggregation] = field(default_factory=dict)
@@ -157,6 +162,11 @@ class Inference:
     parsers: dict[str, tuple[object, Type]] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     """What was declared with a problem: to use it is no further problem."""
+    group_keys: set[typed.Variable] = field(default_factory=set)
+    lifted: set[typed.Variable] = field(default_factory=set)
+    """Variables that are bags since a group by."""
+    definitions: dict[str, list[Span]] = field(default_factory=dict)
+    """Where each named query and stored value of the script is defined, for hints."""
 
     def infer(self, expr: ast.Expr, scope: Scope) -> typed.Expr:
         """The typed expression."""
@@ -174,14 +184,16 @@ class Inference:
         yield
         self.place = outer
 
-    @property
-    def named(self) -> Mapping[str, Named]:
-        """The queries and stored values that names may stand for here."""
-        return self.place.named
-
     def define(self, name: str, named: Named) -> None:
         """Give a query or stored value its name, for what follows."""
-        self.place = Place({**self.named, name: named}, self.place.expanding)
+        self.count += 1
+        self.history.setdefault(name, []).append((self.count, named))
+
+    def named(self, name: str) -> Named | None:
+        """The query or stored value that a name stands for at this place."""
+        meanings = self.history.get(name, [])
+        known = bisect_right(meanings, self.place.before, key=itemgetter(0))
+        return meanings[known - 1][1] if known else None
 
     def variable(self, name: str, type_: Type) -> typed.Variable:
         """A new variable."""
