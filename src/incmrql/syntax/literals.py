@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isnan
 
 from incmrql.diagnostics import QueryError
-from incmrql.syntax.ast import Literal
+from incmrql.syntax.ast import Literal, LiteralKind
 from incmrql.syntax.cursor import Cursor
 from incmrql.syntax.tokens import CONSTANTS, LONGEST, NUMBERS, too_large
 
@@ -45,8 +45,8 @@ def parse_literal(cursor: Cursor) -> Literal:
     cursor.advance()
     number = -number if negative else number
     fits = -_INT_MAX - 1 <= number <= _INT_MAX
-    kind = "int" if token.kind == "int" and fits else "long"
-    return Literal(number, "int" if kind == "int" else "long", span=cursor.since(start))
+    kind: LiteralKind = "int" if token.kind == "int" and fits else "long"
+    return Literal(number, kind, span=cursor.since(start))
 
 
 def at_special(cursor: Cursor) -> bool:

@@ -6,6 +6,8 @@ semicolon and goes on, then reports all it found.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from incmrql.diagnostics import Diagnostic, QueryError, Source, Span
 from incmrql.syntax.ast import (
     DeclareAggregation,
@@ -94,10 +96,9 @@ def parse_item(cursor: Cursor) -> Item:
             return Incremental(parse_expr(cursor), span=cursor.since(start))
         case "lineage" | "debug":
             start = cursor.advance().start
-            kind = "lineage" if token.value == "lineage" else "debug"
             expr = parse_expr(cursor)
-            return Inspect("lineage" if kind == "lineage" else "debug", expr,
-                           span=cursor.since(start))  # fmt: skip
+            how: Literal["lineage", "debug"] = "lineage" if token.value == "lineage" else "debug"
+            return Inspect(how, expr, span=cursor.since(start))
         case "data" | "function" | "macro" | "aggregation" | "import" | "parser" | "include":
             return _declaration(cursor)
         case "type" if cursor.peek().text != "(":
@@ -127,9 +128,8 @@ def _output(cursor: Cursor) -> Item:
     cursor.expect("from", "after the path")
     incremental = cursor.take("incr")
     expr = parse_expr(cursor)
-    kind = "store" if word.value == "store" else "dump"
-    return Output("store" if kind == "store" else "dump", str(path.value), incremental, expr,
-                  span=cursor.since(start))  # fmt: skip
+    kind: Literal["store", "dump"] = "store" if word.value == "store" else "dump"
+    return Output(kind, str(path.value), incremental, expr, span=cursor.since(start))
 
 
 def _declaration(cursor: Cursor) -> Item:

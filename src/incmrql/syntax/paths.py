@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from math import isinf
+from typing import Literal as OneOf
 
 from incmrql.diagnostics import Diagnostic, QueryError, Span
-from incmrql.syntax.ast import Literal, PathCondition, Step
+from incmrql.syntax.ast import Literal, LiteralKind, PathCondition, Step
 from incmrql.syntax.cursor import Cursor
 from incmrql.syntax.tokens import LONGEST, Token, too_large
 
@@ -52,12 +53,9 @@ class _Reader:
             self.take("/")
         attribute = self.take("@")
         name = self.match(_WORD, "a tag, an attribute or *")
-        axis = "descendant" if descendant else "child"
         conditions = self.conditions()
-        return Step(
-            "descendant" if axis == "descendant" else "child", name, attribute, conditions,
-            span=self.since(start),
-        )  # fmt: skip
+        axis: OneOf["child", "descendant"] = "descendant" if descendant else "child"
+        return Step(axis, name, attribute, conditions, span=self.since(start))
 
     def conditions(self) -> tuple[int | PathCondition, ...]:
         found: list[int | PathCondition] = []
@@ -101,8 +99,8 @@ class _Reader:
             if number.group(1):
                 return Literal(self.double(number.group(), start), "double", span=self.since(start))
             whole = self.whole(number.group(), start)
-            kind = "int" if -(2**31) <= whole < 2**31 else "long"
-            return Literal(whole, "int" if kind == "int" else "long", span=self.since(start))
+            kind: LiteralKind = "int" if -(2**31) <= whole < 2**31 else "long"
+            return Literal(whole, kind, span=self.since(start))
         raise self.problem("a string or a number")
 
     def whole(self, digits: str, start: int) -> int:
