@@ -38,7 +38,7 @@ from incmrql.algebra.term import CMap, Term, element
 from incmrql.diagnostics import NOWHERE
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Tuple, list_of
-from incmrql.types.walk import bound, free, map_children, used
+from incmrql.types.walk import bound, free, map_children, root, used
 
 
 def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
@@ -180,7 +180,7 @@ def _with_parts(
     parts: dict[typed.Expr, typed.Variable] = {}
 
     def visit(node: typed.Expr) -> typed.Expr:
-        if _root(node) not in outer:
+        if root(node) not in outer:
             return map_children(visit, node)
         if isinstance(node, typed.Var):
             return node
@@ -193,13 +193,6 @@ def _with_parts(
     assert isinstance(changed, typed.Select)
     binds = [typed.Binding(typed.Bind(variable), part) for part, variable in parts.items()]
     return extended(t.names, rows, binds, tuple(parts.values())), changed
-
-
-def _root(node: typed.Expr) -> typed.Variable | None:
-    """The variable that a chain of fields and components starts from."""
-    while isinstance(node, typed.Field | typed.Item):
-        node = node.subject
-    return node.variable if isinstance(node, typed.Var) else None
 
 
 def _by_equalities(

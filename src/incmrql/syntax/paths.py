@@ -9,6 +9,7 @@ from typing import Literal as OneOf
 from incmrql.diagnostics import Diagnostic, QueryError, Span
 from incmrql.syntax.ast import Literal, LiteralKind, PathCondition, Step
 from incmrql.syntax.cursor import Cursor
+from incmrql.syntax.embedded import EmbeddedReader
 from incmrql.syntax.tokens import LONGEST, Token, too_large
 
 _WORD = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?|\*")
@@ -28,13 +29,11 @@ def parse_path(cursor: Cursor) -> tuple[Step, ...]:
     return steps
 
 
-class _Reader:
+class _Reader(EmbeddedReader):
     """A place in the text of a path."""
 
     def __init__(self, cursor: Cursor, token: Token) -> None:
-        self.cursor, self.source = cursor, cursor.source
-        self.end = token.end - len(")")
-        self.position = self.end - len(token.text)
+        super().__init__(cursor, token, ")")
 
     def path(self) -> tuple[Step, ...]:
         steps = [self.step(first=True)]
@@ -114,28 +113,6 @@ class _Reader:
         if isinf(double):
             raise QueryError(too_large(self.since(start), "double"))
         return double
-
-    def match(self, pattern: re.Pattern[str], what: str) -> str:
-        self.spaces()
-        found = pattern.match(self.source.text, self.position, self.end)
-        if found is None:
-            raise self.problem(what)
-        self.position = found.end()
-        return found.group()
-
-    def spaces(self) -> None:
-        while self.position < self.end and self.source.text[self.position].isspace():
-            self.position += 1
-
-    def ahead(self, text: str) -> bool:
-        self.spaces()
-        return self.source.text.startswith(text, self.position, self.end)
-
-    def take(self, text: str) -> bool:
-        if self.ahead(text):
-            self.position += len(text)
-            return True
-        return False
 
     def since(self, start: int) -> Span:
         end = start + len(self.source.text[start : self.position].rstrip())

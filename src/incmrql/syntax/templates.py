@@ -15,6 +15,7 @@ from incmrql.diagnostics import Diagnostic, QueryError, Span
 from incmrql.syntax.ast import Hole, JsonArray, JsonLeaf, JsonObject, JsonPart, XmlElement, XmlText
 from incmrql.syntax.ast import Literal as Constant
 from incmrql.syntax.cursor import Cursor, cursor_over
+from incmrql.syntax.embedded import EmbeddedReader
 from incmrql.syntax.tokens import Token, closing, too_large
 
 Held = TypeVar("Held")
@@ -40,13 +41,12 @@ def parse_template(
     return body
 
 
-class _Reader(Generic[Held]):
+class _Reader(EmbeddedReader, Generic[Held]):
     """A place in the text of a template."""
 
     def __init__(self, cursor: Cursor, token: Token, parse_hole: Callable[[Cursor], Held]) -> None:
-        self.source, self.end = cursor.source, token.end - len("|]")
-        self.position = self.end - len(token.text)
-        self.cursor, self.parse_hole = cursor, parse_hole
+        super().__init__(cursor, token, "|]")
+        self.parse_hole = parse_hole
 
     # --- XML ---
 
@@ -222,34 +222,12 @@ class _Reader(Generic[Held]):
         self.position = close + 2
         return Hole(content, span=self.since(start))
 
-    def match(self, pattern: re.Pattern[str], what: str) -> str:
-        self.spaces()
-        found = pattern.match(self.source.text, self.position, self.end)
-        if found is None:
-            raise self.problem(what)
-        self.position = found.end()
-        return found.group()
-
     def _skip_to(self, text: str, what: str) -> int:
         self.spaces()
         start = self.position
         if not self.take(text):
             raise self.problem(what)
         return start
-
-    def spaces(self) -> None:
-        while self.position < self.end and self.source.text[self.position].isspace():
-            self.position += 1
-
-    def ahead(self, text: str) -> bool:
-        self.spaces()
-        return self.source.text.startswith(text, self.position, self.end)
-
-    def take(self, text: str) -> bool:
-        if self.ahead(text):
-            self.position += len(text)
-            return True
-        return False
 
     def expect(self, text: str) -> None:
         if not self.take(text):

@@ -107,6 +107,13 @@ def is_random(expr: typed.Expr) -> bool:
     return any(isinstance(n, typed.Builtin) and n.function == "random" for n in nodes(expr))
 
 
+def root(expr: typed.Expr) -> typed.Variable | None:
+    """The variable that a chain of fields and components starts from, if it is one."""
+    while isinstance(expr, typed.Field | typed.Item):
+        expr = expr.subject
+    return expr.variable if isinstance(expr, typed.Var) else None
+
+
 def substitute(expr: typed.Expr, values: Mapping[typed.Variable, typed.Expr]) -> typed.Expr:
     """`expr` with expressions in the places of variables."""
     if isinstance(expr, typed.Var):

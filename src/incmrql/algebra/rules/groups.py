@@ -13,7 +13,7 @@ from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, element
 from incmrql.diagnostics import NOWHERE
 from incmrql.types import typed
 from incmrql.types.model import Collection, Record, Tuple, Type
-from incmrql.types.walk import children, map_children, nodes, substitute
+from incmrql.types.walk import children, map_children, nodes, root, substitute
 
 Path = tuple[int, ...]
 """Where a part of a group stands: `group#1#0` is (1, 0)."""
@@ -201,17 +201,11 @@ def _children_but(node: typed.Expr, members: typed.Expr) -> list[typed.Expr]:
 def _chains_of(expr: typed.Expr, variable: typed.Variable, uses: _Uses) -> None:
     if isinstance(expr, typed.Var) and expr.variable == variable:
         raise _Whole
-    if _root(expr) == variable:
+    if root(expr) == variable:
         uses.add(expr, variable)
         return
     for child in children(expr):
         _chains_of(child, variable, uses)
-
-
-def _root(node: typed.Expr) -> typed.Variable | None:
-    while isinstance(node, typed.Field | typed.Item):
-        node = node.subject
-    return node.variable if isinstance(node, typed.Var) else None
 
 
 def _rebuilt(
@@ -233,9 +227,9 @@ def _rebuilt(
             return others[node]
         for loop, _ in _loops(node, members):
             loops.add(loop)
-        root = _root(node)
-        if root in loops and (place := uses.chains.get(_renamed(node, root))) is not None:
-            one = typed.Var(replace(root, type=small), type=small, span=node.span)
+        start = root(node)
+        if start in loops and (place := uses.chains.get(_renamed(node, start))) is not None:
+            one = typed.Var(replace(start, type=small), type=small, span=node.span)
             return one if len(uses.chains) == 1 else build.item(one, place)
         return _rebound(map_children(visit, node), loops, small)
 
