@@ -203,6 +203,13 @@ class InternalError(IncmrqlError):
     """We are at fault: an invariant between stages does not hold."""
 
 
+def in_text_order(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """File by file as met, and by place within each; a macro's problem is told once."""
+    told = list(dict.fromkeys(problems))
+    files = list(dict.fromkeys(problem.span.source for problem in told))
+    return sorted(told, key=lambda p: (files.index(p.span.source), p.span.start))
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint that names the known name closest to `name`, or the empty text."""
     candidates = sorted(set(known))

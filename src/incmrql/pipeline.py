@@ -24,9 +24,9 @@ from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.rewrite import Step, show_step
 from incmrql.algebra.show import show_query
 from incmrql.algebra.translate import translate
-from incmrql.diagnostics import Diagnostic, QueryError, Source
+from incmrql.diagnostics import Diagnostic, QueryError, Source, in_text_order
 from incmrql.reference import check_aggregation, new_world
-from incmrql.syntax import ast, parse_script
+from incmrql.syntax import ast, parse_items
 from incmrql.syntax.depth import room
 from incmrql.syntax.outline import outline
 from incmrql.types import Catalog, infer_script, typed
@@ -47,7 +47,11 @@ class Compiled:
 def compile_script(source: Source, catalog: Catalog, include: ReadInclude) -> Compiled:
     """From text to a typed script whose aggregations keep their laws."""
     with room():
-        tree = _included(parse_script(source), source, include, ())
+        problems: list[Diagnostic] = []
+        tree = _parsed(source, include, (), problems)
+        if problems:
+            problems += _wrong_anyway(tree, catalog)
+            raise QueryError(*in_text_order(problems))
         typed_script = infer_script(tree, catalog)
         problems = aggregation_problems(typed_script)
     if problems:
@@ -55,22 +59,41 @@ def compile_script(source: Source, catalog: Catalog, include: ReadInclude) -> Co
     return Compiled(tree, typed_script)
 
 
-def _included(
-    script: ast.Script, source: Source, include: ReadInclude, outer: tuple[str, ...]
+def _parsed(
+    source: Source, include: ReadInclude, outer: tuple[str, ...], problems: list[Diagnostic]
 ) -> ast.Script:
-    """The script with the items of its includes in their places."""
+    """The items that can be read, those of includes in their places; adds to the problems."""
+    script, found = parse_items(source)
+    problems += found
     items: list[ast.Item] = []
     for item in script.items:
         if not isinstance(item, ast.Include):
             items.append(item)
             continue
-        inner = include(item, source)
+        try:
+            inner = include(item, source)
+        except QueryError as error:
+            problems += error.problems
+            continue
         if inner.name in (*outer, source.name):
             message = f'"{item.path}" includes itself'
-            raise QueryError(Diagnostic("P012", message, item.span, "goes round in a circle"))
-        within = _included(parse_script(inner), inner, include, (*outer, source.name))
-        items.extend(within.items)
+            problems.append(Diagnostic("P012", message, item.span, "goes round in a circle"))
+            continue
+        items += _parsed(inner, include, (*outer, source.name), problems).items
     return ast.Script(tuple(items), span=script.span)
+
+
+_UNKNOWN = ("T101", "T102", "T103", "T104", "T501")
+"""Problems with a name: an item that could not be read may have declared it."""
+
+
+def _wrong_anyway(tree: ast.Script, catalog: Catalog) -> list[Diagnostic]:
+    """The type problems of the items that could be read, whatever the others say."""
+    try:
+        infer_script(tree, catalog)
+    except QueryError as error:
+        return [problem for problem in error.problems if problem.code not in _UNKNOWN]
+    return []
 
 
 def aggregation_problems(script: typed.Script) -> list[Diagnostic]:

@@ -38,9 +38,17 @@ from incmrql.syntax.typetrees import parse_parameters, parse_type
 
 def parse_script(source: Source) -> Script:
     """The items of a script; raises one `QueryError` with every problem of the text."""
-    tokens, problems = scan(source)
+    script, problems = parse_items(source)
     if problems:
         raise QueryError(*problems)
+    return script
+
+
+def parse_items(source: Source) -> tuple[Script, list[Diagnostic]]:
+    """The items of a script that can be read, and the problems of the others."""
+    tokens, problems = scan(source)
+    if problems:
+        return Script((), span=Span(source, 0, len(source.text))), problems
     cursor = Cursor(source, tokens)
     items: list[Item] = []
     found: list[Diagnostic] = []
@@ -55,9 +63,7 @@ def parse_script(source: Source) -> Script:
         except QueryError as error:
             found.extend(error.problems)
             _recover(cursor)
-    if found:
-        raise QueryError(*found)
-    return Script(tuple(items), span=cursor.since(0))
+    return Script(tuple(items), span=cursor.since(0)), found
 
 
 def parse_query(source: Source) -> Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from incmrql.diagnostics import DataError, Diagnostic, QueryError, Span
+from incmrql.diagnostics import DataError, QueryError, Span, in_text_order
 from incmrql.syntax import ast
 from incmrql.types import typed
 from incmrql.types.infer import infer_expr
@@ -35,7 +35,7 @@ def infer_script(script: ast.Script, catalog: Catalog) -> typed.Script:
         elif (done := _item(inference, item)) is not None:
             items.append(done)
     if inference.problems:
-        raise QueryError(*_in_text_order(inference.problems))
+        raise QueryError(*in_text_order(inference.problems))
     parsers = {name: parser for name, (parser, _) in inference.parsers.items()}
     return typed.Script(
         tuple(items), inference.queries, functions, inference.aggregations, inference.python,
@@ -51,13 +51,6 @@ def resolve_type_tree(tree: ast.TypeTree, data: Iterable[str] = ()) -> Type:
     if inference.problems:
         raise QueryError(*inference.problems)
     return found
-
-
-def _in_text_order(problems: list[Diagnostic]) -> list[Diagnostic]:
-    """File by file as met, and by place within each; a macro's problem is told once."""
-    files = list(dict.fromkeys(problem.span.source for problem in problems))
-    told = dict.fromkeys(problems)
-    return sorted(told, key=lambda p: (files.index(p.span.source), p.span.start))
 
 
 # --- declarations ------------------------------------------------------------------------
