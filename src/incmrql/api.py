@@ -53,7 +53,7 @@ def load(script: str | Path) -> Source:
     return read_script(script) if isinstance(script, Path) else Source(script, SCRIPT_NAME)
 
 
-def compile(script: str | Path, arguments: Sequence[str] | None = None) -> Compiled:  # noqa: A001
+def compiled(script: str | Path, arguments: Sequence[str] | None = None) -> Compiled:
     """The script in every form from tree to typed tree; raises `QueryError`."""
     source = load(script)
     return compile_script(source, catalog_for(source, arguments), read_include)
@@ -62,7 +62,7 @@ def compile(script: str | Path, arguments: Sequence[str] | None = None) -> Compi
 def check(script: str | Path, arguments: Sequence[str] | None = None) -> tuple[Diagnostic, ...]:
     """The problems of a script; none if it can run."""
     try:
-        compile(script, arguments)
+        compiled(script, arguments)
     except QueryError as error:
         return error.problems
     return ()
@@ -70,7 +70,7 @@ def check(script: str | Path, arguments: Sequence[str] | None = None) -> tuple[D
 
 def explain(script: str | Path, stage: str = "normal", *, trace: bool = False) -> str:
     """A script at one of the stages tree, types, algebra, normal, as text."""
-    return explain_stage(compile(script), stage, trace=trace)
+    return explain_stage(compiled(script), stage, trace=trace)
 
 
 def _answer_type(item: typed.ScriptItem) -> model.Type:
@@ -95,7 +95,7 @@ def run(
 
     `on_answer` sees each answer as soon as it is there.
     """
-    compiled = compile(script, arguments)
+    forms = compiled(script, arguments)
     answers: list[Answer] = []
 
     def emit(item: typed.ScriptItem, value: Value) -> None:
@@ -103,10 +103,10 @@ def run(
         if on_answer is not None:
             on_answer(answers[-1])
 
-    world = new_world(compiled.typed, arguments=list(arguments), **settings)
+    world = new_world(forms.typed, arguments=list(arguments), **settings)
     try:
         with room(DEEPEST_EVALUATION):
-            run_script(compiled.typed, world, emit)
+            run_script(forms.typed, world, emit)
     except RecursionError:
         hint = "A loop or a function makes a value that holds itself over and over: limit it."
         raise DataError("R209", "a value is nested too deep to be handled", hint=hint) from None

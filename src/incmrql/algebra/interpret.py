@@ -19,6 +19,7 @@ from incmrql.algebra.term import (
     Values,
 )
 from incmrql.reference import Environment, evaluate
+from incmrql.reference.repeat import Ending, iterate
 from incmrql.types import typed
 from incmrql.values import Bag, Value, encode
 
@@ -94,32 +95,14 @@ def _key_at(place: int) -> Callable[[tuple[Value, Value]], bytes]:
 
 def _repeated(term: Repeat, env: Environment) -> list[Value]:
     """A loop, step by step, as the reference evaluator does it."""
-    current = [elements(start, env) for start in term.initial]
-    limit = None if term.limit is None else max(evaluate(term.limit, env) or 0, 0)
-    steps = 0
-    while limit is None or steps < limit:
-        steps += 1
+    limit = None if term.limit is None else evaluate(term.limit, env) or 0
+
+    def step(values: list[Value]) -> list[Value]:
         inner = env
-        for variable, rows in zip(term.variables, current, strict=True):
-            inner = inner.bind(variable, Bag(rows))
-        given = [elements(step, inner) for step in term.step]
-        following = [
-            [row for row, _ in rows] if flagged else rows
-            for rows, flagged in zip(given, term.flagged, strict=True)
-        ]
-        before, current = current, following
-        if any(term.flagged):
-            if not any(
-                flag is True
-                for rows, flagged in zip(given, term.flagged, strict=True)
-                if flagged
-                for _, flag in rows
-            ):
-                break
-        elif limit is None and all(map(_same, before, current)):
-            break
-    return current[term.chosen]
+        for variable, rows in zip(term.variables, values, strict=True):
+            inner = inner.bind(variable, rows)
+        return [Bag(elements(each, inner)) for each in term.step]
 
-
-def _same(before: list[Value], after: list[Value]) -> bool:
-    return encode(Bag(before)) == encode(Bag(after))
+    ending = Ending(term.flagged, limit, env.world.max_steps)
+    initial = [Bag(elements(start, env)) for start in term.initial]
+    return list(iterate(initial, step, ending)[term.chosen])

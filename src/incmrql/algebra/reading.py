@@ -45,6 +45,29 @@ class Reading:
             case _:
                 return any(map(self.reads, children(expr)))
 
+    def is_never_null(self, expr: typed.Expr) -> bool:
+        """Whether a collection is surely there: a term has no way to be null."""
+        match expr:
+            case typed.Read() | typed.Select() | typed.Combine() | typed.MakeCollection():
+                return True
+            case typed.Var(variable):
+                return variable in self.loops
+            case typed.Global(key):
+                return self.is_never_null(self.script.queries[key])
+            case typed.Widen(operand):
+                return self.is_never_null(operand)
+            case typed.MapOver(subject=subject):
+                return self.is_never_null(subject)
+            case typed.Builtin("distinct"):
+                return True
+            case typed.If(_, then, otherwise):
+                return self.is_never_null(then) and self.is_never_null(otherwise)
+            case typed.Repeat(variables=variables):
+                inside = self.inside(variables)
+                return all(map(inside.is_never_null, (*expr.initial, *expr.step)))
+            case _:
+                return False
+
     def _memo(self, name: str, expr: typed.Expr) -> bool:
         if name not in self.known:
             self.known[name] = False  # a function that calls itself reads what the rest of it does

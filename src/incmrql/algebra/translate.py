@@ -55,7 +55,7 @@ class _Translation:
             return Query(parts, replace(expr, items=tuple(query.result for query in queries)))
         if isinstance(expr, typed.Repeat) and len(expr.variables) > 1:
             return self._loop_of_several(expr)
-        if isinstance(expr.type, Collection) and not self._is_made_list(expr):
+        if self._is_term(expr):
             whole = self.names.variable("answer", expr.type)
             return Query(((whole, self.term(expr)),), build.var(whole))
         rows, result = self.attach(NO_VARIABLES, expr)
@@ -89,17 +89,19 @@ class _Translation:
                 return distinct_elements(self.names, self.term(inner))
             case typed.Widen(operand):
                 return self._widened(expr, operand)
-            case typed.Repeat() if unnest.loops_over_bags(expr):
+            case typed.Repeat() if unnest.loops_over_bags(self, expr):
                 return self._repeat(expr, 0)
             case _:
                 rows, result = self.attach(NO_VARIABLES, expr)
                 return over(self.names, rows, result)
 
-    def _is_made_list(self, expr: typed.Expr) -> bool:
-        """Whether a list's order comes from anything but an order by that a term keeps."""
-        if not (isinstance(expr.type, Collection) and expr.type.kind == "list"):
+    def _is_term(self, expr: typed.Expr) -> bool:
+        """Whether a term says all of a collection: it is never null, nor a list but by order by."""
+        if not isinstance(expr.type, Collection) or not self.reading.is_never_null(expr):
             return False
-        return not (isinstance(expr, typed.Select) and self._has_plain_limit(expr))
+        return expr.type.kind == "bag" or (
+            isinstance(expr, typed.Select) and self._has_plain_limit(expr)
+        )
 
     def _has_plain_limit(self, expr: typed.Select) -> bool:
         return expr.limit is None or not self.reading.reads(expr.limit)
@@ -141,7 +143,7 @@ class _Translation:
         return Repeat(expr.variables, initial, step, expr.flagged, expr.limit, chosen)
 
     def _loop_of_several(self, expr: typed.Repeat) -> Query:
-        if not unnest.loops_over_bags(expr):
+        if not unnest.loops_over_bags(self, expr):
             raise refused("A001", expr, "a loop over sources has a variable that is not a bag")
         loop = self._repeat(expr, 0)
         assert isinstance(loop, Repeat)

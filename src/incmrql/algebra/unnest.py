@@ -54,12 +54,10 @@ def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Exp
             case typed.Select() | typed.Read() | typed.Var():
                 held, found = _attached(t, held, node)
                 return found
-            case typed.MapOver(body=body) if t.reading.reads(body):
-                return visit(as_select(t, node))
             case typed.Case():
                 held = _with_pattern_variables(t, held, node)
                 return map_children(visit, node)
-            case typed.Repeat() if loops_over_bags(node) and not of_rows(t, node):
+            case typed.Repeat() if loops_over_bags(t, node) and not of_rows(t, node):
                 return _loop(node, visit_term)
             case _:
                 return map_children(visit, node)
@@ -79,9 +77,10 @@ def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Exp
     return held, found
 
 
-def loops_over_bags(node: typed.Repeat) -> bool:
-    """Whether all variables of a loop hold bags, which terms can be."""
-    return all(isinstance(v.type, Collection) and v.type.kind == "bag" for v in node.variables)
+def loops_over_bags(t: Translator, node: typed.Repeat) -> bool:
+    """Whether all variables of a loop hold bags that are never null, which terms can be."""
+    bags = all(isinstance(v.type, Collection) and v.type.kind == "bag" for v in node.variables)
+    return bags and t.reading.is_never_null(node)
 
 
 def as_select(t: Translator, expr: typed.MapOver) -> typed.Select:

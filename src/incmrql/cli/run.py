@@ -78,7 +78,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
         on_trace=lambda text, value: click.echo(f"trace: {text} = {show(value)}", err=True),
         on_report=report,
     )
-    if not answers and not api.compile(script, words).typed.items:
+    if not answers and not api.compiled(script, words).typed.items:
         empty = not api.load(script).text.strip()
         what = "is empty: nothing to do" if empty else "only declares things: nothing to run"
         click.echo(f"the script {what}", err=True)

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from incmrql.diagnostics import DataError
 from incmrql.reference.environment import Environment, place
 from incmrql.types import typed
 from incmrql.values import Value, identical
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """When a loop ends: which variables carry flags, after how many steps, and at the latest."""
+
+    flagged: tuple[bool, ...]
+    limit: int | None
+    most: int
+    where: str = ""
+
+
 def repeat(loop: typed.Repeat, env: Environment) -> Value:
     """The variable's value when the loop ends, or the tuple of all variables' values."""
     evaluate = env.world.evaluate
-    values = [evaluate(initial, env) for initial in loop.initial]
     limit = None if loop.limit is None else evaluate(loop.limit, env) or 0
-    steps, running = 0, True
-    while running and (limit is None or steps < limit):
-        if limit is None and steps >= env.world.max_steps:
-            _too_long(loop, steps)
+    ending = Ending(loop.flagged, limit, env.world.max_steps, place(loop.span))
+
+    def step(values: list[Value]) -> list[Value]:
         row = env.extend({v.number: x for v, x in zip(loop.variables, values, strict=True)})
-        stepped = [evaluate(step, row) for step in loop.step]
-        fresh = [_rows(x) if f else x for x, f in zip(stepped, loop.flagged, strict=True)]
-        running = _goes_on(loop, stepped, fresh, values)
-        values, steps = fresh, steps + 1
+        return [evaluate(each, row) for each in loop.step]
+
+    values = iterate([evaluate(initial, env) for initial in loop.initial], step, ending)
     return values[0] if len(values) == 1 else tuple(values)
+
+
+def iterate(
+    values: list[Value], step: Callable[[list[Value]], list[Value]], ending: Ending
+) -> list[Value]:
+    """The values of a loop's variables when it ends."""
+    steps, running = 0, True
+    while running and (ending.limit is None or steps < ending.limit):
+        if ending.limit is None and steps >= ending.most:
+            _too_long(ending, steps)
+        stepped = step(values)
+        fresh = [_rows(x) if f else x for x, f in zip(stepped, ending.flagged, strict=True)]
+        running = _goes_on(ending, stepped, fresh, values)
+        values, steps = fresh, steps + 1
+    return values
 
 
 def _rows(flagged: Value) -> Value:
@@ -30,24 +55,22 @@ def _rows(flagged: Value) -> Value:
     return None if flagged is None else type(flagged)([pair and pair[0] for pair in flagged])
 
 
-def _goes_on(
-    loop: typed.Repeat, stepped: list[Value], fresh: list[Value], before: list[Value]
-) -> bool:
-    if any(loop.flagged):
+def _goes_on(ending: Ending, stepped: list[Value], fresh: list[Value], before: list[Value]) -> bool:
+    if any(ending.flagged):
         flags = [
             pair and pair[1]
-            for pairs, flagged in zip(stepped, loop.flagged, strict=True)
+            for pairs, flagged in zip(stepped, ending.flagged, strict=True)
             if flagged and pairs is not None
             for pair in pairs
         ]
         return True in flags
-    return loop.limit is not None or not identical(fresh, before)
+    return ending.limit is not None or not identical(fresh, before)
 
 
-def _too_long(loop: typed.Repeat, steps: int) -> None:
+def _too_long(ending: Ending, steps: int) -> None:
     raise DataError(
         "R202",
         f"the loop still changes after {steps:,} steps",
-        place=place(loop.span),
+        place=ending.where,
         hint="Give it an end with `limit n`.",
     )

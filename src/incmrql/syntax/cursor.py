@@ -169,6 +169,8 @@ class Cursor:
     def _hint(self, wanted: str) -> str:
         if self.trying:
             return ""
+        if self.in_record and self.at(">", ">="):
+            return "A comparison inside a record field needs parentheses: (x > y)."
         if self.index == self.record_end:
             return (
                 "The > before this closes the record; "
