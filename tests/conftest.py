@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # No deadline and no watch on speed: the first example pays for imports and caches, and machines
 # are noisy.
@@ -31,3 +36,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark of a test run, small."""
+    from incmrql.spark.session import private, start
+
+    context = start("local[2]", {"spark.sql.shuffle.partitions": "2"})
+    yield private(context)
+    context.stop()

@@ -1,0 +1,1 @@
+"""Queries on Spark: the first layer that imports pyspark."""

@@ -1,0 +1,210 @@
+"""Values to Spark and back, through Arrow.
+
+    values(dataframe(spark, xs, t), t) is xs        as a bag
+
+The columns hold what `formats.arrow_types` says for a type, with bags sorted, so that equal
+values have equal columns; only what has the type of null alone is a column of booleans.  An
+element that is a record with fields is a column per field; any other element, and a record
+where one of them is null, is one column `value`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any as Arrow
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from incmrql.diagnostics import InternalError
+from incmrql.formats.arrow_types import arrow_type
+from incmrql.formats.arrow_values import plain_type, reader, stored
+from incmrql.types.model import (
+    Any,
+    Basic,
+    Collection,
+    Data,
+    Decimal,
+    Function,
+    Nothing,
+    Record,
+    Tuple,
+    Type,
+)
+from incmrql.values import Value
+
+ONE: Final = "value"
+"""The column of elements that are not spread over columns."""
+
+BATCH: Final = 1 << 14
+"""Rows that are turned into values, or back, at a time."""
+
+_BASIC: Final[dict[str, spark_types.DataType]] = {
+    "bool": spark_types.BooleanType(),
+    "byte": spark_types.ByteType(),
+    "short": spark_types.ShortType(),
+    "int": spark_types.IntegerType(),
+    "long": spark_types.LongType(),
+    "float": spark_types.FloatType(),
+    "double": spark_types.DoubleType(),
+    "string": spark_types.StringType(),
+    "date": spark_types.DateType(),
+    "timestamp": spark_types.TimestampType(),
+}
+
+
+def spark_type(type_: Type) -> spark_types.DataType:
+    """The Spark type that holds the values of a type."""
+    match type_:
+        case Basic(name):
+            return _BASIC[name]
+        case Decimal(precision, scale):
+            return spark_types.DecimalType(precision, scale)
+        case Nothing() | Record(()) | Tuple(()):
+            return spark_types.BooleanType()
+        case Record(fields):
+            return _struct([(name, spark_type(field)) for name, field in fields])
+        case Tuple(items):
+            return _struct([(f"_{i}", spark_type(item)) for i, item in enumerate(items, 1)])
+        case Collection(_, element):
+            return spark_types.ArrayType(spark_type(element))
+        case Data() | Any():
+            return spark_types.BinaryType()
+        case Function():
+            raise InternalError(f"values of type {type_} cannot be stored")
+
+
+def spark_schema(element: Type, *, packed: bool = False) -> spark_types.StructType:
+    """The columns for elements of a type."""
+    inner = spark_type(element)
+    if is_wide(element) and not packed and isinstance(inner, spark_types.StructType):
+        return inner
+    return _struct([(ONE, inner)])
+
+
+def is_wide(element: Type) -> bool:
+    """Whether elements are spread over columns, as far as none is null."""
+    return isinstance(element, Record) and bool(element.fields)
+
+
+def is_packed(df: DataFrame, element: Type) -> bool:
+    """Whether a data frame holds its elements in the one column."""
+    if not is_wide(element):
+        return True
+    return df.columns == [ONE] and plain_schema(df) == plain_schema(
+        spark_schema(element, packed=True)
+    )
+
+
+def plain_schema(of: DataFrame | spark_types.StructType) -> str:
+    """Columns and their types, without what says that something is never null."""
+    return (of.schema if isinstance(of, DataFrame) else of).simpleString()
+
+
+def value_type(type_: Type) -> Arrow:
+    """The Arrow type of the column that Spark has for a type."""
+    return without_null(arrow_type(type_))
+
+
+def value_schema(element: Type, *, packed: bool = False) -> Arrow:
+    """The Arrow schema of the columns for elements of a type."""
+    inner = value_type(element)
+    return pa.schema(list(inner) if is_wide(element) and not packed else [pa.field(ONE, inner)])
+
+
+def without_null(arrow: Arrow) -> Arrow:
+    """An Arrow type with booleans in place of the type of null."""
+    if pa.types.is_null(arrow):
+        return pa.bool_()
+    if pa.types.is_struct(arrow):
+        return pa.struct([pa.field(field.name, without_null(field.type)) for field in arrow])
+    if pa.types.is_list(arrow):
+        return pa.list_(without_null(arrow.value_type))
+    return arrow
+
+
+# --- values to columns -------------------------------------------------------------------
+
+
+def dataframe(
+    spark: SparkSession, values: Sequence[Value], element: Type, *, packed: bool | None = None
+) -> DataFrame:
+    """A data frame of elements that are here; packed where it has to be, if not told."""
+    if packed is None:
+        packed = not is_wide(element) or any(value is None for value in values)
+    if not values:
+        return spark.createDataFrame([], spark_schema(element, packed=packed))
+    made = list(batches(values, element, packed=packed))
+    table = pa.Table.from_batches(made, value_schema(element, packed=packed))
+    return spark.createDataFrame(table, spark_schema(element, packed=packed))
+
+
+def batches(
+    values: Iterable[Value], element: Type, *, packed: bool = False, size: int = BATCH
+) -> Iterator[Arrow]:
+    """Elements as record batches, made when asked for."""
+    schema = value_schema(element, packed=packed)
+    left = iter(values)
+    while chunk := list(islice(left, size)):
+        yield batch(chunk, element, schema)
+
+
+def batch(values: Sequence[Value], element: Type, schema: Arrow) -> Arrow:
+    """Some elements as one record batch with a schema of `value_schema`."""
+    array = pa.array([stored(value, element) for value in values], value_type(element))
+    if schema.names == [ONE] and schema.field(0).type == array.type:
+        return pa.record_batch([array], schema=schema)
+    if array.null_count:
+        raise InternalError(f"a row of type {element} is null and has no columns")
+    return pa.record_batch(array.flatten(), schema=schema)
+
+
+# --- columns to values -------------------------------------------------------------------
+
+
+def values(df: DataFrame, element: Type) -> list[Value]:
+    """All elements of a data frame, brought here."""
+    return list(from_arrow(df.toArrow(), element, packed=is_packed(df, element)))
+
+
+def rows(df: DataFrame, element: Type) -> Iterator[Value]:
+    """The elements of a data frame, of which no more than one partition is here at a time."""
+    packed = is_packed(df, element)
+    for row in df.mapInArrow(_packets, "packet binary").toLocalIterator(prefetchPartitions=True):
+        with pa.ipc.open_stream(bytes(row[0])) as stream:
+            yield from from_arrow(stream.read_all(), element, packed=packed)
+
+
+def _packets(parts: Iterable[Arrow]) -> Iterator[Arrow]:
+    """Each batch as bytes, so that it comes here as it is and not as rows of Python objects."""
+    for part in parts:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, part.schema) as stream:
+            stream.write_batch(part)
+        yield pa.record_batch({"packet": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
+
+
+def from_arrow(table: Arrow, element: Type, *, packed: bool) -> Iterator[Value]:
+    """The elements that Arrow columns of Spark hold."""
+    read = maker(table.schema, element, packed=packed)
+    for part in table.to_batches(BATCH):
+        yield from read(part)
+
+
+def maker(schema: Arrow, element: Type, *, packed: bool) -> Callable[[Arrow], Iterator[Value]]:
+    """How elements are made from batches of a schema."""
+    arrow = schema.field(0).type if packed else pa.struct(list(schema))
+    plain, make = plain_type(arrow), reader(arrow, element)
+
+    def made(part: Arrow) -> Iterator[Value]:
+        column = part.column(0) if packed else part.to_struct_array()
+        return map(make, column.cast(plain).to_pylist())
+
+    return made
+
+
+def _struct(fields: list[tuple[str, spark_types.DataType]]) -> spark_types.StructType:
+    return spark_types.StructType([spark_types.StructField(name, inner) for name, inner in fields])

@@ -1,0 +1,1 @@
+"""Expressions and terms as SQL, for Spark and for DuckDB."""

@@ -1,0 +1,157 @@
+"""What all steps of one lowering share: the dialect, fresh names, and the places left to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from incmrql.reference import Environment, evaluate, new_world
+from incmrql.reference.environment import EMPTY_SCRIPT
+from incmrql.sql import shapes, tree
+from incmrql.sql.literals import constant
+from incmrql.sql.shapes import Cell, Env, Hidden, Many, NotNative, Parts, Shape
+from incmrql.sql.tree import Dialect
+from incmrql.types import typed
+from incmrql.types.walk import is_random, map_children, nodes, root
+from incmrql.values import Value
+
+PYTHON_PREFIX = "python_"
+
+Lower: TypeAlias = Callable[[typed.Expr, Env, "Context"], Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class PythonPlace:
+    """An expression that runs in Python: a function of these parameters, and why it is one."""
+
+    name: str
+    parameters: tuple[typed.Variable, ...]
+    body: typed.Expr
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which bits of doubles an exact sum keeps: `limbs` of 32 bits, the lowest worth 2^lowest."""
+
+    lowest: int
+    limbs: int
+
+
+NARROW = Window(-96, 5)
+"""From 2^-96 to 2^64: what measurements and prices need.  A value outside is noticed."""
+WIDE = Window(-1088, 66)
+"""All finite doubles."""
+
+
+@dataclass(slots=True)
+class Context:
+    """The state of one lowering.
+
+    `lower` is the lowering of expressions itself, for the modules that it is built from.
+    """
+
+    lower: Lower
+    dialect: Dialect
+    script: typed.Script = EMPTY_SCRIPT
+    stored: dict[str, Value] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+    fast_sums: bool = False
+    window: Window = NARROW
+    places: list[PythonPlace] = field(default_factory=list)
+    _last: int = 0
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing else has; it needs no quotes."""
+        self._last += 1
+        letters = "".join([c for c in hint.lower() if c.isascii() and c.isalpha()])
+        return f"{letters[:12] or 'c'}{self._last}"
+
+    def tree(self, expr: typed.Expr, env: Env) -> exp.Expression:
+        """An expression as one SQL expression."""
+        return self.whole(self.lower(expr, env, self))
+
+    def whole(self, shape: Shape) -> exp.Expression:
+        """A shape as one SQL expression."""
+        match shape:
+            case Cell(found):
+                return found
+            case Parts(parts, type_):
+                return shapes.struct(tuple(map(self.whole, parts)), type_, self.dialect)
+            case Many(side):
+                return side.collected(shape, self)
+            case Hidden():
+                raise NotNative("an aggregate that looks at more than its own rows")
+
+    def calls_itself(self, name: str) -> bool:
+        """Whether a function may call itself, maybe through others."""
+        return name in self._called(name)
+
+    def may_fail(self, name: str) -> bool:
+        """Whether a call may never end or raise: recursion and Python functions."""
+        return any(
+            self.calls_itself(each) or _calls_python(self.script.functions[each].body)
+            for each in {name, *self._called(name)}
+        )
+
+    def _called(self, name: str) -> set[str]:
+        """The functions that one calls, directly or not."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            for node in nodes(self.script.functions[waiting.pop()].body):
+                if isinstance(node, typed.Call) and node.function not in found:
+                    found.add(node.function)
+                    waiting.append(node.function)
+        return found
+
+    def part(self, shape: Shape, index: int) -> Shape:
+        """A component or field of a shape."""
+        return shapes.part(shape, index, self.dialect)
+
+    def python(self, expr: typed.Expr, env: Env, reason: str) -> Cell:
+        """A call of the Python function that an expression becomes.
+
+        It is given the parts of variables that the expression uses, and nothing else.
+        """
+        parameters: dict[str, tuple[typed.Variable, typed.Expr]] = {}
+
+        def abstract(part: typed.Expr) -> typed.Expr:
+            variable = root(part)
+            if variable is not None and variable in env.values:
+                known = parameters.get(repr(part))
+                if known is None:
+                    new = typed.Variable("p", -len(parameters) - 1, part.type)
+                    known = parameters[repr(part)] = new, part
+                return typed.Var(known[0], type=part.type)
+            return map_children(abstract, part)
+
+        body = abstract(expr)
+        if not parameters and not is_random(body):
+            return Cell(constant(self.evaluated(body), expr.type, self.dialect), expr.type)
+        given = [self.tree(part, env) for _, part in parameters.values()]
+        variables = tuple(variable for variable, _ in parameters.values())
+        same = [p for p in self.places if p.body == body and p.parameters == variables]
+        place = same[0] if same else self._place(variables, body, reason)
+        return Cell(tree.call(place.name, *given), expr.type)
+
+    def evaluated(self, expr: typed.Expr) -> Value:
+        """The value of an expression that depends on no row."""
+        world = new_world(self.script, arguments=list(self.arguments))
+        world.stored.update(self.stored)
+        return evaluate(expr, Environment(world))
+
+    def _place(
+        self, parameters: tuple[typed.Variable, ...], body: typed.Expr, reason: str
+    ) -> PythonPlace:
+        name = f"{PYTHON_PREFIX}{len(self.places) + 1}"
+        place = PythonPlace(name, parameters, body, reason)
+        self.places.append(place)
+        return place
+
+
+def _calls_python(expr: typed.Expr) -> bool:
+    return any(isinstance(node, typed.PythonCall) for node in nodes(expr))

@@ -1,0 +1,293 @@
+"""Conversions between scalars as SQL: `widen` cannot fail, `cast` gives null where it does.
+
+Texts are checked by a regular expression before the dialect's own conversion sees them, as every
+system takes some more for a number or a time; of what is left all make the same value.  Null
+instead of a tree means that the dialect has no form that agrees with the reference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from sqlglot import exp
+
+from incmrql.sql.conversions_texts import date_of, matches, stripped, timestamp_of
+from incmrql.sql.literals import double, integer
+from incmrql.sql.operators import one_zero
+from incmrql.sql.tree import (
+    Dialect,
+    binary,
+    boolean,
+    call,
+    case,
+    number,
+    text,
+    type_text,
+    typed_null,
+)
+from incmrql.sql.tree import cast as sql_cast
+from incmrql.types.lattice import widens
+from incmrql.types.model import (
+    BOOL,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    LONG,
+    NOTHING,
+    STRING,
+    TIMESTAMP,
+    Decimal,
+    Nothing,
+    Type,
+    is_float,
+    is_integer,
+    is_numeric,
+)
+
+_INTEGER: Final = "[+-]?[0-9]+"
+_NUMBER: Final = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_FLOAT: Final = rf"{_NUMBER}|[nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
+_SMALL: Final = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*[0-9]{1,3})?"
+"""A number with an exponent that a decimal is not too large to make."""
+_VANISHING: Final = r"[+-]?([0.]+[eE][+-]?|[0-9.]+[eE]-)0*[0-9]{1,18}"
+"""A number that is 0 if its exponent is large; with more digits it is no number."""
+PINNED: Final[Mapping[tuple[str, str], tuple[Dialect, ...]]] = {
+    ("float", "decimal"): (Dialect.SPARK, Dialect.DUCKDB),
+    ("double", "decimal"): (Dialect.SPARK, Dialect.DUCKDB),
+    ("float", "string"): (Dialect.SPARK,),
+    ("double", "string"): (Dialect.SPARK,),
+    ("string", "decimal"): (Dialect.DUCKDB,),
+}
+"""The casts without a native form, and in which dialects; all others have one in both.
+
+The digits of a double are its shortest ones, which Java has from 19 on only; DuckDB makes wrong
+decimals of some texts with an exponent.
+"""
+_FLOAT_BOUND: Final = 3.4028235677973366e38
+"""Halfway from the largest float to what would come after it: from there on it is infinite."""
+
+
+def widen(
+    operand: exp.Expression, source: Type, target: Type, dialect: Dialect
+) -> exp.Expression | None:
+    """A value in a type that its own type widens to."""
+    if source == target:
+        return operand
+    match source, target:
+        case _, Decimal() if not widens(source, target):
+            return _attempt(operand, target, dialect)  # joined at 38 digits it may not fit
+        case Decimal(), _ if target == DOUBLE:
+            return _decimal_to_double(operand, dialect)
+        case _, _ if is_integer(source) and target == FLOAT:
+            return _integer_to_float(operand, source, dialect)
+        case _:
+            return sql_cast(operand, type_text(target, dialect))
+
+
+def cast(
+    operand: exp.Expression, source: Type, target: Type, dialect: Dialect
+) -> exp.Expression | None:
+    """A value in another type, or null."""
+    match source:
+        case _ if source == target:
+            return operand
+        case Nothing():
+            return typed_null(target, dialect)
+        case _ if target == NOTHING:
+            return typed_null(target, dialect)
+        case _ if target == STRING:
+            return to_text(operand, source, dialect)
+        case _ if source == STRING:
+            return _from_text(operand, target, dialect)
+        case _ if target == BOOL:
+            return binary(exp.NEQ, operand, _zero(source, dialect))
+        case _ if source == BOOL:
+            return _attempt(sql_cast(operand, "INT"), target, dialect)
+        case _ if is_numeric(source) and is_numeric(target):
+            return _number(operand, source, target, dialect)
+        case _:
+            return sql_cast(operand, type_text(target, dialect))  # date and timestamp
+
+
+def to_text(operand: exp.Expression, source: Type, dialect: Dialect) -> exp.Expression | None:
+    """A scalar as `string` writes it."""
+    written = type_text(STRING, dialect)
+    match source:
+        case Nothing():
+            return typed_null(STRING, dialect)
+        case Decimal(precision, scale):
+            plain = sql_cast(operand, written, attempt=True)  # without an exponent in Spark
+            if dialect is Dialect.SPARK or scale < precision:
+                return plain
+            return call("replace", plain, text("."), text("0."))  # as DuckDB starts with a point
+        case _ if is_float(source):
+            exact = operand if source == DOUBLE else sql_cast(operand, "DOUBLE")
+            return None if dialect is Dialect.SPARK else _float_to_text(exact)
+        case _ if source == STRING:
+            return operand
+        case _ if source == TIMESTAMP:
+            local = operand if dialect is Dialect.SPARK else sql_cast(operand, "TIMESTAMP")
+            day_and_time = call("replace", sql_cast(local, written), text(" "), text("T"))
+            return binary(exp.DPipe, day_and_time, text("Z"))
+        case _:
+            return sql_cast(operand, written)
+
+
+def _attempt(operand: exp.Expression, target: Type, dialect: Dialect) -> exp.Expression:
+    return sql_cast(operand, type_text(target, dialect), attempt=True)
+
+
+def _zero(type_: Type, dialect: Dialect) -> exp.Expression:
+    if isinstance(type_, Decimal):
+        return sql_cast(number(0), type_text(type_, dialect))
+    return double(0.0, dialect) if is_float(type_) else integer(0, type_, dialect)
+
+
+def _number(
+    operand: exp.Expression, source: Type, target: Type, dialect: Dialect
+) -> exp.Expression | None:
+    """A number in another numeric type: integers truncate, decimals round halves up."""
+    if is_float(target):
+        return _to_float(operand, source, target, dialect)
+    if is_float(source):
+        exact = operand if source == DOUBLE else sql_cast(operand, "DOUBLE")
+        return _from_double(exact, target, dialect)
+    if isinstance(source, Decimal) and is_integer(target) and dialect is Dialect.DUCKDB:
+        return _attempt(call("trunc", operand), target, dialect)
+    return _attempt(operand, target, dialect)
+
+
+def _to_float(
+    operand: exp.Expression, source: Type, target: Type, dialect: Dialect
+) -> exp.Expression:
+    """A number as double or float, which is the float nearest to the double."""
+    if is_integer(source):
+        if target == FLOAT:
+            return _integer_to_float(operand, source, dialect)
+        return sql_cast(operand, "DOUBLE")
+    exact = operand
+    if isinstance(source, Decimal):
+        exact = _decimal_to_double(operand, dialect)
+    elif source == FLOAT:
+        return sql_cast(operand, "DOUBLE")
+    return _double_to_float(exact, dialect) if target == FLOAT else exact
+
+
+def _integer_to_float(operand: exp.Expression, source: Type, dialect: Dialect) -> exp.Expression:
+    """Rounded to a double first, which matters for longs."""
+    exact = sql_cast(operand, "DOUBLE") if source == LONG else operand
+    del dialect
+    return sql_cast(exact, "FLOAT")
+
+
+def _decimal_to_double(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """The nearest double; DuckDB finds it for texts only."""
+    exact = operand if dialect is Dialect.SPARK else sql_cast(operand, "VARCHAR")
+    return sql_cast(exact, "DOUBLE")
+
+
+def _double_to_float(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """The nearest float, infinite beyond the largest; never -0.0."""
+    zero = sql_cast(number(0), "FLOAT")
+    if dialect is Dialect.SPARK:
+        return binary(exp.Add, sql_cast(operand, "FLOAT"), zero)
+    bound = double(_FLOAT_BOUND, dialect)
+    least = double(-_FLOAT_BOUND, dialect)
+    infinite, minus = (sql_cast(text(name), "FLOAT") for name in ("Infinity", "-Infinity"))
+    nan = call("isnan", operand.copy())
+    finite = sql_cast(operand, "FLOAT", attempt=True)
+    return case(
+        [
+            (nan, sql_cast(text("NaN"), "FLOAT")),
+            (binary(exp.GTE, operand.copy(), bound), infinite),
+            (binary(exp.LTE, operand.copy(), least), minus),
+        ],
+        binary(exp.Add, finite, zero),
+    )
+
+
+def _from_double(operand: exp.Expression, target: Type, dialect: Dialect) -> exp.Expression | None:
+    """A double as an integer, truncated, or as a decimal by its shortest digits."""
+    if isinstance(target, Decimal):
+        return None
+    if dialect is Dialect.DUCKDB:
+        return _attempt(call("trunc", operand), target, dialect)
+    whole = _attempt(operand, target, dialect)
+    if target != LONG:
+        return whole
+    fits = binary(exp.LT, operand.copy(), double(2.0**63, dialect))  # Spark takes 2**63 too
+    return case([(fits, whole)], None)
+
+
+def _from_text(operand: exp.Expression, target: Type, dialect: Dialect) -> exp.Expression | None:
+    match target:
+        case Decimal():
+            return _decimal_of(operand, target, dialect)
+        case _ if target == BOOL:
+            return _bool_of(operand, dialect)
+        case _ if is_integer(target):
+            read = _attempt(operand, target, dialect)
+            return case([(matches(operand.copy(), _INTEGER, dialect), read)], None)
+        case _ if is_float(target):
+            read = sql_cast(operand, "DOUBLE", attempt=True)
+            checked = case([(matches(operand.copy(), _FLOAT, dialect), read)], None)
+            if target == FLOAT:
+                return _double_to_float(checked, dialect)
+            return one_zero(checked, dialect)
+        case _ if target == DATE:
+            return date_of(operand, dialect)
+        case _ if target == TIMESTAMP:
+            return timestamp_of(operand, dialect)
+        case _:
+            return None
+
+
+def _bool_of(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+    inner = call("lower", stripped(operand, dialect))
+    branches = [("true", True), ("1", True), ("false", False), ("0", False)]
+    return case(
+        [(binary(exp.EQ, inner.copy(), text(w)), boolean(value)) for w, value in branches], None
+    )
+
+
+def _decimal_of(
+    operand: exp.Expression, target: Decimal, dialect: Dialect
+) -> exp.Expression | None:
+    """A decimal from its text; an exponent of more than three digits means 0 or too much."""
+    if dialect is Dialect.DUCKDB:
+        return None
+    read = _attempt(operand, target, dialect)
+    small = matches(operand.copy(), _SMALL, dialect)
+    number_ = matches(operand.copy(), _NUMBER, dialect)
+    vanishing = matches(operand.copy(), _VANISHING, dialect)
+    zero = sql_cast(number(0), type_text(target, dialect))
+    return case([(small, read), (binary(exp.And, number_, vanishing), zero)], None)
+
+
+def _float_to_text(operand: exp.Expression) -> exp.Expression:
+    """DuckDB's shortest digits, with the exponent written as `show_float` does."""
+    dialect = Dialect.DUCKDB
+    written = sql_cast(operand.copy(), "VARCHAR")
+    size = call("abs", operand)
+    pointed = call("regexp_replace", written.copy(), text("^(-?[0-9])e"), text(r"\1.0e"))
+    power = call("regexp_replace", pointed, text("e[+]?(-?)0*"), text(r"E\1"))
+    tenths = call("regexp_replace", written.copy(), text(r"0\.000(.)(.*)"), text(r"\1.\2E-4"))
+    branches = [
+        (call("isnan", operand.copy()), text("NaN")),
+        (_equals(operand, math.inf), text("Infinity")),
+        (_equals(operand, -math.inf), text("-Infinity")),
+        (_equals(operand, 0.0), text("0.0")),
+        (binary(exp.GTE, size, double(1e16, dialect)), power),
+        (binary(exp.GTE, size.copy(), double(1e-3, dialect)), written),
+        (
+            binary(exp.GTE, size.copy(), double(1e-4, dialect)),
+            call("replace", tenths, text(".E"), text(".0E")),
+        ),
+    ]
+    return case(branches, power.copy())
+
+
+def _equals(operand: exp.Expression, value: float) -> exp.Expression:
+    return binary(exp.EQ, operand.copy(), double(value, Dialect.DUCKDB))
