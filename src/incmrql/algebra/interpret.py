@@ -13,6 +13,7 @@ from incmrql.algebra.term import (
     Query,
     Repeat,
     Scan,
+    Shared,
     Sort,
     Term,
     Union,
@@ -40,7 +41,7 @@ def elements(term: Term, env: Environment) -> list[Value]:
             return list(evaluate(typed.Read(source, type=source.row), env))
         case Values(expr):
             return list(evaluate(expr, env) or ())
-        case Loop(variable):
+        case Loop(variable) | Shared(variable):
             return list(env.values[variable.number])
         case CMap(variable, body, source):
             found: list[Value] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import assert_never
 
+from incmrql.algebra import build
 from incmrql.algebra.term import (
     CMap,
     CoGroup,
@@ -17,6 +18,7 @@ from incmrql.algebra.term import (
     Query,
     Repeat,
     Scan,
+    Shared,
     Sort,
     Term,
     Union,
@@ -38,8 +40,8 @@ def show_query(query: Query) -> str:
     lines = [
         f"{show_variable(variable)} =\n{show_term(term, 1)}" for variable, term in renumbered.parts
     ]
-    is_alone = len(query.parts) == 1 and isinstance(query.result, typed.Var)
-    return "\n".join(lines if is_alone else [*lines, show_expr(renumbered.result)])
+    is_last = bool(query.parts) and query.result == build.var(query.parts[-1][0])
+    return "\n".join(lines if is_last else [*lines, show_expr(renumbered.result)])
 
 
 def show_term(term: Term, depth: int = 0) -> str:
@@ -56,6 +58,8 @@ def _parts(term: Term) -> tuple[str, tuple[Term, ...]]:
             return f"values {show_expr(expr)}", ()
         case Loop(variable):
             return f"loop {show_variable(variable)}", ()
+        case Shared(variable):
+            return f"shared {show_variable(variable)}", ()
         case CMap(variable, body, source):
             return f"cMap {show_variable(variable)} -> {show_expr(body)}", (source,)
         case GroupBy(source):

@@ -43,6 +43,13 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """The rows of a part of the query that stands before this one and has several uses."""
+
+    variable: typed.Variable
+
+
+@dataclass(frozen=True, slots=True)
 class CMap:
     """The elements that `body`, a collection, has for every element of `source`."""
 
@@ -99,14 +106,15 @@ class Repeat:
     chosen: int
 
 
-Term: TypeAlias = Scan | Values | Loop | CMap | GroupBy | CoGroup | Union | Sort | Repeat
+Term: TypeAlias = Scan | Values | Loop | Shared | CMap | GroupBy | CoGroup | Union | Sort | Repeat
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """An expression over the values of terms.
 
-    Each variable holds the whole collection of its term; `result` reads no source.
+    Each variable holds the whole collection of its term; `result` reads no source.  A term may
+    use the parts before its own (`Shared`).
     """
 
     parts: tuple[tuple[typed.Variable, Term], ...]
@@ -120,7 +128,7 @@ def element(term: Term) -> Type:
             return term.element
         case Values(expr):
             return _of_collection(expr.type)
-        case Loop(variable):
+        case Loop(variable) | Shared(variable):
             return _of_collection(variable.type)
         case CMap(_, body, _):
             return _of_collection(body.type)

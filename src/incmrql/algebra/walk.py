@@ -14,6 +14,7 @@ from incmrql.algebra.term import (
     Query,
     Repeat,
     Scan,
+    Shared,
     Sort,
     Term,
     Union,
@@ -26,7 +27,7 @@ from incmrql.types import typed
 def children(term: Term) -> tuple[Term, ...]:
     """The terms directly below."""
     match term:
-        case Scan() | Values() | Loop():
+        case Scan() | Values() | Loop() | Shared():
             return ()
         case CMap(source=source) | GroupBy(source) | Sort(source=source):
             return (source,)
@@ -41,18 +42,26 @@ def children(term: Term) -> tuple[Term, ...]:
 
 
 def map_children(f: Callable[[Term], Term], term: Term) -> Term:
-    """`term` with `f` applied to each term directly below."""
+    """`term` with `f` applied to each term directly below; the same term if nothing changed."""
+    below = children(term)
+    changed = tuple(map(f, below))
+    if all(before is after for before, after in zip(below, changed, strict=True)):
+        return term
+    return _with_children(term, changed)
+
+
+def _with_children(term: Term, below: tuple[Term, ...]) -> Term:
     match term:
-        case Scan() | Values() | Loop():
+        case Scan() | Values() | Loop() | Shared():
             return term
         case CMap() | GroupBy() | Sort():
-            return replace(term, source=f(term.source))
-        case CoGroup(left, right):
-            return CoGroup(f(left), f(right))
-        case Union(parts):
-            return Union(tuple(map(f, parts)))
-        case Repeat():
-            return replace(term, initial=tuple(map(f, term.initial)), step=tuple(map(f, term.step)))
+            return replace(term, source=below[0])
+        case CoGroup():
+            return CoGroup(below[0], below[1])
+        case Union():
+            return Union(below)
+        case Repeat(initial=initial):
+            return replace(term, initial=below[: len(initial)], step=below[len(initial) :])
         case _:
             assert_never(term)
 
@@ -78,27 +87,29 @@ def variables_of(part: Any) -> Iterator[typed.Variable]:
             yield from variables_of(item)
     elif is_dataclass(part) and not isinstance(part, Span | type):
         for each in fields(part):
-            yield from variables_of(getattr(part, each.name))
+            if each.name not in ("type", "span"):
+                yield from variables_of(getattr(part, each.name))
 
 
 def map_variables(query: Query, f: Callable[[typed.Variable], typed.Variable]) -> Query:
     """A query with its variables replaced."""
-    mapped: Query = _mapped(query, f)
+    mapped: Query = with_variables(query, f)
     return mapped
 
 
-def _mapped(part: Any, f: Callable[[typed.Variable], typed.Variable]) -> Any:
+def with_variables(part: Any, f: Callable[[typed.Variable], typed.Variable]) -> Any:
+    """Any part of a query, or several in a tuple, with the variables replaced."""
     if isinstance(part, typed.Variable):
         return f(part)
     if isinstance(part, tuple):
-        return tuple([_mapped(item, f) for item in part])
+        return tuple([with_variables(item, f) for item in part])
     if is_dataclass(part) and not isinstance(part, Span | type):
         changed = {}
         for each in fields(part):
             if each.name in ("type", "span"):
                 continue
             before = getattr(part, each.name)
-            after = _mapped(before, f)
+            after = with_variables(before, f)
             if after is not before:
                 changed[each.name] = after
         return replace(part, **changed) if changed else part

@@ -14,11 +14,12 @@ from typing import Final
 
 from incmrql.reference.navigate import Fail, ignore
 from incmrql.reference.operators import in_order
+from incmrql.reference.partial_sums import of_floats, of_others, part_of
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.types.model import Type, is_float
-from incmrql.values import Bag, Value, average, exact_sum, ordered, sum_floats, sum_integers
+from incmrql.values import Bag, Data, Value, average, exact_sum, ordered, sum_floats
 from incmrql.values.exact import nearest_double
-from incmrql.values.numbers import quantize
+from incmrql.values.numbers import LONG, quantize, wrap_none
 
 _ENOUGH: Final = Context(prec=400)
 
@@ -33,6 +34,12 @@ def aggregate(
             return _sum(values, type_, fail)
         case "avg":
             return _average(values, type_, fail) if values else None
+        case "sum#part":
+            return part_of(values, type_)
+        case "sum#total":
+            return _total(values, type_, fail)
+        case "avg#total":
+            return _average_of_parts(values, type_, fail)
         case "percentile":
             return _checked_percentile(values, extra, fail)
         case _:
@@ -42,11 +49,23 @@ def aggregate(
 def _sum(values: list[Value], type_: Type, fail: Fail) -> Value:
     if is_float(type_):
         return sum_floats(values)
+    return _fitted(sum(map(Fraction, values), Fraction(0)), type_, fail)
+
+
+def _total(parts: list[Value], type_: Type, fail: Fail) -> Value:
+    """The sum of (part, times)."""
+    if is_float(type_):
+        return of_floats(parts).result()
+    return _fitted(of_others(parts), type_, fail)
+
+
+def _fitted(number: Fraction, type_: Type, fail: Fail) -> Value:
+    """An exact sum in its type, or null."""
     total: Value = None
     if isinstance(type_, DecimalType):
-        total = _as_decimal(sum(map(Fraction, values), Fraction(0)), type_)
+        total = _as_decimal(number, type_)
     else:
-        total = sum_integers(values)
+        total = wrap_none(LONG, int(number))
     if total is None:
         fail(f"the sum does not fit {type_}")
     return total
@@ -56,7 +75,22 @@ def _average(values: list[Value], type_: Type, fail: Fail) -> Value:
     """The sum divided by the count: of doubles the rounded sum, of others the exact one."""
     if isinstance(values[0], float):
         return average(exact_sum(values), len(values))
-    mean = sum(map(Fraction, values), Fraction(0)) / len(values)
+    return _mean(sum(map(Fraction, values), Fraction(0)), len(values), type_, fail)
+
+
+def _average_of_parts(parts: list[Value], type_: Type, fail: Fail) -> Value:
+    """The average of (part, count, times)."""
+    count = sum([size * times for _, size, times in parts])
+    weighted = [(part, times) for part, _, times in parts]
+    if count == 0:
+        return None
+    if isinstance(parts[0][0], Data):
+        return average(of_floats(weighted), count)
+    return _mean(of_others(weighted), count, type_, fail)
+
+
+def _mean(total: Fraction, count: int, type_: Type, fail: Fail) -> Value:
+    mean = total / count
     if not isinstance(type_, DecimalType):
         return _rounded(mean)
     result = _as_decimal(mean, type_)

@@ -1,4 +1,8 @@
-"""Numeric built-ins: as IEEE 754 and C define them, infinities and NaN instead of errors."""
+"""Numeric built-ins: as IEEE 754 and C define them, infinities and NaN instead of errors.
+
+exp, log, pow and the trigonometric functions are those of `values.elementary`, whose bits do not
+depend on the machine.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import math
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from incmrql.reference.operators import compare
 from incmrql.values import Value
+from incmrql.values.elementary import NAMES, of_numbers
 from incmrql.values.exact import nearest_double
 
 _MOST_DECIMALS = 1_100
@@ -17,38 +23,8 @@ _MOST_DECIMALS = 1_100
 _ENOUGH: Final = Context(prec=400)
 
 
-def _total(function: Callable[[float], float]) -> Callable[[float], float]:
-    """The function, with NaN where it is not defined."""
-
-    def defined(x: float) -> float:
-        try:
-            return function(x)
-        except ValueError:
-            return math.nan
-
-    return defined
-
-
-def _exp(x: float) -> float:
-    try:
-        return math.exp(x)
-    except OverflowError:
-        return math.inf
-
-
-def _log(x: float) -> float:
-    if x == 0:
-        return -math.inf
-    return math.nan if x < 0 else math.log(x)
-
-
-def _pow(x: float, y: float) -> float:
-    try:
-        return math.pow(x, y)
-    except OverflowError:
-        return -math.inf if x < 0 and y % 2 == 1 else math.inf
-    except ValueError:
-        return math.inf if x == 0 else math.nan
+def _root(x: float) -> float:
+    return math.nan if x < 0 else math.sqrt(x)
 
 
 def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
@@ -97,16 +73,8 @@ def _greater(a: Value, b: Value) -> Value:
 
 NUMBERS: Final[Mapping[str, Callable[..., Any]]] = {
     "abs": _absolute,
-    "sin": _total(math.sin),
-    "cos": _total(math.cos),
-    "tan": _total(math.tan),
-    "asin": _total(math.asin),
-    "acos": _total(math.acos),
-    "atan": math.atan,
-    "sqrt": _total(math.sqrt),
-    "log": _log,
-    "exp": _exp,
-    "pow": _pow,
+    **{name: partial(of_numbers, name) for name in NAMES},
+    "sqrt": _root,
     "ceil": _whole(math.ceil),
     "floor": _whole(math.floor),
     "rint": _whole(round),

@@ -7,7 +7,7 @@ from typing import Any as Arrow
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 
 from incmrql.formats.arrow_values import plain_type, reader, stored
 from incmrql.kernel import pinned
@@ -15,6 +15,7 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.spark.values import spark_type, value_type
 from incmrql.sql.context import PythonPlace
 from incmrql.types import typed
+from incmrql.types.walk import is_random
 from incmrql.values import Value
 
 
@@ -31,9 +32,11 @@ def register(
     def whole_columns(*columns: pa.Array) -> pa.Array:
         return called(list(columns))
 
-    function = arrow_udf(whole_columns, returnType=spark_type(place.body.type))
-    if any(isinstance(part, typed.Builtin) for part in (place.body,)):
-        function = function if place.body.function != "random" else function.asNondeterministic()  # type: ignore[union-attr]
+    result: Arrow = spark_type(place.body.type)
+    called_by_spark: Arrow = whole_columns
+    function: Arrow = arrow_udf(called_by_spark, returnType=result)
+    if is_random(place.body):
+        function = function.asNondeterministic()
     spark.udf.register(place.name, function)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from incmrql.java import find_java
+from incmrql.sql import sums
 
 LOCAL: Final = "local[*]"
 
@@ -30,6 +31,9 @@ PRIVATE: Final = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",  # fields `a` and `A` are two
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.variable.substitute": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
@@ -59,6 +63,8 @@ def private(spark: SparkSession) -> SparkSession:
         own.conf.set(name, spark.conf.get(name) or "")
     for name, value in PRIVATE.items():
         own.conf.set(name, value)
+    for statement in sums.functions().values():
+        own.sql(statement)
     return own
 
 

@@ -128,9 +128,7 @@ def _compared(pairs: exp.Expression, downward: list[bool], ctx: Context) -> exp.
     return tree.call(arrays.function("array_sort", ctx), pairs, body)
 
 
-def _cut(
-    array: exp.Expression, limit: typed.Expr, env: Env, ctx: Context
-) -> exp.Expression:
+def _cut(array: exp.Expression, limit: typed.Expr, env: Env, ctx: Context) -> exp.Expression:
     """The first elements; a limit that is null or negative leaves none."""
     wanted = tree.call("coalesce", ctx.tree(limit, env), tree.number(0))
     most = tree.call("least", arrays.size(array, ctx), wanted)
@@ -189,9 +187,7 @@ def _generated(
     return arrays.flatten(arrays.transform(array, inner_rows, ctx), ctx)
 
 
-def _is_same(
-    head: Callable[[Env], Shape], pattern: typed.Bind, env: Env, ctx: Context
-) -> bool:
+def _is_same(head: Callable[[Env], Shape], pattern: typed.Bind, env: Env, ctx: Context) -> bool:
     """Whether a head is the element itself."""
     mark = Cell(tree.column(ctx.fresh("x")), pattern.variable.type)
     try:
@@ -243,9 +239,7 @@ def _in_order(array: exp.Expression, type_: Type, ctx: Context) -> exp.Expressio
     return arrays.in_canonical_order(array, type_.element, ctx) if is_bag else array
 
 
-def _member(
-    value: typed.Expr, values: typed.Expr, type_: Type, env: Env, ctx: Context
-) -> Cell:
+def _member(value: typed.Expr, values: typed.Expr, type_: Type, env: Env, ctx: Context) -> Cell:
     wanted = ctx.tree(value, env)
     array = items_of(values, env, ctx)
     item = typed.Variable("x", -1, value.type)

@@ -110,7 +110,7 @@ class Context:
 
     def part(self, shape: Shape, index: int) -> Shape:
         """A component or field of a shape."""
-        return shapes.part(shape, index, self.dialect)
+        return shapes.part(shape, index)
 
     def python(self, expr: typed.Expr, env: Env, reason: str) -> Cell:
         """A call of the Python function that an expression becomes.

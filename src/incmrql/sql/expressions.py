@@ -14,16 +14,21 @@ from typing import assert_never
 from sqlglot import exp
 
 from incmrql.sql import arrays, builtins, conversions, linear, literals, operators, patterns, tree
-from incmrql.sql.aggregates import aggregate, fold, user_aggregate
+from incmrql.sql.aggregates import aggregate
 from incmrql.sql.collections import collection_builtin, comprehension, map_over
-from incmrql.sql.context import Context
-from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape, is_structure, split
+from incmrql.sql.context import PYTHON_PREFIX, Context
+from incmrql.sql.folds import fold, user_aggregate
+from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape, is_structure
+from incmrql.sql.sums import OURS
 from incmrql.types import typed
-from incmrql.types.walk import nodes
 from incmrql.types.model import (
     ANY,
+    BOOL,
+    BYTE,
     INT,
+    LONG,
     NOTHING,
+    SHORT,
     Any,
     Collection,
     Data,
@@ -32,6 +37,7 @@ from incmrql.types.model import (
     Type,
     is_scalar,
 )
+from incmrql.types.walk import nodes
 
 _COLLECTION_BUILTINS = (
     "member", "elem", "distinct", "sort", "reverse", "flatten", "zip", "index", "range",
@@ -69,9 +75,10 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
         case typed.RangeOf(first, last):
             return collection_builtin("range", (first, last), expr.type, env, ctx)
         case typed.Arithmetic(op, left, right):
-            return _told(expr, operators.arithmetic(
-                op, expr.type, ctx.tree(left, env), ctx.tree(right, env), ctx.dialect
-            ))  # fmt: skip
+            both = ctx.tree(left, env), ctx.tree(right, env)
+            types = left.type, right.type
+            found = operators.arithmetic(op, expr.type, *both, ctx.dialect, types)
+            return _told(expr, found)
         case typed.Negate(operand):
             return _told(expr, operators.negate(expr.type, ctx.tree(operand, env), ctx.dialect))
         case typed.Compare():
@@ -131,20 +138,41 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
             return fold(expr, env, ctx)
         case typed.Select():
             return comprehension(expr, env, ctx)
-        case typed.PythonCall(name):
-            raise NotNative(f'Python function "{name}"')
-        case typed.Navigate():
-            raise NotNative("a step into a tree")
-        case typed.MakeData(constructor):
-            raise NotNative(f"a value of data type {constructor.owner}")
-        case typed.Repeat():
-            raise NotNative("a loop inside a row")
-        case typed.Trace():
-            raise NotNative("trace shows values as they are met")
-        case typed.Read():
-            raise NotNative("a source inside a row")
+        case (
+            typed.PythonCall()
+            | typed.Navigate()
+            | typed.MakeData()
+            | typed.Repeat()
+            | typed.Trace()
+            | typed.Read()
+        ):
+            raise NotNative(_why_not(expr))
         case _:
             assert_never(expr)
+
+
+def _why_not(
+    expr: typed.PythonCall
+    | typed.Navigate
+    | typed.MakeData
+    | typed.Repeat
+    | typed.Trace
+    | typed.Read,
+) -> str:
+    """Why a construct has no form in SQL."""
+    match expr:
+        case typed.PythonCall(name):
+            return f'Python function "{name}"'
+        case typed.Navigate():
+            return "a step into a tree"
+        case typed.MakeData(constructor):
+            return f"a value of data type {constructor.owner}"
+        case typed.Repeat():
+            return "a loop inside a row"
+        case typed.Trace():
+            return "trace shows values as they are met"
+        case typed.Read():
+            return "a source inside a row"
 
 
 def _certain(branches: Sequence[typed.Expr], ctx: Context) -> None:
@@ -163,7 +191,22 @@ def _certain(branches: Sequence[typed.Expr], ctx: Context) -> None:
 def _variable(variable: typed.Variable, env: Env) -> Shape:
     if variable not in env.values:
         raise NotNative("an aggregate that looks at more than its own rows")
-    return env.values[variable]
+    shape = env.values[variable]
+    if env.lambdas and _calls_functions(shape):
+        raise NotNative("a value that a function of ours makes, used for every element")
+    return shape
+
+
+def _calls_functions(shape: Shape) -> bool:
+    """Whether a value is made by Python or by a function of SQL, which no lambda may call."""
+    match shape:
+        case Cell(found):
+            calls = found.find_all(exp.Anonymous)
+            return any(call.name.startswith(PYTHON_PREFIX) or call.name in OURS for call in calls)
+        case Parts(parts):
+            return any(map(_calls_functions, parts))
+        case _:
+            return False
 
 
 def _told(expr: typed.Expr, found: exp.Expression | None) -> Cell:
@@ -265,14 +308,18 @@ def _converted(shape: Shape, source: Type, target: Type, ctx: Context, *, cast: 
                 )
             if kind == "bag" and other == "list" and element != wanted:
                 array = arrays.in_canonical_order(array, wanted, ctx)
-            present = isinstance(shape, Many) or (isinstance(shape, Cell) and shape.present)
-            return Cell(array, target, present=present)
+            return Cell(array, target, present=_is_present(shape))
         case _:
             change = conversions.cast if cast else conversions.widen
             found = change(ctx.whole(shape), source, target, ctx.dialect)
             if found is None:
                 raise NotNative(f"no native conversion from {source} to {target} is the same")
-            return Cell(found, target)
+            narrow = source in (BYTE, SHORT, INT) and target == LONG
+            return Cell(found, target, present=_is_present(shape), narrow=narrow)
+
+
+def _is_present(shape: Shape) -> bool:
+    return isinstance(shape, Parts | Many) or (isinstance(shape, Cell) and shape.present)
 
 
 def _converted_parts(
@@ -304,8 +351,7 @@ def _choice(
             parts.append(_choice(chosen, ctx.part(otherwise, index), part_type, ctx))
         return Parts(tuple(parts), type_)
     trees = [(test, ctx.whole(shape)) for test, shape in branches]
-    present = all(isinstance(s, Parts | Many) or (isinstance(s, Cell) and s.present)
-                  for s in shapes)  # fmt: skip
+    present = all(map(_is_present, shapes))
     return Cell(tree.case(trees, ctx.whole(otherwise)), type_, present=present)
 
 
@@ -362,15 +408,29 @@ def _from_end(array: exp.Expression, index: exp.Expression, ctx: Context) -> exp
 
 
 def _look_up(expr: typed.LookUp, env: Env, ctx: Context) -> Cell:
-    raise NotNative("a look-up in a bag of pairs")
+    """The least of the values beside a key; null comes first."""
+    key = expr.key
+    if not isinstance(expr.subject.type, Collection):
+        raise NotNative("a look-up in a tree")
+    pair = typed.Variable("pair", -4, expr.subject.type.element)
+    found = typed.Item(typed.Var(pair, type=pair.type), 0, type=key.type)
+    wanted = typed.Variable("key", -5, key.type)
+    same = typed.Compare("=", found, typed.Var(wanted, type=key.type), type=BOOL)
+    inner = env.inside().bind(wanted, Cell(ctx.tree(key, env), key.type))
+    array = arrays.keep(
+        _not_missing(expr.subject, env, ctx),
+        lambda x: ctx.tree(same, inner.bind(pair, Cell(x, pair.type))),
+        ctx,
+    )
+    values = arrays.transform(array, lambda x: tree.get(x, "_2"), ctx)
+    ranked = arrays.in_canonical_order(values, expr.type, ctx)
+    return Cell(arrays.at(ranked, tree.number(0), ctx), expr.type)
 
 
 def _slice(expr: typed.SliceOf, env: Env, ctx: Context) -> Cell:
     array = ctx.tree(expr.subject, env)
     zero, one = tree.number(0), tree.number(1)
-    first, last = (
-        _from_end(array, ctx.tree(end, env), ctx) for end in (expr.first, expr.last)
-    )
+    first, last = (_from_end(array, ctx.tree(end, env), ctx) for end in (expr.first, expr.last))
     start = tree.call("greatest", first, zero)
     end = tree.call("least", tree.binary(exp.Add, last, one), arrays.size(array, ctx))
     length = tree.call("greatest", tree.binary(exp.Sub, end, start), zero)
@@ -379,6 +439,3 @@ def _slice(expr: typed.SliceOf, env: Env, ctx: Context) -> Cell:
     ints = [tree.cast(n, "INT", attempt=True) for n in (tree.binary(exp.Add, start, one), length)]
     cut = tree.call(arrays.function("slice", ctx), array, *ints)
     return Cell(tree.case([(known, cut)], None), expr.type)
-
-
-__all__ = ["identical", "lower", "split"]

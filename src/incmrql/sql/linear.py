@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlglot import exp
-
 from incmrql.sql import operators, patterns
 from incmrql.sql.context import Context
-from incmrql.sql.shapes import Env, Many, NotNative, Shape
+from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape
 from incmrql.types import typed
-from incmrql.types.model import BYTE, INT, SHORT, Collection
-
-NARROW = (BYTE, SHORT, INT)
+from incmrql.types.model import Collection
 
 
 def mapped(expr: typed.MapOver, subject: Shape, ctx: Context) -> Many | None:
@@ -25,7 +21,7 @@ def mapped(expr: typed.MapOver, subject: Shape, ctx: Context) -> Many | None:
         return None
     inner = subject.side.inner_env().bind(expr.variable, subject.head)
     head = _lowered(expr.body, inner, ctx)
-    return None if head is None else replace(subject, head=head, type=expr.type, narrow=False)
+    return None if head is None else replace(subject, head=head, type=expr.type)
 
 
 def widened(expr: typed.Widen, subject: Many, ctx: Context) -> Many | None:
@@ -38,9 +34,7 @@ def widened(expr: typed.Widen, subject: Many, ctx: Context) -> Many | None:
     variable = typed.Variable("x", -1, own)
     body = typed.Widen(typed.Var(variable, type=own), type=expr.type.element)
     head = _lowered(body, subject.side.inner_env().bind(variable, subject.head), ctx)
-    if head is None:
-        return None
-    return replace(subject, head=head, type=expr.type, narrow=own in NARROW)
+    return None if head is None else replace(subject, head=head, type=expr.type)
 
 
 def selected(query: typed.Select, domain: Shape, ctx: Context) -> Many | None:
@@ -96,11 +90,16 @@ def _lowered(expr: typed.Expr, env: Env, ctx: Context) -> Shape | None:
     """An expression that uses nothing but the rows of the group, or None."""
     try:
         found = ctx.lower(expr, env, ctx)
-        _check(found, ctx)
     except NotNative:
         return None
-    return found
+    return found if _is_made_of_columns(found) else None
 
 
-def _check(shape: Shape, ctx: Context) -> exp.Expression:
-    return ctx.whole(shape)
+def _is_made_of_columns(shape: Shape) -> bool:
+    match shape:
+        case Cell():
+            return True
+        case Parts(parts):
+            return all(map(_is_made_of_columns, parts))
+        case _:
+            return False

@@ -10,7 +10,7 @@ from incmrql.sql import arrays, literals, tree
 from incmrql.sql.context import Context
 from incmrql.sql.shapes import Cell, Env, NotNative, Parts, Shape
 from incmrql.types import typed
-from incmrql.types.model import NOTHING, Collection, Record
+from incmrql.types.model import Collection, Record
 
 
 def matched(
@@ -69,7 +69,7 @@ def _list(
 ) -> Env:
     if not isinstance(subject.type, Collection):
         raise NotNative("a pattern that looks into a tree")
-    array, element = ctx.whole(subject), subject.type.element or NOTHING
+    array, element = ctx.whole(subject), subject.type.element
     length = tree.binary(exp.EQ, arrays.size(array, ctx), tree.number(len(items)))
     tests.append(tree.call("coalesce", length, tree.boolean(False)))
     for place, item in enumerate(items):

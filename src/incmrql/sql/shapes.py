@@ -32,11 +32,16 @@ class NotNative(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One SQL expression.  `present` says that it is never null."""
+    """One SQL expression.
+
+    `present` says that it is never null, `narrow` that it is an integer of 32 bits or less in a
+    wider type.
+    """
 
     tree: exp.Expression
     type: Type
     present: bool = False
+    narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,6 @@ class Many:
     head: Shape
     type: Type
     tests: tuple[exp.Expression, ...] = ()
-    narrow: bool = False
-    """Whether the elements were integers of 32 bits or less before they were widened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class Env:
         return replace(self, lambdas=True)
 
 
-def part(shape: Shape, index: int, dialect: Dialect) -> Shape:
+def part(shape: Shape, index: int) -> Shape:
     """A component of a tuple or a field of a record, by its place."""
     name, type_ = tree.parts_of(shape.type)[index]
     match shape:
@@ -106,12 +109,12 @@ def part(shape: Shape, index: int, dialect: Dialect) -> Shape:
             raise InternalError(f"{shape.type} with parts is a bag")
 
 
-def split(shape: Shape, dialect: Dialect) -> Parts:
+def split(shape: Shape) -> Parts:
     """A tuple or record that is never null, as its parts."""
     if isinstance(shape, Parts):
         return shape
     count = len(tree.parts_of(shape.type))
-    return Parts(tuple(part(shape, index, dialect) for index in range(count)), shape.type)
+    return Parts(tuple(part(shape, index) for index in range(count)), shape.type)
 
 
 def leaves(shape: Shape) -> Iterator[Cell]:

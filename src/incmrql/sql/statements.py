@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
 from incmrql.algebra.term import Repeat, Scan, Sort, Term, Values, element
 from incmrql.sql import tree
+from incmrql.sql.builder import Builder, columns_of
 from incmrql.sql.context import Context, PythonPlace
-from incmrql.sql.relations import Builder, columns_of, order_of, relation
-from incmrql.sql.shapes import Parts, Shape, leaves, split
+from incmrql.sql.groups import Relation
+from incmrql.sql.relations import limit_of, order_of, relation
+from incmrql.sql.shapes import Cell, Parts, Shape, leaves, map_leaves, split
 from incmrql.types.model import Type
+
+Form: TypeAlias = Literal["rows", "packed", "flat"]
+"""How rows are given: `rows` a column for each field of a record that is never null, else one
+`value`; `packed` always that one; `flat` the columns that the lowering keeps them in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One SQL text, and the views and Python functions that it names.
-
-    Its columns are the fields of a record element, or one `value`.
-    """
+    """One SQL text, and the views and Python functions that it names."""
 
     text: str
     element: Type
+    row: Shape
+    """What a row is in the columns of the result."""
     sources: tuple[tuple[str, Scan], ...]
     constants: tuple[tuple[str, Values], ...]
     repeats: tuple[tuple[str, Repeat], ...]
@@ -34,25 +40,30 @@ def statement(
     term: Term,
     ctx: Context,
     shared: Mapping[int, Term] | None = None,
-    loops: dict[int, str] | None = None,
+    loops: Mapping[int, Relation] | None = None,
+    form: Form = "rows",
+    *,
+    by_key: bool = False,
 ) -> Statement:
     """The text of a term.
 
-    `shared` are the terms that it names, `loops` the views of the variables of loops around it.
+    `shared` are the terms that it names, `loops` the views of the variables of loops around it;
+    with `by_key`, pairs lie together that have the same key.
     """
-    builder = Builder(ctx, loops=loops or {}, shared=shared or {})
+    builder = Builder(ctx, relation, loops=loops or {}, shared=shared or {})
     if isinstance(term, Sort) and term.ordered:
         source = relation(term.source, builder)
-        row: Shape = split(source.row, ctx.dialect).parts[1]
-        final = _columns(row, element(term), ctx).from_(source.name)
-        final = final.order_by(*order_of(term, source, builder))
+        row = split(source.row).parts[1]
+        final, shown = _columns(row, element(term), ctx, form)
+        final = final.from_(source.name).order_by(*order_of(term, source, builder))
         if term.limit is not None:
-            from incmrql.sql.relations import limit_of
-
             final = final.limit(tree.number(limit_of(term.limit, builder)))
     else:
         source = relation(term, builder)
-        final = _columns(source.row, element(term), ctx).from_(source.name)
+        final, shown = _columns(source.row, element(term), ctx, form)
+        final = final.from_(source.name)
+    if by_key:
+        _distribute(final, source)
     for name, select in builder.relations:
         final = final.with_(name, as_=select, copy=False)
     text = tree.print_tree(final, ctx.dialect, pretty=True)
@@ -60,6 +71,7 @@ def statement(
     return Statement(
         text,
         element(term),
+        shown,
         tuple(builder.sources),
         tuple(builder.constants),
         tuple(builder.repeats),
@@ -67,17 +79,34 @@ def statement(
     )
 
 
-def _columns(row: Shape, type_: Type, ctx: Context) -> exp.Select:
-    """The columns that a row is given as."""
+def _columns(row: Shape, type_: Type, ctx: Context, form: Form) -> tuple[exp.Select, Shape]:
+    """The columns that a row is given as, and what it is in them."""
     columns = columns_of(type_)
-    if columns == (("value", type_),) or not isinstance(row, Parts):
-        return exp.select(exp.alias_(ctx.whole(row), "value", quoted=True))
-    parts = split(row, ctx.dialect).parts
+    if form == "flat":
+        cells = list(leaves(row))
+        named = [f"c{place}" for place in range(1, len(cells) + 1)]
+        chosen = [exp.alias_(cell.tree, n) for cell, n in zip(cells, named, strict=True)]
+        names = iter(named)
+        shown = map_leaves(lambda cell: Cell(tree.column(next(names)), cell.type), row)
+        return exp.select(*chosen or [exp.alias_(tree.boolean(True), "c0")]), shown
+    if form == "packed" or columns == (("value", type_),) or not isinstance(row, Parts):
+        whole = exp.alias_(ctx.whole(row), "value", quoted=True)
+        return exp.select(whole), Cell(tree.column("value"), type_)
     chosen = [
         exp.alias_(ctx.whole(part), name, quoted=True)
-        for part, (name, _) in zip(parts, columns, strict=True)
+        for part, (name, _) in zip(row.parts, columns, strict=True)
     ]
-    return exp.select(*chosen)
+    shown = Parts(tuple(Cell(tree.column(name), part) for name, part in columns), type_)
+    return exp.select(*chosen), shown
 
 
-__all__ = ["Parts", "Statement", "leaves", "statement"]
+def _distribute(final: exp.Select, source: Relation) -> None:
+    key = list(leaves(split(source.row).parts[0]))
+    if key:
+        by = exp.Distribute(expressions=[cell.tree.copy() for cell in key])
+        final.set("distribute", by)
+
+
+def view(name: str, row: Shape) -> Relation:
+    """A view whose columns hold rows of a shape."""
+    return Relation(name, row)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from incmrql.sql import arrays, tree
-from incmrql.sql.context import WIDE, Context, Window
+from incmrql.sql import tree
+from incmrql.sql.context import NARROW, WIDE, Context, Window
 from incmrql.sql.shapes import NotNative
 from incmrql.sql.tree import Dialect
 
@@ -36,7 +36,11 @@ def long(value: int) -> exp.Expression:
 
 def double(value: float) -> exp.Expression:
     """A double that is a power of two, or another short one."""
-    return exp.Var(this=f"{value!r}".replace("e", "E") + "D")
+    return exp.Var(this=_literal(value))
+
+
+def _literal(value: float) -> str:
+    return f"{value!r}".replace("e", "E") + "D"
 
 
 def _power(exponent: int) -> exp.Expression:
@@ -45,11 +49,26 @@ def _power(exponent: int) -> exp.Expression:
 
 @dataclass(frozen=True, slots=True)
 class Summed:
-    """The parts of an exact sum of doubles: limbs, what is not finite, whether one was outside."""
+    """The parts of an exact sum of doubles.
+
+    Beside the limbs: the sum of what is not finite, how many values were outside the window,
+    and how many were summed.
+    """
 
     limbs: list[exp.Expression]
     special: exp.Expression
     outside: exp.Expression
+    count: exp.Expression
+
+    @property
+    def all(self) -> list[exp.Expression]:
+        """All parts, in order."""
+        return [*self.limbs, self.special, self.outside, self.count]
+
+    @staticmethod
+    def of(parts: list[exp.Expression]) -> Summed:
+        """The inverse of `all`."""
+        return Summed(parts[:-3], *parts[-3:])
 
 
 def parts(total: Total, window: Window, ctx: Context) -> Summed:
@@ -64,7 +83,7 @@ def parts(total: Total, window: Window, ctx: Context) -> Summed:
         return tree.case([(_is_finite(x) if wide else _below(x, largest), x)], double(0.0))
 
     def limb(number: int) -> Of:
-        return lambda x: _limb(inside(x), number, window, ctx)
+        return lambda x: _limb(inside(x), number, window)
 
     def special(x: exp.Expression) -> exp.Expression:
         fits = _is_finite(x) if wide else _below(x, largest)
@@ -82,7 +101,45 @@ def parts(total: Total, window: Window, ctx: Context) -> Summed:
         return tree.case([(tree.binary(exp.Or, too_fine, too_large), long(1))], long(0))
 
     limbs = [total(limb(number), long(0)) for number in range(window.limbs)]
-    return Summed(limbs, total(special, double(0.0)), total(outside, long(0)))
+    return Summed(
+        limbs,
+        total(special, double(0.0)),
+        total(outside, long(0)),
+        total(lambda x: tree.case([(tree.not_null(x), long(1))], long(0)), long(0)),
+    )
+
+
+def times(
+    total: Callable[[exp.Expression], exp.Expression], part: Summed, weight: exp.Expression
+) -> Summed:
+    """The sum of sums, each taken several times.
+
+    Limbs are integers of 32 bits for each value, so a long holds the sum for 2^31 values; with
+    more than that the query is done again with sums of 38 digits.
+    """
+    scaled = [tree.binary(exp.Mul, each, weight) for each in part.all]
+    *limbs, special, outside, _ = scaled
+    many = tree.binary(exp.Mul, tree.cast(part.count, "DOUBLE"), weight)
+    return Summed([total(limb) for limb in limbs], total(special), total(outside), total(many))
+
+
+def wide_times(
+    total: Callable[[exp.Expression], exp.Expression], part: Summed, weight: exp.Expression
+) -> Summed:
+    """The same in sums of 38 digits, whose carries go to the limb above."""
+    found: list[exp.Expression] = []
+    carry: exp.Expression = long(0)
+    for limb in part.limbs:
+        product = tree.binary(exp.Mul, tree.cast(limb, "DECIMAL(20, 0)"),
+                              tree.cast(weight, "DECIMAL(18, 0)"))  # fmt: skip
+        sum_ = total(tree.cast(product, "DECIMAL(38, 0)"))
+        low = tree.call("pmod", sum_, tree.cast(tree.number(_BASE), "DECIMAL(38, 0)"))
+        high = tree.binary(exp.Sub, sum_, low)
+        found.append(tree.binary(exp.Add, tree.cast(low, "BIGINT"), carry))
+        carry = tree.cast(exp.IntDiv(this=exp.paren(high), expression=tree.number(_BASE)), "BIGINT")
+    found[-1] = tree.binary(exp.Add, found[-1], tree.call("shiftleft", carry, tree.number(32)))
+    special = total(tree.binary(exp.Mul, part.special, weight))
+    return Summed(found, special, total(part.outside), total(part.count))
 
 
 def _is_finite(x: exp.Expression) -> exp.Expression:
@@ -94,7 +151,7 @@ def _below(x: exp.Expression, largest: exp.Expression) -> exp.Expression:
     return tree.binary(exp.LT, tree.call("abs", x), largest)
 
 
-def _limb(x: exp.Expression, number: int, window: Window, ctx: Context) -> exp.Expression:
+def _limb(x: exp.Expression, number: int, window: Window) -> exp.Expression:
     """One limb of a value that is inside the window, as a long."""
     exponent = window.lowest + 32 * number
     here = _nearest(x, exponent)
@@ -121,42 +178,54 @@ def _nearest(x: exp.Expression, exponent: int) -> exp.Expression:
     return tree.call("rint", scaled)
 
 
-def rounded(summed: Summed, window: Window, ctx: Context) -> exp.Expression:
+def rounded(summed: Summed, window: Window) -> exp.Expression:
     """The double nearest to an exact sum; null where nothing was summed."""
-    finite = _rounded_limbs(summed.limbs, window, ctx)
-    noticed = tree.binary(exp.GT, summed.outside, tree.number(0))
-    zero = tree.binary(exp.EQ, summed.special, double(0.0))
-    error = tree.call("raise_error", tree.text(OUTSIDE))
-    branches = [(zero, finite)] if window is WIDE else [(noticed, error), (zero, finite)]
-    return tree.case(branches, summed.special)
+    limbs = tree.call("array", *summed.limbs)
+    given = [limbs, summed.special]
+    if window is WIDE:
+        return tree.call(WIDE_SUM, *given)
+    noticed = tree.binary(exp.Add, summed.outside, tree.call("floor", tree.binary(
+        exp.Div, summed.count, double(2.0**31))))  # fmt: skip
+    return tree.call(NARROW_SUM, *given, tree.cast(noticed, "BIGINT"))
 
 
-_DIGITS = "top", "mid", "low"
+NARROW_SUM, WIDE_SUM, MEAN = "exact_sum", "exact_sum_wide", "exact_mean"
+OURS = (NARROW_SUM, WIDE_SUM, MEAN)
+"""The functions that the texts call and a session must have (`functions`)."""
 
 
-def _rounded_limbs(
-    limbs: list[exp.Expression], window: Window, ctx: Context
-) -> exp.Expression:
-    zero = long(0)
-    given = tree.call("array", *limbs, zero, zero)
-    carried = arrays.fold(
-        given, zero, lambda c, limb: _shifted(tree.binary(exp.Add, c, limb)), ctx
-    )
-    negative = tree.binary(exp.LT, carried, tree.number(0))
-    turned = arrays.transform(given, lambda limb: exp.Neg(this=limb), ctx)
-    digits = tree.call("if", negative, turned, given)
-    sign = tree.call("if", negative, double(-1.0), double(1.0))
-    found = _digits_found(digits, window, ctx)
-    return tree.binary(exp.Mul, found, sign)
+def functions() -> dict[str, str]:
+    """The functions that the texts call, each as the statement that creates it."""
+    return {
+        NARROW_SUM: _function(
+            NARROW_SUM,
+            "limbs ARRAY<BIGINT>, special DOUBLE, outside BIGINT",
+            f"CASE WHEN outside > 0 THEN raise_error('{OUTSIDE}') "
+            f"WHEN special = 0 THEN {_rounded_limbs(NARROW)} ELSE special END",
+        ),
+        WIDE_SUM: _function(
+            WIDE_SUM,
+            "limbs ARRAY<BIGINT>, special DOUBLE",
+            f"CASE WHEN special = 0 THEN {_rounded_limbs(WIDE)} ELSE special END",
+        ),
+        MEAN: _function(MEAN, "total DECIMAL(38, 0), number BIGINT", _mean()),
+    }
 
 
-def _shifted(value: exp.Expression) -> exp.Expression:
-    return tree.call("shiftright", value, tree.number(32))
+def _function(name: str, parameters: str, body: str) -> str:
+    return f"CREATE OR REPLACE TEMPORARY FUNCTION {name}({parameters}) RETURNS DOUBLE RETURN {body}"
 
 
-def _digits_found(
-    digits: exp.Expression, window: Window, ctx: Context
-) -> exp.Expression:
+def _rounded_limbs(window: Window) -> str:
+    """The limbs with carries, turned to a sum that is not negative, and rounded."""
+    more = "concat(limbs, array(CAST(0 AS BIGINT), CAST(0 AS BIGINT)))"
+    carried = f"aggregate({more}, CAST(0 AS BIGINT), (c, limb) -> shiftright(c + limb, 32))"
+    turned = f"transform({more}, limb -> -limb)"
+    positive, negative = (_leading(digits, window) for digits in (more, turned))
+    return f"if({carried} < 0, -1 * {negative}, {positive})"
+
+
+def _leading(digits: str, window: Window) -> str:
     """The double for limbs whose sum is not negative.
 
     Going up, the fold keeps the carry, the last two digits and whether any below them is not
@@ -164,30 +233,20 @@ def _digits_found(
     leading digits.
     """
     zero = "CAST(0 AS BIGINT)"
-    start = exp.Var(
-        this=f"named_struct('c', {zero}, 'p', {zero}, 'q', {zero}, 'rest', false, 'top', {zero}, "
+    start = (
+        f"named_struct('c', {zero}, 'p', {zero}, 'q', {zero}, 'rest', false, 'top', {zero}, "
         f"'mid', {zero}, 'low', {zero}, 'more', false, 'place', 0, 'next', 0)"
     )
-    state, limb, done = ctx.fresh("s"), ctx.fresh("limb"), ctx.fresh("s")
-    sum_ = f"({state}.c + {limb})"
-    digit = f"({sum_} & 4294967295)"
+    digit = "((s.c + limb) & 4294967295)"
     new = f"{digit} <> 0"
-    step = exp.Var(
-        this=f"named_struct('c', shiftright({sum_}, 32), 'p', {digit}, 'q', {state}.p, "
-        f"'rest', {state}.rest OR {state}.q <> 0, "
-        f"'top', if({new}, {digit}, {state}.top), 'mid', if({new}, {state}.p, {state}.mid), "
-        f"'low', if({new}, {state}.q, {state}.low), "
-        f"'more', if({new}, {state}.rest, {state}.more), "
-        f"'place', if({new}, {state}.next, {state}.place), 'next', {state}.next + 1)"
+    step = (
+        f"named_struct('c', shiftright(s.c + limb, 32), 'p', {digit}, 'q', s.p, "
+        f"'rest', s.rest OR s.q <> 0, 'top', if({new}, {digit}, s.top), "
+        f"'mid', if({new}, s.p, s.mid), 'low', if({new}, s.q, s.low), "
+        f"'more', if({new}, s.rest, s.more), 'place', if({new}, s.next, s.place), "
+        "'next', s.next + 1)"
     )
-    finish = exp.Var(this=_finish(done, window))
-    return tree.call(
-        "aggregate",
-        digits,
-        start,
-        tree.lambda_([state, limb], step),
-        tree.lambda_([done], finish),
-    )
+    return f"aggregate({digits}, {start}, (s, limb) -> {step}, s -> {_finish('s', window)})"
 
 
 def _finish(s: str, window: Window) -> str:
@@ -212,23 +271,20 @@ def _finish(s: str, window: Window) -> str:
     exponents = [window.lowest + 32 * (place - 2) for place in range(window.limbs + 2)]
     halves = [(e // 2, e - e // 2) for e in exponents]
     for part in (0, 1):
-        powers = ", ".join(f"{2.0 ** pair[part]!r}D".replace("e", "E") for pair in halves)
+        powers = ", ".join(_literal(2.0 ** pair[part]) for pair in halves)
         scaled += f" * get(array({powers}), {s}.place)"
     return f"if({s}.top = 0, 0.0D, {scaled})"
 
 
-def integer_sum(total: Total, *, narrow: bool) -> tuple[exp.Expression, exp.Expression]:
-    """The exact sum of longs as high and low part: high · 2^32 + low, low not negative.
-
-    Values of 32 bits or less (`narrow`) need no halves: 2^31 of them fit a long.
-    """
-    if narrow:
-        whole = total(lambda x: tree.cast(x, "BIGINT"), long(0))
-        return _shifted(whole), _low_half(whole)
+def integer_halves(total: Total) -> tuple[exp.Expression, exp.Expression]:
+    """The exact sum of longs as high and low part: high · 2^32 + low, low not negative."""
     high = total(_shifted, long(0))
     low = total(_low_half, long(0))
-    carried = tree.binary(exp.Add, high, _shifted(low))
-    return carried, _low_half(low)
+    return tree.binary(exp.Add, high, _shifted(low)), _low_half(low)
+
+
+def _shifted(value: exp.Expression) -> exp.Expression:
+    return tree.call("shiftright", value, tree.number(32))
 
 
 def _low_half(value: exp.Expression) -> exp.Expression:
@@ -246,52 +302,36 @@ def as_long(high: exp.Expression, low: exp.Expression) -> exp.Expression:
     return tree.case([(fits, whole)], None)
 
 
-def integer_mean(
-    high: exp.Expression, low: exp.Expression, count: exp.Expression
-) -> exp.Expression:
-    """An exact sum of longs divided by their number, rounded once; null for none."""
-    whole = as_long(high, low)
-    exact = tree.conjunction([
-        tree.binary(exp.LTE, whole, tree.number(2**53)),
-        tree.binary(exp.GTE, whole, tree.number(-(2**53))),
-    ])  # fmt: skip
-    assert exact is not None
-    near = tree.binary(exp.Div, tree.cast(whole, "DOUBLE"), tree.cast(count, "DOUBLE"))
-    some = tree.binary(exp.GT, count, tree.number(0))
-    sum_ = tree.binary(
-        exp.Add,
-        tree.binary(exp.Mul, tree.cast(high, "DECIMAL(20, 0)"), tree.number(_BASE)),
-        tree.cast(low, "DECIMAL(20, 0)"),
-    )
-    size = tree.call("abs", sum_)
-    number = tree.cast(count, "DECIMAL(19, 0)")
-    quotient = tree.cast(exp.IntDiv(this=exp.paren(size), expression=number), "BIGINT")
-    rest = tree.cast(tree.binary(exp.Mod, size, number), "BIGINT")
-    sign = tree.case([(tree.binary(exp.LT, sum_, tree.number(0)), double(-1.0))], double(1.0))
-    far = tree.binary(exp.Mul, sign, _ratio(quotient, rest, count))
-    return tree.case([(tree.is_null(count), tree.null()), (exp.Not(this=exp.paren(some)),
-                      tree.null()), (exact, near)], far)  # fmt: skip
+def integer_mean(sum_: exp.Expression, count: exp.Expression) -> exp.Expression:
+    """An exact sum divided by a count, rounded once; null for none."""
+    return tree.call(MEAN, tree.cast(sum_, "DECIMAL(38, 0)"), count)
 
 
-def _ratio(
-    quotient: exp.Expression, rest: exp.Expression, count: exp.Expression
-) -> exp.Expression:
-    """quotient + rest / count as a double, for quotients of 22 bits and more."""
-    branches = []
+def _mean() -> str:
+    """What is small enough is exact in doubles; the rest by quotient and remainder.
+
+    With q = |total| div n of 22 bits and more, q · 2^k + (remainder · 2^k) div n has at least
+    55 bits; with its last bit set if anything is below, it rounds as the whole does.
+    """
+    quotient, rest = "(abs(total) DIV number)", "CAST(abs(total) % number AS BIGINT)"
+    tiers = []
     for bits, shift in ((30, 32), (38, 24), (46, 16), (54, 8)):
-        more = tree.call("shiftleft", rest, tree.number(shift))
-        digits = exp.IntDiv(this=more, expression=tree.wrapped(count))
-        whole = tree.binary(
-            exp.Add, tree.call("shiftleft", quotient, tree.number(shift)), digits
-        )
-        inexact = tree.binary(exp.NEQ, tree.binary(exp.Mod, more, count), tree.number(0))
-        value = tree.binary(exp.Mul, _with_last_bit(whole, inexact), _power(-shift))
-        branches.append((tree.binary(exp.LT, quotient, tree.number(2**bits)), value))
-    inexact = tree.binary(exp.NEQ, rest, tree.number(0))
-    return tree.case(branches, _with_last_bit(quotient, inexact))
+        more = f"shiftleft({rest}, {shift})"
+        whole = f"(shiftleft({quotient}, {shift}) + {more} DIV number)"
+        bit = f"if({more} % number <> 0, CAST(1 AS BIGINT), CAST(0 AS BIGINT))"
+        value = f"CAST({whole} | {bit} AS DOUBLE) * {_literal(2.0**-shift)}"
+        tiers.append(f"WHEN {quotient} < {2**bits} THEN {value}")
+    bit = f"if({rest} <> 0, CAST(1 AS BIGINT), CAST(0 AS BIGINT))"
+    far = f"CASE {' '.join(tiers)} ELSE CAST({quotient} | {bit} AS DOUBLE) END"
+    near = "CAST(total AS DOUBLE) / CAST(number AS DOUBLE)"
+    return (
+        f"CASE WHEN number > 0 THEN if(abs(total) <= {2**53}, {near}, "
+        f"if(total < 0, -1.0D, 1.0D) * {far}) END"
+    )
 
 
-def _with_last_bit(whole: exp.Expression, inexact: exp.Expression) -> exp.Expression:
-    bit = tree.case([(inexact, long(1))],
-                    long(0))  # fmt: skip
-    return tree.cast(tree.binary(exp.BitwiseOr, whole, bit), "DOUBLE")
+def as_decimal(high: exp.Expression, low: exp.Expression) -> exp.Expression:
+    """An exact sum of longs as a decimal."""
+    above = tree.binary(exp.Mul, tree.cast(high, "DECIMAL(20, 0)"), tree.number(_BASE))
+    whole = tree.binary(exp.Add, above, tree.cast(low, "DECIMAL(20, 0)"))
+    return tree.cast(whole, "DECIMAL(38, 0)")

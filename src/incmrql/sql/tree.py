@@ -124,7 +124,13 @@ def wrapped(tree: exp.Expression) -> exp.Expression:
 
 def binary(kind: type[exp.Binary], left: exp.Expression, right: exp.Expression) -> exp.Expression:
     """An operator between two operands."""
-    return kind(this=wrapped(left), expression=wrapped(right))
+    return as_expression(kind(this=wrapped(left), expression=wrapped(right)))
+
+
+def as_expression(node: exp.Expr) -> exp.Expression:
+    """A node that sqlglot types more loosely."""
+    assert isinstance(node, exp.Expression)
+    return node
 
 
 def number(value: int) -> exp.Expression:

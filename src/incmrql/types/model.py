@@ -122,6 +122,8 @@ FLOAT, DOUBLE, STRING = Basic("float"), Basic("double"), Basic("string")
 DATE, TIMESTAMP = Basic("date"), Basic("timestamp")
 DECIMAL, ANY, NOTHING, UNIT = Decimal(), Any(), Nothing(), Tuple(())
 XML, JSON = Data("XML"), Data("JSON")
+EXACT_SUM = Data("exact sum")
+"""A sum of doubles that is not rounded yet; only rewrite rules make it."""
 
 BASIC_NAMES = ("bool", "byte", "short", "int", "long", "float", "double", "string", "date",
                "timestamp")  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from incmrql.algebra import build
 from incmrql.algebra.rewrite import term_rule
 from incmrql.algebra.rows import Names
 from incmrql.algebra.rules.expressions import is_plain
-from incmrql.algebra.term import CMap, Term, Union, Values
+from incmrql.algebra.term import CMap, Sort, Term, Union, Values
 from incmrql.types import typed
 from incmrql.types.model import Collection
 from incmrql.types.walk import renamed
@@ -46,10 +48,10 @@ def fuse_cmaps(term: Term, names: Names) -> Term | None:
 
 @term_rule("identity-cmap", law="cMap(x -> {x}, X)  =  X")
 def identity_cmap(term: Term, _names: Names) -> Term | None:
-    """Nothing is done to the elements."""
+    """Nothing is done to the elements; but of rows in order it makes rows without."""
     match term:
         case CMap(variable, typed.MakeCollection((typed.Var(only),)), source) if only == variable:
-            return source
+            return replace(source, ordered=False) if isinstance(source, Sort) else source
         case _:
             return None
 

@@ -11,7 +11,7 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
 from incmrql.types.model import Basic, Record
-from incmrql.types.walk import children, nodes, substitute
+from incmrql.types.walk import children, is_random, nodes, substitute
 
 
 def is_cheap(expr: typed.Expr) -> bool:
@@ -189,6 +189,65 @@ def flatten_query(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     return None
 
 
+@expr_rule(
+    "generator-over-map",
+    law="select h from p in map(x -> e, X), qs  =  select h from x in X, p = e, qs",
+)
+def generator_over_map(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """One loop instead of two."""
+    if not isinstance(expr, typed.Select):
+        return None
+    for place, qualifier in enumerate(expr.qualifiers):
+        match qualifier:
+            case typed.Generator(pattern, typed.MapOver(variable, subject, body, flatten)):
+                inner = (typed.Generator if flatten else typed.Binding)(pattern, body)
+                outer = typed.Generator(typed.Bind(variable), subject)
+                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
+                return replace(expr, qualifiers=(*before, outer, inner, *after))
+            case _:
+                pass
+    return None
+
+
+@expr_rule(
+    "generator-over-if",
+    law="select h from p in (if c then X else {}), qs  =  select h from c, p in X, qs",
+)
+def generator_over_if(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """A condition on a whole collection is a condition of the query."""
+    if not isinstance(expr, typed.Select):
+        return None
+    for place, qualifier in enumerate(expr.qualifiers):
+        match qualifier:
+            case typed.Generator(pattern, typed.If(condition, then, typed.MakeCollection(()))):
+                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
+                kept = (typed.Condition(condition), typed.Generator(pattern, then))
+                return replace(expr, qualifiers=(*before, *kept, *after))
+            case _:
+                pass
+    return None
+
+
+@expr_rule("repeated-condition", law="select h from c, qs, c  =  select h from c, qs")
+def repeated_condition(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+    """What holds need not be asked again."""
+    if not isinstance(expr, typed.Select):
+        return None
+    known: list[typed.Expr] = []
+    for place, qualifier in enumerate(expr.qualifiers):
+        if not isinstance(qualifier, typed.Condition) or is_random(qualifier.condition):
+            continue
+        asked = build.conjuncts(qualifier.condition)
+        new = [c for n, c in enumerate(asked) if c not in known and c not in asked[:n]]
+        if len(new) < len(asked):
+            whole = build.conjunction(new)
+            kept = () if whole is None else (typed.Condition(whole),)
+            before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
+            return replace(expr, qualifiers=(*before, *kept, *after))
+        known += new
+    return None
+
+
 @expr_rule("query-over-nothing", law="select h from nothing where c  =  if c then {h} else {}")
 def query_over_nothing(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     """A query whose from clause was simplified away has one row, or none."""
@@ -259,6 +318,9 @@ RULES = (
     split_binding,
     generator_over_one,
     flatten_query,
+    generator_over_map,
+    generator_over_if,
+    repeated_condition,
     query_over_nothing,
     map_identity,
     fuse_maps,

@@ -12,8 +12,18 @@ from incmrql.algebra.rules.cmaps import comprehension
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, element
 from incmrql.diagnostics import NOWHERE
 from incmrql.types import typed
-from incmrql.types.model import Collection, Record, Tuple, Type
-from incmrql.types.walk import children, map_children, nodes, root, substitute
+from incmrql.types.model import UNIT, Collection, Record, Tuple, Type, is_scalar
+from incmrql.types.walk import (
+    children,
+    free,
+    is_random,
+    map_children,
+    nodes,
+    renamed,
+    root,
+    substitute,
+    used,
+)
 
 Path = tuple[int, ...]
 """Where a part of a group stands: `group#1#0` is (1, 0)."""
@@ -28,6 +38,13 @@ class _Uses:
     """What a body takes of the members of a group: chains of fields, for each loop over them."""
 
     chains: dict[typed.Expr, int] = field(default_factory=dict)
+    counted: bool = False
+    """Whether the members are counted, so that they must not become null."""
+
+    @property
+    def as_tuple(self) -> bool:
+        """Whether the parts that are used form a tuple: one alone may be null."""
+        return self.counted or len(self.chains) != 1
 
     def add(self, chain: typed.Expr, variable: typed.Variable) -> None:
         """Note a chain `v.A.B`, whatever the loop calls its variable."""
@@ -54,13 +71,11 @@ def _placeless(expr: typed.Expr) -> typed.Expr:
 def narrow_groups(term: Term, names: Names) -> Term | None:
     """A row brings along what is asked of it; a join likewise, on either side."""
     match term:
-        case CMap(group, body, GroupBy(CMap() as inner)):
+        case CMap(group, body, GroupBy(inner)):
             return _narrowed(names, (group, body), inner, (1,), GroupBy)
         case CMap(group, body, CoGroup(left, right)):
-            found = None
-            if isinstance(left, CMap):
-                found = _narrowed(names, (group, body), left, (1, 0), lambda t: CoGroup(t, right))
-            if found is None and isinstance(right, CMap):
+            found = _narrowed(names, (group, body), left, (1, 0), lambda t: CoGroup(t, right))
+            if found is None:
                 found = _narrowed(names, (group, body), right, (1, 1), lambda t: CoGroup(left, t))
             return found
         case _:
@@ -70,24 +85,28 @@ def narrow_groups(term: Term, names: Names) -> Term | None:
 def _narrowed(
     names: Names,
     over: tuple[typed.Variable, typed.Expr],
-    inner: CMap,
+    inner: Term,
     path: Path,
     above: Callable[[Term], Term],
 ) -> Term | None:
     """The map over groups whose members are cut down to what it uses, if that is less."""
     group, body = over
+    if not isinstance(inner, CMap):
+        one = names.variable("pair", element(inner))
+        same = build.tuple_of(*(build.item(build.var(one), i) for i in (0, 1)))
+        inner = CMap(one, build.bag_of(same), inner)
     qualifiers, pair = comprehension(inner.body, names)
     if not isinstance(pair, typed.MakeTuple):
         return None
     key, value = pair.items
     try:
-        uses = _uses(body, group, path)
+        uses = _uses(body, group, path, is_there=_is_there(value, qualifiers))
     except _Whole:
         return None
-    if not uses.chains or _is_all(uses, value):
+    if _is_all(uses, value):
         return None
-    parts = [substitute(chain, {_variable_of(chain): value}) for chain in uses.chains]
-    small = build.key_of(parts) if len(parts) == 1 else build.tuple_of(*parts)
+    parts = [substitute(renamed(c, names.like), {_variable_of(c): value}) for c in uses.chains]
+    small = build.tuple_of(*parts) if uses.as_tuple else parts[0]
     cut = CMap(inner.variable, build.select(build.tuple_of(key, small), qualifiers), inner.source)
     source = above(cut)
     fresh = names.variable(group.name, element(source))
@@ -95,11 +114,13 @@ def _narrowed(
 
 
 def _variable_of(chain: typed.Expr) -> typed.Variable:
-    return next(node.variable for node in nodes(chain) if isinstance(node, typed.Var))
+    return next(v for v in used(chain) if v.number == _ELEMENT.number)
 
 
 def _is_all(uses: _Uses, value: typed.Expr) -> bool:
     """Whether the chains are all components of the value, one by one: nothing can be cut."""
+    if not uses.chains or value.type == UNIT:
+        return value.type == UNIT
     if not isinstance(value.type, Tuple | Record):
         return True
     single = all(
@@ -117,14 +138,38 @@ def _at(group: typed.Variable, path: Path) -> typed.Expr:
     return found
 
 
-def _uses(body: typed.Expr, group: typed.Variable, path: Path) -> _Uses:
-    """The chains that `body` takes of the members at `path`; raises `_Whole`."""
+def _is_there(value: typed.Expr, qualifiers: Sequence[typed.Qualifier]) -> bool:
+    """Whether a value is never null: just made, or a row of which a part was compared."""
+    if isinstance(value, typed.MakeTuple | typed.MakeRecord):
+        return True
+    compared = [
+        operand
+        for qualifier in qualifiers
+        if isinstance(qualifier, typed.Condition)
+        for condition in build.conjuncts(qualifier.condition)
+        if isinstance(condition, typed.Compare)
+        for operand in (condition.left, condition.right)
+    ]
+    return isinstance(value, typed.Var) and any(
+        root(operand) == value.variable and operand != value for operand in compared
+    )
+
+
+def _uses(body: typed.Expr, group: typed.Variable, path: Path, *, is_there: bool) -> _Uses:
+    """The chains that `body` takes of the members at `path`; raises `_Whole`.
+
+    Counting members that are never null, or asking whether there are any, takes nothing of them.
+    """
     members, uses = _at(group, path), _Uses()
+    others = _other_parts(group, path)
 
     def visit(node: typed.Expr) -> None:
         if node == members or (isinstance(node, typed.Var) and node.variable == group):
             raise _Whole
-        if node in _other_parts(group, path):
+        if node in others:
+            return
+        if _counts(node, members) and (is_there or isinstance(node, typed.Exists)):
+            uses.counted |= isinstance(node, typed.Aggregate)
             return
         for loop, parts in _loops(node, members):
             for part in parts:
@@ -133,13 +178,22 @@ def _uses(body: typed.Expr, group: typed.Variable, path: Path) -> _Uses:
             visit(child)
 
     visit(body)
-    return _Uses(
-        {chain: n for n, chain in enumerate(c for c in uses.chains if not _covered(c, uses))}
-    )
+    kept = [chain for chain in uses.chains if not _covered(chain, uses)]
+    return _Uses({chain: n for n, chain in enumerate(kept)}, uses.counted)
+
+
+def _counts(node: typed.Expr, members: typed.Expr) -> bool:
+    match node:
+        case typed.Aggregate("count", operand) | typed.Exists(operand):
+            return operand == members
+        case _:
+            return False
 
 
 def _covered(chain: typed.Expr, uses: _Uses) -> bool:
-    """Whether a chain `v.A.B` comes along with a shorter one, `v.A`."""
+    """Whether a chain `v.A.B`, or an aggregate of it, comes along with a shorter one, `v.A`."""
+    if not isinstance(chain, typed.Field | typed.Item):
+        return any(node in uses.chains for child in children(chain) for node in nodes(child))
     while isinstance(chain, typed.Field | typed.Item):
         chain = chain.subject
         if chain in uses.chains:
@@ -201,11 +255,27 @@ def _children_but(node: typed.Expr, members: typed.Expr) -> list[typed.Expr]:
 def _chains_of(expr: typed.Expr, variable: typed.Variable, uses: _Uses) -> None:
     if isinstance(expr, typed.Var) and expr.variable == variable:
         raise _Whole
-    if root(expr) == variable:
+    if root(expr) == variable or _is_reduced(expr, variable):
         uses.add(expr, variable)
         return
     for child in children(expr):
         _chains_of(child, variable, uses)
+
+
+def _is_reduced(expr: typed.Expr, variable: typed.Variable) -> bool:
+    """Whether an expression makes a small value of a collection inside a member alone."""
+    if not isinstance(expr, typed.Aggregate | typed.Exists) or free(expr) != {variable}:
+        return False
+    constants = [node for node in nodes(expr) if isinstance(node, typed.Const)]
+    return all(is_scalar(c.type) for c in constants) and not is_random(expr)
+
+
+def _start(node: typed.Expr, loops: set[typed.Variable]) -> typed.Variable | None:
+    """The loop's variable that a chain, or what is made of one, starts from."""
+    start = root(node)
+    if start is None:
+        start = next((v for v in loops if _is_reduced(node, v)), None)
+    return start if start in loops else None
 
 
 def _rebuilt(
@@ -227,10 +297,10 @@ def _rebuilt(
             return others[node]
         for loop, _ in _loops(node, members):
             loops.add(loop)
-        start = root(node)
-        if start in loops and (place := uses.chains.get(_renamed(node, start))) is not None:
+        start = _start(node, loops)
+        if start and (place := uses.chains.get(_renamed(node, start))) is not None:
             one = typed.Var(replace(start, type=small), type=small, span=node.span)
-            return one if len(uses.chains) == 1 else build.item(one, place)
+            return build.item(one, place) if uses.as_tuple else one
         return _rebound(map_children(visit, node), loops, small)
 
     return visit(body)

@@ -88,7 +88,10 @@ class Builtin(Node):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Node):
-    """`count sum avg …` over a collection; `extra` is the second argument of `percentile`."""
+    """`count sum avg …` over a collection; `extra` is the second argument of `percentile`.
+
+    Rewrite rules add `sum#part`, `sum#total` and `avg#total` (`reference.partial_sums`).
+    """
 
     function: str
     operand: Expr

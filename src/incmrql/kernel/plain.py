@@ -1,0 +1,125 @@
+"""Plain files to tables, all rows at once: only what Arrow surely reads as we do.
+
+A field of text is plain if it is a number written in the common way, or text without quotes.
+Anything else (quotes, blanks around numbers, another number of fields, text that is not UTF-8)
+makes its block not plain, and the caller reads it by the reader that all engines share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+from incmrql.formats.arrow_types import arrow_type
+from incmrql.kernel.columns import is_spread, names, parts_of, schema, types_of
+from incmrql.types.columns import column_types, element_type
+from incmrql.types.model import ANY, BYTE, DOUBLE, FLOAT, INT, LONG, SHORT, STRING, Type, is_float
+
+BLOCK: Final = 1 << 23
+"""Bytes of text that are parsed together."""
+_CHUNK: Final = 1 << 18
+_BOM: Final = b"\xef\xbb\xbf"
+_NOT_PLAIN: Final = (b'"', b"\r", b"\x00")
+_INTEGER: Final = {BYTE: 2, SHORT: 4, INT: 9, LONG: 18}
+"""Digits that surely fit."""
+_DOUBLE: Final = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"
+
+
+def blocks(path: Path, size: int) -> Iterator[bytes]:
+    """The bytes of a file in blocks of whole lines."""
+    with path.open("rb") as stream:
+        while block := stream.read(size):
+            if not block.endswith(b"\n"):
+                block += stream.readline()
+            yield block
+
+
+def plain_lines(block: bytes, row: Type, delimiter: str) -> Any | None:
+    """The rows of some lines as a table, or None if they are not all plain."""
+    types = column_types(row)
+    if types is None or len(delimiter.encode()) != 1 or delimiter in ("\n", '"'):
+        return None
+    if any(mark in block for mark in _NOT_PLAIN) or block.startswith(_BOM):
+        return None
+    texts = _texts(block, types, delimiter)
+    if texts is None:
+        return None
+    columns = []
+    for column, type_ in zip(texts, types, strict=True):
+        if type_ != ANY:
+            made = _parsed(column, type_)
+            if made is None:
+                return None
+            columns.append(made)
+    weights = pa.repeat(pa.scalar(1, pa.int64()), len(texts[0]))
+    return pa.table([*columns, weights], schema=schema("c", types_of(element_type(row))))
+
+
+def _texts(block: bytes, types: tuple[Type, ...], delimiter: str) -> list[Any] | None:
+    """The fields of all lines, column by column, as text."""
+    if not block.strip(b"\n"):
+        return [pa.array([], pa.string()) for _ in types]
+    if len(types) == 1 and b"\n\n" in block:
+        return None  # an empty line and an empty field look the same
+    labels = names("c", len(types))
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(block),
+            csv.ReadOptions(column_names=labels, use_threads=False, block_size=len(block) + 1),
+            csv.ParseOptions(delimiter=delimiter, quote_char=False),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(labels, pa.string()),
+                null_values=[],
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    return [column.combine_chunks() for column in table.columns]
+
+
+def _parsed(texts: Any, type_: Type) -> Any | None:
+    if type_ == STRING:
+        return texts
+    if type_ not in _INTEGER and not (is_float(type_) and type_ == DOUBLE):
+        return None
+    empty = pc.equal(texts, "")
+    if pc.any(empty).as_py():
+        texts = pc.if_else(empty, pa.scalar(None, pa.string()), texts)
+    form = rf"^-?[0-9]{{1,{_INTEGER[type_]}}}$" if type_ in _INTEGER else _DOUBLE
+    if pc.all(pc.match_substring_regex(texts, pattern=form)).as_py() is False:
+        return None
+    numbers = texts.cast(arrow_type(type_))
+    return pc.add(numbers, pa.scalar(0.0)) if type_ == DOUBLE else numbers
+
+
+def plain_parquet(path: Path, element: Type, options: dict[str, Any]) -> Iterator[Any] | None:
+    """The rows of a Parquet file whose columns are just those of the element."""
+    if "sign" in options or not is_spread(element):
+        return None
+    try:
+        file = pq.ParquetFile(path)
+    except (OSError, pa.ArrowException):
+        return None
+    fields = [pa.field(name, arrow_type(type_)) for name, type_ in parts_of(element)]
+    found = [file.schema_arrow.field(i) for i in range(len(file.schema_arrow.names))]
+    same = [(field.name, field.type) for field in found] == [(f.name, f.type) for f in fields]
+    plain = all(type_ in _INTEGER or type_ in (DOUBLE, STRING) for type_ in types_of(element))
+    return _parquet_tables(file, element) if same and plain else None
+
+
+def _parquet_tables(file: Any, element: Type) -> Iterator[Any]:
+    shape = schema("c", types_of(element))
+    for batch in file.iter_batches(_CHUNK):
+        columns = [
+            pc.add(column, pa.scalar(0.0)) if type_ in (DOUBLE, FLOAT) else column
+            for column, type_ in zip(batch.columns, types_of(element), strict=True)
+        ]
+        weights = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
+        yield pa.table([*columns, weights], schema=shape)

@@ -1,0 +1,141 @@
+"""Run files: immutable sorted contents, packed several to a file, read through memory maps.
+
+A file is a sequence of Arrow IPC files, each starting at a multiple of 64 bytes.  It is on disk
+when `write_runs` returns, under a name that is never used again.  A `Run` says where in which
+file a content lies, how many rows and which checksum it has, and which buckets of it count: those
+that were merged into a newer run no longer do.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from incmrql.diagnostics import CheckpointError
+from incmrql.kernel.content import Content, from_table, to_table
+from incmrql.types.model import Type
+
+_ALIGNED: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A sorted content in a run file, and the buckets of it that count."""
+
+    file: str
+    offset: int
+    size: int
+    rows: int
+    checksum: int
+    buckets: tuple[int, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields for a manifest."""
+        return asdict(self)
+
+    @staticmethod
+    def of_json(found: dict[str, Any]) -> Run:
+        """The run that a manifest describes."""
+        return Run(**{**found, "buckets": tuple(found["buckets"])})
+
+
+def write_runs(
+    folder: Path, file: str, contents: Sequence[tuple[Content, tuple[int, ...]]]
+) -> list[Run]:
+    """Write contents to one new file, and wait until they are on disk."""
+    runs: list[Run] = []
+    path = folder / file
+    with path.open("xb") as stream:
+        for content, buckets in contents:
+            offset = stream.tell()
+            data = _packed(content)
+            stream.write(data)
+            stream.write(b"\0" * (-len(data) % _ALIGNED))
+            runs.append(Run(file, offset, len(data), len(content), zlib.crc32(data), buckets))
+        stream.flush()
+        os.fsync(stream.fileno())
+    sync_folder(folder)
+    return runs
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _packed(content: Content) -> Any:
+    table = to_table(content)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue()
+
+
+class Opened:
+    """Open maps of run files; nothing else is held between batches."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, Any] = {}
+        self._contents: dict[tuple[Path, int], Content] = {}
+
+    def content(self, folder: Path, run: Run, types: tuple[Type, ...]) -> Content:
+        """The content of a run, as it lies on disk."""
+        place = folder / run.file, run.offset
+        if place not in self._contents:
+            self._contents[place] = self._open(place[0], run, types)
+        return self._contents[place]
+
+    def keep(self, folder: Path, runs: Iterable[Run]) -> None:
+        """Close all files of a folder but those of these runs."""
+        wanted = {folder / run.file for run in runs}
+        for path in [path for path in self._files if path.parent == folder and path not in wanted]:
+            del self._files[path]
+            for place in [place for place in self._contents if place[0] == path]:
+                del self._contents[place]
+
+    def _open(self, path: Path, run: Run, types: tuple[Type, ...]) -> Content:
+        if path not in self._files:
+            self._files[path] = _mapped(path)
+        data = self._files[path]
+        if data.size < run.offset + run.size:
+            raise CheckpointError(f"run file {path} was cut off")
+        part = pa.BufferReader(data.slice(run.offset, run.size))
+        with pa.ipc.open_file(part) as reader:
+            return from_table(reader.read_all(), types)
+
+
+def _mapped(path: Path) -> Any:
+    try:
+        with pa.memory_map(str(path)) as mapped:
+            return mapped.read_buffer()
+    except OSError as cause:
+        raise CheckpointError(f"run file {path} cannot be read: {cause}") from cause
+
+
+def check(folder: Path, run: Run) -> None:
+    """Read a run and compare its checksum."""
+    path = folder / run.file
+    try:
+        with path.open("rb") as stream:
+            stream.seek(run.offset)
+            data = stream.read(run.size)
+    except OSError as cause:
+        raise CheckpointError(f"run file {path} cannot be read: {cause}") from cause
+    if len(data) != run.size or zlib.crc32(data) != run.checksum:
+        raise CheckpointError(f"run file {path} is not what was written: its checksum differs")
+
+
+def bounds(count: int) -> Any:
+    """The least hash of each of `count` buckets but the first."""
+    return np.array([-(-(b << 32) // count) << 32 for b in range(1, count)], np.uint64)

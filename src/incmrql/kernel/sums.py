@@ -1,0 +1,205 @@
+"""Exact sums as columns of limbs: the group of `values.exact`, vectorised.
+
+A sum is an integer multiple of a unit (2**-1074 for doubles), held as digits in base 2**32,
+
+    sum  =  unit * (limb[0] + limb[1] * 2**32 + limb[2] * 2**64 + ...)
+
+Adding sums adds limbs; `carried` brings every digit back into [-2**31, 2**31), where each integer
+has exactly one form, so that equal sums have equal limbs however they came about.  Only limbs
+that are not all zero are there: numbers of ordinary size need three or four of the 68 that the
+whole range of doubles takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+Limbs: TypeAlias = dict[int, Integers]
+"""The digits of many sums, by their place; a missing place is all zero."""
+
+_BITS: Final = 32
+_BASE: Final = 1 << _BITS
+_HALF: Final = 1 << (_BITS - 1)
+_MASK: Final = np.int64(_BASE - 1)
+_SMALLEST: Final = 1074
+"""Doubles are multiples of 2**-1074."""
+
+
+def sum_doubles(numbers: npt.NDArray[np.float64], weights: Integers, of: Integers, n: int) -> Limbs:
+    """The sums of finite doubles, each times its weight, over `n` groups."""
+    index, low, middle, high = _double_digits(numbers)
+    return _added_up(index, (low, middle, high), weights, of, n)
+
+
+def sum_integers(numbers: Integers, weights: Integers, of: Integers, n: int) -> Limbs:
+    """The sums of integers of 64 bits."""
+    index = np.zeros(len(numbers), np.int64)
+    return _added_up(index, (numbers & _MASK, numbers >> _BITS), weights, of, n)
+
+
+def sum_decimals(column: Any, weights: Integers, of: Integers, n: int) -> Limbs:
+    """The sums of decimals of 128 bits without nulls, in units of their scale."""
+    words = np.frombuffer(column.buffers()[1], "<u4")[4 * column.offset :][: 4 * len(column)]
+    digits = words.reshape(-1, 4).astype(np.int64)
+    digits[:, 3] = digits[:, 3].astype(np.int32)  # the sign is in the last word
+    index = np.zeros(len(column), np.int64)
+    return _added_up(index, tuple(digits.T), weights, of, n)
+
+
+def _double_digits(numbers: npt.NDArray[np.float64]) -> tuple[Integers, ...]:
+    """The place of the first of three digits of each double, and the digits."""
+    fraction, exponent = np.frexp(numbers)
+    mantissa = np.ldexp(fraction, 53).astype(np.int64)
+    place = exponent.astype(np.int64) - 53 + _SMALLEST
+    mantissa >>= np.maximum(-place, 0)  # subnormal: the bits that are dropped are zero
+    place = np.where(mantissa == 0, _SMALLEST, np.maximum(place, 0))
+    sign, size = np.sign(mantissa), np.abs(mantissa)
+    index, shift = place // _BITS, place % _BITS
+    low = (size & _MASK) << shift
+    upper = ((size >> _BITS) << shift) + (low >> _BITS)
+    return index, sign * (low & _MASK), sign * (upper & _MASK), sign * (upper >> _BITS)
+
+
+def _added_up(
+    index: Integers, digits: tuple[Integers, ...], weights: Integers, of: Integers, n: int
+) -> Limbs:
+    """Digits from `index` on, times weights, added up over groups and carried."""
+    if not len(index):
+        return {}
+    if np.abs(weights).max() > 1:
+        index, digits = index, _times(digits, weights)
+    else:
+        digits = tuple(digit * weights for digit in digits)
+    first = int(index.min())
+    width = int(index.max()) - first + len(digits)
+    totals = np.zeros(n * width, np.int64)
+    at = of * width + (index - first)
+    for i, digit in enumerate(digits):
+        np.add.at(totals, at + i, digit)
+    columns = totals.reshape(n, width)
+    return carried({first + i: columns[:, i] for i in range(width)})
+
+
+def _times(digits: tuple[Integers, ...], weights: Integers) -> tuple[Integers, ...]:
+    """Digits below 2**32 times weights of 64 bits, as more digits below 2**32."""
+    halves = (weights & _MASK, weights >> _BITS)
+    products = [np.zeros(len(weights), np.int64) for _ in range(len(digits) + 3)]
+    for i, digit in enumerate(digits):
+        sign, size = np.sign(digit), np.abs(digit)
+        for j, half in enumerate(halves):
+            outer, factor = sign * np.sign(half), np.abs(half)
+            for k, part in enumerate((factor & 0xFFFF, factor >> 16)):
+                product = size * part  # below 2**48
+                shifted = (product & 0xFFFF) << 16 if k else product & _MASK
+                rest = product >> (16 if k else _BITS)
+                products[i + j] += outer * shifted
+                products[i + j + 1] += outer * rest
+    return tuple(products)
+
+
+def carried(limbs: Limbs) -> Limbs:
+    """The one form of each sum: digits in [-2**31, 2**31), columns of zeros left out."""
+    done: Limbs = {}
+    carry: Any = None
+    place = min(limbs, default=0)
+    last = max(limbs, default=-1)
+    while place <= last or carry is not None:
+        digit = limbs.get(place)
+        if digit is None and carry is None:
+            place += 1
+            continue
+        total = carry if digit is None else digit if carry is None else digit + carry
+        over = (total + _HALF) >> _BITS
+        total = total - (over << _BITS)
+        carry = over if over.any() else None
+        if total.any():
+            done[place] = total
+        place += 1
+    return done
+
+
+def rounded(limbs: Limbs, n: int) -> npt.NDArray[np.float64]:
+    """The doubles nearest to sums of doubles, ties to even, infinite beyond the largest."""
+    if not limbs:
+        return np.zeros(n, np.float64)
+    first, width = min(limbs) - 2, max(limbs) - min(limbs) + 4
+    digits = np.zeros((n, width), np.int64)
+    for place, column in limbs.items():
+        digits[:, place - first] = column
+    negative = _is_negative(digits)
+    digits[negative] *= -1
+    for i in range(width - 1):  # digits in [0, 2**32), the sum is not negative
+        carry = digits[:, i] >> _BITS
+        digits[:, i] &= _MASK
+        digits[:, i + 1] += carry
+    nonzero = digits != 0
+    top = np.maximum(width - 1 - nonzero[:, ::-1].argmax(axis=1), 2)
+    rows = np.arange(n)
+    below = np.arange(width) < (top - 2)[:, None]
+    sticky = (nonzero & below).any(axis=1)
+    high, middle, low = (digits[rows, top - i].astype(np.uint64) for i in range(3))
+    size = _half_even(high, middle, low, sticky, (top + first - 2) * _BITS)
+    nearest: npt.NDArray[np.float64] = np.where(negative, -size, size) + 0.0
+    return nearest
+
+
+def _is_negative(digits: Integers) -> npt.NDArray[np.bool_]:
+    """Whether the last digit that is not zero is negative; the digits are carried."""
+    width = digits.shape[1]
+    last = width - 1 - (digits != 0)[:, ::-1].argmax(axis=1)
+    negative: npt.NDArray[np.bool_] = digits[np.arange(len(digits)), last] < 0
+    return negative
+
+
+def _half_even(high: Any, middle: Any, low: Any, sticky: Any, place: Any) -> Any:
+    """The nearest double to (high, middle, low) in base 2**32, `low` being worth 2**place units.
+
+    The leading 64 bits are brought to the left end; 53 of them stay, the others decide.
+    """
+    length = np.frexp(high.astype(np.float64))[1].astype(np.uint64)  # bits of `high`: 0 to 32
+    room = np.uint64(_BITS) - length
+    leading = ((high << np.uint64(_BITS) | middle) << room) | (low >> length)
+    sticky = sticky | ((low & ((np.uint64(1) << length) - np.uint64(1))) != 0)
+    mantissa = leading >> np.uint64(11)
+    half = (leading >> np.uint64(10)) & np.uint64(1)
+    sticky = sticky | ((leading & np.uint64(1023)) != 0)
+    mantissa = mantissa + (half & (sticky.astype(np.uint64) | (mantissa & np.uint64(1))))
+    exponent = place + length.astype(np.int64) + 11 - _SMALLEST
+    # `mantissa` may end in zeros that stand for what a subnormal number has no bits for
+    with np.errstate(over="ignore"):
+        return np.ldexp(mantissa.astype(np.float64), exponent.astype(np.int32))
+
+
+def as_integers(limbs: Limbs, n: int) -> list[int]:
+    """The sums as Python integers, in units."""
+    totals = [0] * n
+    for place, column in limbs.items():
+        shift = place * _BITS
+        for i, digit in enumerate(column.tolist()):
+            if digit:
+                totals[i] += digit << shift
+    return totals
+
+
+def as_longs(limbs: Limbs, n: int) -> Any:
+    """The sums of integers as longs, null where they do not fit."""
+    first, second = (limbs.get(i, np.zeros(n, np.int64)) for i in (0, 1))
+    plain = np.abs(second) < _HALF
+    for place, column in limbs.items():
+        if place > 1:
+            plain &= column == 0
+    totals = np.where(plain, second, 0) * _BASE + first
+    if plain.all():
+        return pa.array(totals)
+    wide = as_integers(
+        {place: column[~plain] for place, column in limbs.items()}, int((~plain).sum())
+    )
+    values = totals.tolist()
+    for i, total in zip(np.flatnonzero(~plain).tolist(), wide, strict=True):
+        values[i] = total if -(1 << 63) <= total < 1 << 63 else None
+    return pa.array(values, pa.int64())

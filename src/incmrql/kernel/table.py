@@ -1,0 +1,277 @@
+"""State tables: a list of immutable runs, looked up and merged by adding.
+
+A table has *levels*, runs over all buckets of which each newer one is much smaller than the one
+before, and at most one *base* run for each bucket, to which a bucket's part of the levels is
+merged when it has grown to a fraction of the base.  So a row is rewritten O(log) times, a look-up
+is a binary search in O(log) runs, and only buckets whose turn it is cost more than the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from incmrql.kernel.accumulators import Parts, tidy
+from incmrql.kernel.content import Content, concat, consolidated, empty, merge
+from incmrql.kernel.runs import Opened, Run, bounds
+from incmrql.kernel.sums import Integers
+from incmrql.types.model import Type
+from incmrql.values.hash_columns import buckets as buckets_of
+
+RATIO: Final = 4
+"""A level is merged with a newer one that has more than 1/RATIO of its rows; so is a base."""
+LEAST_BASE: Final = 8192
+"""A bucket gets a base when its levels have this many rows."""
+BUDGET: Final = 8
+"""Rows of bases rewritten in a batch, per row of the change; one bucket's turn is always done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The runs that make up a state table, oldest first."""
+
+    name: str
+    types: tuple[Type, ...]
+    buckets: int
+    levels: tuple[Run, ...] = ()
+    bases: tuple[Run, ...] = ()
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs."""
+        return self.bases + self.levels
+
+    @property
+    def rows(self) -> int:
+        """Rows in all runs; a key counts once for each run that holds it."""
+        return sum(run.rows for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all runs."""
+        return sum(run.size for run in self.runs)
+
+    def with_runs(self, levels: Iterable[Run], bases: Iterable[Run]) -> Table:
+        """The table with newer runs."""
+        return replace(self, levels=(*self.levels, *levels), bases=(*self.bases, *bases))
+
+    def as_json(self) -> dict[str, Any]:
+        """The runs for a manifest."""
+        return {
+            "levels": [run.as_json() for run in self.levels],
+            "bases": [run.as_json() for run in self.bases],
+        }
+
+    def of_json(self, found: dict[str, Any]) -> Table:
+        """The table with the runs that a manifest lists."""
+        levels, bases = (tuple(map(Run.of_json, found[kind])) for kind in ("levels", "bases"))
+        return replace(self, levels=levels, bases=bases)
+
+    def only(self, buckets: Iterable[int]) -> Table:
+        """The part of the table in some buckets."""
+        wanted = frozenset(buckets)
+        return replace(
+            self, levels=_restricted(self.levels, wanted), bases=_restricted(self.bases, wanted)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Where runs lie and the maps that are open."""
+
+    folder: Path
+    opened: Opened
+
+    def read(self, table: Table, run: Run) -> Content:
+        """The live rows of a run."""
+        whole = self.opened.content(self.folder, run, table.types)
+        if len(run.buckets) == table.buckets:
+            return whole
+        cuts = _cuts(whole, table.buckets)
+        parts = [whole.slice(cuts[b], cuts[b + 1]) for b in sorted(run.buckets)]
+        return parts[0] if len(parts) == 1 else concat(parts)
+
+    def bucket(self, table: Table, run: Run, bucket: int) -> Content:
+        """The rows of one bucket of a run."""
+        whole = self.opened.content(self.folder, run, table.types)
+        cuts = _cuts(whole, table.buckets)
+        return whole.slice(cuts[bucket], cuts[bucket + 1])
+
+    def live(self, table: Table, run: Run) -> npt.NDArray[np.int64]:
+        """How many rows of each bucket count."""
+        whole = self.opened.content(self.folder, run, table.types)
+        counts: npt.NDArray[np.int64] = np.diff(_cuts(whole, table.buckets))
+        alive = np.zeros(table.buckets, np.int64)
+        alive[list(run.buckets)] = 1
+        return counts * alive
+
+
+def look_up(table: Table, reader: Reader, touched: Content) -> tuple[Integers, Parts]:
+    """The multiplicities and accumulators that the table has for keys, zero where it has none."""
+    weights = np.zeros(len(touched), np.int64)
+    parts: Parts = {}
+    cuts = _cuts(touched, table.buckets)
+    of_bucket = buckets_of(touched.hashes, table.buckets)
+    for run in table.runs:
+        content = reader.opened.content(reader.folder, run, table.types)
+        if len(run.buckets) == 1:
+            start, stop = cuts[run.buckets[0]], cuts[run.buckets[0] + 1]
+            wanted = np.arange(start, stop)
+        elif len(run.buckets) == table.buckets:
+            wanted = np.arange(len(touched))
+        else:
+            wanted = np.flatnonzero(np.isin(of_bucket, run.buckets))
+        asked, found = _matches(content, touched, wanted)
+        weights[asked] += content.weights[found]
+        for name, column in content.parts.items():
+            parts.setdefault(name, np.zeros(len(touched), np.int64))[asked] += column[found]
+    return weights, tidy(parts)
+
+
+def _matches(
+    content: Content, touched: Content, wanted: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Pairs of places in `touched` and in `content` that hold the same key.
+
+    A binary search by hash; of several rows with one hash, those of the key are found by going
+    on to the next until the hash changes.
+    """
+    asked, found = [], []
+    places = np.searchsorted(content.hashes, touched.hashes[wanted])
+    while len(wanted):
+        inside = places < len(content)
+        wanted, places = wanted[inside], places[inside]
+        hit = content.hashes[places] == touched.hashes[wanted]
+        wanted, places = wanted[hit], places[hit]
+        if not len(wanted):
+            break
+        same = content.keys.take(places).encoded().equal(touched.keys.take(wanted).encoded())
+        asked.append(wanted[same])
+        found.append(places[same])
+        wanted, places = wanted[~same], places[~same] + 1
+    nothing = [np.zeros(0, np.int64)]
+    return np.concatenate(asked or nothing), np.concatenate(found or nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A content that is to be written, for which buckets, and whether it is their base."""
+
+    content: Content
+    buckets: tuple[int, ...]
+    base: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The runs that stay, what is written, and how many old rows that rewrites."""
+
+    kept: Table
+    written: tuple[Written, ...]
+    rewritten: int
+
+
+def plan(table: Table, reader: Reader, delta: Content, turn: int, mine: Sequence[int]) -> Plan:
+    """The table after a change: what is merged with what.  `mine` are the buckets at hand.
+
+    Of the buckets whose base is due, as many as the budget allows have their turn now.
+    """
+    levels = list(table.levels)
+    absorbed = [delta]
+    size = len(delta)
+    while levels and (rows := int(reader.live(table, levels[-1]).sum())) < RATIO * size:
+        absorbed.insert(0, reader.read(table, levels.pop()))
+        size += rows
+    newest = merge(absorbed)
+    chosen = _due(replace(table, levels=tuple(levels)), reader, newest, turn, mine, len(delta))
+    cuts = _cuts(newest, table.buckets)
+    written: list[Written] = []
+    rewritten = size - len(delta)
+    for bucket in chosen:
+        older = [reader.bucket(table, run, bucket) for run in table.bases if bucket in run.buckets]
+        older += [reader.bucket(table, run, bucket) for run in levels if bucket in run.buckets]
+        whole = merge([*older, newest.slice(cuts[bucket], cuts[bucket + 1])])
+        rewritten += sum(map(len, older))
+        if len(whole):
+            written.append(Written(whole, (bucket,), base=True))
+    rest = tuple(bucket for bucket in mine if bucket not in chosen)
+    remaining = [newest.slice(cuts[b], cuts[b + 1]) for b in rest]
+    small = newest if not chosen else concat(remaining) if remaining else empty(table.types)
+    if len(small):
+        written.append(Written(small, rest, base=False))
+    left = frozenset(range(table.buckets)) - chosen
+    kept = replace(table, levels=_restricted(levels, left), bases=_restricted(table.bases, left))
+    return Plan(kept, tuple(written), rewritten)
+
+
+def _due(
+    table: Table, reader: Reader, newest: Content, turn: int, mine: Sequence[int], change: int
+) -> frozenset[int]:
+    """The buckets whose levels are merged into their base now."""
+    small = np.diff(_cuts(newest, table.buckets))
+    for run in table.levels:
+        small = small + reader.live(table, run)
+    large = np.zeros(table.buckets, np.int64)
+    for run in table.bases:
+        large[list(run.buckets)] += run.rows
+    due = small >= np.maximum(LEAST_BASE, large // RATIO)
+    chosen: set[int] = set()
+    spent = 0
+    for bucket in sorted(mine, key=lambda b: (b - turn) % table.buckets):
+        if not due[bucket]:
+            continue
+        cost = int(large[bucket] + small[bucket])
+        if chosen and spent + cost > BUDGET * change:
+            break
+        chosen.add(bucket)
+        spent += cost
+    return frozenset(chosen)
+
+
+def scan(table: Table, reader: Reader, bucket: int) -> Content:
+    """All keys of a bucket, each with what all runs add up to."""
+    parts = [reader.bucket(table, run, bucket) for run in table.runs if bucket in run.buckets]
+    return consolidated(concat(parts)) if parts else empty(table.types)
+
+
+def by_bucket(content: Content, buckets: int) -> Iterator[tuple[int, Content]]:
+    """A content cut into its buckets, without those that have no rows."""
+    cuts = _cuts(content, buckets)
+    for bucket in range(buckets):
+        if cuts[bucket] < cuts[bucket + 1]:
+            yield bucket, content.slice(cuts[bucket], cuts[bucket + 1])
+
+
+def combined(tables: Sequence[Table]) -> Table:
+    """One table from the parts that several tasks have of it, each with buckets of its own."""
+    return replace(
+        tables[0],
+        levels=_united([run for table in tables for run in table.levels]),
+        bases=_united([run for table in tables for run in table.bases]),
+    )
+
+
+def _united(runs: Iterable[Run]) -> tuple[Run, ...]:
+    together: dict[tuple[str, int], Run] = {}
+    for run in runs:
+        place = run.file, run.offset
+        known = together.get(place)
+        live = run.buckets if known is None else tuple(sorted({*known.buckets, *run.buckets}))
+        together[place] = replace(run, buckets=live)
+    return tuple(together.values())
+
+
+def _restricted(runs: Iterable[Run], buckets: frozenset[int]) -> tuple[Run, ...]:
+    cut = [replace(run, buckets=tuple(b for b in run.buckets if b in buckets)) for run in runs]
+    return tuple(run for run in cut if run.buckets)
+
+
+def _cuts(content: Content, buckets: int) -> Any:
+    """Where each bucket starts, and where the last one ends."""
+    inner = np.searchsorted(content.hashes, bounds(buckets))
+    return np.concatenate([[0], inner, [len(content)]]).astype(np.int64)

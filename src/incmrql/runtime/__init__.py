@@ -1,0 +1,7 @@
+"""Streams: watched folders, the loop over batches, commit and recovery, sinks."""
+
+from incmrql.runtime.driver import Driver, StreamOptions
+from incmrql.runtime.loop import run_stream
+from incmrql.runtime.report import BatchReport
+
+__all__ = ["BatchReport", "Driver", "StreamOptions", "run_stream"]

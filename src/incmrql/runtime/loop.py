@@ -1,0 +1,59 @@
+"""The loop over batches, until a stream is stopped or has nothing left to do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from incmrql.incremental import Program
+from incmrql.runtime.driver import Driver, StreamOptions
+from incmrql.runtime.report import BatchReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_stream(  # noqa: PLR0913 - what it runs, where, and how
+    program: Program,
+    checkpoint: Path,
+    output: Path | None,
+    spark: SparkSession,
+    options: StreamOptions | None = None,
+    *,
+    on_batch: Callable[[BatchReport], None] = lambda _: None,
+    stop: threading.Event | None = None,
+) -> None:
+    """Run a program until it is stopped, or has done what the options ask for."""
+    chosen, stop = options or StreamOptions(), stop or threading.Event()
+    done = 0
+    with Driver(program, checkpoint, output, spark, chosen) as driver:
+        _wait_for_rest(driver, stop)
+        while not stop.is_set():
+            begun = time.monotonic()
+            report = driver.step()
+            if report is not None:
+                on_batch(report)
+                done += 1
+            if chosen.max_batches is not None and done >= chosen.max_batches:
+                return
+            if chosen.available_now and report is None and not driver.look().restless:
+                return
+            if report is None or not chosen.available_now:
+                stop.wait(max(0.0, begun + chosen.trigger - time.monotonic()))
+
+
+def _wait_for_rest(driver: Driver, stop: threading.Event) -> None:
+    """Before batch 0: let the files that are there at the start come to rest."""
+    settle = driver.options.settle
+    patience = time.monotonic() + 10 * settle
+    while (
+        driver.state.number < 0
+        and not stop.is_set()
+        and driver.intended() is None
+        and time.monotonic() < patience
+        and driver.look().restless
+    ):
+        stop.wait(min(settle / 4, 0.25))

@@ -1,0 +1,119 @@
+"""Columns that are somewhere already, of Spark or of Arrow, as columns of a declared type.
+
+`fits` says which columns can be taken natively: scalars that are cast without loss, and what is
+nested if it is the same.  Everything else is made anew row by row, by `rebuilt`, in Spark's
+Python workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any as Arrow
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from incmrql.formats.arrow_types import widened
+from incmrql.spark.values import (
+    ONE,
+    batch,
+    is_wide,
+    maker,
+    spark_schema,
+    spark_type,
+    value_schema,
+)
+from incmrql.types.model import (
+    FLOATS,
+    Basic,
+    Collection,
+    Decimal,
+    Nothing,
+    Record,
+    Tuple,
+    Type,
+)
+
+
+def fits(own: Type, wanted: Type) -> bool:
+    """Whether a column of one type can be taken natively for another."""
+    match wanted:
+        case Basic() | Decimal():
+            return widened(own, wanted)
+        case _:
+            return own == wanted and _is_settled(wanted)
+
+
+def _is_settled(type_: Type) -> bool:
+    """Whether equal values surely have equal columns: no bag, no float, no bytes inside."""
+    match type_:
+        case Basic():
+            return type_ not in FLOATS
+        case Decimal() | Nothing():
+            return True
+        case Record(fields):
+            return bool(fields) and all(_is_settled(field) for _, field in fields)
+        case Tuple(items):
+            return bool(items) and all(map(_is_settled, items))
+        case Collection(kind, element):
+            return kind == "list" and _is_settled(element)
+        case _:
+            return False
+
+
+def columns_of(fields: Iterable[tuple[str, Type]]) -> list[Column]:
+    """The columns of these names, cast to their types."""
+    return [as_type(sql.col(quoted(name)), type_).alias(name) for name, type_ in fields]
+
+
+def as_type(column: Column, type_: Type) -> Column:
+    """A column cast to a type, with one zero and one NaN."""
+    cast = column.cast(spark_type(type_))
+    if type_ not in FLOATS:
+        return cast
+    nan = sql.lit(float("nan")).cast(spark_type(type_))
+    zero = sql.lit(0.0).cast(spark_type(type_))
+    return sql.when(sql.isnan(cast), nan).otherwise(cast + zero)
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's SQL writes it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def packed_frame(df: DataFrame, element: Type, *, packed: bool) -> DataFrame:
+    """A frame of the columns of an element; all in one, if that is wanted."""
+    if not packed or not is_wide(element):
+        return df
+    return df.select(sql.struct([sql.col(quoted(name)) for name in df.columns]).alias(ONE))
+
+
+def rebuilt(df: DataFrame, element: Type, *, one: bool, packed: bool) -> DataFrame:
+    """Rows made anew; `one` says that they are in one column."""
+    task = partial(_rebuild, element, one, packed)
+    return df.mapInArrow(task, spark_schema(element, packed=packed))
+
+
+def _rebuild(element: Type, one: bool, packed: bool, parts: Iterable[Arrow]) -> Iterator[Arrow]:
+    schema = value_schema(element, packed=packed)
+    for part in parts:
+        read = maker(part.schema, element, packed=one)
+        yield batch(list(read(part)), element, schema)
+
+
+def in_session(spark: SparkSession, df: DataFrame) -> DataFrame:
+    """A data frame of another session, in ours: its settings must not decide what we compute."""
+    if df.sparkSession is spark:
+        return df
+    dataset = spark._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
+    plan = df._jdf.queryExecution().analyzed()
+    return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
+def same_floats(column: Arrow) -> Arrow:
+    """An Arrow column of floats with one zero and one NaN."""
+    nan = pa.scalar(float("nan"), column.type)
+    positive = pa.compute.add(column, pa.scalar(0.0, column.type))
+    return pa.compute.if_else(pa.compute.is_nan(column), nan, positive)

@@ -1,0 +1,257 @@
+"""Shapes of JSON lines: an object a line, with members in an order that was seen before.
+
+The shape is learnt: a line that does not match is parsed, and if all is plain about it, an
+expression for lines with the same members in the same order is added.  As each expression names
+every member once and in order, no member can be there twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any as Arrow
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.json
+
+from incmrql.formats.files import Line
+from incmrql.formats.json_files import read_json
+from incmrql.formats.json_typed import Catalog
+from incmrql.formats.json_values import SPACE, Broken, Raw, raw_json
+from incmrql.formats.rows import Read
+from incmrql.formats.scalars import Unparsable
+from incmrql.spark.native_lines import pack
+from incmrql.spark.native_scalars import finished, pattern, raw_type
+from incmrql.spark.native_text import Block, Shape
+from incmrql.spark.values import value_schema, value_type
+from incmrql.types.model import (
+    BOOL,
+    DATE,
+    FLOATS,
+    INTEGERS,
+    STRING,
+    TIMESTAMP,
+    Collection,
+    Decimal,
+    Record,
+    Type,
+)
+
+_MOST_SHAPES = 8
+_MOST_LOOKED_AT = 50
+_SPACE: Final = r"[ \t]*"
+_STRING: Final = r'"(?:[^"\\\x00-\x1f\x7f]|\\["\\/bfnrt])*"'
+_OTHER: Final = rf"(?:{_STRING}|-?(?:0|[1-9]\d{{0,30}})(?:\.\d{{1,30}})?|true|false|null)"
+_COMMA: Final = f"{_SPACE},{_SPACE}"
+
+
+class Odd(Exception):
+    """Something about a document or a type is not plain."""
+
+
+class JsonShape(Shape):
+    """Objects on lines of their own."""
+
+    def __init__(self, path: str, row: Record, data: Catalog, *, packed: bool) -> None:
+        self.path, self.row, self.data = path, row, data
+        self.schema = value_schema(row, packed=packed)
+        self.raw = pa.schema([(name, _raw_type(type_)) for name, type_ in row.fields])
+        self.learnt: dict[str, None] = {}
+
+    def matches(self, lines: Arrow) -> Arrow:
+        """Lines of a learnt shape; more are learnt of the first lines that have none."""
+        found = self._known(lines)
+        while len(self.learnt) < _MOST_SHAPES and not found.all():
+            some = np.flatnonzero(~found)[:_MOST_LOOKED_AT]
+            before = len(self.learnt)
+            for place in some:
+                self._learn(lines[int(place)].as_py())
+            if len(self.learnt) == before:
+                break
+            found = self._known(lines)
+        return found
+
+    def _known(self, lines: Arrow) -> Arrow:
+        if not self.learnt:
+            return np.zeros(len(lines), bool)
+        expression = rf"^(?:{'|'.join(self.learnt)}){_SPACE}\r?\n$"
+        return np.asarray(pa.compute.match_substring_regex(lines, expression))
+
+    def _learn(self, line: bytes) -> None:
+        try:
+            text = line.decode().rstrip(SPACE)
+            raw, end = raw_json(text, 0)
+            if end < len(text) or not isinstance(raw, dict):
+                return
+            shape = _object(raw, self.row)
+        except (UnicodeDecodeError, Unparsable, Odd):
+            return
+        if len(self.learnt) < _MOST_SHAPES and re.fullmatch(shape, text):
+            self.learnt[shape] = None
+
+    def columns(self, data: bytes) -> Arrow:
+        """All members at once, by Arrow's reader."""
+        if not data:
+            return None
+        table = pa.json.read_json(
+            pa.BufferReader(data),
+            pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            pa.json.ParseOptions(explicit_schema=self.raw, unexpected_field_behavior="ignore"),
+        )
+        made = [
+            _finished(table.column(name).combine_chunks(), type_) for name, type_ in self.row.fields
+        ]
+        return pack(made, self.row, self.schema)
+
+    def stands_alone(self, line: bytes, following: bytes) -> bool:
+        """Whether the documents of a line end on it, and a bad one does not take more lines."""
+        text = line.decode().rstrip(SPACE)
+        if not text.startswith("{"):
+            return not text
+        at = 0
+        try:
+            while at < len(text):
+                _, at = raw_json(text, at)
+        except Unparsable as problem:
+            missing = isinstance(problem, Broken) and problem.position >= len(text)
+            return not missing and following.startswith((b"{", b"["))
+        return True
+
+    def is_clear(self, block: Block) -> bool:
+        """Where the only brackets of each line are one brace at its start and one at its end.
+
+        Such a line is a document, or wrong before its end.
+        """
+        data = np.frombuffer(block.data, np.uint8)
+        ends = np.flatnonzero(data == ord("\n"))
+        starts = ends[:-1] + 1
+        braces = np.count_nonzero(data == ord("{")) == np.count_nonzero(data == ord("}"))
+        return bool(
+            braces
+            and np.count_nonzero(data == ord("{")) == len(ends)
+            and (data[ends - 1] == ord("}")).all()
+            and (data[starts] == ord("{")).all()
+            and data[0] == ord("{")
+            and b"[" not in block.data
+            and b"]" not in block.data
+        )
+
+    def is_apart(self, block: Block) -> bool:
+        """Its first line must open a document, or a bad one before the block would take it."""
+        return block.data.startswith(b"{") and super().is_apart(block)
+
+    def reads(self, lines: Iterable[Line]) -> Iterator[Read]:
+        """Lines by the reference reader."""
+        return read_json(lines, self.path, self.row, (), {}, self.data)
+
+    def reads_apart(self, lines: Iterable[Line]) -> Iterator[Read]:
+        """Without empty lines, which a bad document would take for its own."""
+        return self.reads(line for line in lines if line.text.strip(SPACE))
+
+
+def json_is_plain(row: Type) -> bool:
+    """Whether documents of a type can have a shape."""
+    try:
+        if not isinstance(row, Record):
+            return False
+        _raw_type(row)
+    except Odd:
+        return False
+    return True
+
+
+def _object(raw: dict[str, Raw], type_: Record) -> str:
+    types = dict(type_.fields)
+    members = [
+        _name(name)
+        + f"{_SPACE}:{_SPACE}"
+        + (_value(item, types[name]) if name in types else _any(item))
+        for name, item in raw.items()
+    ]
+    return rf"\{{{_SPACE}{_COMMA.join(members)}{_SPACE}\}}"
+
+
+def _name(name: str) -> str:
+    if not name.isascii() or not name.isprintable() or '"' in name or "\\" in name:
+        raise Odd
+    return f'"{re.escape(name)}"'
+
+
+def _value(raw: Raw, type_: Type) -> str:
+    match type_:
+        case Record() if isinstance(raw, dict):
+            return f"(?:null|{_object(raw, type_)})"
+        case Record() if raw is None:
+            return "null"
+        case Collection(_, element) if isinstance(raw, list):
+            shapes = dict.fromkeys(_value(item, element) for item in raw)
+            if isinstance(element, Record) and not shapes:
+                return rf"(?:null|\[{_SPACE}\])"
+            item = f"(?:{'|'.join(shapes)})" if shapes else _scalar_or_list(element)
+            return rf"(?:null|\[{_SPACE}(?:{item}(?:{_COMMA}{item})*)?{_SPACE}\])"
+        case Collection() if raw is None:
+            return "null"
+        case Record() | Collection():
+            raise Odd
+        case _:
+            return _scalar(type_)
+
+
+def _scalar_or_list(element: Type) -> str:
+    if isinstance(element, Record | Collection):
+        raise Odd
+    return _scalar(element)
+
+
+def _scalar(type_: Type) -> str:
+    if type_ == STRING:
+        return f"(?:null|{_STRING})"
+    text = pattern(type_)
+    if text is None:
+        raise Odd
+    return f'(?:null|"{text}")' if type_ in (DATE, TIMESTAMP) else f"(?:null|{text})"
+
+
+def _any(raw: Raw) -> str:
+    """A member that is not wanted: any scalar."""
+    if isinstance(raw, dict | list):
+        raise Odd
+    return _OTHER
+
+
+def _raw_type(type_: Type) -> Arrow:
+    match type_:
+        case Record(fields) if fields:
+            return pa.struct([(name, _raw_type(field)) for name, field in fields])
+        case Collection("list", element):
+            return pa.list_(_raw_type(element))
+        case Decimal():
+            return raw_type(type_)
+        case _ if type_ in (*INTEGERS, *FLOATS, STRING, BOOL, DATE, TIMESTAMP):
+            return raw_type(type_)
+        case _:
+            raise Odd
+
+
+def _finished(column: Arrow, type_: Type) -> Arrow:
+    match type_:
+        case Record(fields):
+            inner = [_finished(column.field(name), field) for name, field in fields]
+            return pa.StructArray.from_arrays(
+                inner, fields=list(value_type(type_)), mask=column.is_null()
+            )
+        case Collection(_, element):
+            made = _finished(column.flatten(), element)
+            return pa.ListArray.from_arrays(_offsets(column), made, mask=column.is_null())
+        case _:
+            return finished(column, type_)
+
+
+def _offsets(column: Arrow) -> Arrow:
+    """The offsets of lists whose elements are those of `flatten`."""
+    lengths = pa.compute.fill_null(pa.compute.list_value_length(column), 0)
+    ends = np.cumsum(np.asarray(lengths), dtype=np.int32)
+    return pa.array(np.concatenate([[0], ends]).astype(np.int32))

@@ -1,0 +1,200 @@
+"""Shapes of delimited lines and of plain text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any as Arrow
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.csv
+
+from incmrql.formats.files import Line
+from incmrql.formats.files import _line as line_of
+from incmrql.formats.line import LineOptions, read_lines
+from incmrql.formats.line import _Splitter as Splitter
+from incmrql.formats.rows import Read
+from incmrql.formats.scalars import Unparsable
+from incmrql.formats.text import read_text
+from incmrql.spark.native_scalars import finished, pattern, raw_type
+from incmrql.spark.native_text import Block, Shape
+from incmrql.spark.values import value_schema, value_type
+from incmrql.types.columns import column_types, element_type
+from incmrql.types.model import ANY, STRING, Record, Type
+
+_DELIMITERS: Final = frozenset(",;|\t~^#&!")
+"""Characters that are in no number and no time."""
+_QUOTES: Final = frozenset(["", '"', "'"])
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a file in order: the place of each in the element, or None, and its type."""
+
+    columns: tuple[tuple[int | None, Type], ...]
+    header: Line | None = None
+
+
+class LineShape(Shape):
+    """Lines with the right number of fields, each of them plain."""
+
+    def __init__(
+        self, path: str, row: Type, options: LineOptions, layout: Layout, *, packed: bool
+    ) -> None:
+        self.path, self.row, self.options, self.layout = path, row, options, layout
+        self.element = element_type(row)
+        self.schema = value_schema(self.element, packed=packed)
+        self.names = [f"c{i}" for i in range(len(layout.columns))]
+        quote = re.escape(options.quote)
+        delimiter = re.escape(options.delimiter)
+        plain = rf"[^{quote}{delimiter}\r\n\x00]*"
+        self.text = rf"(?:{quote}(?:[^{quote}\r\n\x00]|{quote}{quote})*{quote}|{plain})"
+        if not quote:
+            self.text = plain
+        fields = [self._field(type_) for _, type_ in layout.columns]
+        self.pattern = rf"^{delimiter.join(fields)}\r?\n$"
+        self.kept = [
+            (name, place, type_)
+            for name, (place, type_) in zip(self.names, layout.columns, strict=True)
+            if place is not None
+        ]
+
+    def _field(self, type_: Type) -> str:
+        return self.text if type_ in (STRING, ANY) else f"(?:{pattern(type_)})?"
+
+    def matches(self, lines: Arrow) -> Arrow:
+        """Lines of the right fields."""
+        return np.asarray(pa.compute.match_substring_regex(lines, self.pattern))
+
+    def columns(self, data: bytes) -> Arrow:
+        """All fields at once, by Arrow's reader."""
+        if not data:
+            return None
+        table = pa.csv.read_csv(
+            pa.BufferReader(data),
+            pa.csv.ReadOptions(
+                use_threads=False, block_size=len(data) + 1, column_names=self.names
+            ),
+            pa.csv.ParseOptions(
+                delimiter=self.options.delimiter, quote_char=self.options.quote or False
+            ),
+            pa.csv.ConvertOptions(
+                column_types={name: raw_type(type_) for name, _, type_ in self.kept},
+                include_columns=[name for name, _, _ in self.kept],
+                null_values=[""],
+                strings_can_be_null=False,
+            ),
+        )
+        made: list[Arrow] = [None] * len(self.kept)
+        for name, place, type_ in self.kept:
+            column = table.column(name).combine_chunks()
+            if type_ not in (STRING, ANY) and column.type == pa.string():
+                column = _null_where_empty(column)
+            made[place] = finished(column, type_)
+        return pack(made, self.element, self.schema)
+
+    def stands_alone(self, line: bytes, following: bytes) -> bool:  # noqa: ARG002
+        """Whether the quotes of a line are closed on it, or the line is wrong by itself."""
+        quote = self.options.quote
+        if not quote or quote.encode() not in line:
+            return True
+        try:
+            return Splitter(self.options.delimiter, quote).feed(line_of(1, line))
+        except Unparsable:
+            return True
+
+    def is_clear(self, block: Block) -> bool:
+        """It is where nothing is quoted."""
+        quote = self.options.quote.encode()
+        return not quote or quote not in block.data
+
+    def reads(self, lines: Iterable[Line]) -> Iterator[Read]:
+        """Lines by the reference reader, after their header."""
+        header = [self.layout.header] if self.layout.header is not None else []
+        return read_lines(chain(header, lines), self.path, self.row, self.options)
+
+
+class TextShape(Shape):
+    """Lines that are rows as they are."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.schema = path, value_schema(STRING)
+
+    def matches(self, lines: Arrow) -> Arrow:
+        """Lines without a carriage return in them."""
+        return np.asarray(pa.compute.match_substring_regex(lines, r"^[^\r\n]*\r?\n$"))
+
+    def columns(self, data: bytes) -> Arrow:
+        """The lines without their ends."""
+        if not data:
+            return None
+        lines = pa.array(data.decode().split("\n")[:-1], pa.string())
+        return pa.record_batch([pa.compute.utf8_rtrim(lines, "\r")], schema=self.schema)
+
+    def stands_alone(self, line: bytes, following: bytes) -> bool:  # noqa: ARG002
+        """Every line does."""
+        return True
+
+    def is_clear(self, block: Block) -> bool:  # noqa: ARG002
+        """Always."""
+        return True
+
+    def reads(self, lines: Iterable[Line]) -> Iterator[Read]:
+        """Lines by the reference reader."""
+        return read_text(lines, self.path)
+
+
+def line_layout(row: Type, options: LineOptions, head: bytes | None) -> Layout | None:
+    """Where the columns are, if that is plain; `head` is the first line of the file."""
+    simple = options.delimiter in _DELIMITERS and options.quote in _QUOTES
+    if not simple or options.null is not None or options.comment or options.sign:
+        return None
+    types = column_types(row) or ()
+    if not all(type_ in (STRING, ANY) or pattern(type_) for type_ in types) or set(types) == {ANY}:
+        return None
+    if not options.header:
+        return Layout(tuple(_numbered(types)))
+    if head is None or not isinstance(row, Record):
+        return None
+    return _named(row, options, line_of(1, head))
+
+
+def _numbered(types: Sequence[Type]) -> Iterator[tuple[int | None, Type]]:
+    place = 0
+    for type_ in types:
+        yield (None if type_ == ANY else place), type_
+        place += type_ != ANY
+
+
+def _named(row: Record, options: LineOptions, header: Line) -> Layout | None:
+    if header.problem or (options.quote and options.quote in header.text):
+        return None
+    names = [name.strip() for name in header.text.split(options.delimiter)]
+    wanted = element_type(row)
+    assert isinstance(wanted, Record)
+    if any(names.count(name) != 1 for name in wanted.names):
+        return None
+    types = dict(wanted.fields)
+    order = wanted.names
+    columns = [(order.index(n), types[n]) if n in types else (None, ANY) for n in names]
+    return Layout(tuple(columns), header)
+
+
+def pack(made: list[Arrow], element: Type, schema: Arrow) -> Arrow:
+    """Columns of the parts of an element as a record batch of a schema of `value_schema`."""
+    if len(schema) == len(made) and all(
+        field.type == column.type for field, column in zip(schema, made, strict=True)
+    ):
+        return pa.record_batch(made, schema=schema)
+    inner = value_type(element)
+    return pa.record_batch([pa.StructArray.from_arrays(made, fields=list(inner))], schema=schema)
+
+
+def _null_where_empty(column: Arrow) -> Arrow:
+    empty = pa.compute.equal(column, "")
+    return pa.compute.if_else(empty, pa.scalar(None, pa.string()), column)

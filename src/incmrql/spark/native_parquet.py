@@ -1,0 +1,131 @@
+"""Parquet files that Spark may read itself, since it reads of them what the reference reader does.
+
+Their footers are looked at here, without a job.  A file is left to the reference reader if its
+columns are not those of the wanted type or of one that widens to it, if a time may lie outside
+the years 1 to 9999 (its statistics tell), or if anything else might be told differently.  What a
+native file cannot have is a bad row, with one exception that is not noticed: bytes in a string
+column that are not UTF-8, against the rules of the format.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any as Arrow
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as kinds
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from incmrql.diagnostics import DataError
+from incmrql.formats.arrow_types import model_type
+from incmrql.formats.parquet import _file_type as file_type
+from incmrql.formats.parquet import _is_one as is_one
+from incmrql.spark.native_columns import columns_of, fits, packed_frame
+from incmrql.spark.sources_plan import Part
+from incmrql.spark.values import spark_type
+from incmrql.types.model import DATE, TIMESTAMP, Record, Type
+
+_ODD: Final = frozenset("[]{}*?\\=,")
+"""Characters in a path that Spark takes for something else."""
+_OPTIONS: Final = {"datetimeRebaseMode": "CORRECTED", "mergeSchema": "false"}
+_PLAIN: Final = (
+    kinds.is_boolean,
+    kinds.is_signed_integer,
+    kinds.is_float32,
+    kinds.is_float64,
+    kinds.is_string,
+    kinds.is_large_string,
+    kinds.is_date32,
+    kinds.is_decimal128,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A file to be read by Spark: its rows, and the Arrow types of the wanted columns."""
+
+    part: Part
+    rows: int
+    columns: tuple[tuple[str, Arrow], ...]
+
+
+def native(part: Part, element: Type) -> Native | None:
+    """How Spark reads a file, or None."""
+    path = Path(part.path)
+    if not isinstance(element, Record) or _ODD & set(part.path) or path.name[0] in "._":
+        return None
+    try:
+        file = pq.ParquetFile(path)
+        schema = file.schema_arrow
+        own = file_type(path, schema)
+    except (OSError, pa.ArrowException, DataError):
+        return None
+    if not isinstance(own, Record) or is_one(schema, own):
+        return None
+    types = dict(own.fields)
+    for name, type_ in element.fields:
+        if name not in types or not fits(types[name], type_):
+            return None
+        if not _is_plain(schema.field(name).type) or not _is_in_time(file, name, type_):
+            return None
+    columns = tuple((name, schema.field(name).type) for name in element.names)
+    return Native(part, file.metadata.num_rows, columns)
+
+
+def frame(
+    spark: SparkSession, files: Sequence[Native], element: Record, *, packed: bool
+) -> list[DataFrame]:
+    """The rows of files, a frame for all of one schema."""
+    groups: dict[tuple[tuple[str, Arrow], ...], list[str]] = {}
+    for file in files:
+        groups.setdefault(file.columns, []).append(f"file://{file.part.path}")
+    frames = []
+    for columns, paths in groups.items():
+        fields = [spark_types.StructField(name, _column_type(arrow)) for name, arrow in columns]
+        read = spark.read.schema(spark_types.StructType(fields)).options(**_OPTIONS)
+        made = read.parquet(*paths).select(columns_of(element.fields))
+        frames.append(packed_frame(made, element, packed=packed))
+    return frames
+
+
+def _is_plain(arrow: Arrow, *, nested: bool = False) -> bool:
+    if kinds.is_list(arrow):
+        return _is_plain(arrow.value_type, nested=True)
+    if kinds.is_struct(arrow):
+        return all(_is_plain(field.type, nested=True) for field in arrow)
+    if kinds.is_timestamp(arrow):
+        return arrow.unit in ("us", "ms") and not nested
+    return any(test(arrow) for test in _PLAIN) and not (nested and kinds.is_date32(arrow))
+
+
+def _is_in_time(file: Arrow, name: str, type_: Type) -> bool:
+    """Whether the statistics of a column of times say that all are in the years 1 to 9999."""
+    if type_ not in (DATE, TIMESTAMP):
+        return True
+    groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+    chunks = [g.column(i) for g in groups for i in range(g.num_columns)]
+    return all(_is_known(c.statistics) for c in chunks if c.path_in_schema == name)
+
+
+def _is_known(statistics: Arrow) -> bool:
+    if statistics is None:
+        return False
+    if statistics.num_values == 0:
+        return True
+    try:
+        ends = statistics.min, statistics.max
+    except (ValueError, OverflowError, pa.ArrowException):
+        return False
+    return statistics.has_min_max and all(isinstance(end, datetime.date) for end in ends)
+
+
+def _column_type(arrow: Arrow) -> spark_types.DataType:
+    if kinds.is_timestamp(arrow) and arrow.tz is None:
+        return spark_types.TimestampNTZType()
+    return spark_type(model_type(arrow, ""))

@@ -1,0 +1,65 @@
+"""Texts of basic types that Arrow reads exactly as the reference reader does, and their columns.
+
+The expressions are for RE2 over bytes and leave out what is rare and hard: numbers near the
+limits of their type, blanks, signs in front, the 29th of February.
+"""
+
+from __future__ import annotations
+
+from typing import Any as Arrow
+from typing import Final
+
+import pyarrow as pa
+
+from incmrql.formats.arrow_types import arrow_type
+from incmrql.spark.native_columns import same_floats
+from incmrql.types.model import DATE, FLOAT, FLOATS, TIMESTAMP, Basic, Decimal, Type
+
+_DAY: Final = (
+    r"[1-9]\d{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])"
+    r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+)
+_TIME: Final = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"
+_INTEGERS: Final = {
+    "byte": r"-?(?:0|[1-9]\d?|1[01]\d)",
+    "short": r"-?(?:0|[1-9]\d{0,3}|[12]\d{4})",
+    "int": r"-?(?:0|[1-9]\d{0,8}|1\d{9}|20\d{8})",
+    "long": r"-?(?:0|[1-9]\d{0,17}|[1-8]\d{18})",
+}
+_NUMBER: Final = r"-?(?:0|[1-9]\d{0,16})(?:\.\d{1,17})?"
+_TEXTS: Final = {
+    **_INTEGERS,
+    "float": _NUMBER,
+    "double": _NUMBER + r"(?:[eE][+-]?\d{1,2})?",
+    "bool": "true|false",
+    "date": _DAY,
+    "timestamp": rf"{_DAY}[T ]{_TIME}(?:\.\d{{1,6}})?Z?",
+}
+
+
+def pattern(type_: Type) -> str | None:
+    """The texts of a type, but for strings; None where no text is simple enough."""
+    match type_:
+        case Basic(name):
+            return f"(?:{_TEXTS[name]})" if name in _TEXTS else None
+        case Decimal(precision, scale):
+            whole = precision - scale
+            front = "0" if whole == 0 else rf"(?:0|[1-9]\d{{0,{whole - 1}}})"
+            return rf"-?{front}" + (rf"(?:\.\d{{1,{scale}}})?" if scale else "")
+        case _:
+            return None
+
+
+def raw_type(type_: Type) -> Arrow:
+    """What Arrow parses a text as; `finished` makes the type of it."""
+    if type_ in (DATE, TIMESTAMP):
+        return pa.string()
+    return pa.float64() if type_ == FLOAT else arrow_type(type_)
+
+
+def finished(column: Arrow, type_: Type) -> Arrow:
+    """The column of a type from what was parsed."""
+    if type_ == TIMESTAMP:
+        column = pa.compute.utf8_rtrim(column, characters="Z").cast(pa.timestamp("us"))
+    column = column.cast(arrow_type(type_), safe=type_ != FLOAT)
+    return same_floats(column) if type_ in FLOATS else column

@@ -1,0 +1,201 @@
+"""The rows of a source as a data frame, the same as the reference reader gives.
+
+Files are read inside Spark's Python workers by that very reader, a file or more a task; Parquet
+by Spark itself where its columns are as they should be.  `sources_context` says what becomes of
+bad rows and errors, and that `Context.settle` must be called when the query's job is done.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql import types as spark_types
+
+from incmrql.diagnostics import DataError
+from incmrql.formats import element_type, expand
+from incmrql.formats import read as check_files
+from incmrql.formats.files import unreadable
+from incmrql.reference.sources import _not_there as not_there
+from incmrql.reference.sources import quarantine_name
+from incmrql.spark.native_parquet import frame as parquet_frames
+from incmrql.spark.native_parquet import native
+from incmrql.spark.native_shapes import cut
+from incmrql.spark.sources_context import Context, Reading
+from incmrql.spark.sources_parts import packed_parser
+from incmrql.spark.sources_plan import Part, Plan
+from incmrql.spark.sources_registered import registered
+from incmrql.spark.values import ONE, is_wide, spark_schema, spark_type, values
+from incmrql.types import typed
+from incmrql.types.model import INT, LONG, PREDEFINED, Record, Type
+
+_MOST_NAMED = 3
+
+
+def read(
+    spark: SparkSession,
+    source: typed.Source,
+    path: str | None,
+    context: Context,
+    *,
+    packed: bool = False,
+) -> DataFrame:
+    """The rows of a source: a column for each field of a record, else the one column `value`.
+
+    With `packed` a record is in the one column too, which alone can hold a null row; JSON files,
+    Parquet files of ours, parsers and registered rows may have some.
+    """
+    if source.host is not None:
+        hint = "Run the query as a stream, or read a folder."
+        raise DataError("R206", "a socket needs the Spark runtime", hint=hint)
+    key = replace(source, path=None, streaming=False), path, packed
+    if key not in context.frames:
+        context.frames[key] = _read(spark, source, path, context, packed=packed)
+    return context.frames[key]
+
+
+def row_type(source: typed.Source) -> Type:
+    """The type of the elements of a source."""
+    return element_type(source.row) if source.format == "line" else source.row
+
+
+def _read(
+    spark: SparkSession, source: typed.Source, path: str | None, context: Context, *, packed: bool
+) -> DataFrame:
+    if source.format == "registered":
+        return registered(spark, source, context.registered, packed=packed)
+    if path is None:
+        hint = "args[i] is null where there is no such argument."
+        raise DataError("R207", "the path of a source is null", hint=hint)
+    files = _Files(spark, source, context, packed=packed)
+    options = dict(source.options)
+    if "deletes" in options or "sign" in options:
+        return _remaining(files, path, options)
+    reading = files.reading(path, options)
+    return _natively(files, reading) if source.format == "binary" else reading.frame()
+
+
+def _natively(files: _Files, reading: Reading) -> DataFrame:
+    """The Parquet files that Spark can read by Spark, the others as they are on their way."""
+    element = row_type(files.source)
+    found = {part.number: native(part, element) for part in reading.plan.parts}
+    natives = [file for file in found.values() if file is not None]
+    if not natives or not isinstance(element, Record):
+        return reading.frame()
+    reading.natives = {file.part.number: file.rows for file in natives}
+    frames = parquet_frames(files.spark, natives, element, packed=files.packed)
+    others = [reading.frame()] if len(natives) < len(found) else []
+    return reduce(DataFrame.union, [*frames, *others])
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """How the files of a source are read, whatever their path."""
+
+    spark: SparkSession
+    source: typed.Source
+    context: Context
+    packed: bool
+
+    def reading(self, path: str, options: dict[str, Any], *, weighted: bool = False) -> Reading:
+        """The files of a path, on their way; what is wrong with the path is noticed at once."""
+        source, element = self.source, row_type(self.source)
+        parser: tuple[bytes, tuple[str, ...]] = b"", ()
+        if source.format == "python":
+            parser = packed_parser(self.context.parsers[source.parser])
+        else:
+            check_files(source.format, path, source.row, options=options)
+        plan = Plan(
+            source=replace(source, path=None),
+            element=element,
+            parts=_parts(path),
+            policy=options.get("on_error", "quarantine"),
+            data=dict(self.context.data or PREDEFINED),
+            options=options,
+            packed=self.packed,
+            weighted=weighted,
+            parser=parser[0],
+            folders=parser[1],
+        )
+        columns = spark_schema(element, packed=self.packed)
+        schema = _weighted_schema(element) if weighted else columns
+        name = quarantine_name(source, path, options)
+        return self.context.start(self.spark, cut(self.spark, plan), name, schema)
+
+
+def _parts(path: str) -> tuple[Part, ...]:
+    files = enumerate(expand(path))
+    return tuple([Part(i, os.path.abspath(f), str(f), _size(f)) for i, f in files])
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as cause:
+        raise unreadable(file, cause) from cause
+
+
+# --- rows that are deleted ---------------------------------------------------------------
+
+
+def _weighted_schema(element: Type) -> spark_types.StructType:
+    fields = [
+        ("row", spark_type(element)),
+        ("weight", spark_type(LONG)),
+        ("part", spark_type(INT)),
+        ("place", spark_type(LONG)),
+    ]
+    return spark_types.StructType([spark_types.StructField(name, kind) for name, kind in fields])
+
+
+def _remaining(files: _Files, path: str, options: dict[str, Any]) -> DataFrame:
+    """The inserted rows without the deleted ones, a row counting as often as it is there.
+
+    Rows are equal when their columns are, as bags in them are sorted and there is one zero.
+    Unless deletions are trusted, the sums are kept by Spark and looked at now.
+    """
+    readings = [files.reading(path, options, weighted=True)]
+    if "deletes" in options:
+        plain = {name: given for name, given in options.items() if name not in ("deletes", "sign")}
+        readings.append(files.reading(options["deletes"], plain, weighted=True))
+    rows = reduce(DataFrame.union, [_signed(i, reading) for i, reading in enumerate(readings)])
+    element, counts = row_type(files.source), _counts(rows)
+    if not options.get("trusted_deletes"):
+        counts = counts.persist()
+        files.context.kept.append(counts)
+        missing = counts.where("weight < 0").select("row")
+        some = not missing.isEmpty()
+        files.context.check(readings)
+        if some:
+            raise _not_there(rows, missing, element, path)
+    times = sql.explode(sql.expr("sequence(1L, weight)")).alias("time")
+    kept = counts.where("weight > 0").select("row", times)
+    wide = is_wide(element) and not files.packed
+    return kept.select("row.*" if wide else sql.col("row").alias(ONE))
+
+
+def _signed(number: int, reading: Reading) -> DataFrame:
+    """The rows of a path; those of the second one are deletions."""
+    weight = sql.col("weight") * (1 - 2 * number)
+    return reading.frame().withColumns({"weight": weight, "path": sql.lit(number)})
+
+
+def _counts(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("row").agg(sql.sum("weight").alias("weight"))
+
+
+def _not_there(rows: DataFrame, missing: DataFrame, element: Type, path: str) -> DataError:
+    """The error that names the first of the deletions without a row, and how many there are."""
+    same = sql.col("one.row").eqNullSafe(sql.col("other.row"))
+    gone = rows.where("weight < 0").alias("one").join(missing.alias("other"), same, "left_semi")
+    first = gone.orderBy("path", "part", "place").limit(_MOST_NAMED)
+    named = values(first.select(sql.col("row").alias(ONE)), element)
+    return not_there([*named, *[None] * (gone.count() - len(named))], path)
+
+
+__all__ = ["Context", "read", "row_type"]

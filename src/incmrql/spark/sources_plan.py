@@ -1,0 +1,115 @@
+"""What tasks are told about a source, and what they tell about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any as Arrow
+from typing import Final, TypeAlias, TypeVar
+
+from pyspark.accumulators import AccumulatorParam
+
+from incmrql.formats import BadRow, Policy
+from incmrql.formats.json_typed import Catalog
+from incmrql.formats.rows import MOST_REMEMBERED
+from incmrql.types import typed
+from incmrql.types.model import Type
+
+T = TypeVar("T")
+
+MOST_KEPT: Final = 1 << 16
+"""Characters of bad rows that a part tells the driver; for more of them it is read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file or a piece of one, by its place in the order of the source.
+
+    `shown` is how messages name the file.  A piece starts at byte `start`, which is on line
+    `first`, and ends before byte `end`.
+    """
+
+    number: int
+    path: str
+    shown: str
+    size: int
+    start: int = 0
+    end: int | None = None
+    first: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a task must know of a source."""
+
+    source: typed.Source
+    element: Type
+    parts: tuple[Part, ...]
+    policy: Policy
+    data: Catalog
+    options: Mapping[str, Arrow]
+    packed: bool
+    weighted: bool
+    parser: bytes = b""
+    folders: tuple[str, ...] = ()
+    """Where the modules of the parser are looked for."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of a part: how many rows, how many bad ones and the first of them."""
+
+    rows: int = 0
+    bad: int = 0
+    kept: list[BadRow] = field(default_factory=list)
+    whole: bool = True
+    """Whether all bad rows are kept."""
+    failure: tuple[str, str, str, str] | None = None
+    """Code, message, place and hint of the error that ended it."""
+    length: int = 0
+
+    def add(self, row: BadRow) -> None:
+        """Count a bad row; keep it while there is room."""
+        self.bad += 1
+        self.length += len(row.text) + len(row.path) + len(row.reason)
+        if self.length <= MOST_KEPT and self.whole:
+            self.kept.append(row)
+        else:
+            self.whole = False
+            if len(self.kept) < MOST_REMEMBERED:
+                self.kept.append(row)
+
+
+Tallies: TypeAlias = dict[tuple[int, int], Tally]
+"""By the number of the reading and of the part: whoever reads a part again says the same."""
+
+
+class TallyParam(AccumulatorParam[Tallies]):
+    """Tallies put together."""
+
+    def zero(self, value: Tallies) -> Tallies:  # noqa: ARG002
+        """None yet."""
+        return {}
+
+    def addInPlace(self, value1: Tallies, value2: Tallies) -> Tallies:  # noqa: N802
+        """Those of both."""
+        value1.update(value2)
+        return value1
+
+
+def numbers(given: Iterable[Arrow]) -> Iterator[int]:
+    """The numbers in the first column."""
+    for part in given:
+        yield from part.column(0).to_pylist()
+
+
+def chunked(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of so many items, and a last one that is not empty."""
+    chunk: list[T] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,131 @@
+"""What Python registered as a source: a data frame, a pandas frame, an Arrow table, rows.
+
+Rows of Python objects become values by `from_python`, as in the reference evaluator.  Columns
+stay columns: those of Arrow where a cast that loses nothing leads to the declared type, those of
+Spark where their type widens to it.  In a pandas frame what is missing is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from incmrql.diagnostics import DataError, nearest
+from incmrql.formats.arrow_types import NoSuchType, arrow_type, struct_type, widened
+from incmrql.reference.python_values import from_python
+from incmrql.spark.native_columns import (
+    columns_of,
+    fits,
+    in_session,
+    packed_frame,
+    rebuilt,
+    same_floats,
+)
+from incmrql.spark.values import ONE, dataframe, is_wide, spark_schema
+from incmrql.types import typed
+from incmrql.types.model import (
+    BOOL,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    FLOATS,
+    INTEGERS,
+    STRING,
+    TIMESTAMP,
+    Decimal,
+    Record,
+    Type,
+)
+
+
+def registered(
+    spark: SparkSession, source: typed.Source, given: Mapping[str, Any], *, packed: bool
+) -> DataFrame:
+    """The rows that are registered under the name of a source."""
+    if source.name not in given:
+        hint = nearest(source.name, given)
+        raise DataError("R208", f'nothing is registered as "{source.name}"', hint=hint)
+    rows = given[source.name]
+    if isinstance(rows, DataFrame):
+        return _of_spark(in_session(spark, rows), source, packed=packed)
+    if isinstance(rows, pd.DataFrame):
+        rows = pa.Table.from_pandas(rows, preserve_index=False)
+    if isinstance(rows, pa.Table) and (table := _cast(rows, source.row)) is not None:
+        frame = spark.createDataFrame(table, spark_schema(source.row))
+        return packed_frame(frame, source.row, packed=packed)
+    return _of_rows(spark, rows, source, packed=packed)
+
+
+def _of_rows(spark: SparkSession, rows: Any, source: typed.Source, *, packed: bool) -> DataFrame:
+    objects: Iterable[Any] = rows.to_pylist() if hasattr(rows, "to_pylist") else rows
+    try:
+        found = [from_python(row, source.row) for row in objects]
+    except ValueError as problem:
+        raise DataError("R208", str(problem), place=source.name) from None
+    return dataframe(spark, found, source.row, packed=packed or not is_wide(source.row))
+
+
+def _of_spark(df: DataFrame, source: typed.Source, *, packed: bool) -> DataFrame:
+    own, wanted = _frame_type(df, source), source.row
+    one = not isinstance(wanted, Record) and isinstance(own, Record) and own.names == (ONE,)
+    if one and isinstance(own, Record):
+        own = own.fields[0][1]
+    if not widened(own, wanted):
+        message = f"the data frame has rows of type {own}, expected {wanted}"
+        raise DataError("R208", message, place=source.name)
+    if isinstance(wanted, Record) and isinstance(own, Record):
+        types = dict(own.fields)
+        if all(fits(types[name], type_) for name, type_ in wanted.fields):
+            frame = df.select(columns_of(wanted.fields))
+            return packed_frame(frame, wanted, packed=packed)
+    if one and fits(own, wanted):
+        return df.select(columns_of([(ONE, wanted)]))
+    return rebuilt(df, wanted, one=one, packed=packed or not is_wide(wanted))
+
+
+def _frame_type(df: DataFrame, source: typed.Source) -> Type:
+    try:
+        return struct_type(list(to_arrow_schema(df.schema)))
+    except NoSuchType as problem:
+        message = f'column "{problem.path}" has type {problem.arrow}, which no MRQL type holds'
+        raise DataError("R208", message, place=source.name) from None
+
+
+def _cast(table: Any, row: Type) -> Any:
+    """An Arrow table with the columns of a record; None where a row must be looked at for it."""
+    if not is_wide(row) or not isinstance(row, Record) or not table.num_rows:
+        return None
+    if not all(table.column_names.count(name) == 1 for name in row.names):
+        return None
+    made = [_cast_column(table.column(name), type_) for name, type_ in row.fields]
+    if any(column is None for column in made):
+        return None
+    return pa.table(dict(zip(row.names, made, strict=True)))
+
+
+def _cast_column(column: Any, type_: Type) -> Any:
+    target = arrow_type(type_)
+    if not _is_near(column.type, type_):
+        return None
+    try:
+        cast = column.cast(target)
+    except pa.ArrowInvalid:
+        return None
+    return same_floats(cast) if type_ in FLOATS else cast
+
+
+def _is_near(arrow: Any, type_: Type) -> bool:
+    """Whether Python objects of an Arrow type are taken for a type, as far as they fit."""
+    if type_ in INTEGERS:
+        return bool(pa.types.is_integer(arrow))
+    if type_ == DOUBLE:
+        return arrow in (pa.float32(), pa.float64())
+    if type_ == STRING:
+        return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
+    same = type_ in (BOOL, FLOAT, DATE, TIMESTAMP) or isinstance(type_, Decimal)
+    return same and bool(arrow == arrow_type(type_))

@@ -1,0 +1,117 @@
+"""The relations that one query is made of, by name, and how rows become columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from incmrql.algebra.term import Repeat, Scan, Term, Values
+from incmrql.diagnostics import InternalError
+from incmrql.sql import tree
+from incmrql.sql.context import Context
+from incmrql.sql.groups import Relation
+from incmrql.sql.shapes import Cell, Parts, Shape, leaves, map_leaves
+from incmrql.types.model import EXACT_SUM, Record, Type
+
+
+@dataclass(slots=True)
+class Builder:
+    """The relations of one query, in order, and the views that they start from.
+
+    `relation` is the lowering of terms itself, for the modules that it is built from.
+    """
+
+    ctx: Context
+    relation: Callable[[Term, Builder], Relation]
+    relations: list[tuple[str, exp.Expression]] = field(default_factory=list)
+    sources: list[tuple[str, Scan]] = field(default_factory=list)
+    constants: list[tuple[str, Values]] = field(default_factory=list)
+    loops: Mapping[int, Relation] = field(default_factory=dict)
+    """The views that hold the variables of loops, by their numbers."""
+    repeats: list[tuple[str, Repeat]] = field(default_factory=list)
+    shared: Mapping[int, Term] = field(default_factory=dict)
+    """Terms that several places name, by the numbers of their variables."""
+    made: dict[int, Relation] = field(default_factory=dict)
+
+    def define(self, select: exp.Expression, hint: str = "t") -> str:
+        """A name for a relation."""
+        name = self.ctx.fresh(hint)
+        self.relations.append((name, select))
+        return name
+
+
+def columns_of(type_: Type) -> tuple[tuple[str, Type], ...]:
+    """The columns of a view of rows of a type: its fields, or one `value`."""
+    return type_.fields if isinstance(type_, Record) and type_.fields else (("value", type_),)
+
+
+def view(name: str, type_: Type, b: Builder, *, packed: bool = False) -> Relation:
+    """A view under columns of its own."""
+    columns = (("value", type_),) if packed else columns_of(type_)
+    fresh = [(b.ctx.fresh(column), column, part) for column, part in columns]
+    chosen = [exp.alias_(tree.column(column), own) for own, column, _ in fresh]
+    made = b.define(exp.select(*chosen).from_(exp.to_table(name)))
+    cells = tuple(Cell(tree.column(own), part) for own, _, part in fresh)
+    is_row = not packed and isinstance(type_, Record) and type_.fields
+    return Relation(made, Parts(cells, type_) if is_row else cells[0])
+
+
+def copied(source: Relation, b: Builder) -> Relation:
+    """A relation under other columns."""
+    names = [column_name(cell) for cell in leaves(source.row)]
+    fresh = {name: b.ctx.fresh(name) for name in names}
+    chosen = [exp.alias_(tree.column(name), own) for name, own in fresh.items()]
+    name = b.define(exp.select(*chosen or [tree.boolean(True)]).from_(source.name))
+    row = map_leaves(
+        lambda cell: replace(cell, tree=tree.column(fresh[column_name(cell)])), source.row
+    )
+    present = frozenset(fresh[each] for each in source.present)
+    return Relation(name, row, present)
+
+
+def column_name(cell: Cell) -> str:
+    """The column that a part of a relation's row is."""
+    if not isinstance(cell.tree, exp.Column):
+        raise InternalError("a relation's row is made of columns")
+    return cell.tree.name
+
+
+def alike(left: Shape, right: Shape) -> bool:
+    """Whether two shapes are known by the same parts."""
+    if isinstance(left, Parts) and isinstance(right, Parts):
+        return all(map(alike, left.parts, right.parts))
+    return isinstance(left, Cell) and isinstance(right, Cell)
+
+
+def as_columns(
+    head: Shape, b: Builder, never_null: AbstractSet[str] = frozenset()
+) -> tuple[Shape, list[exp.Expr], frozenset[str]]:
+    """A shape as columns with names of their own."""
+    chosen: list[exp.Expr] = []
+    present: set[str] = set()
+
+    def named(shape: Shape, hint: str) -> Shape:
+        match shape:
+            case Parts(parts, type_) if type_ == EXACT_SUM:
+                return Parts(tuple(named(part, "sum") for part in parts), type_)
+            case Parts(parts, type_):
+                names = [name for name, _ in tree.parts_of(type_)]
+                pairs = zip(parts, names, strict=True)
+                return Parts(tuple(named(p, n if n[0] != "_" else hint) for p, n in pairs), type_)
+            case Cell(found, type_, present_, narrow):
+                column = b.ctx.fresh(found.name if isinstance(found, exp.Column) else hint)
+                chosen.append(exp.alias_(found, column))
+                text = tree.print_tree(found, b.ctx.dialect)
+                if present_ or text in never_null:
+                    present.add(column)
+                return Cell(tree.column(column), type_, present_, narrow)
+            case _:
+                return named(Cell(b.ctx.whole(shape), shape.type, present=True), hint)
+
+    row = named(head, "c")
+    if not chosen:
+        chosen.append(exp.alias_(tree.boolean(True), b.ctx.fresh("unit")))
+    return row, chosen, frozenset(present)

@@ -1,0 +1,90 @@
+"""`sum` and `avg`, from sums of what is made of each element: native columns or folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from incmrql.sql import sums, tree
+from incmrql.sql.context import Context
+from incmrql.sql.shapes import Cell, Parts, Shape
+from incmrql.types.model import (
+    BYTE,
+    EXACT_SUM,
+    INT,
+    LONG,
+    NOTHING,
+    SHORT,
+    Decimal,
+    Type,
+    is_float,
+    is_integer,
+)
+
+
+def or_else(value: exp.Expression, default: exp.Expression) -> exp.Expression:
+    """The value, or the default where it is null."""
+    return tree.call("coalesce", value, default)
+
+
+def mean_of(total: exp.Expression, number: exp.Expression) -> exp.Expression:
+    """A double divided by a count; null for none."""
+    some = tree.binary(exp.GT, number, tree.number(0))
+    mean = tree.binary(exp.Div, total, tree.cast(number, "DOUBLE"))
+    return tree.case([(some, tree.binary(exp.Add, mean, sums.double(0.0)))], None)
+
+
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """How elements are summed: `total` of what is made of each, and the `number` of them."""
+
+    total: sums.Total
+    number: exp.Expression
+    element: Type
+    narrow: bool
+    """Whether the elements are integers of 32 bits or less, maybe in a wider type."""
+
+    def result(self, name: str, type_: Type, ctx: Context) -> Shape | None:
+        """`sum`, `avg` or `sum#part` in its type; None where there is no native form."""
+        if is_float(self.element):
+            return self._of_doubles(name, type_, ctx)
+        if is_integer(self.element) or self.element == NOTHING:
+            return self._of_integers(name, type_)
+        if isinstance(self.element, Decimal) and self.element.precision <= 28 and name == "sum":
+            kind = tree.type_text(type_, ctx.dialect)
+            found = tree.cast(self.total(lambda x: x, tree.null()), kind, attempt=True)
+            return Cell(or_else(found, tree.cast(tree.number(0), kind)), type_)
+        return None
+
+    def _of_doubles(self, name: str, type_: Type, ctx: Context) -> Shape:
+        if ctx.fast_sums and name != "sum#part":
+            found = self.total(lambda x: x, sums.double(0.0))
+        else:
+            parts = sums.parts(self.total, ctx.window, ctx)
+            if name == "sum#part":
+                return Parts(tuple(Cell(each, LONG, True) for each in parts.all), EXACT_SUM)
+            found = sums.rounded(parts, ctx.window)
+        found = or_else(found, sums.double(0.0))
+        if name == "sum":
+            return Cell(found, type_, present=True)
+        return Cell(mean_of(found, self.number), type_)
+
+    def _of_integers(self, name: str, type_: Type) -> Shape:
+        if self.narrow or self.element in (BYTE, SHORT, INT):
+            whole = self.total(lambda x: tree.cast(x, "BIGINT"), sums.long(0))
+            long = or_else(whole, sums.long(0))
+            exact = tree.cast(long, "DECIMAL(38, 0)")
+        else:
+            high, low = sums.integer_halves(self.total)
+            none = [(tree.is_null(high), sums.long(0))]
+            long = tree.case(none, sums.as_long(high, low))
+            zero = tree.cast(tree.number(0), "DECIMAL(38, 0)")
+            exact = whole = or_else(sums.as_decimal(high, low), zero)
+        match name:
+            case "avg":
+                return Cell(sums.integer_mean(whole, self.number), type_)
+            case "sum#part":
+                return Cell(exact, type_, present=True)
+            case _:
+                return Cell(long, type_)

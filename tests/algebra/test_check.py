@@ -1,0 +1,94 @@
+"""Translated queries are well typed, and the check finds what is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from incmrql.algebra import build
+from incmrql.algebra.check import well_typed
+from incmrql.algebra.term import (
+    CMap,
+    CoGroup,
+    GroupBy,
+    Loop,
+    Query,
+    Shared,
+    Sort,
+    Term,
+    Union,
+    element,
+)
+from incmrql.algebra.translate import translate
+from incmrql.diagnostics import InternalError, QueryError, Source
+from incmrql.syntax import parse_script
+from incmrql.syntax.depth import room
+from incmrql.types import infer_script, typed
+from incmrql.types.model import BOOL, INT, LONG, STRING, bag
+from tests.algebra.refusals import reject_if_refused
+from tests.queries import CATALOG, scripts
+
+
+def translated(text: str) -> Query:
+    script = infer_script(parse_script(Source(text)), CATALOG)
+    return translate(script.items[-1].expr, script)
+
+
+@given(text=scripts())
+def test_translated_queries_are_well_typed(text: str) -> None:
+    with room():
+        try:
+            query = translated(text)
+        except QueryError as error:
+            reject_if_refused(error)
+        well_typed(query)
+
+
+SCAN = translated("R").parts[0][1]
+ROW = typed.Variable("x", 1, element(SCAN))
+A, S = build.field(build.var(ROW), "A"), build.field(build.var(ROW), "S")
+OTHER = typed.Variable("y", 2, INT)
+
+
+def over(body: typed.Expr) -> Term:
+    return CMap(ROW, build.bag_of(body), SCAN)
+
+
+def pairs(key: typed.Expr) -> Term:
+    return over(build.tuple_of(key, A))
+
+
+WRONG = {
+    "an unbound variable": over(build.var(OTHER)),
+    "a variable of another type": CMap(OTHER, build.bag_of(build.var(OTHER)), SCAN),
+    "no such field": over(typed.Field(build.var(ROW), "Z", type=INT)),
+    "a field of another type": over(typed.Field(build.var(ROW), "A", type=STRING)),
+    "no such component": over(typed.Item(build.tuple_of(A), 1, type=INT)),
+    "operands of two types": over(typed.Compare("=", A, S, type=BOOL)),
+    "branches of two types": over(typed.If(build.var(ROW), A, S, type=INT)),
+    "a tuple of another type": over(replace(build.tuple_of(A), type=build.tuple_of(S).type)),
+    "an aggregate of no number": over(typed.Aggregate("sum", build.bag_of(S), type=LONG)),
+    "a body that is no collection": CMap(ROW, A, SCAN),
+    "groups of no pairs": GroupBy(SCAN),
+    "sides with two types of keys": CoGroup(pairs(A), pairs(S)),
+    "parts of two types": Union((over(A), over(S))),
+    "rows of no loop": Loop(replace(OTHER, type=bag(INT))),
+    "rows of no part": Shared(replace(OTHER, type=bag(INT))),
+    "too few sort keys": Sort(pairs(build.tuple_of(A)), (True, False), None, ordered=False),
+    "a pattern of another type": over(
+        build.select(A, (typed.Binding(typed.Bind(OTHER), S),)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_not_well_typed_is_found(name: str) -> None:
+    with pytest.raises(InternalError):
+        well_typed(_alone(WRONG[name]))
+
+
+def _alone(term: Term) -> Query:
+    whole = typed.Variable("answer", 9, bag(element(term)))
+    return Query(((whole, term),), build.var(whole))

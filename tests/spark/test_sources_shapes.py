@@ -1,0 +1,227 @@
+"""Native reading of lines: whatever a file holds, rows and bad rows are the reference reader's."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from incmrql.formats import BadRow, Row, read
+from incmrql.spark import native_shapes, native_text
+from incmrql.spark.native_shapes import blocks_of, start_of
+from incmrql.spark.native_text import fast_batches
+from incmrql.spark.sources import row_type
+from incmrql.spark.sources_plan import Part, Plan
+from incmrql.spark.values import maker
+from incmrql.types import model as t
+from incmrql.types import typed
+from incmrql.values import show
+
+NAMES = [*t.BASIC_NAMES]
+TYPES: list[t.Type] = [*map(t.Basic, NAMES), t.Decimal(6, 2), t.Decimal(3, 3), t.Decimal(5, 0)]
+WORDS = """
+0 -0 1 -1 007 +1 99 100 127 128 -129 999 32767 32768 1999999999 2147483647 2147483648 20000000000
+999999999999999999 9223372036854775807 9223372036854775808 1.5 -0.0 .5 5. 1e5 1E-3 1e400 1e99
+0.1 0.10 123456.789 3.4028235e38 3.5e38 1e-50 0.30000000000000004 9007199254740993 16777217
+16777217.0000001 NaN inf -inf nan true false TRUE 0x1F 1_000 abc null NA
+2026-01-31 2026-02-29 2024-02-29 2026-02-30 2026-04-31 2026-13-01 0000-01-01 0001-01-01 9999-12-31
+2026-1-1 2026-01-01T10:00:00 2026-01-01T10:00:00Z 2026-01-01T10:00:00.123456Z
+2026-01-01T10:00:00.1234567 2026-01-01T24:00:00 2026-01-01T10:00:00+02:00 2026-01-01T10:00 1.234567
+"""
+TEXTS = [
+    *WORDS.split(),
+    "", " ", " 1", "1 ", "a b", "2026-01-01 10:00:00", "ä", "\u2028", "\x00", "\r", "\x0b", "a\rb",
+    "\ufeff", '"', '""', '"a"', '"a""b"', '"a,b"', '"a', 'a"b', '"a"b', '"1"', "'x'", "😀", "#x",
+]  # fmt: skip
+FIELDS = st.sampled_from(TEXTS) | st.text('",;\r\n ab1-.é', max_size=4)
+ENDS = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", ""])
+
+
+def plan_of(source: typed.Source) -> Plan:
+    options = dict(source.options)
+    return Plan(source, row_type(source), (), "quarantine", t.PREDEFINED, options, False, False)
+
+
+def by_reference(source: typed.Source, path: Path) -> tuple[list[str], list[BadRow]]:
+    settings = {"delimiter": source.delimiter, "options": source.options}
+    found = list(read(source.format, path, source.row, **settings))  # type: ignore[arg-type]
+    rows = [show(row.value) for row in found if isinstance(row, Row)]
+    return sorted(rows), [row for row in found if isinstance(row, BadRow)]
+
+
+def natively(plan: Plan, part: Part, element: t.Type) -> Iterator[Row | BadRow]:
+    start = start_of(plan, part)
+    assert start is not None
+    packed = not (isinstance(element, t.Record) and element.fields)
+    for columns, others in fast_batches(start.shape, blocks_of(part, start)):
+        if columns is not None:
+            columns.validate(full=True)
+            make = maker(columns.schema, element, packed=packed)
+            yield from map(Row, make(columns))
+        yield from others
+
+
+def agree(source: typed.Source, path: Path, *parts: Part) -> int:
+    """Compare; how many rows were odd."""
+    plan = plan_of(source)
+    given = parts or (Part(0, str(path), str(path), path.stat().st_size),)
+    if start_of(plan, given[0]) is None:
+        return -1
+    found = [row for part in given for row in natively(plan, part, plan.element)]
+    rows = sorted(show(row.value) for row in found if isinstance(row, Row))
+    bad = [row for row in found if isinstance(row, BadRow)]
+    assert (rows, bad) == by_reference(source, path)
+    return len(bad)
+
+
+def agree_in_pieces(source: typed.Source, path: Path) -> None:
+    """The same, where the file can be cut."""
+    plan = plan_of(source)
+    whole = Part(0, str(path), str(path), path.stat().st_size)
+    pieces = native_shapes._pieces(whole, 4)
+    counts = [native_shapes._lines_apart(plan, piece, glance=False) for piece in pieces]
+    for piece, count in zip(pieces, counts, strict=True):
+        clear = native_shapes._lines_apart(plan, piece, glance=True)
+        assert clear in (None, count)
+    if pieces and None not in counts:
+        agree(source, path, *native_shapes._numbered(pieces, counts))
+
+
+@st.composite
+def line_files(draw: st.DrawFn) -> tuple[typed.Source, bytes]:
+    types = draw(st.lists(st.sampled_from([*TYPES, t.STRING, t.ANY]), min_size=1, max_size=3))
+    names = ["A", "B", "C"]
+    record = t.Record(tuple(zip(names, types, strict=False)))
+    row = draw(st.sampled_from([record, t.Tuple(tuple(types)) if len(types) > 1 else types[0]]))
+    delimiter = draw(st.sampled_from(",,;|\t~^#&!"))
+    options: list[tuple[str, Any]] = []
+    if draw(st.booleans()):
+        options.append(("quote", draw(st.sampled_from(["", "'", '"']))))
+    lines = draw(st.lists(st.lists(FIELDS, min_size=1, max_size=4), max_size=8))
+    text = "".join(delimiter.join(fields[: len(types)]) + draw(ENDS) for fields in lines)
+    if draw(st.booleans()):
+        options.append(("header", True))
+        header = draw(st.permutations([*names, "D"]))
+        text = draw(st.sampled_from(["", "\n", "\ufeff"])) + delimiter.join(header) + "\n" + text
+        text = text if isinstance(row, t.Record) else text.split("\n", 1)[1]
+        options = options if isinstance(row, t.Record) else options[:-1]
+    data = text.encode()
+    if draw(st.integers(0, 5)) == 0:
+        data = data.replace(b"1", b"\xff", 1)
+    return typed.Source("line", False, None, row, delimiter, options=tuple(options)), data
+
+
+@settings(max_examples=150)
+@given(line_files(), st.sampled_from([8, 32, 1 << 20]))
+def test_lines(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) -> None:
+    source, data = made
+    path = tmp_path_factory.mktemp("lines") / "x.csv"
+    path.write_bytes(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_text, "BLOCK", block)
+        agree(source, path)
+        patch.setattr(native_shapes, "SMALLEST_CUT", 16)
+        agree_in_pieces(source, path)
+
+
+@pytest.mark.parametrize("type_", [*TYPES, t.STRING], ids=str)
+def test_every_text_of_every_type(tmp_path: Path, type_: t.Type) -> None:
+    path = tmp_path / "x.csv"
+    row = t.Record((("A", type_), ("B", t.INT)))
+    path.write_text("".join(f"{text},1\n" for text in TEXTS if "\n" not in text), newline="")
+    agree(typed.Source("line", False, None, row, options=(("quote", ""),)), path)
+    agree(typed.Source("line", False, None, row, options=()), path)
+    lines = [f'{{"A": {text}}}\n{{"A": "{text}"}}\n' for text in TEXTS]
+    path.write_text("".join(lines), newline="")
+    agree(typed.Source("json", False, None, row), path)
+
+
+MEMBERS = st.sampled_from(
+    ['"a"', '"b"', '"c"', '"c"', '"d"', '"e"', '"f"', '"x"', '"\\u0061"', '"é"']
+)
+VALUES = st.sampled_from(
+    [*TEXTS, '"x"', '"\\n"', '"\\ud800"', '"\\u00e9"', "[]", "[1]", "[1, null]", '[{"p": 1}]', "{}",
+     '{"p": 2}', '{"p": 1, "q": "z"}', '{"q": 1, "p": 3}', '{"p": [1]}', "[[1]]", "null", "[1.5]",
+     '"2026-01-31"', '"2026-01-31T10:00:00Z"', "1e2", "12", "1.25", '"\x7f"', '"\t"',
+     '[{"p": 1}, {}]'],
+)  # fmt: skip
+JSON_ROW = t.Record(
+    (
+        ("a", t.INT),
+        ("b", t.list_of(t.INT)),
+        ("c", t.Record((("p", t.LONG), ("q", t.STRING)))),
+        ("d", t.list_of(t.Record((("p", t.DOUBLE),)))),
+        ("e", t.STRING),
+        ("f", t.FLOAT),
+        ("g", t.TIMESTAMP),
+        ("h", t.DATE),
+        ("i", t.BOOL),
+        ("j", t.Decimal(5, 2)),
+    )
+)
+GOOD = '{"a": 1, "b": [1, null], "c": {"p": 2, "q": "z"}, "d": [{"p": 1}], "e": "x", "f": 1.5}'
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> str:
+    if draw(st.booleans()):
+        return GOOD if draw(st.booleans()) else GOOD.replace("1", draw(st.sampled_from(TEXTS)), 1)
+    members = draw(st.lists(st.tuples(MEMBERS, VALUES), max_size=4))
+    inner = draw(st.sampled_from([", ", ",", ",\n"])).join(
+        [f"{name}{draw(st.sampled_from([': ', ':', ' : ']))}{value}" for name, value in members]
+    )
+    return (
+        draw(st.sampled_from(["{%s}"] * 6 + ["{%s", "[{%s}]", " {%s}", "{%s} {}", "{%s},", "%s"]))
+        % inner
+    )
+
+
+@settings(max_examples=150)
+@example([('{"a": 0, "a": 0, "a": NaN}', "\n\n")], 8)
+@given(st.lists(st.tuples(documents(), ENDS), max_size=8), st.sampled_from([8, 64, 1 << 20]))
+def test_json(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) -> None:
+    path = tmp_path_factory.mktemp("json") / "x.json"
+    path.write_bytes("".join(document + end for document, end in made).encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_text, "BLOCK", block)
+        agree(typed.Source("json", False, None, JSON_ROW), path)
+        patch.setattr(native_shapes, "SMALLEST_CUT", 32)
+        agree_in_pieces(typed.Source("json", False, None, JSON_ROW), path)
+
+
+@given(st.lists(st.tuples(FIELDS, ENDS)))
+def test_text(tmp_path_factory: pytest.TempPathFactory, made: Any) -> None:
+    path = tmp_path_factory.mktemp("text") / "x.txt"
+    path.write_bytes("".join(text + end for text, end in made).encode())
+    agree(typed.Source("text", False, None, t.STRING), path)
+
+
+def test_blocks_are_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_text, "BLOCK", 5)
+    made = native_text.blocks(io.BytesIO(b"\xef\xbb\xbfab\n\ncd\r\nef"), 1)
+    assert [(block.data, block.first, block.ended) for block in made] == [
+        (b"ab\n", 1, True),
+        (b"\ncd\r\n", 2, True),
+        (b"ef\n", 4, False),
+    ]
+
+
+def test_what_is_plain_is_native(tmp_path: Path) -> None:
+    """Not by the reference reader, or it would be slow."""
+    path = tmp_path / "x.csv"
+    path.write_text('1,"a ""b"", c"\n-2,\n,d\n')
+    row = t.Record((("A", t.INT), ("B", t.STRING)))
+    source = typed.Source("line", False, None, row)
+    start = start_of(plan_of(source), Part(0, str(path), "x", 9))
+    assert start is not None
+    ((columns, others),) = fast_batches(start.shape, blocks_of(Part(0, str(path), "x", 9), start))
+    assert columns is not None
+    assert columns.to_pylist() == [
+        {"A": 1, "B": 'a "b", c'}, {"A": -2, "B": ""}, {"A": None, "B": "d"},
+    ]  # fmt: skip
+    assert list(others) == []

@@ -1,0 +1,203 @@
+"""Reference, DuckDB, Spark and the pinned kernel agree on every scalar operation, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from incmrql.formats import to_json
+from incmrql.formats.arrow_values import plain_type, reader
+from incmrql.sql import builtins, conversions
+from incmrql.sql.literals import constant
+from incmrql.sql.tree import Dialect, column, print_tree
+from incmrql.types.model import (
+    ANY,
+    INT,
+    STRING,
+    Decimal,
+    Record,
+    Tuple,
+    Type,
+    bag,
+    is_scalar,
+    list_of,
+)
+from incmrql.values import Bag, Value, identical, show
+from incmrql.values import Record as RecordValue
+from tests.sql.agreement import (
+    SCALARS,
+    Case,
+    arithmetic_cases,
+    builtin_cases,
+    comparison_cases,
+    conversion_cases,
+    differences,
+    questions,
+    stored_type,
+)
+from tests.sql.edges import edges
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
+    "arithmetic": arithmetic_cases,
+    "comparisons": comparison_cases,
+    "conversions": conversion_cases,
+    "builtins": builtin_cases,
+}
+DIALECTS = tuple(Dialect)
+
+
+@cache
+def cases(family: str) -> tuple[Case, ...]:
+    return tuple(FAMILIES[family]())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_duckdb(family: str) -> None:
+    with duckdb.connect() as connection:
+        connection.sql("SET TimeZone = 'UTC'")
+        problems = []
+        for question in questions(cases(family), 1):
+            text, able = question.query(Dialect.DUCKDB)
+            connection.register("arguments", question.table())
+            found = connection.sql(text).to_arrow_table().sort_by("row0")
+            for i, case in enumerate(able):
+                problems += differences(case, found[f"r{i}"])
+    assert not problems
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_spark(family: str, ansi: str, spark: SparkSession) -> None:
+    usual = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        problems = []
+        for question in questions(cases(family), 8):
+            text, able = question.query(Dialect.SPARK)
+            spark.createDataFrame(question.table()).createOrReplaceTempView("arguments")
+            found = spark.sql(text).toArrow().sort_by("row0")
+            for i, case in enumerate(able):
+                problems += differences(case, found[f"r{i}"])
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", usual or "false")
+    assert not problems
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pinned(family: str) -> None:
+    problems = []
+    for question in questions(cases(family), 1):
+        table = question.table()
+        for case in question.cases:
+            if case.pin is not None:
+                columns = [table[name] for name in question.names(case)]
+                problems += differences(case, case.pin(columns))
+    assert not problems
+
+
+# --- what is native where -----------------------------------------------------------------
+
+
+def signature(case: Case) -> str:
+    shown = ["decimal" if isinstance(t, Decimal) else str(t) for t in case.parameters]
+    return f"{case.name}({', '.join(shown)})"
+
+
+def lowered(case: Case, dialect: Dialect) -> bool:
+    return case.lower([column(f"a{i}") for i in range(len(case.parameters))], dialect) is not None
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_table_of_builtins_says_what_is_native(dialect: Dialect) -> None:
+    found = {signature(case) for case in cases("builtins") if not lowered(case, dialect)}
+    assert found == {name for name, where in builtins.PINNED.items() if dialect in where}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_table_of_casts_says_what_is_native(dialect: Dialect) -> None:
+    def names(case: Case) -> tuple[str, str]:
+        source, target = (str(t).partition("(")[0] for t in (case.parameters[0], case.result))
+        return source, target
+
+    found = {names(case) for case in cases("conversions") if not lowered(case, dialect)}
+    assert found == {pair for pair, where in conversions.PINNED.items() if dialect in where}
+
+
+def test_sums_and_products_of_usual_decimals_are_native() -> None:
+    """Amounts of up to 18 digits, and sums of these with longs."""
+    usual = {Decimal(10, 2), Decimal(18, 4), Decimal(20, 0)}
+    wanted = [
+        case
+        for case in cases("arithmetic")
+        if usual.issuperset(case.parameters)
+        and (case.name in "+-%" or Decimal(20, 0) not in case.parameters)
+    ]
+    missing = {
+        f"{dialect}: {case}"
+        for case in wanted
+        for dialect in DIALECTS
+        if not lowered(case, dialect)
+    }
+    assert missing == {
+        "spark: /(decimal(10,2), decimal(18,4)): decimal(33,21)",
+        "duckdb: /(decimal(10,2), decimal(10,2)): decimal(23,13)",
+        "duckdb: /(decimal(10,2), decimal(18,4)): decimal(33,21)",
+        "duckdb: /(decimal(18,4), decimal(10,2)): decimal(31,15)",
+        "duckdb: /(decimal(18,4), decimal(18,4)): decimal(38,20)",
+    }
+
+
+# --- constants ----------------------------------------------------------------------------
+
+PAIR = Tuple((INT, STRING))
+PERSON = Record((("name", STRING), ("it's", INT), ('`q`"', list_of(PAIR))))
+STRUCTURED: list[tuple[Type, Value]] = [
+    (PAIR, (1, "a")),
+    (PAIR, (None, None)),
+    (PERSON, RecordValue.of(PERSON.names, ["\\", 1, [(1, "b"), (2, None)]])),
+    (bag(INT), Bag([3, 1, 2])),
+    (bag(INT), Bag([])),
+    (list_of(list_of(STRING)), [["a"], [], None]),
+    (Tuple(()), ()),
+    (Record(()), RecordValue()),
+    (ANY, to_json("x")),
+    (ANY, (1, "a", date(2026, 1, 31), datetime(1, 1, 1, tzinfo=UTC))),
+    (ANY, None),
+]
+CONSTANTS = [(type_, value) for type_ in SCALARS for value in edges(type_)] + STRUCTURED
+
+
+def constants(dialect: Dialect) -> str:
+    texts = (print_tree(constant(v, t, dialect), dialect) for t, v in CONSTANTS)
+    return f"SELECT {', '.join(f'{text} AS c{i}' for i, text in enumerate(texts))}"
+
+
+def wrong_constants(table: Any) -> list[str]:
+    problems = []
+    for (type_, value), column_ in zip(CONSTANTS, table.columns, strict=True):
+        array = column_.combine_chunks()
+        found = reader(array.type, type_)(array.cast(plain_type(array.type)).to_pylist()[0])
+        other_type = is_scalar(type_) and array.type != stored_type(type_)
+        if not identical(found, value) or other_type:
+            problems.append(f"{show(value)} of {type_} is {show(found)} of {array.type}")
+    return problems
+
+
+def test_constants_in_duckdb() -> None:
+    with duckdb.connect() as connection:
+        connection.sql("SET TimeZone = 'UTC'")
+        assert not wrong_constants(connection.sql(constants(Dialect.DUCKDB)).to_arrow_table())
+
+
+@pytest.mark.spark
+def test_constants_in_spark(spark: SparkSession) -> None:
+    assert not wrong_constants(spark.sql(constants(Dialect.SPARK)).toArrow())
