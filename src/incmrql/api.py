@@ -1,6 +1,6 @@
-"""The Python face of incmrql: check a script, run a script.
+"""What needs no Spark: check a script, explain it, evaluate it here.
 
-Sessions on Spark and streams come on top of this; everything here runs without a JVM.
+`session.Session` runs queries on Spark.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def explain(script: str | Path, stage: str = "normal", *, trace: bool = False) -
     return explain_stage(compiled(script), stage, trace=trace)
 
 
-def _answer_type(item: typed.ScriptItem) -> model.Type:
+def answer_type(item: typed.ScriptItem) -> model.Type:
     """The type of what an item answers; `lineage` and `debug` put something beside each row."""
     if item.kind not in ("lineage", "debug"):
         return item.expr.type
@@ -99,7 +99,7 @@ def run(
     answers: list[Answer] = []
 
     def emit(item: typed.ScriptItem, value: Value) -> None:
-        answers.append(Answer(value, _answer_type(item), item.kind))
+        answers.append(Answer(value, answer_type(item), item.kind))
         if on_answer is not None:
             on_answer(answers[-1])
 

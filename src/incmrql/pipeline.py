@@ -8,6 +8,7 @@
 | check laws | typed aggregations | problems | `reference.laws` |
 | translate | typed expression | terms | `algebra.translate` |
 | normalize | terms | normal form | `algebra.optimize` |
+| lower | terms in normal form | SQL text, and the places left to Python | `sql.statements` |
 | evaluate | typed tree | values | `reference` |
 
 Nothing here touches a disk: what lies outside the text comes in through a `Catalog` and a
@@ -26,6 +27,7 @@ from incmrql.algebra.show import show_query
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import Diagnostic, QueryError, Source, in_text_order
 from incmrql.reference import check_aggregation, new_world
+from incmrql.sql.show import show_statements
 from incmrql.syntax import ast, parse_items
 from incmrql.syntax.depth import room
 from incmrql.syntax.outline import outline
@@ -129,7 +131,9 @@ def _typed_item(item: typed.ScriptItem) -> str:
 def _terms(item: typed.ScriptItem, compiled: Compiled, stage: str, trace: bool) -> str:
     query = translate(item.expr, compiled.typed)
     steps: list[Step] = []
-    if stage == "normal":
+    if stage != "algebra":
         query, steps = normal_form(query)
+    if stage == "spark":
+        return f"-- {item.span.text}\n{show_statements(query, compiled.typed)}"
     derivation = [show_step(step) + "\n" for step in steps] if trace else []
     return "\n".join([f"-- {item.span.text}", *derivation, show_query(query)])

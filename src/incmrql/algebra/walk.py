@@ -66,11 +66,6 @@ def _with_children(term: Term, below: tuple[Term, ...]) -> Term:
             assert_never(term)
 
 
-def bottom_up(f: Callable[[Term], Term], term: Term) -> Term:
-    """Apply `f` to every term, children before parents."""
-    return f(map_children(lambda child: bottom_up(f, child), term))
-
-
 def terms(term: Term) -> Iterator[Term]:
     """`term` and all terms below it."""
     yield term

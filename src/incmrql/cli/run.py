@@ -31,6 +31,21 @@ _ON_TERMINAL = 100
     help="What overflow, division by zero and failed conversions give.",
 )
 @click.option(
+    "--engine",
+    type=click.Choice(["spark", "reference"]),
+    default="spark",
+    envvar="INCMRQL_ENGINE",
+    help="What runs queries that read sources: Spark, or the plain evaluator for small data.",
+)
+@click.option("--master", help="The Spark to run on; this machine if not given.")
+@click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; may be repeated.")
+@click.option(
+    "--float-sums",
+    type=click.Choice(["exact", "fast"]),
+    default="exact",
+    help="fast: Spark's own sums of doubles, whose last bits depend on the order.",
+)
+@click.option(
     "--quarantine",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("quarantine"),
@@ -44,6 +59,10 @@ def run(  # noqa: PLR0913 - one parameter for each option
     limit: int | None,
     as_json: bool,
     on_arithmetic: str,
+    engine: str,
+    master: str | None,
+    conf: tuple[str, ...],
+    float_sums: str,
     quarantine: Path,
 ) -> None:
     """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
@@ -69,19 +88,35 @@ def run(  # noqa: PLR0913 - one parameter for each option
                 click.echo(sentence, err=True)
             said.add(sentence)
 
-    answers = api.run(
-        script,
-        words,
-        on_answer=print_answer,
-        fail_arithmetic=on_arithmetic == "fail",
-        quarantine=quarantine,
-        on_trace=lambda text, value: click.echo(f"trace: {text} = {show(value)}", err=True),
-        on_report=report,
-    )
+    settings: api.Settings = {
+        "fail_arithmetic": on_arithmetic == "fail",
+        "quarantine": quarantine,
+        "on_trace": lambda text, value: click.echo(f"trace: {text} = {show(value)}", err=True),
+        "on_report": report,
+    }
+    if engine == "reference":
+        answers = api.run(script, words, on_answer=print_answer, **settings)
+    else:
+        from incmrql.session import Session
+
+        fast = "fast" if float_sums == "fast" else "exact"
+        with Session(master=master, conf=_settings(conf), float_sums=fast) as session:
+            answers = session.run(script, words, on_answer=print_answer, **settings)
     if not answers and not api.compiled(script, words).typed.items:
         empty = not api.load(script).text.strip()
         what = "is empty: nothing to do" if empty else "only declares things: nothing to run"
         click.echo(f"the script {what}", err=True)
+
+
+def _settings(given: tuple[str, ...]) -> dict[str, str]:
+    """The settings of Spark that `K=V` words spell."""
+    found = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{word!r} is not of the form K=V", param_hint="--conf")
+        found[name] = value
+    return found
 
 
 def _first(value: Value, limit: int | None) -> Value:

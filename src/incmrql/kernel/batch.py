@@ -130,7 +130,7 @@ def split(change: Deltas, buckets: int) -> Iterator[tuple[int, Deltas]]:
 
 def _written(order: Order, plans: Sequence[Plan], task: str) -> list[Table]:
     """Write what the plans say, all in one file; the tables with the new runs."""
-    contents = [(each.content, each.buckets) for one in plans for each in one.written]
+    contents = [(each.content, each.counts) for one in plans for each in one.written]
     runs: list[Run] = []
     if contents:
         file = f"{order.number:06d}-{order.attempt}-{task}.run"

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,9 +32,27 @@ class Run:
     file: str
     offset: int
     size: int
-    rows: int
     checksum: int
     buckets: tuple[int, ...]
+    counts: tuple[int, ...]
+    """Rows of each of these buckets."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that count."""
+        return sum(self.counts)
+
+    def only(self, buckets: Container[int]) -> Run:
+        """The run with fewer buckets that count."""
+        pairs = [(b, n) for b, n in zip(self.buckets, self.counts, strict=True) if b in buckets]
+        return replace(self, buckets=tuple(b for b, _ in pairs), counts=tuple(n for _, n in pairs))
+
+    def joined(self, other: Run) -> Run:
+        """The run with the buckets of both, which share none."""
+        counts = dict(zip(self.buckets, self.counts, strict=True))
+        counts.update(zip(other.buckets, other.counts, strict=True))
+        buckets = tuple(sorted(counts))
+        return replace(self, buckets=buckets, counts=tuple(counts[b] for b in buckets))
 
     def as_json(self) -> dict[str, Any]:
         """The fields for a manifest."""
@@ -43,22 +61,24 @@ class Run:
     @staticmethod
     def of_json(found: dict[str, Any]) -> Run:
         """The run that a manifest describes."""
-        return Run(**{**found, "buckets": tuple(found["buckets"])})
+        buckets, counts = tuple(found["buckets"]), tuple(found["counts"])
+        return Run(**{**found, "buckets": buckets, "counts": counts})
 
 
 def write_runs(
-    folder: Path, file: str, contents: Sequence[tuple[Content, tuple[int, ...]]]
+    folder: Path, file: str, contents: Sequence[tuple[Content, Mapping[int, int]]]
 ) -> list[Run]:
-    """Write contents to one new file, and wait until they are on disk."""
+    """Write contents, with the rows of their buckets, to one new file that is then on disk."""
     runs: list[Run] = []
     path = folder / file
     with path.open("xb") as stream:
-        for content, buckets in contents:
+        for content, counts in contents:
             offset = stream.tell()
             data = _packed(content)
             stream.write(data)
             stream.write(b"\0" * (-len(data) % _ALIGNED))
-            runs.append(Run(file, offset, len(data), len(content), zlib.crc32(data), buckets))
+            where = tuple(counts), tuple(counts.values())
+            runs.append(Run(file, offset, len(data), zlib.crc32(data), *where))
         stream.flush()
         os.fsync(stream.fileno())
     sync_folder(folder)

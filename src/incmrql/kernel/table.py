@@ -102,14 +102,6 @@ class Reader:
         cuts = _cuts(whole, table.buckets)
         return whole.slice(cuts[bucket], cuts[bucket + 1])
 
-    def live(self, table: Table, run: Run) -> npt.NDArray[np.int64]:
-        """How many rows of each bucket count."""
-        whole = self.opened.content(self.folder, run, table.types)
-        counts: npt.NDArray[np.int64] = np.diff(_cuts(whole, table.buckets))
-        alive = np.zeros(table.buckets, np.int64)
-        alive[list(run.buckets)] = 1
-        return counts * alive
-
 
 def look_up(table: Table, reader: Reader, touched: Content) -> tuple[Integers, Parts]:
     """The multiplicities and accumulators that the table has for keys, zero where it has none."""
@@ -160,10 +152,10 @@ def _matches(
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A content that is to be written, for which buckets, and whether it is their base."""
+    """A content that is to be written, the rows of its buckets, and whether it is their base."""
 
     content: Content
-    buckets: tuple[int, ...]
+    counts: dict[int, int]
     base: bool
 
 
@@ -184,11 +176,11 @@ def plan(table: Table, reader: Reader, delta: Content, turn: int, mine: Sequence
     levels = list(table.levels)
     absorbed = [delta]
     size = len(delta)
-    while levels and (rows := int(reader.live(table, levels[-1]).sum())) < RATIO * size:
+    while levels and (rows := levels[-1].rows) < RATIO * size:
         absorbed.insert(0, reader.read(table, levels.pop()))
         size += rows
     newest = merge(absorbed)
-    chosen = _due(replace(table, levels=tuple(levels)), reader, newest, turn, mine, len(delta))
+    chosen = _due(replace(table, levels=tuple(levels)), newest, turn, mine, len(delta))
     cuts = _cuts(newest, table.buckets)
     written: list[Written] = []
     rewritten = size - len(delta)
@@ -198,27 +190,28 @@ def plan(table: Table, reader: Reader, delta: Content, turn: int, mine: Sequence
         whole = merge([*older, newest.slice(cuts[bucket], cuts[bucket + 1])])
         rewritten += sum(map(len, older))
         if len(whole):
-            written.append(Written(whole, (bucket,), base=True))
+            written.append(Written(whole, {bucket: len(whole)}, base=True))
     rest = tuple(bucket for bucket in mine if bucket not in chosen)
     remaining = [newest.slice(cuts[b], cuts[b + 1]) for b in rest]
     small = newest if not chosen else concat(remaining) if remaining else empty(table.types)
     if len(small):
-        written.append(Written(small, rest, base=False))
+        counts = {bucket: int(cuts[bucket + 1] - cuts[bucket]) for bucket in rest}
+        written.append(Written(small, counts, base=False))
     left = frozenset(range(table.buckets)) - chosen
     kept = replace(table, levels=_restricted(levels, left), bases=_restricted(table.bases, left))
     return Plan(kept, tuple(written), rewritten)
 
 
 def _due(
-    table: Table, reader: Reader, newest: Content, turn: int, mine: Sequence[int], change: int
+    table: Table, newest: Content, turn: int, mine: Sequence[int], change: int
 ) -> frozenset[int]:
     """The buckets whose levels are merged into their base now."""
     small = np.diff(_cuts(newest, table.buckets))
     for run in table.levels:
-        small = small + reader.live(table, run)
+        small[list(run.buckets)] += run.counts
     large = np.zeros(table.buckets, np.int64)
     for run in table.bases:
-        large[list(run.buckets)] += run.rows
+        large[list(run.buckets)] += run.counts
     due = small >= np.maximum(LEAST_BASE, large // RATIO)
     chosen: set[int] = set()
     spent = 0
@@ -260,14 +253,12 @@ def _united(runs: Iterable[Run]) -> tuple[Run, ...]:
     together: dict[tuple[str, int], Run] = {}
     for run in runs:
         place = run.file, run.offset
-        known = together.get(place)
-        live = run.buckets if known is None else tuple(sorted({*known.buckets, *run.buckets}))
-        together[place] = replace(run, buckets=live)
-    return tuple(together.values())
+        together[place] = together[place].joined(run) if place in together else run
+    return tuple(together[place] for place in sorted(together))  # names start with the batch
 
 
 def _restricted(runs: Iterable[Run], buckets: frozenset[int]) -> tuple[Run, ...]:
-    cut = [replace(run, buckets=tuple(b for b in run.buckets if b in buckets)) for run in runs]
+    cut = [run.only(buckets) for run in runs]
     return tuple(run for run in cut if run.buckets)
 
 

@@ -8,7 +8,7 @@ from incmrql.reference.evaluate import evaluate
 from incmrql.reference.laws import check_aggregation
 from incmrql.reference.lineage import debug, lineage
 from incmrql.reference.python_values import from_python
-from incmrql.reference.script import new_world, run_script
+from incmrql.reference.script import new_world, run_item, run_script
 from incmrql.reference.sources import read_source
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "lineage",
     "new_world",
     "read_source",
+    "run_item",
     "run_script",
 ]

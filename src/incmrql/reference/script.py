@@ -26,12 +26,13 @@ def run_script(
     world.script = script
     for item in script.items:
         world.snapshots.clear()
-        _run(item, Environment(world), emit)
+        run_item(item, Environment(world), emit)
 
 
-def _run(
+def run_item(
     item: typed.ScriptItem, env: Environment, emit: Callable[[typed.ScriptItem, Value], None]
 ) -> None:
+    """Do what one item says."""
     match item.kind:
         case "print" | "incr":
             emit(item, evaluate(item.expr, env))

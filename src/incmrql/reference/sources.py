@@ -35,7 +35,7 @@ def read_source(source: typed.Source, env: Environment) -> Bag:
         return _registered(source, env)
     path = None if source.path is None else env.world.evaluate(source.path, env)
     if path is None:
-        raise _no_path(source, env)
+        raise no_path(source, env)
     options = dict(source.options)
     rows = _collected(source, path, options, env)
     if "deletes" in options:
@@ -45,7 +45,8 @@ def read_source(source: typed.Source, env: Environment) -> Bag:
     return _remaining(rows, path, trusted=bool(options.get("trusted_deletes")))
 
 
-def _no_path(source: typed.Source, env: Environment) -> DataError:
+def no_path(source: typed.Source, env: Environment) -> DataError:
+    """The error for a source whose path is null."""
     given = len(env.world.arguments)
     words = "1 argument was" if given == 1 else f"{given} arguments were"
     span = source.path.span if source.path is not None else NOWHERE
@@ -147,11 +148,12 @@ def _remaining(rows: list[Row], path: str, *, trusted: bool) -> Bag:
             kept.append(row.value)
     missing = [row.value for row in rows if row.weight < 0 and deleted[encode(row.value)] > 0]
     if missing and not trusted:
-        raise _not_there(missing, path)
+        raise not_there(missing, path)
     return kept
 
 
-def _not_there(missing: list[Value], path: str) -> DataError:
+def not_there(missing: list[Value], path: str) -> DataError:
+    """The error for deletions of rows that are not there."""
     shown = ", ".join([show(value, 10) for value in missing[:_MOST_NAMED]])
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
     return DataError("R205", f"rows are deleted that are not there: {shown}{more}", place=path)

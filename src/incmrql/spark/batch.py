@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeVar
 
+from pyspark.accumulators import Accumulator
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from incmrql.algebra.interpret import elements
 from incmrql.algebra.term import Query, Repeat, Scan, Sort, Term, element
-from incmrql.reference import Environment, evaluate, new_world
-from incmrql.spark import functions, sources
-from incmrql.spark.loops import Held, Runner, Views, run_loop
+from incmrql.reference import Environment, evaluate
+from incmrql.reference.environment import World
+from incmrql.reference.sources import no_path
+from incmrql.spark import sources
+from incmrql.spark.functions import Setting, TraceParam, register
+from incmrql.spark.loops import Runner, Views, run_loop
 from incmrql.spark.sources_context import Context as Sources
 from incmrql.spark.values import dataframe, values
 from incmrql.sql import tree
@@ -22,122 +29,127 @@ from incmrql.sql.relations import may_hold_null
 from incmrql.sql.statements import Statement, statement
 from incmrql.sql.sums import OUTSIDE
 from incmrql.sql.tree import Dialect
-from incmrql.types import typed
 from incmrql.types.walk import used
-from incmrql.values import Bag, Value
+from incmrql.values import Bag, Value, decode
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Batch:
-    """Where the queries of a script run: a session, and what the script's items share."""
+    """Where one item of a script runs: a session, and what it reads."""
 
     spark: SparkSession
-    script: typed.Script
-    arguments: Sequence[str] = ()
-    stored: dict[str, Value] = field(default_factory=dict)
-    fast_sums: bool = False
-    sources: Sources = field(default_factory=Sources)
-    max_steps: int = 10_000
+    world: World
+    fast_sums: bool
+    sources: Sources
+    traces: Accumulator[list[tuple[str, bytes]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.traces = self.spark.sparkContext.accumulator([], TraceParam())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.sources.close()
 
     def value(self, query: Query) -> Value:
         """The value of a query, brought here."""
-        env = self._environment()
+        env = Environment(self.world)
         wanted = used(query.result)
         for variable, term in query.parts:
             if variable in wanted:
-                found = self.collected(query, term)
+                found = self.attempt(query, partial(Work.collected, term=term))
                 ordered = isinstance(term, Sort) and term.ordered
                 env = env.bind(variable, found if ordered else Bag(found))
         return evaluate(query.result, env)
 
-    def collected(self, query: Query, term: Term) -> list[Value]:
-        """The elements of a part, brought here; a sum that needs more bits is done again."""
-        try:
-            return self._collected(query, term, NARROW)
-        except PySparkException as problem:
-            if OUTSIDE not in str(problem):
-                raise
-            return self._collected(query, term, WIDE)
+    def attempt(self, query: Query, action: Callable[[Work], T]) -> T:
+        """Run something; a sum of doubles that needs more bits is done again with all of them."""
+        for window in (NARROW, WIDE):
+            work = Work(self, query, window)
+            try:
+                return action(work)
+            except PySparkException as problem:
+                if window is WIDE or OUTSIDE not in str(problem):
+                    raise
+            finally:
+                work.runner.close()
+        raise AssertionError("the wide window holds every double")
 
-    def _collected(self, query: Query, term: Term, window: Window) -> list[Value]:
-        work = _Work(self, window, {v.number: part for v, part in query.parts})
-        try:
-            return values(work.frame(term), element(term))
-        finally:
-            work.runner.close()
-
-    def _environment(self) -> Environment:
-        world = new_world(self.script, arguments=list(self.arguments))
-        world.stored.update(self.stored)
-        return Environment(world)
+    def show_traces(self, on_trace: Callable[[str, Value], None]) -> None:
+        """Show the values that tasks traced."""
+        for text, value in self.traces.value:
+            on_trace(text, decode(value))
+        self.traces.value.clear()
 
 
-class _Work:
-    """One query on its way: its shared terms, its loops, what it keeps meanwhile."""
+class Work:
+    """One query on its way: its shared terms, its loops, and what it keeps meanwhile."""
 
-    def __init__(self, batch: Batch, window: Window, shared: dict[int, Term]) -> None:
-        self.batch, self.window, self.shared = batch, window, shared
-        self.done: dict[int, list[Held]] = {}
+    def __init__(self, batch: Batch, query: Query, window: Window = NARROW) -> None:
+        self.batch, self.window = batch, window
+        self.shared = {variable.number: term for variable, term in query.parts}
+        self.env = Environment(batch.world)
         self.runner = Runner(
-            batch.spark,
             self._context,
             self.run,
-            shared,
-            lambda limit: evaluate(limit, batch._environment()),
-            batch.max_steps,
+            self.shared,
+            lambda limit: evaluate(limit, self.env),
+            batch.world.max_steps,
         )
 
+    def collected(self, term: Term) -> list[Value]:
+        """The elements of a term, brought here."""
+        return values(self.frame(term), element(term))
+
     def frame(self, term: Term) -> DataFrame:
-        """A term as a data frame that has not run yet."""
-        return self.run(statement(term, self._context(), self.shared), {})
+        """A term as a data frame that has not run yet; its loops have."""
+        return self.run(self.statement(term), {})
+
+    def statement(self, term: Term) -> Statement:
+        """The text of a term."""
+        return statement(term, self._context(), self.shared)
 
     def run(self, made: Statement, views: Views) -> DataFrame:
         """A statement as a data frame, once all that it names is there."""
-        batch = self.batch
+        loops = [(name, self._loop(loop, views)) for name, loop in made.repeats]
+        for name, frame in loops:
+            frame.createOrReplaceTempView(name)
         for name, scan in made.sources:
             self._read(scan).createOrReplaceTempView(name)
+        spark, world = self.batch.spark, self.batch.world
         for name, constant in made.constants:
-            rows = elements(constant, batch._environment())
-            frame = dataframe(batch.spark, rows, element(constant), packed=True)
-            frame.createOrReplaceTempView(name)
-        for name, loop in made.repeats:
-            self._loop(loop, views).createOrReplaceTempView(name)
-            self._again(made)
-        for place in made.places:
-            functions.register(
-                batch.spark, place, batch.script, list(batch.arguments), dict(batch.stored)
-            )
-        return batch.spark.sql(made.text)
-
-    def _again(self, made: Statement) -> None:
-        """Sources and constants under their names, after a loop has used the same names."""
-        for name, scan in made.sources:
-            self._read(scan).createOrReplaceTempView(name)
-        for name, constant in made.constants:
-            rows = elements(constant, self.batch._environment())
-            frame = dataframe(self.batch.spark, rows, element(constant), packed=True)
-            frame.createOrReplaceTempView(name)
+            rows = elements(constant, self.env)
+            dataframe(spark, rows, element(constant), packed=True).createOrReplaceTempView(name)
+        setting = Setting(
+            world.script, list(world.arguments), dict(world.stored), self.batch.traces
+        )
+        for each in made.places:
+            register(spark, each, setting)
+        return spark.sql(made.text)
 
     def _loop(self, loop: Repeat, views: Views) -> DataFrame:
         """What the chosen variable of a loop holds at its end, packed."""
-        held = run_loop(replace(loop, chosen=0), self.runner, views)
-        for number, each in enumerate(held):
-            if number != loop.chosen:
-                self.runner.kept.append(each.frame)
+        held = run_loop(loop, self.runner, views)
+        self.runner.kept += [each.frame for each in held]
         chosen = held[loop.chosen]
-        self.runner.kept.append(chosen.frame)
         whole = tree.print_tree(self._context().whole(chosen.row), Dialect.SPARK)
         return chosen.frame.selectExpr(f"{whole} AS value")
 
     def _context(self) -> Context:
-        batch = self.batch
+        world = self.batch.world
         return Context(
             lower,
             Dialect.SPARK,
-            batch.script,
-            batch.stored,
-            batch.arguments,
-            batch.fast_sums,
+            world.script,
+            world.stored,
+            world.arguments,
+            self.batch.fast_sums,
             self.window,
         )
 
@@ -145,6 +157,9 @@ class _Work:
         source = scan.source
         path = None
         if source.path is not None:
-            path = evaluate(source.path, self.batch._environment())
+            path = evaluate(source.path, self.env)
+            if path is None:
+                raise no_path(source, self.env)
         packed = may_hold_null(source)
         return sources.read(self.batch.spark, source, path, self.batch.sources, packed=packed)
+

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Loop, Repeat, Scan, Shared, Term, Values
 from incmrql.algebra.walk import map_children, terms
@@ -32,7 +32,6 @@ Views = dict[int, Relation]
 class Runner:
     """How a loop gets its terms run; `frame` runs a statement that stands inside loops."""
 
-    spark: SparkSession
     context: Callable[[], Context]
     frame: Callable[[Statement, Views], DataFrame]
     shared: dict[int, Term]

@@ -9,7 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -46,6 +49,8 @@ def start(master: str | None = None, conf: Mapping[str, str] | None = None) -> S
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName("incmrql").master(master or LOCAL)
+    warehouse = Path(tempfile.gettempdir(), "incmrql-warehouse")  # never used, but Spark makes one
+    builder = builder.config("spark.sql.warehouse.dir", str(warehouse))
     if master is None or master.startswith("local"):
         cores = str(_local_cores(master or LOCAL))
         builder = builder.config("spark.sql.shuffle.partitions", cores)
@@ -53,7 +58,30 @@ def start(master: str | None = None, conf: Mapping[str, str] | None = None) -> S
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     for name, value in {**_CONTEXT, **(conf or {})}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with _quiet():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Start a process whose own messages go to a file: Java and Spark greet on stderr.
+
+    If it does not start, the file is shown.
+    """
+    sys.stderr.flush()
+    before = os.dup(2)
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(before, 2)
+            log.seek(0)
+            sys.stderr.write(log.read().decode(errors="replace")[-4_000:])
+            raise
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
 
 
 def private(spark: SparkSession) -> SparkSession:

@@ -21,8 +21,7 @@ from incmrql.diagnostics import DataError
 from incmrql.formats import element_type, expand
 from incmrql.formats import read as check_files
 from incmrql.formats.files import unreadable
-from incmrql.reference.sources import _not_there as not_there
-from incmrql.reference.sources import quarantine_name
+from incmrql.reference.sources import not_there, quarantine_name
 from incmrql.spark.native_parquet import frame as parquet_frames
 from incmrql.spark.native_parquet import native
 from incmrql.spark.native_shapes import cut

@@ -1,0 +1,92 @@
+"""The types of data that come from Python: what a row of them is in the language."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from incmrql.diagnostics import DataError
+from incmrql.formats.arrow_types import NoSuchType, struct_type
+from incmrql.types import model
+from incmrql.types.lattice import join
+
+_SCALARS: tuple[tuple[type, model.Type], ...] = (
+    (bool, model.BOOL),
+    (int, model.LONG),
+    (float, model.DOUBLE),
+    (str, model.STRING),
+    (datetime.datetime, model.TIMESTAMP),
+    (datetime.date, model.DATE),
+)
+
+
+def row_type(data: Any, name: str) -> model.Type:
+    """The type of a row of a table of Spark, pandas or Arrow, or of rows in a list."""
+    if isinstance(data, list):
+        return _common(data, name)
+    return _table_type(_arrow_schema(data), name)
+
+
+def _arrow_schema(data: Any) -> Any:
+    if isinstance(data, pa.Table):
+        return data.schema
+    if hasattr(data, "dtypes") and hasattr(data, "to_numpy"):
+        return pa.Schema.from_pandas(data, preserve_index=False)
+    if hasattr(data, "toArrow"):
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(data.schema)
+    message = f"data of type {type(data).__name__} cannot be registered"
+    hint = "Give a DataFrame of Spark or pandas, an Arrow table, or a list of rows."
+    raise DataError("R208", message, hint=hint)
+
+
+def _table_type(schema: Any, name: str) -> model.Type:
+    try:
+        return struct_type(list(schema))
+    except NoSuchType as problem:
+        message = f'column "{problem.path}" of "{name}" has type {problem.arrow}'
+        hint = "Cast the column to another type, or leave it out."
+        raise DataError("R208", message, hint=hint) from None
+
+
+def _common(rows: Iterable[Any], name: str) -> model.Type:
+    """The least type that all values have."""
+    common: model.Type = model.NOTHING
+    for number, row in enumerate(rows):
+        own = _value_type(row, name)
+        joined = join(common, own)
+        if joined is None:
+            message = f'row {number} of "{name}" has type {own}, the rows before it {common}'
+            hint = "Give rows of one type, or say it: register(name, rows, type=...)."
+            raise DataError("R208", message, hint=hint)
+        common = joined
+    return common
+
+
+def _value_type(value: Any, name: str) -> model.Type:
+    if value is None:
+        return model.NOTHING
+    for python, type_ in _SCALARS:
+        if isinstance(value, python):
+            return type_
+    match value:
+        case Decimal():
+            return model.DECIMAL
+        case tuple():
+            return model.Tuple(tuple(_value_type(item, name) for item in value))
+        case Mapping():
+            fields = [(str(key), _value_type(item, name)) for key, item in value.items()]
+            return model.Record(tuple(fields))
+        case list():
+            return model.list_of(_common(value, name))
+        case set() | frozenset():
+            return model.bag(_common(value, name))
+        case _:
+            message = f'a value of "{name}" is a {type(value).__name__}'
+            hint = "Give it another form, or say the type: register(name, rows, type=...)."
+            raise DataError("R208", message, hint=hint)

@@ -1,0 +1,129 @@
+"""Scripts on Spark: items one after the other, as the reference evaluator does them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.term import Query, Term
+from incmrql.algebra.translate import translate
+from incmrql.diagnostics import QueryError
+from incmrql.formats import dump as dump_values
+from incmrql.formats import store as store_values
+from incmrql.reference import Environment, run_item
+from incmrql.reference.environment import World
+from incmrql.spark import outputs
+from incmrql.spark.batch import Batch, Work
+from incmrql.spark.failures import told
+from incmrql.spark.sources_context import Context as Sources
+from incmrql.sql.context import WIDE
+from incmrql.sql.sums import NARROW_SUM
+from incmrql.types import typed
+from incmrql.types.model import PREDEFINED
+from incmrql.values import Value
+
+Emit = Callable[[typed.ScriptItem, Value], None]
+
+
+@dataclass(slots=True)
+class Engine:
+    """Spark, started when the first query needs it, and what all items of a script share."""
+
+    world: World
+    spark: Callable[[], SparkSession]
+    fast_sums: bool = False
+    kept: list[Sources] = field(default_factory=list)
+
+    def run(self, emit: Emit) -> None:
+        """Do what the items of the script say; `emit` gets the answers of those that have one."""
+        for item in self.world.script.items:
+            self.world.snapshots.clear()
+            self.run_item(item, emit)
+
+    def run_item(self, item: typed.ScriptItem, emit: Emit) -> None:
+        """One item: on Spark if it reads a source, else here."""
+        query = None if item.kind in ("lineage", "debug") else self.query(item.expr)
+        if query is None or self.world.fail_arithmetic:
+            run_item(item, Environment(self.world), emit)
+            return
+        match item.kind:
+            case "store" | "dump":
+                self._write(item, query)
+            case "store-value":
+                self.world.stored[item.target] = self.value(query)
+            case _:
+                emit(item, self.value(query))
+
+    def query(self, expr: typed.Expr) -> Query | None:
+        """The normal form of what is run on Spark; None for what reads no source, or cannot be."""
+        try:
+            found, _ = normal_form(translate(expr, self.world.script))
+        except QueryError as problem:
+            if problem.code not in ("A001", "A002"):
+                raise
+            return None
+        return found if found.parts else None
+
+    def value(self, query: Query) -> Value:
+        """The value of a query, brought here, once its sources are known to be right."""
+        with self._batch() as batch, told():
+            with batch.sources.explaining():
+                value = batch.value(query)
+            batch.sources.settle()
+            batch.show_traces(self.world.on_trace)
+        return value
+
+    def frame(self, query: Query) -> DataFrame | None:
+        """The rows of a query as a data frame; None if the query is not a collection of rows.
+
+        Its sources are checked, and bad lines reported, before it is given away.
+        """
+        term = whole(query)
+        if term is None:
+            return None
+        batch = self._batch()
+        self.kept.append(batch.sources)
+        with told():
+            work = Work(batch, query)
+            if NARROW_SUM in work.statement(term).text:
+                work = Work(batch, query, WIDE)
+            found = work.frame(term)
+            batch.sources.settle()
+        return found
+
+    def _batch(self) -> Batch:
+        world = self.world
+        sources = Sources(
+            data=world.script.data or PREDEFINED,
+            parsers=world.script.parsers,
+            registered=world.registered,
+            quarantine=world.quarantine,
+            on_report=world.on_report,
+        )
+        return Batch(self.spark(), world, self.fast_sums, sources)
+
+    def _write(self, item: typed.ScriptItem, query: Query) -> None:
+        term = whole(query)
+        if term is None:
+            value = self.value(query)
+            write = store_values if item.kind == "store" else dump_values
+            write(item.target, value, item.expr.type)
+            return
+        with self._batch() as batch, told(), batch.sources.explaining():
+            write_rows = outputs.store if item.kind == "store" else outputs.dump
+            settle = batch.sources.settle
+            batch.attempt(
+                query,
+                lambda work: write_rows(work.frame(term), item.target, item.expr.type, settle),
+            )
+
+
+def whole(query: Query) -> Term | None:
+    """The term that a query is, if it is no more than that."""
+    for variable, term in query.parts:
+        if query.result == typed.Var(variable, type=variable.type):
+            return term
+    return None

@@ -1,0 +1,62 @@
+"""What Spark is asked to run, for people: the texts, where Python runs and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from incmrql.algebra.show import show_term
+from incmrql.algebra.term import Query, Repeat, Term, element
+from incmrql.sql.context import Context
+from incmrql.sql.expressions import lower
+from incmrql.sql.groups import Relation
+from incmrql.sql.relations import may_hold_null
+from incmrql.sql.shapes import Cell
+from incmrql.sql.statements import Statement, statement
+from incmrql.sql.sums import OURS
+from incmrql.sql.tree import Dialect, column
+from incmrql.types import typed
+from incmrql.types.show import show_expr
+from incmrql.types.walk import used
+
+
+def show_statements(query: Query, script: typed.Script) -> str:
+    """All texts of a query, in the order in which they run."""
+    shared = {variable.number: term for variable, term in query.parts}
+    shown: list[str] = []
+    for variable, term in query.parts:
+        if variable in used(query.result):
+            made = statement(term, Context(lower, Dialect.SPARK, script), shared)
+            shown += [*_loops(made, script, shared), _shown(made)]
+    result = show_expr(query.result)
+    is_plain = isinstance(query.result, typed.Var)
+    return "\n".join([*shown, *([] if is_plain else [f"-- then, here: {result}"])])
+
+
+def _loops(made: Statement, script: typed.Script, shared: dict[int, Term]) -> Iterator[str]:
+    for name, loop in made.repeats:
+        yield f"-- {name}: a loop, each step one text over the rows of the step before"
+        views = {v.number: _view(v) for v in loop.variables}
+        for variable, term in zip(loop.variables, loop.step, strict=True):
+            step = statement(term, Context(lower, Dialect.SPARK, script), shared, views, "packed")
+            yield f"-- step of {variable.name}\n{_shown(step)}"
+
+
+def _view(variable: typed.Variable) -> Relation:
+    row = element(Repeat((variable,), (), (), (), None, 0))
+    return Relation(f"loop_{variable.number}", Cell(column("value"), row))
+
+
+def _shown(made: Statement) -> str:
+    views = [
+        f"-- {name}: {show_term(scan)}{' (whole rows, some may be null)' if packed else ''}"
+        for name, scan in made.sources
+        for packed in (may_hold_null(scan.source),)
+    ]
+    places = [
+        f"-- {place.name} runs in Python ({place.reason}): {show_expr(place.body)}"
+        for place in made.places
+    ]
+    ours = [name for name in OURS if f"{name}(" in made.text]
+    called = [f"-- {', '.join(ours)}: exact, rounded once"] if ours else []
+    return "\n".join([*views, *places, *called, made.text])
+
