@@ -1,25 +1,22 @@
 """How a query runs on either side: MRQL text by incmrql, and the same by hand.
 
-Both give a frame that has not run yet (a loop has run all its steps but the last action), and
-both are timed from the text, or the code, to the end of the action.
+Both make a frame from text or code and hand it to a `use` that runs it; all of that is timed.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from incmrql.algebra.optimize import normal_form
-from incmrql.algebra.translate import translate
-from incmrql.api import compiled
-from incmrql.spark.batch import Batch, _Work
-from incmrql.sql.context import NARROW
+from incmrql.session import Session
+from incmrql.spark.batch import Work
+from incmrql.spark.scripts import whole
 from incmrql.syntax.depth import room
 
+T = TypeVar("T")
 Kept: TypeAlias = list[Callable[[], object]]
 """What has to be called when the answer is there, to free what was kept meanwhile."""
 Expert: TypeAlias = Callable[[SparkSession, Path, Kept], DataFrame]
@@ -27,26 +24,36 @@ Expert: TypeAlias = Callable[[SparkSession, Path, Kept], DataFrame]
 Action: TypeAlias = Literal["noop", "collect"]
 
 
-@contextlib.contextmanager
-def by_incmrql(spark: SparkSession, text: str, *, fast: bool) -> Iterator[DataFrame]:
-    """The answer of the last item of a script, as a frame."""
-    script = compiled(text).typed
+def by_incmrql(session: Session, text: str, use: Callable[[DataFrame], T], *, fast: bool) -> T:
+    """Use the answer of the last query of a script as `store` would, which writes its rows.
+
+    That is the road of large answers: exact sums start with few limbs, and are done again with
+    all of them where those do not hold.
+    """
+    result = session.query(text)
     with room():
-        query, _ = normal_form(translate(script.items[-1].expr, script))
-    batch = Batch(spark, script, fast_sums=fast)
-    work = _Work(batch, NARROW, {variable.number: part for variable, part in query.parts})
-    try:
-        yield work.frame(query.parts[-1][1])
-    finally:
-        work.runner.close()
+        engine = result._prepared()
+        engine.fast_sums = fast
+        query = engine.query(result.item.expr)
+        term = whole(query) if query is not None else None
+        assert query is not None and term is not None, "not a collection of rows"
+
+        def used(work: Work) -> T:
+            return use(work.frame(term))
+
+        with engine._batch() as batch, batch.sources.explaining():
+            found = batch.attempt(query, used)
+            batch.sources.settle()
+    return found
 
 
-@contextlib.contextmanager
-def by_hand(spark: SparkSession, data: Path, expert: Expert) -> Iterator[DataFrame]:
-    """The answer of an expert's code, as a frame."""
+def by_hand(
+    spark: SparkSession, data: Path, expert: Expert, use: Callable[[DataFrame], T]
+) -> T:
+    """Use the answer of an expert's code."""
     kept: Kept = []
     try:
-        yield expert(spark, data, kept)
+        return use(expert(spark, data, kept))
     finally:
         for free in reversed(kept):
             free()

@@ -24,6 +24,9 @@ for name, examples in {"dev": 30, "ci": 300, "nightly": 5_000}.items():
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
+# Tests that are not about Spark run commands without it, here and in processes they start.
+os.environ.setdefault("INCMRQL_ENGINE", "reference")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -111,7 +111,7 @@ def aggregation_problems(script: typed.Script) -> list[Diagnostic]:
     return problems
 
 
-def explain(compiled: Compiled, stage: str, *, trace: bool = False) -> str:
+def explain(compiled: Compiled, stage: str, *, trace: bool = False, fast_sums: bool = False) -> str:
     """A script at one stage, as text; with `trace`, the rules used on the way to normal form."""
     with room():
         match stage:
@@ -120,8 +120,10 @@ def explain(compiled: Compiled, stage: str, *, trace: bool = False) -> str:
             case "types":
                 return "\n".join(map(_typed_item, compiled.typed.items))
             case _:
-                shown = [_terms(item, compiled, stage, trace) for item in compiled.typed.items]
-                return "\n\n".join(shown)
+                items = compiled.typed.items
+                if stage == "spark":
+                    return "\n\n".join([_texts(item, compiled, fast_sums) for item in items])
+                return "\n\n".join([_terms(item, compiled, stage, trace) for item in items])
 
 
 def _typed_item(item: typed.ScriptItem) -> str:
@@ -131,9 +133,12 @@ def _typed_item(item: typed.ScriptItem) -> str:
 def _terms(item: typed.ScriptItem, compiled: Compiled, stage: str, trace: bool) -> str:
     query = translate(item.expr, compiled.typed)
     steps: list[Step] = []
-    if stage != "algebra":
+    if stage == "normal":
         query, steps = normal_form(query)
-    if stage == "spark":
-        return f"-- {item.span.text}\n{show_statements(query, compiled.typed)}"
     derivation = [show_step(step) + "\n" for step in steps] if trace else []
     return "\n".join([f"-- {item.span.text}", *derivation, show_query(query)])
+
+
+def _texts(item: typed.ScriptItem, compiled: Compiled, fast_sums: bool) -> str:
+    query, _ = normal_form(translate(item.expr, compiled.typed))
+    return f"-- {item.span.text}\n{show_statements(query, compiled.typed, fast_sums=fast_sums)}"

@@ -20,7 +20,7 @@ from incmrql.formats import Policy, ReadReport
 from incmrql.loading import annotated, catalog_for, read_include, type_from_text
 from incmrql.pipeline import Compiled, compile_script, explain
 from incmrql.reference import new_world
-from incmrql.reference.python_types import row_type
+from incmrql.reference.python_types import row_type, table_type
 from incmrql.syntax.depth import room
 from incmrql.types import Catalog, model, typed
 from incmrql.values import Value
@@ -86,7 +86,7 @@ class Session:
             message = f"{name!r} cannot be the name of a source"
             raise DataError("R212", message, hint="Use letters, digits and underscores.")
         rows = list(data) if isinstance(data, Iterable) and not _has_columns(data) else data
-        known = row_type(rows, name) if type is None else type_from_text(type)
+        known = _row_type(rows, name) if type is None else type_from_text(type)
         self._data[name] = rows, known
 
     def function(self, function: Function) -> Function:
@@ -109,9 +109,14 @@ class Session:
         arguments: Sequence[str] = (),
         *,
         on_answer: Callable[[Answer], None] | None = None,
+        follow: Callable[[typed.ScriptItem, typed.Script], bool] | None = None,
         **settings: Any,
     ) -> list[Answer]:
-        """Run a script: the answers of its items, in order."""
+        """Run a script: the answers of its items, in order.
+
+        `follow` gets the items with `incr`, and says whether it has dealt with one; the others
+        are answered from what is there now.
+        """
         answers: list[Answer] = []
 
         def emit(item: typed.ScriptItem, value: Value) -> None:
@@ -121,7 +126,11 @@ class Session:
 
         compiled = self._compiled(script, arguments)
         with room(DEEPEST):
-            self._engine(compiled, arguments, **settings).run(emit)
+            engine = self._engine(compiled, arguments, **settings)
+            for item in compiled.typed.items:
+                if item.kind == "incr" and follow is not None and follow(item, compiled.typed):
+                    continue
+                engine.run_item(item, emit)
         return answers
 
     def stop(self) -> None:
@@ -152,9 +161,9 @@ class Session:
         given = {"quarantine": self._quarantine, "on_report": self._on_report, **settings}
         registered = {name: data for name, (data, _) in self._data.items()}
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
-        return Engine(world, self._private_spark, self._float_sums == "fast")
+        return Engine(world, self.private_spark, self._float_sums == "fast")
 
-    def _private_spark(self) -> SparkSession:
+    def private_spark(self) -> SparkSession:
         """A session of our own beside the user's, with the settings that queries need."""
         if self._private is None:
             from incmrql.spark.session import private
@@ -201,8 +210,8 @@ class Result:
         value = self.collect()
         type_ = self.type
         if isinstance(type_, model.Collection):
-            return dataframe(self.session._private_spark(), value or [], type_.element)
-        return dataframe(self.session._private_spark(), [value], type_)
+            return dataframe(self.session.private_spark(), value or [], type_.element)
+        return dataframe(self.session.private_spark(), [value], type_)
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows of the answer as a pandas DataFrame."""
@@ -212,7 +221,8 @@ class Result:
     def explain(self, stage: str = "spark", *, trace: bool = False) -> str:
         """The query at a stage of its way: tree, types, algebra, normal or spark."""
         only = replace(self.compiled.typed, items=(self.item,))
-        return explain(replace(self.compiled, typed=only), stage, trace=trace)
+        fast = self.session._float_sums == "fast"
+        return explain(replace(self.compiled, typed=only), stage, trace=trace, fast_sums=fast)
 
     def _prepared(self) -> Engine:
         """The engine, after the items that stand before the query."""
@@ -228,3 +238,11 @@ class Result:
 def _has_columns(data: Any) -> bool:
     """Whether data are a table of some library, and not rows."""
     return hasattr(data, "schema") or hasattr(data, "dtypes")
+
+
+def _row_type(data: Any, name: str) -> model.Type:
+    if not hasattr(data, "toArrow"):
+        return row_type(data, name)
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return table_type(to_arrow_schema(data.schema), name)

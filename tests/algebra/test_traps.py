@@ -185,9 +185,17 @@ def test_a_limit_keeps_the_order_and_the_ties() -> None:
 
 
 def test_what_depends_on_a_loop_is_not_shared_outside() -> None:
-    step = "select a + 1 from a in distinct(v), b in distinct(v) where a = b"
+    step = "select a + b from a in distinct(v), b in distinct(v)"
     found, _ = answer(f"repeat v = (select y.K from y in Y) step {step} limit 2", [], [y(1)])
-    assert found == Bag([3])
+    assert found == Bag([4])
+
+
+def test_a_shared_grouping_has_the_groups_that_one_use_leaves_out() -> None:
+    groups = "(select (k, count(y)) from y in Y group by k: y.K)"
+    text = f"((select n from (k, n) in {groups} where k > 1), {groups})"
+    found, rules = answer(text, [], [y(1), y(2), y(2), y(None)])
+    assert {"share-groups", "filter-groups-early"} <= rules
+    assert identical(found, (Bag([2]), Bag([(1, 1), (2, 2), (None, 1)])))
 
 
 @pytest.mark.parametrize("rule", ["share-terms", "share-groups"])

@@ -49,5 +49,5 @@ def test_what_has_no_term_says_so() -> None:
 
 
 def test_wrong_usage() -> None:
-    assert incmrql("explain", "--stage", "spark", "-e", "1").code == 2
+    assert incmrql("explain", "--stage", "sparks", "-e", "1").code == 2
     assert incmrql("explain", "none.mrql").code == 2

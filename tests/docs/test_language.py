@@ -41,6 +41,11 @@ NO_EXAMPLE: Final = {
     "R123": "a file that is not Parquet",
     "R208": "a source registered from Python",
     "R209": "a loop of very many steps",
+    "R211": "a Spark that is too small",
+    "R212": "a session used wrongly from Python",
+    "R301": "a stream whose files change",
+    "R302": "a stream whose files change",
+    "R303": "a stream of rows that are null",
 }
 """Codes without an example on the page, with the reason; tests below raise them."""
 

@@ -44,7 +44,7 @@ class Kept:
 
     def add(self, numbers: dict[int, int]) -> None:
         made = plan(self.table, self.reader, change(numbers), self.turn, range(BUCKETS))
-        parts = [(written.content, written.buckets) for written in made.written]
+        parts = [(written.content, written.counts) for written in made.written]
         runs = write_runs(self.reader.folder, f"{uuid.uuid4().hex}.run", parts) if parts else []
         pairs = list(zip(runs, made.written, strict=True))
         self.table = made.kept.with_runs(
@@ -110,6 +110,8 @@ def test_a_table_holds_the_sum_of_its_changes(tmp_path_factory: pytest.TempPathF
             total.update(each)
             keys = list(range(31))
             assert kept.weights(keys) == [total[key] for key in keys]
+            held = [len(kept.reader.read(kept.table, run)) for run in kept.table.runs]
+            assert held == [run.rows for run in kept.table.runs]
         there = {key: weight for _, key, weight in kept.everything()}
         assert there == {key: weight for key, weight in total.items() if weight}
         together = Kept(Reader(folder, Opened()))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from incmrql.cli.scripts import checked_words, chosen_script
+from incmrql.cli.streams import Say, StreamChoices, follow, stream_options
 
 if TYPE_CHECKING:
     from incmrql.formats import Policy, ReadReport
@@ -51,6 +52,7 @@ _ON_TERMINAL = 100
     default=Path("quarantine"),
     help="Folder for lines that cannot be read.",
 )
+@stream_options
 def run(  # noqa: PLR0913 - one parameter for each option
     *,
     file: str | None,
@@ -64,11 +66,12 @@ def run(  # noqa: PLR0913 - one parameter for each option
     conf: tuple[str, ...],
     float_sums: str,
     quarantine: Path,
+    **stream: Any,
 ) -> None:
     """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
     from incmrql import api
     from incmrql.formats import dump_json
-    from incmrql.values import show
+    from incmrql.values import Bag, show
 
     script = chosen_script(file, query)
     words = checked_words((file, *arguments) if query is not None and file else arguments)
@@ -76,11 +79,14 @@ def run(  # noqa: PLR0913 - one parameter for each option
     most = limit if limit is not None else _ON_TERMINAL if on_terminal else None
     said: set[str] = set()
 
+    def print_value(value: Value) -> None:
+        click.echo(dump_json(_first(value, limit)) if as_json else show(value, limit=most))
+
     def print_answer(answer: api.Answer) -> None:
-        if as_json:
-            click.echo(dump_json(_first(answer.value, limit)))
-        else:
-            click.echo(show(answer.value, limit=most))
+        print_value(answer.value)
+
+    def print_changes(changes: list[tuple[Value, int]]) -> None:
+        print_value(Bag(changes))
 
     def report(found: ReadReport, policy: Policy) -> None:
         for sentence in found.sentences(policy):
@@ -97,11 +103,19 @@ def run(  # noqa: PLR0913 - one parameter for each option
     if engine == "reference":
         answers = api.run(script, words, on_answer=print_answer, **settings)
     else:
-        from incmrql.session import Session
+        from incmrql.session import FloatSums, Session
 
-        fast = "fast" if float_sums == "fast" else "exact"
+        fast: FloatSums = "fast" if float_sums == "fast" else "exact"
         with Session(master=master, conf=_settings(conf), float_sums=fast) as session:
-            answers = session.run(script, words, on_answer=print_answer, **settings)
+            choices = StreamChoices(**stream)
+            say = Say(print_value, print_changes, report)
+            answers = session.run(
+                script,
+                words,
+                on_answer=print_answer,
+                follow=lambda item, whole: follow(item, whole, words, session, choices, say),
+                **settings,
+            )
     if not answers and not api.compiled(script, words).typed.items:
         empty = not api.load(script).text.strip()
         what = "is empty: nothing to do" if empty else "only declares things: nothing to run"

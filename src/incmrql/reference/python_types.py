@@ -25,10 +25,10 @@ _SCALARS: tuple[tuple[type, model.Type], ...] = (
 
 
 def row_type(data: Any, name: str) -> model.Type:
-    """The type of a row of a table of Spark, pandas or Arrow, or of rows in a list."""
+    """The type of a row of a table of pandas or Arrow, or of rows in a list."""
     if isinstance(data, list):
         return _common(data, name)
-    return _table_type(_arrow_schema(data), name)
+    return table_type(_arrow_schema(data), name)
 
 
 def _arrow_schema(data: Any) -> Any:
@@ -36,16 +36,13 @@ def _arrow_schema(data: Any) -> Any:
         return data.schema
     if hasattr(data, "dtypes") and hasattr(data, "to_numpy"):
         return pa.Schema.from_pandas(data, preserve_index=False)
-    if hasattr(data, "toArrow"):
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        return to_arrow_schema(data.schema)
     message = f"data of type {type(data).__name__} cannot be registered"
     hint = "Give a DataFrame of Spark or pandas, an Arrow table, or a list of rows."
     raise DataError("R208", message, hint=hint)
 
 
-def _table_type(schema: Any, name: str) -> model.Type:
+def table_type(schema: Any, name: str) -> model.Type:
+    """The type of a row of a table with an Arrow schema."""
     try:
         return struct_type(list(schema))
     except NoSuchType as problem:

@@ -23,7 +23,7 @@ def run_stream(  # noqa: PLR0913 - what it runs, where, and how
     spark: SparkSession,
     options: StreamOptions | None = None,
     *,
-    on_batch: Callable[[BatchReport], None] = lambda _: None,
+    on_batch: Callable[[Driver, BatchReport], None] = lambda _driver, _report: None,
     stop: threading.Event | None = None,
 ) -> None:
     """Run a program until it is stopped, or has done what the options ask for."""
@@ -35,7 +35,7 @@ def run_stream(  # noqa: PLR0913 - what it runs, where, and how
             begun = time.monotonic()
             report = driver.step()
             if report is not None:
-                on_batch(report)
+                on_batch(driver, report)
                 done += 1
             if chosen.max_batches is not None and done >= chosen.max_batches:
                 return

@@ -136,7 +136,7 @@ class Work:
     def _loop(self, loop: Repeat, views: Views) -> DataFrame:
         """What the chosen variable of a loop holds at its end, packed."""
         held = run_loop(loop, self.runner, views)
-        self.runner.kept += [each.frame for each in held]
+        self.runner.kept += [each.blocks for each in held]
         chosen = held[loop.chosen]
         whole = tree.print_tree(self._context().whole(chosen.row), Dialect.SPARK)
         return chosen.frame.selectExpr(f"{whole} AS value")

@@ -19,7 +19,7 @@ from incmrql.sql import arrays, tree
 from incmrql.sql.builder import alike
 from incmrql.sql.context import Context
 from incmrql.sql.groups import Relation
-from incmrql.sql.shapes import Cell, Shape, leaves, split
+from incmrql.sql.shapes import Cell, Parts, Shape, leaves, split
 from incmrql.sql.statements import Form, Statement, statement, view
 from incmrql.sql.tree import Dialect
 from incmrql.types import typed
@@ -53,10 +53,11 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The rows of a variable: their blocks, and what a row is in their columns."""
+    """The rows of a variable, what a row is in their columns, and the blocks they lie in."""
 
     frame: DataFrame
     row: Shape
+    blocks: DataFrame
 
 
 def run_loop(loop: Repeat, runner: Runner, outer: Views) -> list[Held]:
@@ -71,7 +72,7 @@ def run_loop(loop: Repeat, runner: Runner, outer: Views) -> list[Held]:
     if not all(map(alike, [each.row for each in held], rows)):
         form = "packed"
         for each in held:
-            drop(each.frame)
+            drop(each.blocks)
         held = [_held(_made(term, runner, outer, form), runner, outer) for term in loop.initial]
         _show(loop, held, views)
         made = [_made(term, runner, views, form) for term in steps]
@@ -96,7 +97,7 @@ def _stepped(
         fresh = [_without_flag(each, flag) for each, flag in zip(whole, loop.flagged, strict=True)]
         running = _goes_on(loop, limit, whole, fresh, held, runner)
         for old in held:
-            drop(old.frame)
+            drop(old.blocks)
         held, steps = fresh, steps + 1
         _show(loop, held, views)
     return held
@@ -109,7 +110,7 @@ def _made(term: Term, runner: Runner, views: Views, form: Form) -> Statement:
 def _held(made: Statement, runner: Runner, views: Views) -> Held:
     """Run a statement now, and keep its rows and nothing of its plan."""
     frame = runner.frame(made, views).localCheckpoint(eager=True)
-    return Held(frame, made.row)
+    return Held(frame, made.row, frame)
 
 
 def _show(loop: Repeat, held: list[Held], views: Views) -> None:
@@ -130,7 +131,16 @@ def _row(row: Shape, flagged: bool) -> Shape:
 
 
 def _without_flag(held: Held, flagged: bool) -> Held:
-    return Held(held.frame, _row(held.row, flagged))
+    """Rows without their flags, in the columns that rows without flags have."""
+    if not flagged:
+        return held
+    row = _row(held.row, flagged)
+    if isinstance(held.row, Parts):
+        return replace(held, row=row)
+    (name,) = held.frame.columns
+    (cell,) = leaves(row)
+    shown = held.frame.selectExpr(f"{tree.print_tree(cell.tree, Dialect.SPARK)} AS {name}")
+    return Held(shown, replace(cell, tree=tree.column(name)), held.blocks)
 
 
 def _goes_on(

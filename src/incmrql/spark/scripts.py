@@ -37,14 +37,9 @@ class Engine:
     fast_sums: bool = False
     kept: list[Sources] = field(default_factory=list)
 
-    def run(self, emit: Emit) -> None:
-        """Do what the items of the script say; `emit` gets the answers of those that have one."""
-        for item in self.world.script.items:
-            self.world.snapshots.clear()
-            self.run_item(item, emit)
-
     def run_item(self, item: typed.ScriptItem, emit: Emit) -> None:
         """One item: on Spark if it reads a source, else here."""
+        self.world.snapshots.clear()
         query = None if item.kind in ("lineage", "debug") else self.query(item.expr)
         if query is None or self.world.fail_arithmetic:
             run_item(item, Environment(self.world), emit)

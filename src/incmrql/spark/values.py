@@ -167,7 +167,12 @@ def batch(values: Sequence[Value], element: Type, schema: Arrow) -> Arrow:
 
 def values(df: DataFrame, element: Type) -> list[Value]:
     """All elements of a data frame, brought here."""
-    return list(from_arrow(df.toArrow(), element, packed=is_packed(df, element)))
+    return list(from_arrow(_collected(df), element, packed=is_packed(df, element)))
+
+
+def _collected(df: DataFrame) -> Arrow:
+    """`df.toArrow()`, which however fails on a null struct with fields that are never null."""
+    return pa.Table.from_batches(df._collect_as_arrow(empty_list_if_zero_records=False))
 
 
 def rows(df: DataFrame, element: Type) -> Iterator[Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from incmrql.algebra.show import show_term
 from incmrql.algebra.term import Query, Repeat, Term, element
@@ -19,25 +19,33 @@ from incmrql.types.show import show_expr
 from incmrql.types.walk import used
 
 
-def show_statements(query: Query, script: typed.Script) -> str:
+def show_statements(query: Query, script: typed.Script, *, fast_sums: bool = False) -> str:
     """All texts of a query, in the order in which they run."""
+
+    def context() -> Context:
+        return Context(lower, Dialect.SPARK, script, fast_sums=fast_sums)
+
     shared = {variable.number: term for variable, term in query.parts}
     shown: list[str] = []
     for variable, term in query.parts:
         if variable in used(query.result):
-            made = statement(term, Context(lower, Dialect.SPARK, script), shared)
-            shown += [*_loops(made, script, shared), _shown(made)]
+            made = statement(term, context(), shared)
+            shown += [*_loops(made, context, shared), _shown(made)]
     result = show_expr(query.result)
     is_plain = isinstance(query.result, typed.Var)
+    if fast_sums:
+        shown.insert(0, "-- sums of doubles are Spark's own: their last bits depend on the order")
     return "\n".join([*shown, *([] if is_plain else [f"-- then, here: {result}"])])
 
 
-def _loops(made: Statement, script: typed.Script, shared: dict[int, Term]) -> Iterator[str]:
+def _loops(
+    made: Statement, context: Callable[[], Context], shared: dict[int, Term]
+) -> Iterator[str]:
     for name, loop in made.repeats:
         yield f"-- {name}: a loop, each step one text over the rows of the step before"
         views = {v.number: _view(v) for v in loop.variables}
         for variable, term in zip(loop.variables, loop.step, strict=True):
-            step = statement(term, Context(lower, Dialect.SPARK, script), shared, views, "packed")
+            step = statement(term, context(), shared, views, "packed")
             yield f"-- step of {variable.name}\n{_shown(step)}"
 
 
@@ -59,4 +67,3 @@ def _shown(made: Statement) -> str:
     ours = [name for name in OURS if f"{name}(" in made.text]
     called = [f"-- {', '.join(ours)}: exact, rounded once"] if ours else []
     return "\n".join([*views, *places, *called, made.text])
-
