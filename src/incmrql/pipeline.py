@@ -27,7 +27,6 @@ from incmrql.algebra.show import show_query
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import Diagnostic, QueryError, Source, in_text_order
 from incmrql.reference import check_aggregation, new_world
-from incmrql.sql.show import show_statements
 from incmrql.syntax import ast, parse_items
 from incmrql.syntax.depth import room
 from incmrql.syntax.outline import outline
@@ -140,5 +139,7 @@ def _terms(item: typed.ScriptItem, compiled: Compiled, stage: str, trace: bool) 
 
 
 def _texts(item: typed.ScriptItem, compiled: Compiled, fast_sums: bool) -> str:
+    from incmrql.sql.show import show_statements  # a large library that other stages need not load
+
     query, _ = normal_form(translate(item.expr, compiled.typed))
     return f"-- {item.span.text}\n{show_statements(query, compiled.typed, fast_sums=fast_sums)}"
