@@ -18,7 +18,7 @@ from incmrql.reference import Environment, evaluate
 from incmrql.reference.environment import World
 from incmrql.reference.sources import no_path
 from incmrql.spark import sources
-from incmrql.spark.functions import Setting, TraceParam, register
+from incmrql.spark.functions import Setting, TraceParam, packed_script, register
 from incmrql.spark.loops import Runner, Views, run_loop
 from incmrql.spark.sources_context import Context as Sources
 from incmrql.spark.values import dataframe, values
@@ -26,8 +26,8 @@ from incmrql.sql import tree
 from incmrql.sql.context import NARROW, WIDE, Context, Window
 from incmrql.sql.expressions import lower
 from incmrql.sql.relations import may_hold_null
+from incmrql.sql.rounding import OUTSIDE
 from incmrql.sql.statements import Statement, statement
-from incmrql.sql.sums import OUTSIDE
 from incmrql.sql.tree import Dialect
 from incmrql.types.walk import used
 from incmrql.values import Bag, Value, decode
@@ -126,11 +126,12 @@ class Work:
         for name, constant in made.constants:
             rows = elements(constant, self.env)
             dataframe(spark, rows, element(constant), packed=True).createOrReplaceTempView(name)
-        setting = Setting(
-            world.script, list(world.arguments), dict(world.stored), self.batch.traces
-        )
-        for each in made.places:
-            register(spark, each, setting)
+        if made.places:
+            script = packed_script(world.script)
+            traces = self.batch.traces
+            setting = Setting(script, list(world.arguments), dict(world.stored), traces)
+            for each in made.places:
+                register(spark, each, setting)
         return spark.sql(made.text)
 
     def _loop(self, loop: Repeat, views: Views) -> DataFrame:
@@ -162,4 +163,3 @@ class Work:
                 raise no_path(source, self.env)
         packed = may_hold_null(source)
         return sources.read(self.batch.spark, source, path, self.batch.sources, packed=packed)
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any as Arrow
 from typing import Final
 
@@ -15,9 +16,10 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from incmrql.diagnostics import DataError
 from incmrql.formats.arrow_values import plain_type, reader, stored
-from incmrql.kernel import pinned
+from incmrql.kernel import pinned, pinned_spreads
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.spark.failures import Carried
+from incmrql.spark.packing import Packed, packed
 from incmrql.spark.values import spark_type, value_type
 from incmrql.sql.context import PythonPlace
 from incmrql.syntax.depth import room
@@ -33,12 +35,24 @@ MOST_TRACED: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What places of one script share: its declarations, and where traces go."""
+    """What places of one script share: its declarations, packed, and where traces go."""
 
-    script: typed.Script
+    script: Packed
     arguments: list[str]
     stored: dict[str, Value]
     traces: Accumulator[list[tuple[str, bytes]]] | None = None
+
+
+def packed_script(script: typed.Script) -> Packed:
+    """A script as workers load it, with the Python functions that it calls."""
+    return packed(script, [function.call for function in script.python.values()])
+
+
+@lru_cache(maxsize=4)
+def _script(given: Packed) -> typed.Script:
+    """The script in a worker, loaded once."""
+    script: typed.Script = given.unpacked()
+    return script
 
 
 class TraceParam(AccumulatorParam[list[tuple[str, bytes]]]):
@@ -74,6 +88,8 @@ def _function(place: PythonPlace, setting: Setting) -> Callable[[list[Arrow]], A
     types = [variable.type for variable in place.parameters]
     given = tuple(typed.Var(variable, type=variable.type) for variable in place.parameters)
     match place.body:
+        case typed.Builtin(name) if name in pinned_spreads.FUNCTIONS:
+            return lambda columns: pinned_spreads.apply(name, columns)
         case typed.Builtin(name, operands) if operands == given and name != "random":
             return lambda columns: pinned.apply(name, columns, types, place.body.type)
         case typed.Cast(operand) if (operand,) == given:
@@ -88,7 +104,7 @@ def _evaluated(place: PythonPlace, setting: Setting) -> Callable[[list[Arrow]], 
     result = value_type(place.body.type)
 
     def called(columns: list[Arrow]) -> Arrow:
-        world = new_world(setting.script, arguments=setting.arguments)
+        world = new_world(_script(setting.script), arguments=setting.arguments)
         world.stored.update(setting.stored)
         if traces is not None:
             world.on_trace = lambda text, value: traces.add([(text, encode(value))])

@@ -20,7 +20,7 @@ from incmrql.spark.batch import Batch, Work
 from incmrql.spark.failures import told
 from incmrql.spark.sources_context import Context as Sources
 from incmrql.sql.context import WIDE
-from incmrql.sql.sums import NARROW_SUM
+from incmrql.sql.rounding import NARROW_SUM
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
 from incmrql.values import Value

@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from incmrql.java import find_java
-from incmrql.sql import sums
+from incmrql.sql import rounding
 
 LOCAL: Final = "local[*]"
 
@@ -91,7 +91,7 @@ def private(spark: SparkSession) -> SparkSession:
         own.conf.set(name, spark.conf.get(name) or "")
     for name, value in PRIVATE.items():
         own.conf.set(name, value)
-    for statement in sums.functions().values():
+    for statement in rounding.functions().values():
         own.sql(statement)
     return own
 

@@ -25,8 +25,8 @@ from incmrql.reference.sources import not_there, quarantine_name
 from incmrql.spark.native_parquet import frame as parquet_frames
 from incmrql.spark.native_parquet import native
 from incmrql.spark.native_shapes import cut
+from incmrql.spark.packing import NOTHING, packed
 from incmrql.spark.sources_context import Context, Reading
-from incmrql.spark.sources_parts import packed_parser
 from incmrql.spark.sources_plan import Part, Plan
 from incmrql.spark.sources_registered import registered
 from incmrql.spark.values import ONE, is_wide, spark_schema, spark_type, values
@@ -104,9 +104,10 @@ class _Files:
     def reading(self, path: str, options: dict[str, Any], *, weighted: bool = False) -> Reading:
         """The files of a path, on their way; what is wrong with the path is noticed at once."""
         source, element = self.source, row_type(self.source)
-        parser: tuple[bytes, tuple[str, ...]] = b"", ()
+        parser = NOTHING
         if source.format == "python":
-            parser = packed_parser(self.context.parsers[source.parser])
+            made = self.context.parsers[source.parser]
+            parser = packed(made, [made])
         else:
             check_files(source.format, path, source.row, options=options)
         plan = Plan(
@@ -118,8 +119,7 @@ class _Files:
             options=options,
             packed=self.packed,
             weighted=weighted,
-            parser=parser[0],
-            folders=parser[1],
+            parser=parser,
         )
         columns = spark_schema(element, packed=self.packed)
         schema = _weighted_schema(element) if weighted else columns

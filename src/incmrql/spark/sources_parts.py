@@ -8,8 +8,6 @@ want of need, says nothing, and is read once more by `sources_context`.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +16,6 @@ from typing import Any as Arrow
 from typing import Final, TypeAlias
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.accumulators import Accumulator
 
 from incmrql.diagnostics import DataError
@@ -202,29 +199,5 @@ def _weighted(plan: Plan, part: Part, rows: list[Row], before: int) -> Arrow:
     )
 
 
-def packed_parser(parser: Arrow) -> tuple[bytes, tuple[str, ...]]:
-    """A parser as bytes that a worker can load, and the folders of its modules.
-
-    A module of the user's is packed with its content, as workers may not find it.
-    """
-    kind = parser if isinstance(parser, type) else type(parser)
-    module = sys.modules.get(kind.__module__)
-    file = getattr(module, "__file__", None)
-    foreign = file is not None and not file.startswith((sys.prefix, sys.base_prefix))
-    folders = (os.path.dirname(os.path.abspath(file)),) if foreign and file else ()
-    if module is None or not foreign:
-        return _dumped(parser), folders
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    try:
-        return _dumped(parser), folders
-    finally:
-        cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
-
-
-def _dumped(parser: Arrow) -> bytes:
-    return bytes(cloudpickle.dumps(parser))  # type: ignore[no-untyped-call]
-
-
 def _parser(plan: Plan) -> Arrow:
-    sys.path.extend(folder for folder in plan.folders if folder not in sys.path)
-    return cloudpickle.loads(plan.parser)
+    return plan.parser.unpacked()

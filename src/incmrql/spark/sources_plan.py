@@ -12,6 +12,7 @@ from pyspark.accumulators import AccumulatorParam
 from incmrql.formats import BadRow, Policy
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.rows import MOST_REMEMBERED
+from incmrql.spark.packing import NOTHING, Packed
 from incmrql.types import typed
 from incmrql.types.model import Type
 
@@ -50,9 +51,7 @@ class Plan:
     options: Mapping[str, Arrow]
     packed: bool
     weighted: bool
-    parser: bytes = b""
-    folders: tuple[str, ...] = ()
-    """Where the modules of the parser are looked for."""
+    parser: Packed = NOTHING
 
 
 @dataclass(slots=True)

@@ -172,7 +172,8 @@ def values(df: DataFrame, element: Type) -> list[Value]:
 
 def _collected(df: DataFrame) -> Arrow:
     """`df.toArrow()`, which however fails on a null struct with fields that are never null."""
-    return pa.Table.from_batches(df._collect_as_arrow(empty_list_if_zero_records=False))
+    found: Arrow = df
+    return pa.Table.from_batches(found._collect_as_arrow(empty_list_if_zero_records=False))
 
 
 def rows(df: DataFrame, element: Type) -> Iterator[Value]:
