@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any as Arrow
 
@@ -75,7 +76,7 @@ def folder_of(root: Path, sizes: Sizes) -> Path:
     }
     for number, (name, make) in enumerate(tables.items()):
         chance = np.random.default_rng([SEED, number])
-        _once(folder / name, lambda at, make=make, chance=chance: _parquet(make(chance, sizes), at))
+        _once(folder / name, partial(_table, make, chance, sizes))
     _once(folder / "orders", lambda at: _orders(np.random.default_rng([SEED, 99]), sizes, at))
     return folder
 
@@ -90,7 +91,13 @@ def _once(folder: Path, make: Callable[[Path], None]) -> None:
     making.rename(folder)
 
 
-def _parquet(table: pa.Table, folder: Path) -> None:
+def _table(
+    make: Callable[[np.random.Generator, Sizes], pa.Table],
+    chance: np.random.Generator,
+    sizes: Sizes,
+    folder: Path,
+) -> None:
+    table = make(chance, sizes)
     rows = -(-len(table) // FILES)
     for number in range(FILES):
         part = table.slice(number * rows, rows)

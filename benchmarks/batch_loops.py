@@ -33,19 +33,21 @@ def pagerank_text(steps: int) -> str:
 
 
 def pagerank(steps: int) -> Expert:
-    """The same by hand: the links with their degrees are kept, partitioned by page."""
+    """The same by hand: the links with their degrees are kept, and the few ranks broadcast."""
 
     def run(spark: SparkSession, data: Path, kept: Kept) -> DataFrame:
         links = spark.read.schema("src int, dst int").parquet(str(data / "edges"))
         degrees = links.groupBy("src").agg(sql.count("*").alias("degree"))
-        outgoing = links.join(degrees, "src").repartition("src").persist()
+        outgoing = links.join(sql.broadcast(degrees), "src").persist()
         kept.append(outgoing.unpersist)
         n = degrees.count()
         ranks = degrees.select(sql.col("src").alias("page"), sql.lit(1.0 / n).alias("rank"))
         ranks = _cut(ranks, kept)
         for _ in range(steps):
             share = (sql.col("rank") / sql.col("degree")).alias("share")
-            shares = outgoing.join(ranks, outgoing.src == ranks.page).select("dst", share)
+            shares = outgoing.join(sql.broadcast(ranks), outgoing.src == ranks.page).select(
+                "dst", share
+            )
             summed = shares.groupBy("dst").agg(sql.sum("share").alias("s"))
             rank = sql.lit(0.15 / n) + sql.lit(0.85) * sql.col("s")
             fresh = _cut(summed.select(sql.col("dst").alias("page"), rank.alias("rank")), kept)
@@ -100,7 +102,9 @@ def _nearest(centroids: list[tuple[float, float]]) -> Column:
     """The number of the nearest centroid."""
     distances = [
         sql.struct(
-            (sql.pow(sql.col("X") - x, sql.lit(2)) + sql.pow(sql.col("Y") - y, sql.lit(2))).alias("d"),
+            (sql.pow(sql.col("X") - x, sql.lit(2)) + sql.pow(sql.col("Y") - y, sql.lit(2))).alias(
+                "d"
+            ),
             sql.lit(number).alias("n"),
         )
         for number, (x, y) in enumerate(centroids)

@@ -75,6 +75,8 @@ def run_plan(frame: DataFrame) -> Plan:
         found.python += "Python" in name or "InArrow" in name or "InPandas" in name
         if name in ("FileSourceScanExec", "BatchScanExec"):
             found.scanned += node.metrics().apply("numOutputRows").value()
+        if name == "MapInArrowExec":  # how incmrql reads files that Spark does not
+            found.scanned += node.metrics().apply("pythonNumRowsReceived").value()
     return found
 
 

@@ -69,14 +69,14 @@ def _join_group(spark: SparkSession, data: Path, _: Kept) -> DataFrame:
     left = _table(spark, data, "left", LEFT)
     right = _table(spark, data, "right", RIGHT)
     sums = right.groupBy("K").agg(sql.sum("V").alias("s"))
-    return left.join(sums, "K").groupBy("A").agg(sql.sum("s").alias("s"))
+    return left.join(sql.broadcast(sums), "K").groupBy("A").agg(sql.sum("s").alias("s"))
 
 
 def _nested(spark: SparkSession, data: Path, _: Kept) -> DataFrame:
     left = _table(spark, data, "left", LEFT)
     right = _table(spark, data, "right", RIGHT)
     each = right.groupBy("K").agg(sql.count("*").alias("c"), sql.avg("V").alias("a"))
-    joined = left.select("N").join(each, left.N == each.K, "left")
+    joined = left.select("N").join(sql.broadcast(each), sql.col("N") == each.K, "left")
     return joined.select("N", sql.coalesce("c", sql.lit(0)).alias("c"), "a")
 
 
@@ -133,7 +133,7 @@ CASES = (
     ),
     Case(
         "join + group-by",
-        "1M × 1M rows, 100 matches a key, sum by group",
+        "1M by 1M rows, 100 matches a key, sum by group",
         f"select < A: a, s: sum(y.V) > from x in {_parquet('left', LEFT)},"
         f" y in {_parquet('right', RIGHT)} where x.K = y.K group by a: x.A;",
         _join_group,

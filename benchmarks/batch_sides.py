@@ -35,8 +35,9 @@ def by_incmrql(session: Session, text: str, use: Callable[[DataFrame], T], *, fa
         engine = result._prepared()
         engine.fast_sums = fast
         query = engine.query(result.item.expr)
-        term = whole(query) if query is not None else None
-        assert query is not None and term is not None, "not a collection of rows"
+        assert query is not None, "not on Spark"
+        term = whole(query)
+        assert term is not None, "not a collection of rows"
 
         def used(work: Work) -> T:
             return use(work.frame(term))
@@ -47,9 +48,7 @@ def by_incmrql(session: Session, text: str, use: Callable[[DataFrame], T], *, fa
     return found
 
 
-def by_hand(
-    spark: SparkSession, data: Path, expert: Expert, use: Callable[[DataFrame], T]
-) -> T:
+def by_hand(spark: SparkSession, data: Path, expert: Expert, use: Callable[[DataFrame], T]) -> T:
     """Use the answer of an expert's code."""
     kept: Kept = []
     try:

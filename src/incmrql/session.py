@@ -198,13 +198,17 @@ class Result:
             engine.run_item(self.item, lambda _, value: found.append(value))
         return found[0]
 
-    def to_df(self) -> DataFrame:
-        """The rows of the answer as a DataFrame: a column for each field, or one `value`."""
+    def to_df(self, *, wide_sums: bool = False) -> DataFrame:
+        """The rows of the answer as a DataFrame: a column for each field, or one `value`.
+
+        A sum of doubles outside of 2^-96 to 2^63 stops the job that uses the frame, as nobody
+        can then start it again with more bits; `wide_sums` takes all bits at once, and is slower.
+        """
         from incmrql.spark.values import dataframe
 
         engine = self._prepared()
         query = engine.query(self.item.expr)
-        frame = None if query is None else engine.frame(query)
+        frame = None if query is None else engine.frame(query, wide_sums=wide_sums)
         if frame is not None:
             return frame
         value = self.collect()

@@ -68,6 +68,8 @@ SHAPES = {
     "null rows with flags": "repeat v = R.A "
     "step (select (x, true) from x in v) union {null} limit 2",
     "repeat without a source in its step": "repeat v = count(R) step v + 1 limit 3",
+    "aggregate of two parts of a row": "select (x.K, max(case x.K { 1: x.items.v | "
+    "*: x.items.v })) from x in N, y in R",
     "recursive function": "function up(n: int): int { if n < 3 then up(n + 1) else n }; "
     "select up(x.A) from x in R",
     "function over a source": "function near(k: int): long { count(select x from x in R "

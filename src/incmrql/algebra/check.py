@@ -32,8 +32,10 @@ from incmrql.diagnostics import InternalError
 from incmrql.types import typed
 from incmrql.types.builtins import aggregate_type
 from incmrql.types.model import (
+    ANY,
     BOOL,
     EXACT_SUM,
+    JSON,
     LONG,
     NOTHING,
     Collection,
@@ -177,7 +179,7 @@ def _check_select(select: typed.Select, scope: Scope) -> None:
         match qualifier:
             case typed.Generator(pattern, domain):
                 check_expr(domain, scope)
-                _check_pattern(pattern, _element(domain.type), select)
+                _check_pattern(pattern, _ranged(domain.type), select)
                 scope = scope.union(pattern_variables(pattern))
             case typed.Binding(pattern, value):
                 check_expr(value, scope)
@@ -266,6 +268,11 @@ def _fits_aggregate(expr: typed.Aggregate) -> bool:
             return isinstance(inside, Tuple) and inside.items[1:] == (LONG, LONG)
         case function:
             return aggregate_type(function, inside) == (inside, expr.type)
+
+
+def _ranged(type_: Type) -> Type:
+    """What a generator over a value of a type binds: a tree's elements are trees."""
+    return type_ if type_ in (JSON, ANY) else _element(type_)
 
 
 def _element(type_: Type) -> Type:

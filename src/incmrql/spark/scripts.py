@@ -19,8 +19,7 @@ from incmrql.spark import outputs
 from incmrql.spark.batch import Batch, Work
 from incmrql.spark.failures import told
 from incmrql.spark.sources_context import Context as Sources
-from incmrql.sql.context import WIDE
-from incmrql.sql.rounding import NARROW_SUM
+from incmrql.sql.context import NARROW, WIDE
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
 from incmrql.values import Value
@@ -71,7 +70,7 @@ class Engine:
             batch.show_traces(self.world.on_trace)
         return value
 
-    def frame(self, query: Query) -> DataFrame | None:
+    def frame(self, query: Query, *, wide_sums: bool = False) -> DataFrame | None:
         """The rows of a query as a data frame; None if the query is not a collection of rows.
 
         Its sources are checked, and bad lines reported, before it is given away.
@@ -82,10 +81,7 @@ class Engine:
         batch = self._batch()
         self.kept.append(batch.sources)
         with told():
-            work = Work(batch, query)
-            if NARROW_SUM in work.statement(term).text:
-                work = Work(batch, query, WIDE)
-            found = work.frame(term)
+            found = Work(batch, query, WIDE if wide_sums else NARROW).frame(term)
             batch.sources.settle()
         return found
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from incmrql.sql import arrays, folds, sums, tree
+from incmrql.sql import arrays, folds, spreads, sums, tree
+from incmrql.sql.best import first_of
 from incmrql.sql.context import WIDE, Context
-from incmrql.sql.shapes import Cell, Env, Many, Parts, Shape
-from incmrql.sql.summing import Summing, mean_of, or_else
+from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape
+from incmrql.sql.summing import Summing, mean_of, or_else, rounded
 from incmrql.types import typed
 from incmrql.types.model import LONG, Decimal, Type
 
@@ -32,12 +33,18 @@ def aggregate(
         inner = ctx.lower(operand.arguments[0], env, ctx)
         if isinstance(inner, Many):
             return _different(inner, type_, ctx)
+    if name == "first":
+        best = first_of(operand, env, ctx, present=True)
+        if best is not None:
+            return best
     shape = ctx.lower(operand, env, ctx)
     if isinstance(shape, Many) and extra is None:
+        if name in spreads.NAMES and env.lambdas:
+            raise NotNative(f"{name} of a group for every element")
         found = _of_group(name, shape, type_, ctx)
         if found is not None:
             return found
-    return folds.aggregate(name, shape, extra, type_, env, ctx)
+    return folds.aggregate(name, shape, extra, type_, ctx)
 
 
 def _kept(many: Many, value: exp.Expression) -> exp.Expression:
@@ -78,9 +85,22 @@ def _of_group(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
             number = want(tree.call("count", argument)) if name == "avg" else tree.null()
             narrow = isinstance(many.head, Cell) and many.head.narrow
             summing = Summing(
-                lambda f, _: want(tree.call("sum", f(argument))), number, element, narrow
+                lambda f, _: want(tree.call("sum", f(argument))),
+                number,
+                element,
+                narrow,
+                lambda values: many.side.derive(values, "sum", ctx),
             )
             return summing.result(name, type_, ctx)
+        case _ if name in spreads.NAMES:
+            return spreads.spread(
+                name,
+                argument,
+                element,
+                lambda value: want(tree.call("sum", value)),
+                lambda value: many.side.prepare(value, name, ctx),
+                ctx,
+            )
         case _:
             return None
 
@@ -107,10 +127,15 @@ def _of_parts(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
         return many.side.want(tree.call("sum", value), "sum", ctx)
 
     number = total(tree.binary(exp.Mul, counts[0], weight)) if name == "avg#total" else None
+    if isinstance(part, Parts) and len(part.parts) == 1:  # Spark's own sum
+        plain = total(tree.binary(exp.Mul, ctx.whole(part.parts[0]), weight))
+        found = or_else(plain, sums.double(0.0))
+        return Cell(found if number is None else mean_of(found, number), type_)
     if isinstance(part, Parts):
         summed = sums.Summed.of([ctx.whole(each) for each in part.parts])
         merge = sums.wide_times if ctx.window is WIDE else sums.times
-        found = sums.rounded(merge(total, summed, weight), ctx.window)
+        merged = merge(total, summed, weight)
+        found = rounded(merged, lambda values: many.side.derive(values, "sum", ctx), ctx)
         found = or_else(found, sums.double(0.0))
         if number is None:
             return Cell(found, type_, present=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from incmrql.sql import arrays, linear, operators, patterns, tree
+from incmrql.sql import arrays, linear, operators, patterns, ranking, tree
 from incmrql.sql.context import Context
 from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape
 from incmrql.types import typed
@@ -66,7 +66,7 @@ def comprehension(query: typed.Select, env: Env, ctx: Context) -> Shape:
     if query.order:
         made = _ordered(query, qualifiers, env, ctx)
     else:
-        made = _rows(qualifiers, lambda inner: ctx.lower(query.head, inner, ctx), head, env, ctx)
+        made = rows(qualifiers, lambda inner: ctx.lower(query.head, inner, ctx), head, env, ctx)
         if query.limit is not None:
             made = arrays.in_canonical_order(made, head, ctx)
     if query.distinct:
@@ -88,44 +88,18 @@ def _ordered(
     query: typed.Select, qualifiers: Sequence[typed.Qualifier], env: Env, ctx: Context
 ) -> exp.Expression:
     """The heads in the order of their keys, then in canonical order."""
-    keys = tuple(order.expr.type for order in query.order)
-    pair = Tuple((*keys, query.head.type))
-
-    def keyed(inner: Env) -> Shape:
-        exprs = [*[order.expr for order in query.order], query.head]
-        parts = [ctx.tree(each, inner) for each in exprs]
-        shown = [arrays.canonical(p, each.type, ctx) for p, each in zip(parts, exprs, strict=True)]
-        cells = tuple(Cell(p, each.type) for p, each in zip(shown, exprs, strict=True))
-        return Parts(cells, pair)
-
-    pairs = _rows(qualifiers, keyed, pair, env, ctx)
-    downward = [order.descending for order in query.order]
-    if any(downward):
-        ranked = _compared(pairs, [*downward, False], ctx)
+    if ranking.can_turn(query.order, ctx):
+        pair = ranking.ranked_type(query, ctx)
+        pairs = rows(qualifiers, lambda inner: ranking.lowered(query, inner, ctx), pair, env, ctx)
+        in_line = tree.call(arrays.function("sort_array", ctx), pairs)
     else:
-        ranked = tree.call(arrays.function("sort_array", ctx), pairs)
-    last = tree.parts_of(pair)[-1][0]
-    return arrays.transform(ranked, lambda item: tree.get(item, last), ctx)
-
-
-def _compared(pairs: exp.Expression, downward: list[bool], ctx: Context) -> exp.Expression:
-    """Structs by their parts, some of them downward; null is least."""
-    left, right = ctx.fresh("left"), ctx.fresh("right")
-    branches: list[tuple[exp.Expression, exp.Expression]] = []
-    for place, down in enumerate(downward, 1):
-        a, b = (tree.get(tree.column(side), f"_{place}") for side in (left, right))
-        if down:
-            a, b = b, a
-        less = tree.binary(exp.LT, a, b)
-        nothing = tree.conjunction([tree.is_null(a), tree.not_null(b)])
-        more = tree.binary(exp.GT, a, b)
-        something = tree.conjunction([tree.not_null(a), tree.is_null(b)])
-        assert nothing is not None
-        assert something is not None
-        branches += [(test, tree.number(-1)) for test in (less, nothing)]
-        branches += [(test, tree.number(1)) for test in (more, something)]
-    body = tree.lambda_([left, right], tree.case(branches, tree.number(0)))
-    return tree.call(arrays.function("array_sort", ctx), pairs, body)
+        pair = Tuple((*[order.expr.type for order in query.order], query.head.type))
+        pairs = rows(
+            qualifiers, lambda inner: ranking.as_they_are(query, inner, ctx), pair, env, ctx
+        )
+        downward = [order.descending for order in query.order]
+        in_line = ranking.compared(pairs, [*downward, False], ctx)
+    return arrays.transform(in_line, lambda item: ranking.last_part(item, pair), ctx)
 
 
 def _cut(array: exp.Expression, limit: typed.Expr, env: Env, ctx: Context) -> exp.Expression:
@@ -136,7 +110,7 @@ def _cut(array: exp.Expression, limit: typed.Expr, env: Env, ctx: Context) -> ex
     return tree.call(arrays.function("slice", ctx), array, tree.number(1), count)
 
 
-def _rows(
+def rows(
     qualifiers: Sequence[typed.Qualifier],
     head: Callable[[Env], Shape],
     element: Type,
@@ -148,7 +122,7 @@ def _rows(
         return _generated(qualifiers[0], qualifiers[1:], head, element, env, ctx)
     tests, inner, rest = _leading(qualifiers, env, ctx)
     if rest:
-        made = _rows(rest, head, element, inner, ctx)
+        made = rows(rest, head, element, inner, ctx)
     else:
         made = arrays.make([ctx.whole(head(inner))], element, ctx)
     condition = tree.conjunction(tests)
@@ -182,7 +156,7 @@ def _generated(
 
     def inner_rows(item: exp.Expression) -> exp.Expression:
         _, inner, after = bound(item)
-        return _rows(after, head, element, inner, ctx)
+        return rows(after, head, element, inner, ctx)
 
     return arrays.flatten(arrays.transform(array, inner_rows, ctx), ctx)
 

@@ -15,6 +15,7 @@ from incmrql.sql.literals import constant
 from incmrql.sql.shapes import Cell, Env, Hidden, Many, NotNative, Parts, Shape
 from incmrql.sql.tree import Dialect
 from incmrql.types import typed
+from incmrql.types.model import Type
 from incmrql.types.walk import is_random, map_children, nodes, root
 from incmrql.values import Value
 
@@ -134,9 +135,17 @@ class Context:
             return Cell(constant(self.evaluated(body), expr.type, self.dialect), expr.type)
         given = [self.tree(part, env) for _, part in parameters.values()]
         variables = tuple(variable for variable, _ in parameters.values())
-        same = [p for p in self.places if p.body == body and p.parameters == variables]
-        place = same[0] if same else self._place(variables, body, reason)
+        place = self._place(variables, body, reason)
         return Cell(tree.call(place.name, *given), expr.type)
+
+    def pinned(self, name: str, given: Sequence[Cell], type_: Type, reason: str) -> Cell:
+        """A call of a Python function that all engines share."""
+        variables = tuple(
+            typed.Variable("p", -place, each.type) for place, each in enumerate(given, 1)
+        )
+        arguments = tuple(typed.Var(variable, type=variable.type) for variable in variables)
+        place = self._place(variables, typed.Builtin(name, arguments, type=type_), reason)
+        return Cell(tree.call(place.name, *[each.tree for each in given]), type_)
 
     def evaluated(self, expr: typed.Expr) -> Value:
         """The value of an expression that depends on no row."""
@@ -147,6 +156,9 @@ class Context:
     def _place(
         self, parameters: tuple[typed.Variable, ...], body: typed.Expr, reason: str
     ) -> PythonPlace:
+        for known in self.places:
+            if known.body == body and known.parameters == parameters:
+                return known
         name = f"{PYTHON_PREFIX}{len(self.places) + 1}"
         place = PythonPlace(name, parameters, body, reason)
         self.places.append(place)

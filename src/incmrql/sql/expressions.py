@@ -13,17 +13,25 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from incmrql.sql import arrays, builtins, conversions, linear, literals, operators, patterns, tree
+from incmrql.sql import (
+    access,
+    arrays,
+    builtins,
+    conversions,
+    linear,
+    literals,
+    operators,
+    patterns,
+    tree,
+)
 from incmrql.sql.aggregates import aggregate
-from incmrql.sql.collections import collection_builtin, comprehension, map_over
+from incmrql.sql.collections import collection_builtin, comprehension, items_of, map_over
 from incmrql.sql.context import PYTHON_PREFIX, Context
 from incmrql.sql.folds import fold, user_aggregate
 from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape, is_structure
-from incmrql.sql.sums import OURS
 from incmrql.types import typed
 from incmrql.types.model import (
     ANY,
-    BOOL,
     BYTE,
     INT,
     LONG,
@@ -95,7 +103,7 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
         case typed.Combine():
             return _combine(expr, env, ctx)
         case typed.Concat(parts):
-            joined = [_not_missing(part, env, ctx) for part in parts]
+            joined = [items_of(part, env, ctx) for part in parts]
             return Cell(arrays.concat(joined, ctx), expr.type, present=True)
         case typed.Widen(operand):
             subject = ctx.lower(operand, env, ctx)
@@ -109,11 +117,11 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
         case typed.Item(subject, index):
             return ctx.part(ctx.lower(subject, env, ctx), index)
         case typed.At():
-            return _at(expr, env, ctx)
+            return access.at(expr, env, ctx)
         case typed.LookUp():
-            return _look_up(expr, env, ctx)
+            return access.look_up(expr, env, ctx)
         case typed.SliceOf():
-            return _slice(expr, env, ctx)
+            return access.slice_of(expr, env, ctx)
         case typed.MapOver():
             return map_over(expr, env, ctx)
         case typed.If(condition, then, otherwise):
@@ -193,16 +201,16 @@ def _variable(variable: typed.Variable, env: Env) -> Shape:
         raise NotNative("an aggregate that looks at more than its own rows")
     shape = env.values[variable]
     if env.lambdas and _calls_functions(shape):
-        raise NotNative("a value that a function of ours makes, used for every element")
+        raise NotNative("a value that Python makes, used for every element")
     return shape
 
 
 def _calls_functions(shape: Shape) -> bool:
-    """Whether a value is made by Python or by a function of SQL, which no lambda may call."""
+    """Whether a value is made by Python, which no lambda may call."""
     match shape:
         case Cell(found):
             calls = found.find_all(exp.Anonymous)
-            return any(call.name.startswith(PYTHON_PREFIX) or call.name in OURS for call in calls)
+            return any(call.name.startswith(PYTHON_PREFIX) for call in calls)
         case Parts(parts):
             return any(map(_calls_functions, parts))
         case _:
@@ -262,16 +270,10 @@ def identical(left: Shape, right: Shape, ctx: Context) -> exp.Expression:
     return tree.binary(exp.NullSafeEQ, both[0], both[1])
 
 
-def _not_missing(expr: typed.Expr, env: Env, ctx: Context) -> exp.Expression:
-    from incmrql.sql.collections import items_of
-
-    return items_of(expr, env, ctx)
-
-
 def _combine(expr: typed.Combine, env: Env, ctx: Context) -> Cell:
     if expr.op != "union":
         raise NotNative(f"{expr.op} of bags inside a row")
-    both = [_not_missing(side, env, ctx) for side in (expr.left, expr.right)]
+    both = [items_of(side, env, ctx) for side in (expr.left, expr.right)]
     return Cell(arrays.concat(both, ctx), expr.type, present=True)
 
 
@@ -391,51 +393,3 @@ def _builtin(expr: typed.Builtin, env: Env, ctx: Context) -> Shape:
         arrays.canonical(ctx.tree(argument, env), argument.type, ctx) for argument in expr.arguments
     ]
     return _told(expr, builtins.builtin(expr.function, given, types, expr.type, ctx.dialect))
-
-
-def _at(expr: typed.At, env: Env, ctx: Context) -> Cell:
-    if not isinstance(expr.subject.type, Collection):
-        raise NotNative("an index into a tree")
-    array, index = ctx.tree(expr.subject, env), ctx.tree(expr.index, env)
-    place = tree.cast(_from_end(array, index, ctx), tree.type_text(INT, ctx.dialect), attempt=True)
-    return Cell(arrays.at(array, place, ctx), expr.type)
-
-
-def _from_end(array: exp.Expression, index: exp.Expression, ctx: Context) -> exp.Expression:
-    """A place counted from the front: negative ones count from the end."""
-    behind = tree.binary(exp.Add, arrays.size(array, ctx), index)
-    return tree.case([(tree.binary(exp.LT, index, tree.number(0)), behind)], index)
-
-
-def _look_up(expr: typed.LookUp, env: Env, ctx: Context) -> Cell:
-    """The least of the values beside a key; null comes first."""
-    key = expr.key
-    if not isinstance(expr.subject.type, Collection):
-        raise NotNative("a look-up in a tree")
-    pair = typed.Variable("pair", -4, expr.subject.type.element)
-    found = typed.Item(typed.Var(pair, type=pair.type), 0, type=key.type)
-    wanted = typed.Variable("key", -5, key.type)
-    same = typed.Compare("=", found, typed.Var(wanted, type=key.type), type=BOOL)
-    inner = env.inside().bind(wanted, Cell(ctx.tree(key, env), key.type))
-    array = arrays.keep(
-        _not_missing(expr.subject, env, ctx),
-        lambda x: ctx.tree(same, inner.bind(pair, Cell(x, pair.type))),
-        ctx,
-    )
-    values = arrays.transform(array, lambda x: tree.get(x, "_2"), ctx)
-    ranked = arrays.in_canonical_order(values, expr.type, ctx)
-    return Cell(arrays.at(ranked, tree.number(0), ctx), expr.type)
-
-
-def _slice(expr: typed.SliceOf, env: Env, ctx: Context) -> Cell:
-    array = ctx.tree(expr.subject, env)
-    zero, one = tree.number(0), tree.number(1)
-    first, last = (_from_end(array, ctx.tree(end, env), ctx) for end in (expr.first, expr.last))
-    start = tree.call("greatest", first, zero)
-    end = tree.call("least", tree.binary(exp.Add, last, one), arrays.size(array, ctx))
-    length = tree.call("greatest", tree.binary(exp.Sub, end, start), zero)
-    known = tree.conjunction([tree.not_null(array), tree.not_null(first), tree.not_null(last)])
-    assert known is not None
-    ints = [tree.cast(n, "INT", attempt=True) for n in (tree.binary(exp.Add, start, one), length)]
-    cut = tree.call(arrays.function("slice", ctx), array, *ints)
-    return Cell(tree.case([(known, cut)], None), expr.type)

@@ -15,7 +15,7 @@ from incmrql.types.model import LONG, Collection, Decimal, Type, is_float, is_in
 
 
 def aggregate(
-    name: str, shape: Shape, extra: typed.Expr | None, type_: Type, env: Env, ctx: Context
+    name: str, shape: Shape, extra: typed.Expr | None, type_: Type, ctx: Context
 ) -> Shape:
     """An aggregate of the elements of an array; null counts as empty."""
     if not isinstance(shape.type, Collection):
@@ -43,21 +43,17 @@ def aggregate(
             found = arrays.apply(test, array, lambda x: x, ctx)
             return Cell(or_else(found, tree.boolean(name == "all")), type_, present=True)
         case "sum" | "avg":
-            return _sum(name, present, element, type_, env, ctx)
+            return _sum(name, present, element, type_, ctx)
         case "median":
-            return Cell(_median(present, element, env, ctx), type_)
+            return Cell(_median(present, element, ctx), type_)
         case _:
             raise NotNative(f"{name} of a collection in a row")
 
 
-def _sum(
-    name: str, present: exp.Expression, element: Type, type_: Type, env: Env, ctx: Context
-) -> Shape:
-    """Spark calls no function that is made of SQL inside a function of elements."""
+def _sum(name: str, present: exp.Expression, element: Type, type_: Type, ctx: Context) -> Shape:
+    """An exact sum, by one fold for each of its parts."""
     if ctx.dialect is not Dialect.SPARK or isinstance(element, Decimal):
         raise NotNative(f"{name} of {element} in a row")
-    if env.lambdas and (name == "avg" or is_float(element)):
-        raise NotNative(f"{name} of {element} for the elements of a collection")
 
     def total(f: sums.Of, zero: exp.Expression) -> exp.Expression:
         return arrays.fold(present, zero, lambda a, x: tree.binary(exp.Add, a, f(x)), ctx)
@@ -70,9 +66,9 @@ def _sum(
     return found
 
 
-def _median(present: exp.Expression, element: Type, env: Env, ctx: Context) -> exp.Expression:
+def _median(present: exp.Expression, element: Type, ctx: Context) -> exp.Expression:
     """The middle value, or the mean of the two, rounded once."""
-    if not (is_float(element) or is_integer(element)) or (element == LONG and env.lambdas):
+    if not (is_float(element) or is_integer(element)):
         raise NotNative(f"median of {element} in a row")
     in_line = tree.call(arrays.function("sort_array", ctx), present)
     size = tree.call(arrays.function("size", ctx), present)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -38,6 +39,10 @@ class Side:
     group: typed.Variable
     iterated: bool
     wanted: dict[str, tuple[str, exp.Expression]] = field(default_factory=dict)
+    prepared: list[tuple[str, exp.Expression]] = field(default_factory=list)
+    """Columns that aggregates share, made of those of the relation and of earlier ones."""
+    derived: list[list[tuple[str, exp.Expression]]] = field(default_factory=list)
+    """Columns made of the aggregates, step by step, each of those of the steps before."""
     test: Literal["", "semi", "anti"] = ""
     """Whether only the presence of a partner is asked for."""
 
@@ -47,6 +52,24 @@ class Side:
         if text not in self.wanted:
             self.wanted[text] = ctx.fresh(hint), aggregated
         return tree.column(self.wanted[text][0])
+
+    def prepare(self, value: exp.Expression, hint: str, ctx: Context) -> exp.Expression:
+        """The column that holds an expression of each row, for several aggregates."""
+        for name, known in self.prepared:
+            if known == value:
+                return tree.column(name)
+        self.prepared.append((ctx.fresh(hint), value))
+        return tree.column(self.prepared[-1][0])
+
+    def derive(
+        self, values: Sequence[exp.Expression], hint: str, ctx: Context
+    ) -> list[exp.Expression]:
+        """Columns that hold expressions over the aggregates and over columns derived before."""
+        for step in self.derived:
+            if [value for _, value in step] == list(values):
+                return [tree.column(name) for name, _ in step]
+        self.derived.append([(ctx.fresh(hint), value) for value in values])
+        return [tree.column(name) for name, _ in self.derived[-1]]
 
     def collected(self, many: Many, ctx: Context) -> exp.Expression:
         """The elements of a bag of the group as an array."""

@@ -186,19 +186,35 @@ def _never_null(cell: Cell, source: Relation) -> bool:
     return isinstance(cell.tree, exp.Column) and cell.tree.name in source.present
 
 
+def _prepared(side: Side, b: Builder) -> str:
+    """The rows of a side, with the columns that its aggregates share."""
+    name = side.relation.name
+    for column, value in side.prepared:
+        name = b.define(exp.select(exp.Star(), exp.alias_(value, column)).from_(name))
+    return name
+
+
 def _by_key(side: Side, b: Builder, *, alone: bool) -> str:
     """One row for each key, with the aggregates that are wanted."""
     keys = list(leaves(side.key))
     wanted = [exp.alias_(value, name) for name, value in side.wanted.values()]
     if not keys:
         select = exp.select(*(wanted or [exp.alias_(tree.call("count", tree.number(1)), "n")]))
-        select = select.from_(side.relation.name)
+        select = select.from_(_prepared(side, b))
         if alone:  # there is no group without a row
             select = select.having(tree.binary(exp.GT, tree.call("count", tree.number(1)),
                                                tree.number(0)))  # fmt: skip
-        return b.define(select)
-    select = exp.select(*[cell.tree for cell in keys], *wanted).from_(side.relation.name)
-    return b.define(select.group_by(*[cell.tree for cell in keys]))
+        return _derived(side, b.define(select), b)
+    select = exp.select(*[cell.tree for cell in keys], *wanted).from_(_prepared(side, b))
+    return _derived(side, b.define(select.group_by(*[cell.tree for cell in keys])), b)
+
+
+def _derived(side: Side, name: str, b: Builder) -> str:
+    """A relation with the aggregates of a side, and all that is made of them."""
+    for step in side.derived:
+        more = [exp.alias_(value, column) for column, value in step]
+        name = b.define(exp.select(exp.Star(), *more).from_(name))
+    return name
 
 
 def _with_windows(side: Side, b: Builder) -> str:
@@ -211,4 +227,4 @@ def _with_windows(side: Side, b: Builder) -> str:
         exp.alias_(exp.Window(this=value, partition_by=[key.copy() for key in keys]), name)
         for name, value in side.wanted.values()
     ]
-    return b.define(exp.select(*rows, *beside).from_(side.relation.name))
+    return _derived(side, b.define(exp.select(*rows, *beside).from_(_prepared(side, b))), b)

@@ -10,9 +10,9 @@ from incmrql.sql.context import Context
 from incmrql.sql.expressions import lower
 from incmrql.sql.groups import Relation
 from incmrql.sql.relations import may_hold_null
+from incmrql.sql.rounding import OURS
 from incmrql.sql.shapes import Cell
 from incmrql.sql.statements import Statement, statement
-from incmrql.sql.sums import OURS
 from incmrql.sql.tree import Dialect, column
 from incmrql.types import typed
 from incmrql.types.show import show_expr

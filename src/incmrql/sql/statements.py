@@ -14,6 +14,7 @@ from incmrql.sql.builder import Builder, columns_of
 from incmrql.sql.context import Context, PythonPlace
 from incmrql.sql.groups import Relation
 from incmrql.sql.relations import limit_of, order_of, relation
+from incmrql.sql.rounding import in_place
 from incmrql.sql.shapes import Cell, Parts, Shape, leaves, map_leaves, split
 from incmrql.types.model import Type
 
@@ -66,7 +67,7 @@ def statement(
         _distribute(final, source)
     for name, select in builder.relations:
         final = final.with_(name, as_=select, copy=False)
-    text = tree.print_tree(final, ctx.dialect, pretty=True)
+    text = tree.print_tree(in_place(final), ctx.dialect, pretty=True)
     used = tuple(place for place in ctx.places if f"{place.name}(" in text)
     return Statement(
         text,

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from incmrql.sql import sums, tree
-from incmrql.sql.context import Context
+from incmrql.sql import steps, sums, tree
+from incmrql.sql.context import WIDE, Context
 from incmrql.sql.shapes import Cell, Parts, Shape
 from incmrql.types.model import (
     BYTE,
+    DOUBLE,
     EXACT_SUM,
     INT,
     LONG,
@@ -35,6 +36,13 @@ def mean_of(total: exp.Expression, number: exp.Expression) -> exp.Expression:
     return tree.case([(some, tree.binary(exp.Add, mean, sums.double(0.0)))], None)
 
 
+def rounded(parts: sums.Summed, derive: steps.Derive | None, ctx: Context) -> exp.Expression:
+    """The double nearest to an exact sum: in columns where there can be some, else by a call."""
+    if derive is None or ctx.window is WIDE:
+        return sums.rounded(parts, ctx.window)
+    return steps.rounded(parts, ctx.window, derive)
+
+
 @dataclass(frozen=True, slots=True)
 class Summing:
     """How elements are summed: `total` of what is made of each, and the `number` of them."""
@@ -44,6 +52,8 @@ class Summing:
     element: Type
     narrow: bool
     """Whether the elements are integers of 32 bits or less, maybe in a wider type."""
+    derive: steps.Derive | None = None
+    """How columns are made of the sums, where they are columns."""
 
     def result(self, name: str, type_: Type, ctx: Context) -> Shape | None:
         """`sum`, `avg` or `sum#part` in its type; None where there is no native form."""
@@ -58,13 +68,15 @@ class Summing:
         return None
 
     def _of_doubles(self, name: str, type_: Type, ctx: Context) -> Shape:
-        if ctx.fast_sums and name != "sum#part":
+        if ctx.fast_sums:
             found = self.total(lambda x: x, sums.double(0.0))
+            if name == "sum#part":
+                return Parts((Cell(or_else(found, sums.double(0.0)), DOUBLE, True),), EXACT_SUM)
         else:
             parts = sums.parts(self.total, ctx.window, ctx)
             if name == "sum#part":
                 return Parts(tuple(Cell(each, LONG, True) for each in parts.all), EXACT_SUM)
-            found = sums.rounded(parts, ctx.window)
+            found = rounded(parts, self.derive, ctx)
         found = or_else(found, sums.double(0.0))
         if name == "sum":
             return Cell(found, type_, present=True)
@@ -82,6 +94,11 @@ class Summing:
             zero = tree.cast(tree.number(0), "DECIMAL(38, 0)")
             exact = whole = or_else(sums.as_decimal(high, low), zero)
         match name:
+            case "avg" if whole is not exact:
+                near = mean_of(tree.cast(whole, "DOUBLE"), self.number)
+                small = tree.binary(exp.LTE, tree.call("abs", whole), tree.number(2**53))
+                far = sums.integer_mean(whole, self.number)
+                return Cell(tree.case([(small, near)], far), type_)
             case "avg":
                 return Cell(sums.integer_mean(whole, self.number), type_)
             case "sum#part":

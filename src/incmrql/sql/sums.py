@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from incmrql.sql import tree
-from incmrql.sql.context import NARROW, WIDE, Context, Window
+from incmrql.sql.context import WIDE, Context, Window
+from incmrql.sql.rounding import MEAN, NARROW_SUM, WIDE_SUM, literal
 from incmrql.sql.shapes import NotNative
 from incmrql.sql.tree import Dialect
-
-OUTSIDE = "incmrql: a double lies outside the window of the exact sum"
-"""The error that asks for the same query with the wide window."""
 
 _BASE = 2**32
 Of = Callable[[exp.Expression], exp.Expression]
@@ -36,11 +34,7 @@ def long(value: int) -> exp.Expression:
 
 def double(value: float) -> exp.Expression:
     """A double that is a power of two, or another short one."""
-    return exp.Var(this=_literal(value))
-
-
-def _literal(value: float) -> str:
-    return f"{value!r}".replace("e", "E") + "D"
+    return exp.Var(this=literal(value))
 
 
 def _power(exponent: int) -> exp.Expression:
@@ -75,38 +69,44 @@ def parts(total: Total, window: Window, ctx: Context) -> Summed:
     """The sums that make up an exact sum of doubles."""
     if ctx.dialect is not Dialect.SPARK:
         raise NotNative("exact sums of doubles are the kernel's")
-    largest = _power(min(window.lowest + 32 * window.limbs - 1, 1023))
-    wide = window is WIDE
 
-    def inside(x: exp.Expression) -> exp.Expression:
-        """The value itself, or 0 for what the limbs cannot hold."""
-        return tree.case([(_is_finite(x) if wide else _below(x, largest), x)], double(0.0))
-
-    def limb(number: int) -> Of:
-        return lambda x: _limb(inside(x), number, window)
+    def limb_of(number: int) -> Of:
+        return lambda x: limb(inside(x, window), number, window)
 
     def special(x: exp.Expression) -> exp.Expression:
-        fits = _is_finite(x) if wide else _below(x, largest)
-        return tree.case([(fits, double(0.0))], x)
+        return tree.case([(_fits(x, window), double(0.0))], x)
 
     def outside(x: exp.Expression) -> exp.Expression:
-        if wide:
+        if window is WIDE:
             return long(0)
-        scaled = tree.binary(exp.Mul, inside(x), _power(-window.lowest))
+        scaled = tree.binary(exp.Mul, inside(x, window), _power(-window.lowest))
         too_fine = tree.binary(exp.NEQ, scaled, tree.call("rint", scaled))
         too_large = tree.conjunction(
-            [tree.binary(exp.GTE, tree.call("abs", x), largest), _is_finite(x)]
+            [tree.binary(exp.GTE, tree.call("abs", x), _largest(window)), _is_finite(x)]
         )
         assert too_large is not None
         return tree.case([(tree.binary(exp.Or, too_fine, too_large), long(1))], long(0))
 
-    limbs = [total(limb(number), long(0)) for number in range(window.limbs)]
+    limbs = [total(limb_of(number), long(0)) for number in range(window.limbs)]
     return Summed(
         limbs,
         total(special, double(0.0)),
         total(outside, long(0)),
         total(lambda x: tree.case([(tree.not_null(x), long(1))], long(0)), long(0)),
     )
+
+
+def inside(x: exp.Expression, window: Window) -> exp.Expression:
+    """The value itself, or 0 for what the limbs cannot hold."""
+    return tree.case([(_fits(x, window), x)], double(0.0))
+
+
+def _fits(x: exp.Expression, window: Window) -> exp.Expression:
+    return _is_finite(x) if window is WIDE else _below(x, _largest(window))
+
+
+def _largest(window: Window) -> exp.Expression:
+    return _power(min(window.lowest + 32 * window.limbs - 1, 1023))
 
 
 def times(
@@ -151,7 +151,7 @@ def _below(x: exp.Expression, largest: exp.Expression) -> exp.Expression:
     return tree.binary(exp.LT, tree.call("abs", x), largest)
 
 
-def _limb(x: exp.Expression, number: int, window: Window) -> exp.Expression:
+def limb(x: exp.Expression, number: int, window: Window) -> exp.Expression:
     """One limb of a value that is inside the window, as a long."""
     exponent = window.lowest + 32 * number
     here = _nearest(x, exponent)
@@ -189,105 +189,20 @@ def rounded(summed: Summed, window: Window) -> exp.Expression:
     return tree.call(NARROW_SUM, *given, tree.cast(noticed, "BIGINT"))
 
 
-NARROW_SUM, WIDE_SUM, MEAN = "exact_sum", "exact_sum_wide", "exact_mean"
-OURS = (NARROW_SUM, WIDE_SUM, MEAN)
-"""The functions that the texts call and a session must have (`functions`)."""
-
-
-def functions() -> dict[str, str]:
-    """The functions that the texts call, each as the statement that creates it."""
-    return {
-        NARROW_SUM: _function(
-            NARROW_SUM,
-            "limbs ARRAY<BIGINT>, special DOUBLE, outside BIGINT",
-            f"CASE WHEN outside > 0 THEN raise_error('{OUTSIDE}') "
-            f"WHEN special = 0 THEN {_rounded_limbs(NARROW)} ELSE special END",
-        ),
-        WIDE_SUM: _function(
-            WIDE_SUM,
-            "limbs ARRAY<BIGINT>, special DOUBLE",
-            f"CASE WHEN special = 0 THEN {_rounded_limbs(WIDE)} ELSE special END",
-        ),
-        MEAN: _function(MEAN, "total DECIMAL(38, 0), number BIGINT", _mean()),
-    }
-
-
-def _function(name: str, parameters: str, body: str) -> str:
-    return f"CREATE OR REPLACE TEMPORARY FUNCTION {name}({parameters}) RETURNS DOUBLE RETURN {body}"
-
-
-def _rounded_limbs(window: Window) -> str:
-    """The limbs with carries, turned to a sum that is not negative, and rounded."""
-    more = "concat(limbs, array(CAST(0 AS BIGINT), CAST(0 AS BIGINT)))"
-    carried = f"aggregate({more}, CAST(0 AS BIGINT), (c, limb) -> shiftright(c + limb, 32))"
-    turned = f"transform({more}, limb -> -limb)"
-    positive, negative = (_leading(digits, window) for digits in (more, turned))
-    return f"if({carried} < 0, -1 * {negative}, {positive})"
-
-
-def _leading(digits: str, window: Window) -> str:
-    """The double for limbs whose sum is not negative.
-
-    Going up, the fold keeps the carry, the last two digits and whether any below them is not
-    zero; whenever a digit is not zero it notes it with the two below: the last note holds the
-    leading digits.
-    """
-    zero = "CAST(0 AS BIGINT)"
-    start = (
-        f"named_struct('c', {zero}, 'p', {zero}, 'q', {zero}, 'rest', false, 'top', {zero}, "
-        f"'mid', {zero}, 'low', {zero}, 'more', false, 'place', 0, 'next', 0)"
-    )
-    digit = "((s.c + limb) & 4294967295)"
-    new = f"{digit} <> 0"
-    step = (
-        f"named_struct('c', shiftright(s.c + limb, 32), 'p', {digit}, 'q', s.p, "
-        f"'rest', s.rest OR s.q <> 0, 'top', if({new}, {digit}, s.top), "
-        f"'mid', if({new}, s.p, s.mid), 'low', if({new}, s.q, s.low), "
-        f"'more', if({new}, s.rest, s.more), 'place', if({new}, s.next, s.place), "
-        "'next', s.next + 1)"
-    )
-    return f"aggregate({digits}, {start}, (s, limb) -> {step}, s -> {_finish('s', window)})"
-
-
-def _finish(s: str, window: Window) -> str:
-    """The leading digits as an integer of 55 to 62 bits, the last bit set if anything is below.
-
-    Rounding such an integer to 53 bits is rounding the whole sum; scaling by a power of two is
-    exact, in steps none of which leaves the range of doubles before the last.
-    """
-    tiers = []
-    for bits, low in ((8, 10), (16, 18), (24, 26), (32, 34)):
-        shift = 64 - low
-        head = f"shiftleft({s}.top, {shift})"
-        if low < 32:
-            body = f"({head} + shiftleft({s}.mid, {shift - 32}) + shiftright({s}.low, {low}))"
-            below = f"({s}.low & {2**low - 1}) <> 0 OR {s}.more"
-        else:
-            body = f"({head} + shiftright({s}.mid, {low - 32}))"
-            below = f"({s}.mid & {2 ** (low - 32) - 1}) <> 0 OR {s}.low <> 0 OR {s}.more"
-        whole = f"({body} | if({below}, CAST(1 AS BIGINT), CAST(0 AS BIGINT)))"
-        tiers.append(f"WHEN {s}.top < {2**bits} THEN CAST({whole} AS DOUBLE) * {float(2**low)!r}D")
-    scaled = f"(CASE {' '.join(tiers)} END)"
-    exponents = [window.lowest + 32 * (place - 2) for place in range(window.limbs + 2)]
-    halves = [(e // 2, e - e // 2) for e in exponents]
-    for part in (0, 1):
-        powers = ", ".join(_literal(2.0 ** pair[part]) for pair in halves)
-        scaled += f" * get(array({powers}), {s}.place)"
-    return f"if({s}.top = 0, 0.0D, {scaled})"
-
-
 def integer_halves(total: Total) -> tuple[exp.Expression, exp.Expression]:
     """The exact sum of longs as high and low part: high · 2^32 + low, low not negative."""
-    high = total(_shifted, long(0))
-    low = total(_low_half, long(0))
-    return tree.binary(exp.Add, high, _shifted(low)), _low_half(low)
+    high = total(high_half, long(0))
+    low = total(low_half, long(0))
+    return tree.binary(exp.Add, high, high_half(low)), low_half(low)
 
 
-def _shifted(value: exp.Expression) -> exp.Expression:
+def high_half(value: exp.Expression) -> exp.Expression:
+    """A long without its lower 32 bits, as a number of 2^32."""
     return tree.call("shiftright", value, tree.number(32))
 
 
-def _low_half(value: exp.Expression) -> exp.Expression:
+def low_half(value: exp.Expression) -> exp.Expression:
+    """The lower 32 bits of a long, not negative."""
     return tree.binary(exp.BitwiseAnd, value, tree.number(_BASE - 1))
 
 
@@ -305,29 +220,6 @@ def as_long(high: exp.Expression, low: exp.Expression) -> exp.Expression:
 def integer_mean(sum_: exp.Expression, count: exp.Expression) -> exp.Expression:
     """An exact sum divided by a count, rounded once; null for none."""
     return tree.call(MEAN, tree.cast(sum_, "DECIMAL(38, 0)"), count)
-
-
-def _mean() -> str:
-    """What is small enough is exact in doubles; the rest by quotient and remainder.
-
-    With q = |total| div n of 22 bits and more, q · 2^k + (remainder · 2^k) div n has at least
-    55 bits; with its last bit set if anything is below, it rounds as the whole does.
-    """
-    quotient, rest = "(abs(total) DIV number)", "CAST(abs(total) % number AS BIGINT)"
-    tiers = []
-    for bits, shift in ((30, 32), (38, 24), (46, 16), (54, 8)):
-        more = f"shiftleft({rest}, {shift})"
-        whole = f"(shiftleft({quotient}, {shift}) + {more} DIV number)"
-        bit = f"if({more} % number <> 0, CAST(1 AS BIGINT), CAST(0 AS BIGINT))"
-        value = f"CAST({whole} | {bit} AS DOUBLE) * {_literal(2.0**-shift)}"
-        tiers.append(f"WHEN {quotient} < {2**bits} THEN {value}")
-    bit = f"if({rest} <> 0, CAST(1 AS BIGINT), CAST(0 AS BIGINT))"
-    far = f"CASE {' '.join(tiers)} ELSE CAST({quotient} | {bit} AS DOUBLE) END"
-    near = "CAST(total AS DOUBLE) / CAST(number AS DOUBLE)"
-    return (
-        f"CASE WHEN number > 0 THEN if(abs(total) <= {2**53}, {near}, "
-        f"if(total < 0, -1.0D, 1.0D) * {far}) END"
-    )
 
 
 def as_decimal(high: exp.Expression, low: exp.Expression) -> exp.Expression:

@@ -119,7 +119,7 @@ def get(struct: exp.Expression, name: str) -> exp.Expression:
 def wrapped(tree: exp.Expression) -> exp.Expression:
     """In parentheses where an operator could take it apart."""
     plain = exp.Column | exp.Literal | exp.Anonymous | exp.Dot | exp.Paren | exp.Cast | exp.Null
-    return tree if isinstance(tree, plain | exp.Boolean | exp.Case) else exp.paren(tree)
+    return tree if isinstance(tree, plain | exp.Boolean | exp.Case | exp.Var) else exp.paren(tree)
 
 
 def binary(kind: type[exp.Binary], left: exp.Expression, right: exp.Expression) -> exp.Expression:

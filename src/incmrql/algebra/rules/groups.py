@@ -193,12 +193,21 @@ def _counts(node: typed.Expr, members: typed.Expr) -> bool:
 def _covered(chain: typed.Expr, uses: _Uses) -> bool:
     """Whether a chain `v.A.B`, or an aggregate of it, comes along with a shorter one, `v.A`."""
     if not isinstance(chain, typed.Field | typed.Item):
-        return any(node in uses.chains for child in children(chain) for node in nodes(child))
+        return all(_comes_along(child, uses) for child in children(chain))
     while isinstance(chain, typed.Field | typed.Item):
         chain = chain.subject
         if chain in uses.chains:
             return True
     return False
+
+
+def _comes_along(node: typed.Expr, uses: _Uses) -> bool:
+    """Whether all that an expression takes of an element comes along anyway."""
+    if node in uses.chains:
+        return True
+    if isinstance(node, typed.Var) and node.variable.number == _ELEMENT.number:
+        return False
+    return all(_comes_along(child, uses) for child in children(node))
 
 
 def _other_parts(group: typed.Variable, path: Path) -> list[typed.Expr]:

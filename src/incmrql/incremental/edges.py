@@ -1,0 +1,56 @@
+"""What is known of a node's changes before any data are there.
+
+*Invariant*: there are none after the first batch.  *Insert-only*: nothing is ever taken away.
+A node that answers with -old +new takes away even where its inputs only grow, unless its answer
+cannot change while a key is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from incmrql.incremental.nodes import (
+    Constant,
+    Edge,
+    Groups,
+    Input,
+    Join,
+    Linear,
+    Merge,
+    Node,
+    Ordered,
+    Repeated,
+    inputs,
+)
+
+CONSTANT = Edge(constant=True, invariant=True, insert_only=True)
+
+
+def edge(node: Node, before: Sequence[Edge]) -> Edge:
+    """The edge that leaves a node, from those of the nodes before it."""
+    below = [before[place] for place in inputs(node)]
+    constant = all(each.constant for each in below)
+    invariant = all(each.invariant for each in below)
+    grows = all(each.insert_only for each in below)
+    match node:
+        case Constant():
+            return CONSTANT
+        case Input(source=source):
+            return Edge(False, not source.streaming, node.insert_only)
+        case Linear() | Merge() | Join():
+            return Edge(constant, invariant, grows)
+        case Groups():
+            return Edge(constant, invariant, invariant or (grows and _only_grows(node, below)))
+        case Ordered() | Repeated():
+            return Edge(constant, invariant, invariant)
+        case _:
+            assert_never(node)
+
+
+def _only_grows(node: Groups, below: Sequence[Edge]) -> bool:
+    """Whether more rows never change an answer: keys alone, or rows beside what is invariant."""
+    if not node.used and not node.requests:
+        return True
+    sides = {node.accumulators[place].side for r in node.requests for place in r.accumulators}
+    return node.linear is not None and all(below[side].invariant for side in sides)

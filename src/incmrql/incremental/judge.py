@@ -1,0 +1,111 @@
+"""Of which sides of a group an expression is a sum over the rows.
+
+A judgment says for an expression that makes a bag: it is additive in each of these sides,
+that is, e(X + X', Y) = e(X, Y) + e(X', Y).  Additive in both sides is a join, in one side a
+map, in none (judged empty) the same whatever the rows are.
+
+    group#1                           its own side
+    if c then e else {}               the sides of e                     c without rows
+    map(v -> b, e)                    the sides of e                     b without rows
+    flatMap(v -> b, e)                those of e and of b                no side twice
+    select h from v in e, w in d      those of e and of d                no side twice, h, c
+      where c                                                            without rows
+    e union d                         the sides of both                  the same
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from incmrql.types import typed
+from incmrql.types.model import Collection
+from incmrql.types.walk import children
+
+Sides: TypeAlias = frozenset[int]
+
+NO_SIDE: Sides = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges expressions over a group: (key, bag), or (key, (bag, bag)) of two sides."""
+
+    group: typed.Variable
+    count: int
+    """How many sides the group has."""
+
+    def side(self, expr: typed.Expr) -> int | None:
+        """The side whose rows an expression names."""
+        match expr:
+            case typed.Item(typed.Var(variable), 1) if variable == self.group and self.count == 1:
+                return 0
+            case typed.Item(typed.Item(typed.Var(variable), 1), place) if (
+                variable == self.group and self.count == 2
+            ):
+                return place
+            case _:
+                return None
+
+    def read(self, expr: typed.Expr) -> Sides:
+        """The sides whose rows an expression reads in any way."""
+        match expr:
+            case typed.Var(variable):
+                return frozenset(range(self.count)) if variable == self.group else NO_SIDE
+            case typed.Item(typed.Var(variable), 0) if variable == self.group:
+                return NO_SIDE
+            case _:
+                found = self.side(expr)
+                if found is not None:
+                    return frozenset((found,))
+                return NO_SIDE.union(*map(self.read, children(expr)))
+
+    def additive(self, expr: typed.Expr) -> Sides | None:
+        """The sides that a bag is additive in; None if it reads rows in another way."""
+        if not self.read(expr):
+            return NO_SIDE
+        if not isinstance(expr.type, Collection) or expr.type.kind != "bag":
+            return None
+        found = self.side(expr)
+        if found is not None:
+            return frozenset((found,))
+        match expr:
+            case typed.If(condition, then, otherwise):
+                return None if self.read(condition) else self._alike(then, otherwise)
+            case typed.Combine("union", left, right):
+                return self._alike(left, right)
+            case typed.Widen(operand):
+                return self.additive(operand)
+            case typed.MapOver(_, subject, body, flatten):
+                if flatten:
+                    return self._product((subject, body))
+                return None if self.read(body) else self.additive(subject)
+            case typed.Select(False, head, qualifiers, where, None, None, (), None):
+                rest = [head] if where is None else [head, where]
+                rest += [q.value for q in qualifiers if isinstance(q, typed.Binding)]
+                rest += [q.condition for q in qualifiers if isinstance(q, typed.Condition)]
+                if any(map(self.read, rest)):
+                    return None
+                domains = [q.domain for q in qualifiers if isinstance(q, typed.Generator)]
+                return self._product(domains)
+            case _:
+                return None
+
+    def _alike(self, one: typed.Expr, other: typed.Expr) -> Sides | None:
+        """The sides that both are additive in; nothing at all is additive in every side."""
+        for nothing, rest in ((one, other), (other, one)):
+            if isinstance(nothing, typed.MakeCollection) and not nothing.items:
+                return self.additive(rest)
+        found = self.additive(one)
+        return found if found == self.additive(other) else None
+
+    def _product(self, exprs: Sequence[typed.Expr]) -> Sides | None:
+        """The sides of bags that are gone through one inside the other."""
+        found = NO_SIDE
+        for expr in exprs:
+            sides = self.additive(expr)
+            if sides is None or found & sides:
+                return None
+            found |= sides
+        return found

@@ -1,0 +1,267 @@
+"""From a query in normal form to its program of changes: one node for each term.
+
+    cMap over groups   additive in both sides      Join
+                       additive in one side        Linear: the groups are not needed
+                       anything else               Groups: accumulators, and rows where F needs them
+
+Equal terms are one node, and equal sources one input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from incmrql.algebra import build
+from incmrql.algebra.alpha import Register
+from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.rows import Names
+from incmrql.algebra.term import (
+    CMap,
+    CoGroup,
+    GroupBy,
+    Loop,
+    Query,
+    Repeat,
+    Scan,
+    Shared,
+    Sort,
+    Term,
+    Union,
+    Values,
+    element,
+    pair,
+)
+from incmrql.algebra.translate import translate
+from incmrql.algebra.walk import map_children, terms, variables_of
+from incmrql.diagnostics import NOWHERE, InternalError, Span
+from incmrql.incremental.asking import Asking
+from incmrql.incremental.chance import refuse_chance
+from incmrql.incremental.edges import edge
+from incmrql.incremental.judge import Judge
+from incmrql.incremental.nodes import (
+    Constant,
+    Edge,
+    Groups,
+    Input,
+    Join,
+    Linear,
+    Merge,
+    Node,
+    Ordered,
+    Part,
+    Plan,
+    Repeated,
+)
+from incmrql.types import typed
+from incmrql.types.model import bag
+from incmrql.types.show import show_source
+from incmrql.types.walk import substitute, used
+
+
+def plan_of(item: typed.ScriptItem, script: typed.Script) -> Plan:
+    """The plan of an item of a script; may raise `QueryError`."""
+    query, _ = normal_form(translate(item.expr, script))
+    return plan(query, script, item.span)
+
+
+def plan(query: Query, script: typed.Script, span: Span = NOWHERE) -> Plan:
+    """The plan of a query in normal form; may raise `QueryError`."""
+    refuse_chance(query, script, span)
+    return _Planning(query).plan()
+
+
+class _Planning:
+    """The nodes made so far, and where the rows of terms and parts come from."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.names = Names(max((variable.number for variable in variables_of(query)), default=0))
+        self.nodes: list[Node] = []
+        self.edges: list[Edge] = []
+        self.shared: dict[typed.Variable, int] = {}
+        self.lists: dict[typed.Variable, Sort] = {}
+        self.register = Register()
+        self.entered: set[int] = set()
+        self.made: dict[int, int] = {}
+        self.sources: dict[str, int] = {}
+
+    def plan(self) -> Plan:
+        wanted = used(self.query.result)
+        parts = []
+        for variable, term in self.query.parts:
+            self._enter(term)
+            order = term.descending if isinstance(term, Sort) and term.ordered else None
+            if isinstance(term, Sort) and order is not None:
+                place = self.pairs(term)
+                self.lists[variable] = term
+            else:
+                place = self.place(term)
+            self.shared[variable] = place
+            if variable in wanted:
+                parts.append(Part(variable, place, order))
+        nodes, edges = tuple(self.nodes), tuple(self.edges)
+        return Plan(nodes, edges, tuple(parts), self.query.result, self.query)
+
+    def _enter(self, term: Term) -> None:
+        self.register.enter(term)
+        self.entered.update(map(id, terms(term)))
+
+    def add(self, node: Node) -> int:
+        """The place of a new node."""
+        self.nodes.append(node)
+        self.edges.append(edge(node, self.edges))
+        return len(self.nodes) - 1
+
+    def place(self, term: Term) -> int:
+        """The place of the node that has the rows of a term."""
+        if id(term) not in self.entered:
+            return self.node(term)
+        number = self.register.number(term)
+        if number not in self.made:
+            self.made[number] = self.node(term)
+        return self.made[number]
+
+    def node(self, term: Term) -> int:
+        """The node that a term becomes."""
+        match term:
+            case Scan():
+                return self.source(term)
+            case Values(expr):
+                return self.add(Constant(expr))
+            case Shared(variable) if variable in self.lists:
+                return self.values(self.shared[variable], self.lists[variable])
+            case Shared(variable):
+                return self.shared[variable]
+            case Loop():
+                raise InternalError("a loop variable outside of its loop")
+            case CMap(variable, body, (GroupBy() | CoGroup()) as groups):
+                return self.grouped(variable, body, groups)
+            case GroupBy() | CoGroup():
+                group = self.names.variable("group", element(term))
+                return self.grouped(group, build.bag_of(build.var(group)), term)
+            case CMap(variable, body, source):
+                return self.linear(self.place(source), variable, body)
+            case Union(parts):
+                return self.add(Merge(tuple(map(self.place, parts))))
+            case Sort():
+                return self.values(self.pairs(term), term)
+            case Repeat():
+                return self.repeated(term)
+            case _:
+                assert_never(term)
+
+    def source(self, scan: Scan) -> int:
+        """The input of a source, one for all its uses."""
+        source, key = scan.source, repr(scan.source)
+        if key not in self.sources:
+            options = dict(source.options)
+            can_delete = "deletes" in options or "sign" in options
+            if source.format == "registered" or source.host is not None:  # pushed by anybody
+                can_delete = not options.get("insert_only", False)
+            can_delete = can_delete and source.streaming
+            ledger = can_delete and not options.get("trusted_deletes", False)
+            name = self._name(source)
+            self.sources[key] = self.add(Input(source, scan.element, name, not can_delete, ledger))
+        return self.sources[key]
+
+    def _name(self, source: typed.Source) -> str:
+        """How batches name a source: as the query does, with a number where that is not unique."""
+        shown = show_source(source)
+        taken = {node.name for node in self.nodes if isinstance(node, Input)}
+        others = [f"{shown} {n}" for n in range(2, len(taken) + 2)]
+        return next(name for name in [shown, *others] if name not in taken)
+
+    def linear(self, place: int, variable: typed.Variable, body: typed.Expr) -> int:
+        """A map over a node, fused with the map that the node is."""
+        below = self.nodes[place]
+        if isinstance(below, Linear):
+            return self.add(Linear(below.input, (*below.steps, (variable, body))))
+        return self.add(Linear(place, ((variable, body),)))
+
+    def pairs(self, term: Sort) -> int:
+        """The pairs (key, value) of sorted rows, as many as there may be."""
+        below = self.place(term.source)
+        if term.limit is None:
+            return below
+        return self.add(Ordered(below, term.descending, term.limit))
+
+    def values(self, place: int, term: Sort) -> int:
+        """The values of sorted pairs, as a bag."""
+        one = self.names.variable("pair", element(term.source))
+        return self.linear(place, one, build.bag_of(build.item(build.var(one), 1)))
+
+    def grouped(self, group: typed.Variable, body: typed.Expr, groups: GroupBy | CoGroup) -> int:
+        """A function of groups: a join, a map, or what its answer asks of them."""
+        below = (groups.source,) if isinstance(groups, GroupBy) else (groups.left, groups.right)
+        judge = Judge(group, len(below))
+        sides = judge.additive(body)
+        if sides is not None and len(sides) == 2:
+            left, right = map(self.place, below)
+            kept = [i for i, other in ((0, right), (1, left)) if not self.edges[other].invariant]
+            return self.add(Join(left, right, group, body, pair(below[0])[0], tuple(kept)))
+        if sides is not None and len(sides) == 1:
+            (side,) = sides
+            return self._alone(group, body, below, side)
+        return self._asking(judge, body, below)
+
+    def _alone(
+        self, group: typed.Variable, body: typed.Expr, below: Sequence[Term], side: int
+    ) -> int:
+        """A body that goes through one side row by row: each row is a group of its own."""
+        row = self.names.variable("row", element(below[side]))
+        key, value = build.item(build.var(row), 0), build.item(build.var(row), 1)
+        bags = [
+            build.bag_of(value) if place == side else build.empty(pair(each)[1])
+            for place, each in enumerate(below)
+        ]
+        rows = bags[0] if len(bags) == 1 else build.tuple_of(*bags)
+        alone = substitute(body, {group: build.tuple_of(key, rows)})
+        return self.linear(self.place(below[side]), row, alone)
+
+    def _asking(self, judge: Judge, body: typed.Expr, below: Sequence[Term]) -> int:
+        asking = Asking(judge, self.names)
+        answer = asking.rewritten(body)
+        sides = judge.additive(answer)
+        linear = next(iter(sides)) if sides is not None and len(sides) == 1 else None
+        places = tuple(map(self.place, below))
+        edges = [self.edges[place] for place in places]
+        reads = judge.read(answer)
+        asked = {each.side for each in asking.accumulators}
+        moving = {side for side, each in enumerate(edges) if not each.invariant}
+        kept = reads if moving else frozenset[int]()
+        if linear is not None and moving <= {linear} and linear not in asked:
+            kept -= {linear}  # what its rows meet never changes
+        return self.add(
+            Groups(
+                places,
+                judge.group,
+                answer,
+                pair(below[0])[0],
+                tuple(asking.accumulators),
+                tuple(asking.requests),
+                tuple(sorted(reads)),
+                tuple(sorted(kept)),
+                linear,
+                is_fold=all(edges[side].constant for side in reads),
+                is_final=not moving,
+            )
+        )
+
+    def repeated(self, term: Repeat) -> int:
+        """A loop: what does not depend on its variables comes from nodes of its own."""
+        places: list[int] = []
+        variables: list[typed.Variable] = []
+        inner = frozenset(v for t in terms(term) if isinstance(t, Repeat) for v in t.variables)
+
+        def outside(part: Term) -> Term:
+            loops = [t for t in terms(part) if isinstance(t, Loop) and t.variable in inner]
+            if loops or isinstance(part, Values):
+                return map_children(outside, part)
+            places.append(self.place(part))
+            variables.append(self.names.variable("input", bag(element(part))))
+            return Shared(variables[-1])
+
+        loop = map_children(outside, term)
+        assert isinstance(loop, Repeat)
+        return self.add(Repeated(tuple(places), tuple(variables), loop))

@@ -1,0 +1,196 @@
+"""What nodes remember, and what they do with changes: the calculus, over dictionaries.
+
+    advance(changes of the inputs)   the change of the output; nothing is remembered yet
+    commit()                         remember
+
+so that a batch that fails anywhere leaves everything as it was.  `work` counts the rows that
+came in, the remembered rows that were read, and the rows that went out in the last batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from incmrql.algebra.interpret import elements
+from incmrql.incremental.changes import Weighted, by_key
+from incmrql.incremental.nodes import Join, Linear, Repeated
+from incmrql.reference import Environment, evaluate
+from incmrql.types import typed
+from incmrql.values import Bag, Value
+
+
+@dataclass(slots=True)
+class Work:
+    """Rows of one batch at one node."""
+
+    taken: int = 0
+    read: int = 0
+    sent: int = 0
+
+
+class State(Protocol):
+    """A node at work."""
+
+    work: Work
+
+    def advance(self, changes: Sequence[Weighted]) -> Weighted:
+        """The change of the output."""
+
+    def commit(self) -> None:
+        """Remember what the last change brought."""
+
+    @property
+    def size(self) -> int:
+        """How many rows, or accumulators, are remembered."""
+
+
+@dataclass(slots=True)
+class LinearState:
+    """Maps, row by row; remembers nothing."""
+
+    node: Linear
+    env: Environment
+    work: Work = field(default_factory=Work)
+
+    def advance(self, changes: Sequence[Weighted]) -> Weighted:
+        """f(ΔX)."""
+        found = Weighted()
+        for value, weight in changes[0]:
+            rows: list[Value] = [value]
+            for variable, body in self.node.steps:
+                rows = [e for row in rows for e in _each(body, self.env.bind(variable, row))]
+            for row in rows:
+                found.add(row, weight)
+        return found
+
+    def commit(self) -> None:
+        """Nothing."""
+
+    @property
+    def size(self) -> int:
+        """Nothing."""
+        return 0
+
+
+@dataclass(slots=True)
+class MergeState:
+    """All rows of the inputs; remembers nothing."""
+
+    work: Work = field(default_factory=Work)
+
+    def advance(self, changes: Sequence[Weighted]) -> Weighted:
+        """ΔX + ΔY."""
+        found = Weighted()
+        for change in changes:
+            found.merge(change)
+        return found
+
+    def commit(self) -> None:
+        """Nothing."""
+
+    @property
+    def size(self) -> int:
+        """Nothing."""
+        return 0
+
+
+@dataclass(slots=True)
+class JoinState:
+    """The rows of each side by key."""
+
+    node: Join
+    env: Environment
+    sides: tuple[dict[bytes, Weighted], dict[bytes, Weighted]] = field(
+        default_factory=lambda: ({}, {})
+    )
+    work: Work = field(default_factory=Work)
+    _pending: list[dict[bytes, tuple[Value, Weighted]]] = field(default_factory=list)
+
+    def advance(self, changes: Sequence[Weighted]) -> Weighted:
+        """ΔX⋈Y + X⋈ΔY + ΔX⋈ΔY, for the keys that changed."""
+        found = Weighted()
+        left, right = self._pending = [by_key(change) for change in changes]
+        for identity, (key, rows) in left.items():
+            self._meet(key, rows, self._known(1, identity), found)
+            if identity in right:
+                self._meet(key, rows, right[identity][1], found)
+        for identity, (key, rows) in right.items():
+            self._meet(key, self._known(0, identity), rows, found)
+        return found
+
+    def _known(self, side: int, identity: bytes) -> Weighted:
+        rows = self.sides[side].get(identity) or Weighted()
+        self.work.read += len(rows)
+        return rows
+
+    def _meet(self, key: Value, left: Weighted, right: Weighted, found: Weighted) -> None:
+        for one, times in left:
+            for other, weight in right:
+                group = (key, (Bag([one]), Bag([other])))
+                for row in _each(self.node.body, self.env.bind(self.node.group, group)):
+                    found.add(row, times * weight)
+
+    def commit(self) -> None:
+        """Add the changes to the sides that are kept."""
+        for side in self.node.kept:
+            kept = self.sides[side]
+            for identity, (_, rows) in self._pending[side].items():
+                known = kept.setdefault(identity, Weighted())
+                known.merge(rows)
+                if not known:
+                    del kept[identity]
+        self._pending = []
+
+    @property
+    def size(self) -> int:
+        """The rows of both sides."""
+        return sum(len(rows) for side in self.sides for rows in side.values())
+
+
+@dataclass(slots=True)
+class RepeatedState:
+    """The inputs of a loop and its last result."""
+
+    node: Repeated
+    env: Environment
+    inputs: list[Weighted] = field(default_factory=list)
+    result: Weighted = field(default_factory=Weighted)
+    work: Work = field(default_factory=Work)
+    _pending: tuple[list[Weighted], Weighted] | None = None
+    _has_run: bool = False
+
+    def advance(self, changes: Sequence[Weighted]) -> Weighted:
+        """The loop again over all of its inputs, unless nothing changed."""
+        found = Weighted()
+        self._pending = None
+        if self._has_run and not any(changes):
+            return found
+        inputs = [rows.copy() for rows in self.inputs] or [Weighted() for _ in changes]
+        env = self.env
+        for variable, rows, change in zip(self.node.variables, inputs, changes, strict=True):
+            rows.merge(change)
+            self.work.read += len(rows)
+            env = env.bind(variable, rows.bag())
+        result = Weighted((row, 1) for row in elements(self.node.term, env))
+        self._pending = inputs, result
+        found.merge(result)
+        found.merge(self.result, -1)
+        return found
+
+    def commit(self) -> None:
+        """Remember inputs and result."""
+        if self._pending is not None:
+            self.inputs, self.result = self._pending
+            self._has_run = True
+
+    @property
+    def size(self) -> int:
+        """The rows of the inputs and of the result."""
+        return sum(map(len, self.inputs)) + len(self.result)
+
+
+def _each(body: typed.Expr, env: Environment) -> list[Value]:
+    """The elements that a body makes; of null, none."""
+    return list(evaluate(body, env) or ())

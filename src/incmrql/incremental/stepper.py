@@ -1,0 +1,217 @@
+"""The reference stepper: a plan, run batch by batch over dictionaries.
+
+What it answers after any batches is what the reference evaluator answers over all the data so
+far; how batches are cut does not matter.  A batch that is refused changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from incmrql.diagnostics import DataError, nearest
+from incmrql.incremental.changes import Weighted
+from incmrql.incremental.nodes import (
+    Constant,
+    Groups,
+    Input,
+    Join,
+    Linear,
+    Merge,
+    Node,
+    Ordered,
+    Part,
+    Plan,
+    Repeated,
+    inputs,
+)
+from incmrql.incremental.states import (
+    JoinState,
+    LinearState,
+    MergeState,
+    RepeatedState,
+    State,
+    Work,
+)
+from incmrql.incremental.states_groups import GroupsState
+from incmrql.incremental.states_ordered import OrderedState, in_order
+from incmrql.reference import Environment, evaluate, from_python
+from incmrql.reference.sources import not_there
+from incmrql.types import typed
+from incmrql.values import Value, show
+
+
+@dataclass(slots=True)
+class Stepper:
+    """A plan at work.  `changes` has what the last batch changed in each part of the answer."""
+
+    plan: Plan
+    env: Environment
+    batches: int = 0
+    changes: dict[typed.Variable, Weighted] = field(default_factory=dict)
+    _states: list[State | None] = field(init=False)
+    _work: list[Work] = field(default_factory=list)
+    _ledgers: dict[int, Weighted] = field(default_factory=dict)
+    _parts: list[Weighted] = field(init=False)
+    _answer: Value = None
+
+    def __post_init__(self) -> None:
+        self._states = [_state(node, self.env) for node in self.plan.nodes]
+        self._parts = [Weighted() for _ in self.plan.parts]
+
+    def step(self, batch: Mapping[str, Iterable[tuple[Value, int]]]) -> Weighted:
+        """Take in changes of streams, by their names; the change of the answer.
+
+        The change of a collection are its rows.  Any other answer is taken away and put back
+        whole, if it is another one.
+        """
+        given = self._given(batch)
+        ledgers = self._checked(given)
+        found = self._advanced(given)
+        for state in self._states:
+            if state is not None:
+                state.commit()
+        for place, change in ledgers.items():
+            self._ledgers.setdefault(place, Weighted()).merge(change)
+        return self._finished(found)
+
+    def answer(self) -> Value:
+        """The answer over all the data so far."""
+        if not self.batches:
+            self.step({})
+        env = self.env
+        for part, rows in zip(self.plan.parts, self._parts, strict=True):
+            env = env.bind(part.variable, _value(part, rows))
+        return evaluate(self.plan.result, env)
+
+    @property
+    def work(self) -> list[Work]:
+        """What each node did in the last batch."""
+        return self._work
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many rows or accumulators each node remembers."""
+        return [0 if state is None else state.size for state in self._states]
+
+    def _given(self, batch: Mapping[str, Iterable[tuple[Value, int]]]) -> dict[int, Weighted]:
+        """The changes of the inputs, by place."""
+        streams = {
+            node.name: place
+            for place, node in enumerate(self.plan.nodes)
+            if isinstance(node, Input) and node.source.streaming
+        }
+        found: dict[int, Weighted] = {}
+        for name, rows in batch.items():
+            if name not in streams:
+                message = f'the query reads no stream "{name}"'
+                raise DataError("R208", message, hint=nearest(name, streams))
+            node = self.plan.nodes[streams[name]]
+            assert isinstance(node, Input)
+            pushed = node.source.format == "registered"
+            found[streams[name]] = Weighted(
+                (from_python(row, node.source.row) if pushed else row, weight)
+                for row, weight in rows
+            )
+        return found
+
+    def _checked(self, given: Mapping[int, Weighted]) -> dict[int, Weighted]:
+        """The changes that ledgers count; raises if rows are deleted that are not there."""
+        counted: dict[int, Weighted] = {}
+        for place, change in given.items():
+            node = self.plan.nodes[place]
+            assert isinstance(node, Input)
+            deleted = [(key, row, -weight) for key, (row, weight) in change.rows.items()
+                       if weight < 0]  # fmt: skip
+            if node.insert_only and deleted:
+                message = f"rows are deleted from a stream that only grows: {show(deleted[0][1])}"
+                raise DataError("R205", message, place=node.name)
+            if not node.ledger:
+                continue
+            ledger = self._ledgers.get(place, Weighted())
+            missing = [row for key, row, times in deleted if ledger.weight(key) < times]
+            if missing:
+                raise not_there(missing, node.name)
+            counted[place] = change
+        return counted
+
+    def _advanced(self, given: Mapping[int, Weighted]) -> list[Weighted]:
+        """The change of every node."""
+        found: list[Weighted] = []
+        work: list[Work] = []
+        for place, (node, state) in enumerate(zip(self.plan.nodes, self._states, strict=True)):
+            below = [found[each] for each in inputs(node)]
+            if state is None:
+                change = given.get(place) or self._first(node)
+                done = Work(taken=len(change))
+            else:
+                done = state.work = Work(taken=sum(map(len, below)))
+                change = state.advance(below)
+            done.sent = len(change)
+            work.append(done)
+            found.append(change)
+        self._work = work
+        return found
+
+    def _first(self, node: Node) -> Weighted:
+        """The rows that are there from the first batch on, and only then are a change."""
+        if self.batches:
+            return Weighted()
+        match node:
+            case Constant(expr):
+                return Weighted((row, 1) for row in evaluate(expr, self.env) or ())
+            case Input(source) if not source.streaming:
+                rows = evaluate(typed.Read(source, type=source.row), self.env)
+                return Weighted((row, 1) for row in rows)
+            case _:
+                return Weighted()
+
+    def _finished(self, found: list[Weighted]) -> Weighted:
+        """Bring the parts up to date; the change of the answer."""
+        for part, rows in zip(self.plan.parts, self._parts, strict=True):
+            rows.merge(found[part.place])
+            self.changes[part.variable] = _values(part, found[part.place])
+        is_first, self.batches = not self.batches, self.batches + 1
+        if isinstance(self.plan.result, typed.Var):
+            return self.changes[self.plan.result.variable].copy()
+        if not is_first and not any(self.changes.values()):
+            return Weighted()
+        before, self._answer = self._answer, self.answer()
+        change = Weighted([(self._answer, 1)])
+        if not is_first:
+            change.add(before, -1)
+        return change
+
+
+def _state(node: Node, env: Environment) -> State | None:
+    """A node at work; inputs and constants are fed by the stepper."""
+    match node:
+        case Input() | Constant():
+            return None
+        case Linear():
+            return LinearState(node, env)
+        case Merge():
+            return MergeState()
+        case Join():
+            return JoinState(node, env)
+        case Groups():
+            return GroupsState(node, env)
+        case Ordered():
+            return OrderedState(node, env)
+        case Repeated():
+            return RepeatedState(node, env)
+        case _:
+            assert_never(node)
+
+
+def _value(part: Part, rows: Weighted) -> Value:
+    """The collection that a part is."""
+    return rows.bag() if part.order is None else in_order(rows, part.order)
+
+
+def _values(part: Part, change: Weighted) -> Weighted:
+    """The change of a part in its elements."""
+    if part.order is None:
+        return change
+    return Weighted((value, weight) for (_, value), weight in change)

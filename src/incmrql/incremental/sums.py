@@ -1,0 +1,132 @@
+"""Accumulators as Python numbers: what an element adds, and the aggregates they come to.
+
+All are groups: integers, fractions and exact sums of doubles.  A weight says how often an
+element is added, or taken away.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TypeAlias
+
+from incmrql.incremental.nodes import Accumulator, AccumulatorKind, Request
+from incmrql.reference.aggregates import aggregate
+from incmrql.reference.navigate import Fail
+from incmrql.reference.partial_sums import of_floats, part_of
+from incmrql.types.model import EXACT_SUM, Collection, Tuple, Type, is_float
+from incmrql.values import Data, ExactSum, Value, average, stddev, variance
+from incmrql.values.exact import nearest_double, square
+
+Number: TypeAlias = int | Fraction | ExactSum
+
+
+def zero(accumulator: Accumulator) -> Number:
+    """The sum over nothing."""
+    return ExactSum.zero if _adds_doubles(accumulator) else 0
+
+
+def plus(one: Number, other: Number) -> Number:
+    """Both sums together."""
+    if isinstance(one, ExactSum):
+        assert isinstance(other, ExactSum)
+        return one.add(other)
+    assert not isinstance(other, ExactSum)
+    return one + other
+
+
+def lifted(accumulator: Accumulator, elements: list[Value], weight: int) -> Number:
+    """What the elements add that one row brings, as often as the row is there."""
+    total = zero(accumulator)
+    for element in elements:
+        if element is not None or accumulator.kind == "rows":
+            total = plus(total, _one(accumulator, element))
+    return total.scaled(weight) if isinstance(total, ExactSum) else total * weight
+
+
+def _one(accumulator: Accumulator, element: Value) -> Number:
+    kind: AccumulatorKind = accumulator.kind
+    match kind:
+        case "rows" | "count":
+            return 1
+        case "true":
+            return int(element)
+        case "false":
+            return int(not element)
+        case "sum":
+            return ExactSum.of(element) if isinstance(element, float) else Fraction(element)
+        case "squares":
+            return square(element) if isinstance(element, float) else Fraction(element) ** 2
+        case "parts":
+            part, times = element[0], element[-1]
+            return of_floats([(part, times)]) if isinstance(part, Data) else Fraction(part) * times
+        case "sizes":
+            return int(element[1] * element[2])
+
+
+def _adds_doubles(accumulator: Accumulator) -> bool:
+    assert isinstance(accumulator.operand.type, Collection)
+    element = accumulator.operand.type.element
+    match accumulator.kind:
+        case "sum":
+            return is_float(element)
+        case "parts":
+            return isinstance(element, Tuple) and element.items[0] == EXACT_SUM
+        case _:
+            return False
+
+
+def finished(request: Request, numbers: list[Number], fail: Fail) -> Value:
+    """The aggregate that accumulators come to, as the reference evaluator rounds it."""
+    first, type_ = numbers[0], request.variable.type
+    match request.function:
+        case "count":
+            return first
+        case "exists" | "some":
+            return first != 0
+        case "all":
+            return first == 0
+        case "sum" | "sum#total":
+            return _sum(first, type_, fail)
+        case "avg" | "avg#total":
+            return _average(first, numbers[1], type_, fail)
+        case "variance" | "stddev":
+            return _spread(request.function, numbers)
+        case _:
+            return _part(first, type_)
+
+
+def _sum(total: Number, type_: Type, fail: Fail) -> Value:
+    if isinstance(total, ExactSum):
+        return total.result()
+    if is_float(type_):  # of nothing but nulls
+        return 0.0
+    return aggregate("sum#total", [(Fraction(total), 1)], type_, None, fail)
+
+
+def _average(total: Number, count: Number, type_: Type, fail: Fail) -> Value:
+    assert isinstance(count, int)
+    if isinstance(total, ExactSum):
+        return average(total, count)
+    return aggregate("avg#total", [(Fraction(total), count, 1)], type_, None, fail)
+
+
+def _part(total: Number, type_: Type) -> Value:
+    if isinstance(total, ExactSum):
+        counts = (total.infinite, total.minus_infinite, total.nan)
+        return Data(EXACT_SUM.name, 0, (f"{total.units:x}", *counts))
+    return part_of([Fraction(total)], type_)
+
+
+def _spread(function: str, numbers: list[Number]) -> Value:
+    total, squares, count = numbers
+    assert not isinstance(squares, ExactSum)
+    assert isinstance(count, int)
+    if isinstance(total, ExactSum):
+        of_doubles = variance if function == "variance" else stddev
+        return of_doubles(total, Fraction(squares), count)
+    if count < 2:
+        return None
+    exact = (Fraction(squares) - Fraction(total) ** 2 / count) / (count - 1)
+    spread = nearest_double(exact.numerator, exact.denominator)
+    return spread if function == "variance" else math.sqrt(spread)

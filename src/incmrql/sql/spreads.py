@@ -1,0 +1,163 @@
+"""`variance` and `stddev` of a group from exact sums: of the values, and of their squares.
+
+The sums are columns of integer limbs, as many for one row as for a million; one Python function
+(`kernel.pinned_spreads`) makes the exact fraction of them and rounds it once.  The square of a
+double is the sum of two doubles without error, hi + lo (Veltkamp, Dekker):
+
+    hi = x·x,  a = t - (t - x) with t = (2^27 + 1)·x,  b = x - a,
+    lo = ((a·a - hi) + 2·a·b) + b·b
+
+Inside the window of sums no step of that overflows or loses a bit.  For doubles outside of it,
+the values of the group are collected instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sqlglot import exp
+
+from incmrql.sql import sums, tree
+from incmrql.sql.context import NARROW, Context, Window
+from incmrql.sql.rounding import OUTSIDE
+from incmrql.sql.shapes import Cell
+from incmrql.sql.tree import Dialect
+from incmrql.types.model import (
+    BYTE,
+    DOUBLE,
+    INT,
+    LONG,
+    SHORT,
+    Collection,
+    Type,
+    is_float,
+    is_integer,
+)
+
+NAMES: Final = ("variance", "stddev")
+SQUARES: Final = Window(2 * NARROW.lowest, 2 * NARROW.limbs)
+"""Where the squares of what lies in the narrow window lie."""
+
+Prepare = Callable[[exp.Expression], exp.Expression]
+"""A column for an expression of each row, beside which aggregates stand."""
+_MOST: Final = 2.0**30
+"""Values whose limbs a long can sum."""
+
+
+def spread(
+    name: str,
+    values: exp.Expression,
+    element: Type,
+    total: Callable[[exp.Expression], exp.Expression],
+    prepare: Prepare,
+    ctx: Context,
+) -> Cell | None:
+    """`variance` or `stddev` of the values that are not null; None where sums cannot hold them.
+
+    `total` is the sum over the rows of the group.
+    """
+    if ctx.dialect is not Dialect.SPARK:
+        return None
+    if is_integer(element):
+        return _of_integers(name, values, element, total, prepare, ctx)
+    if is_float(element) and ctx.window is NARROW:
+        return _of_doubles(name, values, total, prepare, ctx)
+    return None
+
+
+def _of_integers(
+    name: str,
+    values: exp.Expression,
+    element: Type,
+    total: Callable[[exp.Expression], exp.Expression],
+    prepare: Prepare,
+    ctx: Context,
+) -> Cell:
+    x = prepare(tree.cast(values, "BIGINT"))
+    square = _square_of_int(x) if element in (BYTE, SHORT, INT) else _square_of_long(x)
+    limbs = [total(each) for each in (sums.low_half(x), sums.high_half(x))]
+    squares = [total(each) for each in square]
+    count = total(tree.case([(tree.not_null(x), sums.long(1))], sums.long(0)))
+    return _rounded(name, count, sums.double(0.0), (limbs, squares), 0, ctx)
+
+
+def _square_of_int(x: exp.Expression) -> list[exp.Expression]:
+    square = tree.binary(exp.Mul, x, x)
+    return [sums.low_half(square), sums.high_half(square)]
+
+
+def _square_of_long(x: exp.Expression) -> list[exp.Expression]:
+    """With x = a·2^32 + b, |b| at most 2^31: b² + 2ab·2^32 + a²·2^64, in limbs of 32 bits."""
+    low = tree.cast(tree.cast(x, "INT"), "BIGINT")  # takes the low bits
+    is_negative = tree.binary(exp.LT, low, tree.number(0))
+    carry = tree.case([(is_negative, sums.long(1))], sums.long(0))
+    high = tree.binary(exp.Add, sums.high_half(x), carry)
+    low_square, mixed, high_square = (
+        tree.binary(exp.Mul, a, b) for a, b in ((low, low), (high, low), (high, high))
+    )
+    twice = [
+        tree.binary(exp.Mul, half(mixed), tree.number(2))
+        for half in (sums.low_half, sums.high_half)
+    ]
+    return [
+        sums.low_half(low_square),
+        tree.binary(exp.Add, sums.high_half(low_square), twice[0]),
+        tree.binary(exp.Add, twice[1], sums.low_half(high_square)),
+        sums.high_half(high_square),
+    ]
+
+
+def _of_doubles(
+    name: str,
+    values: exp.Expression,
+    total: Callable[[exp.Expression], exp.Expression],
+    prepare: Prepare,
+    ctx: Context,
+) -> Cell:
+    x = prepare(tree.cast(values, "DOUBLE"))
+    summed = sums.parts(lambda of, _: total(of(x)), NARROW, ctx)
+    held = prepare(sums.inside(x, NARROW))
+    hi = tree.binary(exp.Mul, held, held)
+    lo = prepare(_error_of_square(held, hi, prepare))
+    squares = [
+        total(tree.binary(exp.Add, sums.limb(hi, place, SQUARES), sums.limb(lo, place, SQUARES)))
+        for place in range(SQUARES.limbs)
+    ]
+    many = tree.cast(
+        tree.call("floor", tree.binary(exp.Div, summed.count, sums.double(_MOST))), "BIGINT"
+    )
+    noticed = tree.binary(exp.GT, tree.binary(exp.Add, summed.outside, many), tree.number(0))
+    again = tree.cast(tree.call("raise_error", tree.text(OUTSIDE)), "BIGINT")
+    count = tree.case([(noticed, again)], summed.count)
+    return _rounded(name, count, summed.special, (summed.limbs, squares), NARROW.lowest, ctx)
+
+
+def _error_of_square(x: exp.Expression, hi: exp.Expression, prepare: Prepare) -> exp.Expression:
+    """What is missing from the rounded square."""
+    times, minus, plus = exp.Mul, exp.Sub, exp.Add
+    scaled = tree.binary(times, x, sums.double(2.0**27 + 1))
+    a = prepare(tree.binary(minus, scaled, tree.binary(minus, scaled, x)))
+    b = tree.binary(minus, x, a)
+    mixed = tree.binary(times, sums.double(2.0), tree.binary(times, a, b))
+    above = tree.binary(plus, tree.binary(minus, tree.binary(times, a, a), hi), mixed)
+    return tree.binary(plus, above, tree.binary(times, b, b))
+
+
+def _rounded(
+    name: str,
+    count: exp.Expression,
+    special: exp.Expression,
+    limbs: tuple[list[exp.Expression], list[exp.Expression]],
+    lowest: int,
+    ctx: Context,
+) -> Cell:
+    """One number for the limbs of sum and squares; null where there is no group."""
+    longs = Collection("list", LONG)
+    given = [
+        Cell(count, LONG),
+        Cell(special, DOUBLE),
+        *[Cell(tree.call("array", *each), longs) for each in limbs],
+        Cell(tree.number(lowest), INT),
+    ]
+    return ctx.pinned(f"{name}#sums", given, DOUBLE, "rounded once, from exact sums")

@@ -1,0 +1,55 @@
+"""A script on Spark and by the reference evaluator: the answers must be identical."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from incmrql.diagnostics import Source
+from incmrql.reference import new_world, run_script
+from incmrql.spark.scripts import Engine
+from incmrql.syntax import parse_script
+from incmrql.syntax.depth import room
+from incmrql.types import Catalog, infer_script, typed
+from incmrql.values import Bag, Value, identical, show
+from tests.queries import CATALOG
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def agree(
+    text: str,
+    data: Mapping[str, Bag | Sequence[Value]],
+    spark: SparkSession,
+    catalog: Catalog = CATALOG,
+) -> list[Value]:
+    """The answers of a script over registered data, once both engines gave the same."""
+    with room():
+        script = infer_script(parse_script(Source(text)), catalog)
+        expected = _answers(script, data, None)
+        found = _answers(script, data, spark)
+    shown = f"{text}\n\nSpark says\n{list(map(show, found))}, not\n{list(map(show, expected))}"
+    assert identical(found, expected), shown
+    return found
+
+
+def _answers(
+    script: typed.Script,
+    data: Mapping[str, Bag | Sequence[Value]],
+    spark: SparkSession | None,
+) -> list[Value]:
+    """The answers of all items, stored values among them."""
+    world = new_world(script, registered=data)
+    given: list[Value] = []
+
+    def emit(_item: typed.ScriptItem, value: Value) -> None:
+        given.append(value)
+
+    if spark is None:
+        run_script(script, world, emit)
+    else:
+        engine = Engine(world, lambda: spark)
+        for item in script.items:
+            engine.run_item(item, emit)
+    return [*given, *world.stored.values()]

@@ -1,0 +1,62 @@
+"""Where the statements of a script run in Python, found without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.term import Repeat, Term, element
+from incmrql.algebra.translate import translate
+from incmrql.api import load
+from incmrql.loading import catalog_for, read_include
+from incmrql.pipeline import compile_script
+from incmrql.reference import Environment, evaluate, new_world
+from incmrql.sql.context import Context, PythonPlace
+from incmrql.sql.expressions import lower
+from incmrql.sql.groups import Relation
+from incmrql.sql.shapes import Cell
+from incmrql.sql.statements import Statement, statement
+from incmrql.sql.tree import Dialect, column
+from incmrql.syntax.depth import room
+
+
+def statements(script: str | Path, arguments: Sequence[str] = ()) -> list[Statement]:
+    """All SQL texts of a script; none for what reads no source."""
+    with room():
+        source = load(script)
+        compiled = compile_script(source, catalog_for(source, list(arguments)), read_include).typed
+        world = new_world(compiled, arguments=list(arguments))
+        found: list[Statement] = []
+        for item in compiled.items:
+            query, _ = normal_form(translate(item.expr, compiled))
+            ctx = Context(lower, Dialect.SPARK, compiled, world.stored, arguments)
+            shared = {variable.number: term for variable, term in query.parts}
+            for _, term in query.parts:
+                found += _with_loops(statement(term, ctx, shared), ctx, shared)
+            if item.kind == "store-value":
+                world.stored[item.target] = evaluate(item.expr, Environment(world))
+        return found
+
+
+def _with_loops(made: Statement, ctx: Context, shared: dict[int, Term]) -> Iterator[Statement]:
+    yield made
+    for _, loop in made.repeats:
+        views = {
+            variable.number: _view(loop, place) for place, variable in enumerate(loop.variables)
+        }
+        for term in loop.initial:
+            yield from _with_loops(statement(term, ctx, shared), ctx, shared)
+        for term in loop.step:
+            yield statement(term, ctx, shared, views, "packed")
+
+
+def _view(loop: Repeat, place: int) -> Relation:
+    row = element(Repeat((loop.variables[place],), (), (), (), None, 0))
+    return Relation(f"loop_{loop.variables[place].number}", Cell(column("value"), row))
+
+
+def places(script: str | Path, arguments: Sequence[str] = ()) -> list[PythonPlace]:
+    """What runs in Python, each expression once."""
+    found = [place for each in statements(script, arguments) for place in each.places]
+    return [p for n, p in enumerate(found) if p.body not in [other.body for other in found[:n]]]

@@ -1,0 +1,130 @@
+"""The examples of the documentation on Spark, and which of them need Python.
+
+`fallbacks.golden` holds the examples with a place that runs in Python, and why; it is rewritten
+by `pytest --update-golden`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from incmrql import Session, api
+from incmrql.formats import Policy, ReadReport
+from incmrql.sql.context import PythonPlace
+from incmrql.syntax.depth import room
+from incmrql.types.show import show_expr
+from incmrql.values import Value, identical, show
+from tests.docs.conftest import DOCS
+from tests.docs.examples import Example, examples, page
+from tests.examples.running import EXAMPLES, SCRIPTS
+from tests.spark.lowered import places, statements
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GOLDEN: Final = Path(__file__).with_name("fallbacks.golden")
+FEWEST_NATIVE: Final = 0.9
+"""Of all examples of docs/language.md."""
+SLOW: Final = frozenset({"kmeans", "shortest_paths", "components", "pagerank_converge"})
+"""Scripts of many steps; what they are made of is in the others."""
+
+ACCEPTED: Final = [
+    example
+    for example in examples(page(DOCS / "language.md"))
+    if not example.fails and "--on-arithmetic=fail" not in example.script.words
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[None]:
+    """A copy of docs/ that examples may write to."""
+    shutil.copytree(DOCS / "data", tmp_path / "data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        yield
+
+
+class Notes:
+    """What a run says beside its answers."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def trace(self, text: str, value: Value) -> None:
+        self.told.append(f"{text} = {show(value)}")
+
+    def report(self, report: ReadReport, policy: Policy) -> None:
+        self.told += report.sentences(policy)
+
+
+def arguments(example: Example) -> list[str]:
+    return [word for word in example.script.words if not word.startswith("--")]
+
+
+def reads(example: Example) -> bool:
+    """Whether an example reads a source, as far as its text tells."""
+    return "source(" in example.script.text or "stream(" in example.script.text
+
+
+def needs(title: str, found: list[PythonPlace]) -> str:
+    lines = [f"    {show_expr(place.body)}  -- {place.reason}\n" for place in found]
+    return f"{title}\n{''.join(lines)}\n" if found else ""
+
+
+@pytest.mark.usefixtures("folder")
+def test_most_examples_need_no_python(update_golden: bool) -> None:
+    shown, native = [], 0
+    for example in ACCEPTED:
+        found = places(example.script.text, arguments(example))
+        native += not found
+        shown.append(needs(f"{example.section}: {example.script.text.strip()}", found))
+    assert native >= FEWEST_NATIVE * len(ACCEPTED)
+    data = str(EXAMPLES / "data")
+    shown += [needs(f"examples/{s}", places(EXAMPLES / f"{s}.mrql", [data])) for s in SCRIPTS]
+    text = "".join(shown)
+    if update_golden:
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert GOLDEN.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_example_that_reads_a_source_has_a_text() -> None:
+    reading = [example for example in ACCEPTED if reads(example)]
+    for example in reading:
+        assert statements(example.script.text, arguments(example)), example.place
+    assert len(reading) >= 15
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("example", [e for e in ACCEPTED if reads(e)], ids=lambda e: e.place)
+def test_example(example: Example, spark: SparkSession) -> None:
+    found, notes = {}, {}
+    for engine, run in {"reference": api.run, "spark": Session(spark).run}.items():
+        notes[engine] = Notes()
+        found[engine] = run(
+            example.script.text,
+            arguments(example),
+            on_trace=notes[engine].trace,
+            on_report=notes[engine].report,
+        )
+    answers = {engine: [answer.value for answer in each] for engine, each in found.items()}
+    with room():
+        shown = "\n".join(map(show, answers["spark"]))
+        assert identical(answers["spark"], answers["reference"]), shown
+    assert sorted(notes["spark"].told) == sorted(notes["reference"].told)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", [script for script in SCRIPTS if script not in SLOW])
+def test_script(name: str, spark: SparkSession) -> None:
+    path, data = EXAMPLES / f"{name}.mrql", [str(EXAMPLES / "data")]
+    expected = [answer.value for answer in api.run(path, data)]
+    found = [answer.value for answer in Session(spark).run(path, data)]
+    assert identical(found, expected), "\n".join(map(show, found))
