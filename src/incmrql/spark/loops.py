@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
-from incmrql.algebra.term import CMap, CoGroup, GroupBy, Loop, Repeat, Scan, Shared, Term, Values
+from incmrql.algebra.term import CoGroup, GroupBy, Loop, Repeat, Shared, Term, Values, element
 from incmrql.algebra.walk import map_children, terms
 from incmrql.diagnostics import DataError
 from incmrql.sql import arrays, tree
 from incmrql.sql.builder import alike
 from incmrql.sql.context import Context
 from incmrql.sql.groups import Relation
-from incmrql.sql.shapes import Cell, Parts, Shape, leaves, split
+from incmrql.sql.shapes import Parts, Shape, leaves, split
 from incmrql.sql.statements import Form, Statement, statement, view
 from incmrql.sql.tree import Dialect
 from incmrql.types import typed
@@ -39,16 +39,12 @@ class Runner:
     max_steps: int
     last: int = 0
     kept: list[DataFrame] = field(default_factory=list)
-    cached: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
         """Drop all that was kept."""
         for frame in self.kept:
             drop(frame)
-        for frame in self.cached:
-            frame.unpersist()
         self.kept.clear()
-        self.cached.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,16 +205,11 @@ def _once(term: Term, runner: Runner, views: Views, *, by_key: bool = False) -> 
     if isinstance(term, GroupBy | CoGroup):  # belongs to the map over it
         return term
     runner.last -= 1
-    from incmrql.algebra.term import element
-
     variable = typed.Variable("fixed", runner.last, bag(element(term)))
     made = statement(term, runner.context(), runner.shared, views, "flat", by_key=by_key)
-    frame = runner.frame(made, views).persist()
-    runner.cached.append(frame)
+    frame = runner.frame(made, views).localCheckpoint(eager=True)
+    runner.kept.append(frame)
     name = f"fixed_{-runner.last}"
     frame.createOrReplaceTempView(name)
     views[variable.number] = view(name, made.row)
     return Loop(variable)
-
-
-__all__ = ["CMap", "Cell", "Held", "Runner", "Scan", "replace", "run_loop"]

@@ -69,13 +69,9 @@ def columns_of(fields: Iterable[tuple[str, Type]]) -> list[Column]:
 
 
 def as_type(column: Column, type_: Type) -> Column:
-    """A column cast to a type, with one zero and one NaN."""
+    """A column cast to a type, with one zero; every NaN is the same to Spark."""
     cast = column.cast(spark_type(type_))
-    if type_ not in FLOATS:
-        return cast
-    nan = sql.lit(float("nan")).cast(spark_type(type_))
-    zero = sql.lit(0.0).cast(spark_type(type_))
-    return sql.when(sql.isnan(cast), nan).otherwise(cast + zero)
+    return cast + sql.lit(0.0).cast(spark_type(type_)) if type_ in FLOATS else cast
 
 
 def quoted(name: str) -> str:

@@ -12,7 +12,7 @@ from incmrql.sql import arrays, folds, spreads, sums, tree
 from incmrql.sql.best import first_of
 from incmrql.sql.context import WIDE, Context
 from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape
-from incmrql.sql.summing import Summing, mean_of, or_else, rounded
+from incmrql.sql.summing import Summing, mean_of, narrow_mean, or_else, rounded
 from incmrql.types import typed
 from incmrql.types.model import LONG, Decimal, Type
 
@@ -140,9 +140,11 @@ def _of_parts(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
         if number is None:
             return Cell(found, type_, present=True)
         return Cell(mean_of(found, number), type_)
-    if part.type == LONG:  # a count
-        rows = total(tree.binary(exp.Mul, ctx.whole(part), weight))
-        return Cell(or_else(rows, sums.long(0)), type_, present=True)
+    if part.type == LONG:  # a count, or a sum of integers of 32 bits
+        whole = or_else(total(tree.binary(exp.Mul, ctx.whole(part), weight)), sums.long(0))
+        if number is None:
+            return Cell(whole, type_, present=True)
+        return Cell(narrow_mean(whole, number), type_)
     if not isinstance(part.type, Decimal) or part.type.scale or isinstance(type_, Decimal):
         return None
     product = tree.binary(exp.Mul, ctx.whole(part), tree.cast(weight, "DECIMAL(19, 0)"))

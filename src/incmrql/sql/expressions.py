@@ -28,6 +28,7 @@ from incmrql.sql.aggregates import aggregate
 from incmrql.sql.collections import collection_builtin, comprehension, items_of, map_over
 from incmrql.sql.context import PYTHON_PREFIX, Context
 from incmrql.sql.folds import fold, user_aggregate
+from incmrql.sql.reasons import name_of, why_not
 from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape, is_structure
 from incmrql.types import typed
 from incmrql.types.model import (
@@ -154,33 +155,9 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
             | typed.Trace()
             | typed.Read()
         ):
-            raise NotNative(_why_not(expr))
+            raise NotNative(why_not(expr))
         case _:
             assert_never(expr)
-
-
-def _why_not(
-    expr: typed.PythonCall
-    | typed.Navigate
-    | typed.MakeData
-    | typed.Repeat
-    | typed.Trace
-    | typed.Read,
-) -> str:
-    """Why a construct has no form in SQL."""
-    match expr:
-        case typed.PythonCall(name):
-            return f'Python function "{name}"'
-        case typed.Navigate():
-            return "a step into a tree"
-        case typed.MakeData(constructor):
-            return f"a value of data type {constructor.owner}"
-        case typed.Repeat():
-            return "a loop inside a row"
-        case typed.Trace():
-            return "trace shows values as they are met"
-        case typed.Read():
-            return "a source inside a row"
 
 
 def _certain(branches: Sequence[typed.Expr], ctx: Context) -> None:
@@ -220,20 +197,8 @@ def _calls_functions(shape: Shape) -> bool:
 def _told(expr: typed.Expr, found: exp.Expression | None) -> Cell:
     """What a dialect offers; not native where it offers nothing that agrees."""
     if found is None:
-        raise NotNative(f"no native {_name(expr)} has the same bits everywhere")
+        raise NotNative(f"no native {name_of(expr)} has the same bits everywhere")
     return Cell(found, expr.type)
-
-
-def _name(expr: typed.Expr) -> str:
-    match expr:
-        case typed.Builtin(function):
-            return function
-        case typed.Arithmetic(op) | typed.Compare(op):
-            return f"{op} on {expr.type}"
-        case typed.Cast(operand) | typed.Widen(operand):
-            return f"conversion from {operand.type} to {expr.type}"
-        case _:
-            return type(expr).__name__
 
 
 def _element(type_: Type) -> Type:
@@ -389,7 +354,16 @@ def _builtin(expr: typed.Builtin, env: Env, ctx: Context) -> Shape:
     types = tuple(argument.type for argument in expr.arguments)
     if expr.function == "inv":
         return ctx.lower(expr.arguments[0], env, ctx)
+    if expr.function == "pow" and _is_two(expr.arguments[1]):
+        square = typed.Arithmetic("*", expr.arguments[0], expr.arguments[0], type=expr.type)
+        return ctx.lower(square, env, ctx)
     given = [
         arrays.canonical(ctx.tree(argument, env), argument.type, ctx) for argument in expr.arguments
     ]
     return _told(expr, builtins.builtin(expr.function, given, types, expr.type, ctx.dialect))
+
+
+def _is_two(expr: typed.Expr) -> bool:
+    """Whether this is the constant 2: a square is one multiplication, by definition."""
+    inner = expr.operand if isinstance(expr, typed.Widen) else expr
+    return isinstance(inner, typed.Const) and inner.value == 2

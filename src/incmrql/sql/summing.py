@@ -36,6 +36,13 @@ def mean_of(total: exp.Expression, number: exp.Expression) -> exp.Expression:
     return tree.case([(some, tree.binary(exp.Add, mean, sums.double(0.0)))], None)
 
 
+def narrow_mean(total: exp.Expression, number: exp.Expression) -> exp.Expression:
+    """A sum that a long holds, divided by a count: in doubles while that is exact."""
+    near = mean_of(tree.cast(total, "DOUBLE"), number)
+    small = tree.binary(exp.LTE, tree.call("abs", total), tree.number(2**53))
+    return tree.case([(small, near)], sums.integer_mean(total, number))
+
+
 def rounded(parts: sums.Summed, derive: steps.Derive | None, ctx: Context) -> exp.Expression:
     """The double nearest to an exact sum: in columns where there can be some, else by a call."""
     if derive is None or ctx.window is WIDE:
@@ -95,12 +102,11 @@ class Summing:
             exact = whole = or_else(sums.as_decimal(high, low), zero)
         match name:
             case "avg" if whole is not exact:
-                near = mean_of(tree.cast(whole, "DOUBLE"), self.number)
-                small = tree.binary(exp.LTE, tree.call("abs", whole), tree.number(2**53))
-                far = sums.integer_mean(whole, self.number)
-                return Cell(tree.case([(small, near)], far), type_)
+                return Cell(narrow_mean(whole, self.number), type_)
             case "avg":
                 return Cell(sums.integer_mean(whole, self.number), type_)
+            case "sum#part" if whole is not exact:  # a long holds the sum of 2^31 of them
+                return Cell(long, LONG, present=True)
             case "sum#part":
                 return Cell(exact, type_, present=True)
             case _:
