@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from incmrql.runtime import BatchReport, StreamOptions, run_stream
+from incmrql.runtime import BatchReport, Driver, StreamOptions, run_stream
 from incmrql.values import Bag
 from tests.kernel.programs import AVERAGE, program_of
 
@@ -74,7 +74,7 @@ def main(data: str, deletes: str, checkpoint: str, output: str) -> None:
     spark = start("local[2]")
     program = program_of(AVERAGE.format(data=data, deletes=deletes))
 
-    def say(report: BatchReport) -> None:
+    def say(_driver: Driver, report: BatchReport) -> None:
         sys.stdout.write(f"batch {report.number}\n")
 
     run_stream(program, Path(checkpoint), Path(output), private(spark), OPTIONS, on_batch=say)

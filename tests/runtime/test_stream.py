@@ -215,7 +215,7 @@ def test_a_stream_runs_until_there_is_nothing_left(place: Place, spark: SparkSes
     fill(place.data, place.deletes, 3)
     numbers: list[int] = []
 
-    def note(report: BatchReport) -> None:
+    def note(_driver: Driver, report: BatchReport) -> None:
         numbers.append(report.number)
 
     run_stream(place.program, place.checkpoint, place.output, spark, OPTIONS, on_batch=note)
