@@ -14,7 +14,7 @@ from incmrql.algebra.translate import translate
 from incmrql.diagnostics import Source
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.nodes import Groups, Input, Node, Plan
-from incmrql.incremental.plan import plan
+from incmrql.incremental.plan import plan_query
 from incmrql.incremental.stepper import Stepper
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
@@ -47,7 +47,7 @@ def typed_script(text: str, streams: Collection[str] = ALL) -> typed.Script:
 def planned(text: str, streams: Collection[str] = ALL) -> Plan:
     """The plan of a query."""
     script = typed_script(f"{text};", streams)
-    return plan(normal_form(translate(script.items[-1].expr, script))[0], script)
+    return plan_query(normal_form(translate(script.items[-1].expr, script))[0], script)
 
 
 class Run:
@@ -75,7 +75,7 @@ class Run:
         query = translate(self.item.expr, self.script)
         if normal:
             query = normal_form(query)[0]
-        self.plan = plan(query, self.script)
+        self.plan = plan_query(query, self.script)
         self.start = env
         self.stepper = Stepper(self.plan, env)
         self.seen: Weighted | None = None

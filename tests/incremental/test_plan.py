@@ -82,6 +82,15 @@ def test_groups_of_invariant_sources_are_not_kept() -> None:
     assert sum(run.stepper.sizes) == 0
 
 
+@pytest.mark.parametrize("text", [AVERAGE, JOIN, SEMI, "select x.A from x in R limit 1"])
+def test_nothing_is_kept_of_rows_that_are_gone(text: str) -> None:
+    run, rows, others = Run(text), [r(1), r(2)], [s(1), s(3)]
+    run.step(inserted(R=rows, S=others))
+    assert sum(run.stepper.sizes) > 0
+    run.step(deleted(R=rows, S=others))
+    assert run.stepper.sizes == [0] * len(run.plan.nodes)
+
+
 def test_equal_sources_are_one_input() -> None:
     assert kinds(planned("select (x.S, y.S) from x in R, y in R where x.A = y.A"))["input"] == 1
 
@@ -126,6 +135,15 @@ def test_a_semi_join_says_nothing_while_its_answer_stays() -> None:
     assert not run.step(inserted(S=[s(1, 2.0)]))
     assert run.stepper.work[-1].read == 1
     assert len(run.step(deleted(S=[s(1, 1.0), s(1, 2.0)]))) == 30
+
+
+def test_the_greatest_partner_is_not_looked_for_again_while_partners_stay() -> None:
+    run = Run("select x.C from x in R where x.B > max(select y.A from y in S where y.D = x.C)")
+    run.step(inserted(R=[r(1, 2, 1.0)], S=[s(n, 1.0) for n in range(30)]))
+    run.step(inserted(R=[r(1, 99, 1.0)]))
+    assert run.stepper.work[-1].read == 1
+    run.step(deleted(S=[s(n, 1.0) for n in range(15, 30)]))
+    assert run.stepper.work[-1].read > 30
 
 
 def test_an_answer_that_stays_is_not_sent() -> None:

@@ -96,6 +96,10 @@ SHAPES = {
     "median": "select (k, median(x.C)) from x in R group by k: x.A",
     "collect": "select (k, x) from x in R group by k: x.A",
     "having": "select (k, count(x)) from x in R group by k: x.A having sum(x.B) > 1",
+    "pairs in a group": "select (k, count(select (y, z) from y in x, z in x)) from x in R "
+    "group by k: x.A",
+    "rows of large groups": "select (k, sum(if count(x) > 1 then x.B else {})) from x in R "
+    "group by k: x.A",
     "distinct": "select distinct x.A from x in R",
     "count distinct": "count(select distinct x.A from x in R)",
     "semi": "select x from x in R where exists (select y from y in S where y.A = x.A)",

@@ -3,7 +3,8 @@
     F(k, s)  =  F'(k, e1(s), ..., en(s))        ei(s + t) = ei(s) + ei(t)
 
 An aggregate over a bag that is additive in one side (`judge.py`) becomes a variable of F': its
-accumulators add up what the bag of each row alone holds.
+accumulators add up what the bag of each row alone holds.  Any other aggregate of one side
+becomes a variable too, so that it is not computed again while its side stays as it is.
 """
 
 from __future__ import annotations
@@ -51,21 +52,35 @@ class Asking:
                 return self._asked(expr, function, operand)
             case typed.Exists(operand):
                 return self._asked(expr, "exists", operand)
+            case typed.Aggregate(function) | typed.UserAggregate(function):
+                return self._whole(expr, function)
             case _:
                 return map_children(self.rewritten, expr)
+
+    def _whole(self, expr: typed.Expr, function: str) -> typed.Expr:
+        """An aggregate without accumulators: one side's rows say all of it."""
+        sides = self.judge.read(expr)
+        if len(sides) != 1 or free(expr) - {self.judge.group}:
+            return map_children(self.rewritten, expr)
+        (side,) = sides
+        variable = self.names.variable(function.replace("#", "_"), expr.type)
+        return self._variable(Request(variable, function, (), side, expr), fingerprint(expr))
+
+    def _variable(self, request: Request, text: str) -> typed.Expr:
+        known = request.function, request.accumulators, text
+        if known not in self._made:
+            self._made[known] = request.variable
+            self.requests.append(request)
+        return build.var(self._made[known])
 
     def _asked(self, expr: typed.Expr, function: str, operand: typed.Expr) -> typed.Expr:
         sides = self.judge.additive(operand)
         if sides is None or len(sides) != 1 or free(operand) - {self.judge.group}:
-            return map_children(self.rewritten, expr)
+            return self._whole(expr, function)
         (side,) = sides
         places = tuple(self._place(kind, side, operand) for kind in ACCUMULATED[function])
-        known = function, places, repr(expr.type)
-        if known not in self._made:
-            variable = self.names.variable(function.replace("#", "_"), expr.type)
-            self._made[known] = variable
-            self.requests.append(Request(variable, function, places, expr))
-        return build.var(self._made[known])
+        variable = self.names.variable(function.replace("#", "_"), expr.type)
+        return self._variable(Request(variable, function, places, side, expr), repr(expr.type))
 
     def _place(self, kind: AccumulatorKind, side: int, operand: typed.Expr) -> int:
         """The place of an accumulator."""

@@ -52,5 +52,4 @@ def _only_grows(node: Groups, below: Sequence[Edge]) -> bool:
     """Whether more rows never change an answer: keys alone, or rows beside what is invariant."""
     if not node.used and not node.requests:
         return True
-    sides = {node.accumulators[place].side for r in node.requests for place in r.accumulators}
-    return node.linear is not None and all(below[side].invariant for side in sides)
+    return node.linear is not None and all(below[each.side].invariant for each in node.requests)

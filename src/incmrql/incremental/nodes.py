@@ -86,11 +86,16 @@ class Accumulator:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An aggregate that the answer asks of a group, from accumulators; `asked` is its text."""
+    """An aggregate, `asked`, that the answer asks of one side of a group.
+
+    It comes from accumulators.  One that has none goes through the rows of its side, and only
+    when these change.
+    """
 
     variable: typed.Variable
     function: str
     accumulators: tuple[int, ...]
+    side: int
     asked: typed.Expr
 
 
@@ -99,7 +104,7 @@ class Groups:
     """A function of the groups of one side or two: `body` over a group and over `requests`.
 
     Per key: the multiplicity of each side, the accumulators, and the rows of the sides in
-    `kept`.  `used` are the sides whose rows `body` reads; if it goes through one side row by
+    `kept`.  `used` are the sides whose rows `body` itself reads; if it goes through one side row by
     row, that is `linear`, and rows of that side then change the answer row by row as long as
     the requests keep their values.
     """

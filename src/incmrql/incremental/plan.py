@@ -62,10 +62,10 @@ from incmrql.types.walk import substitute, used
 def plan_of(item: typed.ScriptItem, script: typed.Script) -> Plan:
     """The plan of an item of a script; may raise `QueryError`."""
     query, _ = normal_form(translate(item.expr, script))
-    return plan(query, script, item.span)
+    return plan_query(query, script, item.span)
 
 
-def plan(query: Query, script: typed.Script, span: Span = NOWHERE) -> Plan:
+def plan_query(query: Query, script: typed.Script, span: Span = NOWHERE) -> Plan:
     """The plan of a query in normal form; may raise `QueryError`."""
     refuse_chance(query, script, span)
     return _Planning(query).plan()
@@ -227,9 +227,10 @@ class _Planning:
         places = tuple(map(self.place, below))
         edges = [self.edges[place] for place in places]
         reads = judge.read(answer)
-        asked = {each.side for each in asking.accumulators}
+        asked = {each.side for each in asking.requests}
+        walked = {each.side for each in asking.requests if not each.accumulators}
         moving = {side for side, each in enumerate(edges) if not each.invariant}
-        kept = reads if moving else frozenset[int]()
+        kept = reads | (walked & moving) if moving else frozenset[int]()
         if linear is not None and moving <= {linear} and linear not in asked:
             kept -= {linear}  # what its rows meet never changes
         return self.add(
@@ -243,7 +244,7 @@ class _Planning:
                 tuple(sorted(reads)),
                 tuple(sorted(kept)),
                 linear,
-                is_fold=all(edges[side].constant for side in reads),
+                is_fold=all(edges[side].constant for side in reads | walked),
                 is_final=not moving,
             )
         )

@@ -26,6 +26,7 @@ from incmrql.incremental.nodes import (
     Ordered,
     Plan,
     Repeated,
+    Request,
     inputs,
     is_unit,
 )
@@ -121,26 +122,31 @@ def _kept(node: Groups) -> tuple[Kept, ...]:
         )
         found.append(Kept(_added(accumulator), asked, is_rows=False))
     sides = _SIDES if len(node.inputs) == 2 else ("its",)
-    found += [Kept(f"{sides[side]} rows by {node.key}", _reason(node)) for side in node.kept]
-    return tuple(found)
+    rows = [Kept(f"{sides[side]} rows by {node.key}", _readers(node, side)) for side in node.kept]
+    return (*found, *rows)
 
 
 def _added(accumulator: Accumulator) -> str:
     return f"{_ADDED[accumulator.kind]} of {show_expr(accumulator.operand)}"
 
 
-def _reason(node: Groups) -> tuple[str, ...]:
-    """Why rows are kept: the answer that reads them."""
-    return (show_expr(node.body),)
+def _readers(node: Groups, side: int) -> tuple[str, ...]:
+    """What reads the rows of a side: aggregates without accumulators, the answer itself."""
+    asked = [each.asked for each in _walked(node) if each.side == side]
+    exprs = [*asked, node.body] if side in node.used else asked
+    return tuple(map(show_expr, exprs))
+
+
+def _walked(node: Groups) -> list[Request]:
+    """The requests that go through rows."""
+    return [request for request in node.requests if not request.accumulators]
 
 
 def _cost(node: Groups) -> str:
-    if not node.used:
+    if not node.used and not _walked(node):
         return "the change and the touched keys"
     if node.linear is None:
         return "the groups of the touched keys"
-    if not node.requests:
-        return "the change"
     return "the change, and the groups of keys for which what is asked changes"
 
 
@@ -156,7 +162,7 @@ def _group_warnings(node: Groups, plan: Plan) -> list[Warned]:
     whole = [side for side in node.kept if not _is_one_row(plan, node.inputs[side])]
     if not is_unit(node.key) or not whole:
         return []
-    if node.linear is None:
+    if node.linear is None or any(request.side in whole for request in _walked(node)):
         message = "all rows are one group, which is kept whole and gone through at every change"
         return [Warned("W104", message)]
     asked = ", ".join(show_expr(request.asked) for request in node.requests)

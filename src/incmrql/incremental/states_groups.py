@@ -25,6 +25,8 @@ class _Group:
     counts: tuple[int, ...]
     numbers: tuple[Number, ...]
     rows: dict[int, Weighted] = field(default_factory=dict)
+    walked: dict[int, Value] = field(default_factory=dict)
+    """What the rows were found to be, for requests without accumulators."""
 
     @property
     def is_there(self) -> bool:
@@ -55,13 +57,16 @@ class GroupsState:
             self.work.read += known is not None
             before = known or self._empty(key)
             after = self._after(before, rows)
+            after.walked = self._walked(after, rows)
             self._pending.append((identity, after, rows))
             self._answer(before, after, rows, found)
         return found
 
     def _empty(self, key: Value) -> _Group:
         numbers = tuple(map(sums.zero, self.node.accumulators))
-        return _Group(key, (0,) * len(self.node.inputs), numbers)
+        empty = _Group(key, (0,) * len(self.node.inputs), numbers)
+        empty.walked = self._walked(empty, {0: _NOTHING, 1: _NOTHING})
+        return empty
 
     def _after(self, before: _Group, rows: Mapping[int, Weighted]) -> _Group:
         """The group with changes in its counts and accumulators; its rows stay for now."""
@@ -75,7 +80,17 @@ class GroupsState:
                 elements = list(evaluate(accumulator.operand, env) or ())
                 added = sums.lifted(accumulator, elements, weight)
                 numbers[at] = sums.plus(numbers[at], added)
-        return _Group(before.key, counts, tuple(numbers), before.rows)
+        return _Group(before.key, counts, tuple(numbers), before.rows, before.walked)
+
+    def _walked(self, group: _Group, change: Mapping[int, Weighted]) -> dict[int, Value]:
+        """What goes through rows, again where these changed."""
+        found = dict(group.walked)
+        for request in self.node.requests:
+            if request.side in change and not request.accumulators:
+                rows = self._rows(group, request.side, change)
+                env = self._env(group.key, {request.side: rows})
+                found[request.variable.number] = evaluate(request.asked, env)
+        return found
 
     def _answer(
         self, before: _Group, after: _Group, rows: Mapping[int, Weighted], found: Weighted
@@ -94,8 +109,10 @@ class GroupsState:
 
     def _asked(self, group: _Group) -> dict[int, Value]:
         """The values of what the answer asks of a group."""
-        found: dict[int, Value] = {}
+        found = dict(group.walked)
         for request in self.node.requests:
+            if not request.accumulators:
+                continue
             numbers = [group.numbers[at] for at in request.accumulators]
             fail = partial(self.env.world.failed, request.asked.span)
             found[request.variable.number] = sums.finished(request, numbers, fail)
@@ -103,15 +120,16 @@ class GroupsState:
 
     def _bags(self, group: _Group, change: Mapping[int, Weighted]) -> dict[int, Bag]:
         """The rows of the sides that the answer reads."""
-        found = {}
-        for side in self.node.used:
-            rows = group.rows.get(side, _NOTHING)
-            self.work.read += len(rows)
-            if side in change:
-                rows = rows.copy()
-                rows.merge(change[side])
-            found[side] = rows.bag()
-        return found
+        return {side: self._rows(group, side, change) for side in self.node.used}
+
+    def _rows(self, group: _Group, side: int, change: Mapping[int, Weighted]) -> Bag:
+        """The rows of a side, with a change that is not remembered yet."""
+        rows = group.rows.get(side, _NOTHING)
+        self.work.read += len(rows)
+        if side in change:
+            rows = rows.copy()
+            rows.merge(change[side])
+        return rows.bag()
 
     def _emit(
         self,
