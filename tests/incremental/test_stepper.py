@@ -15,6 +15,7 @@ from incmrql.syntax.depth import room
 from incmrql.values import Bag, identical
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
+from tests.effort import fewer
 from tests.incremental.stepping import (
     ALL,
     Run,
@@ -54,24 +55,28 @@ def holds(text: str, data: st.DataObject, *, normal: bool = True) -> None:
             assert not other or again.sizes == run.stepper.sizes, text
 
 
+@fewer
 @given(text=queries(), data=st.data())
 def test_answers_follow_queries(text: str, data: st.DataObject) -> None:
     with room():
         holds(text, data)
 
 
+@fewer
 @given(text=shaped(), data=st.data())
 def test_answers_follow_joins_groups_and_nesting(text: str, data: st.DataObject) -> None:
     with room():
         holds(text, data)
 
 
+@fewer
 @given(text=scripts(), data=st.data())
 def test_answers_follow_scripts(text: str, data: st.DataObject) -> None:
     with room():
         holds(text, data)
 
 
+@fewer
 @given(text=shaped() | queries(), data=st.data())
 def test_answers_follow_terms_that_are_not_in_normal_form(text: str, data: st.DataObject) -> None:
     with room():
@@ -135,6 +140,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES.keys())
 @settings(max_examples=15)
+@fewer
 @given(data=st.data())
 def test_each_shape(text: str, data: st.DataObject) -> None:
     streams = data.draw(st.sampled_from([ALL, frozenset("R"), frozenset("S")]))

@@ -30,6 +30,7 @@ from incmrql.types import infer_script, typed
 from incmrql.types.model import Record, Type
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.refusals import reject_if_refused
+from tests.effort import fewer
 from tests.queries import CATALOG, queries, tables
 from tests.queries_tables import TABLES
 
@@ -90,6 +91,7 @@ def agree(text: str, data: Tables) -> int:
     return compared
 
 
+@fewer
 @given(text=queries(), data=tables())
 def test_linear_parts_of_random_queries(text: str, data: Tables) -> None:
     try:
@@ -124,6 +126,7 @@ def test_what_random_queries_reach() -> None:
     """The property above is about something: most linear parts have a form without Python."""
     reached: Counter[bool] = Counter()
 
+    @fewer
     @given(text=queries())
     def look(text: str) -> None:
         try:
