@@ -140,7 +140,6 @@ SHAPES = {
 
 @pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES.keys())
 @settings(max_examples=15)
-@fewer
 @given(data=st.data())
 def test_each_shape(text: str, data: st.DataObject) -> None:
     streams = data.draw(st.sampled_from([ALL, frozenset("R"), frozenset("S")]))
