@@ -20,6 +20,7 @@ from incmrql.reference.sources import no_path
 from incmrql.spark import sources
 from incmrql.spark.functions import Setting, TraceParam, packed_script, register
 from incmrql.spark.loops import Runner, Views, run_loop
+from incmrql.spark.session import provide
 from incmrql.spark.sources_context import Context as Sources
 from incmrql.spark.values import dataframe, values
 from incmrql.sql import tree
@@ -132,6 +133,7 @@ class Work:
             setting = Setting(script, list(world.arguments), dict(world.stored), traces)
             for each in made.places:
                 register(spark, each, setting)
+        provide(spark, made.text)
         return spark.sql(made.text)
 
     def _loop(self, loop: Repeat, views: Views) -> DataFrame:

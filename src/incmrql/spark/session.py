@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
@@ -91,9 +92,20 @@ def private(spark: SparkSession) -> SparkSession:
         own.conf.set(name, spark.conf.get(name) or "")
     for name, value in PRIVATE.items():
         own.conf.set(name, value)
-    for statement in rounding.functions().values():
-        own.sql(statement)
     return own
+
+
+_KNOWN: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+"""The functions of ours that a session has."""
+
+
+def provide(spark: SparkSession, text: str) -> None:
+    """Make the functions of ours that a text calls, if the session does not have them yet."""
+    known = _KNOWN.setdefault(spark, set())
+    for name, statement in rounding.functions().items():
+        if name not in known and f"{name}(" in text:
+            spark.sql(statement)
+            known.add(name)
 
 
 def _local_cores(master: str) -> int:
