@@ -19,7 +19,7 @@ _TESTS = {"R": "x.A > 1", "S": "y.D > 0.5", "W": "y.flag"}
 
 def shaped() -> st.SearchStrategy[str]:
     """A query of any of these shapes."""
-    return st.one_of(joins(), totals(), repetitions(), selfjoins(), filtered())
+    return st.one_of(joins(), totals(), repetitions(), selfjoins(), siblings(), filtered())
 
 
 @st.composite
@@ -121,6 +121,34 @@ def selfjoins(draw: st.DrawFn) -> str:
                 f"from x in ({rows})",
             ]
         ).filter(lambda text: "max" not in text or "1 < max" not in text)
+    )
+
+
+@st.composite
+def siblings(draw: st.DrawFn) -> str:
+    """Several sub-queries about the rows that agree with an outer row."""
+    key = draw(st.sampled_from(["x.A", "x.B", "x.A"]))
+
+    def inner() -> str:
+        test = draw(st.sampled_from(["", "", " and y.D > 0.5", " and y.A > 0", " and x.B > 1"]))
+        value = draw(st.sampled_from(["count(select y", "sum(select y.D", "count(select y.T"]))
+        return f"{value} from y in S where y.A = {key}{test})"
+
+    rows = draw(st.sampled_from(["R", "(select x from x in R where x.C > 0.5)"]))
+    some = f"exists (select y from y in S where y.A = {key})"
+    return draw(
+        st.sampled_from(
+            [
+                f"select (x.S, {inner()}, {inner()}) from x in {rows}",
+                f"select (x.S, {inner()}, {inner()}, {inner()}) from x in {rows}",
+                f"select (x.S, {inner()}) from x in {rows} where {inner()} > 1",
+                f"select (x.S, {inner()}) from x in {rows} where {some}",
+                f"select (k, sum(n), count(x)) from x in {rows}, n = {inner()} "
+                f"where not {some} group by k: x.S",
+                f"select (x.S, z.D, {inner()}) from x in {rows}, z in S where z.A = {key}",
+                f"select (x.S, {inner()}, (select y.T from y in S where y.A = {key})) from x in R",
+            ]
+        )
     )
 
 

@@ -64,6 +64,8 @@ REACHED_BY = {
     "where x.C > avg(select y.C from y in R where y.A = x.A)",
     "group-before-join": f"select (x.S, y.D, n) from x in R, y in S, (k, n) in {GROUPS} "
     "where x.A = k and y.A = x.B",
+    "meet-once": "select (x.A, count(select y from y in S where y.A = x.B), "
+    "sum(select y.D from y in S where y.A = x.B and y.D > 1.0)) from x in R",
     "share-groups": "(select (k, sum(x.A)) from x in R group by k: x.B) union "
     "(select (x.A, y) from x in R, (k, y) in (select (k, count(x)) from x in R group by k: x.B))",
     "aggregate-below-join": "select (x.A, avg(y.D)) from x in R, y in S where x.B = y.A "

@@ -7,12 +7,12 @@ Python workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any as Arrow
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from incmrql.formats.arrow_types import widened
@@ -63,15 +63,23 @@ def _is_settled(type_: Type) -> bool:
             return False
 
 
-def columns_of(fields: Iterable[tuple[str, Type]]) -> list[Column]:
-    """The columns of these names, cast to their types."""
-    return [as_type(sql.col(quoted(name)), type_).alias(name) for name, type_ in fields]
+def selected(df: DataFrame, fields: Sequence[tuple[str, Type]]) -> DataFrame:
+    """The columns of these names, cast to their types; as text, since calls to Java are slow."""
+    if all(isinstance(type_, Basic | Decimal) for _, type_ in fields):
+        return df.selectExpr(*[f"{_cast(name, type_)} AS {quoted(name)}" for name, type_ in fields])
+    columns = [
+        sql.expr(_cast(name, type_)) if isinstance(type_, Basic | Decimal) else
+        sql.col(quoted(name)).cast(spark_type(type_))
+        for name, type_ in fields
+    ]  # fmt: skip
+    return df.select([c.alias(name) for c, (name, _) in zip(columns, fields, strict=True)])
 
 
-def as_type(column: Column, type_: Type) -> Column:
+def _cast(name: str, type_: Type) -> str:
     """A column cast to a type, with one zero; every NaN is the same to Spark."""
-    cast = column.cast(spark_type(type_))
-    return cast + sql.lit(0.0).cast(spark_type(type_)) if type_ in FLOATS else cast
+    kind = spark_type(type_).simpleString()
+    cast = f"CAST({quoted(name)} AS {kind})"
+    return f"{cast} + CAST(0 AS {kind})" if type_ in FLOATS else cast
 
 
 def quoted(name: str) -> str:

@@ -26,7 +26,7 @@ from incmrql.diagnostics import DataError
 from incmrql.formats.arrow_types import model_type
 from incmrql.formats.parquet import _file_type as file_type
 from incmrql.formats.parquet import _is_one as is_one
-from incmrql.spark.native_columns import columns_of, fits, packed_frame
+from incmrql.spark.native_columns import fits, packed_frame, selected
 from incmrql.spark.sources_plan import Part
 from incmrql.spark.values import spark_type
 from incmrql.types.model import DATE, TIMESTAMP, Record, Type
@@ -89,7 +89,7 @@ def frame(
     for columns, paths in groups.items():
         fields = [spark_types.StructField(name, _column_type(arrow)) for name, arrow in columns]
         read = spark.read.schema(spark_types.StructType(fields)).options(**_OPTIONS)
-        made = read.parquet(*paths).select(columns_of(element.fields))
+        made = selected(read.parquet(*paths), element.fields)
         frames.append(packed_frame(made, element, packed=packed))
     return frames
 

@@ -19,12 +19,12 @@ from incmrql.diagnostics import DataError, nearest
 from incmrql.formats.arrow_types import NoSuchType, arrow_type, struct_type, widened
 from incmrql.reference.python_values import from_python
 from incmrql.spark.native_columns import (
-    columns_of,
     fits,
     in_session,
     packed_frame,
     rebuilt,
     same_floats,
+    selected,
 )
 from incmrql.spark.values import ONE, dataframe, is_wide, spark_schema
 from incmrql.types import typed
@@ -81,10 +81,10 @@ def _of_spark(df: DataFrame, source: typed.Source, *, packed: bool) -> DataFrame
     if isinstance(wanted, Record) and isinstance(own, Record):
         types = dict(own.fields)
         if all(fits(types[name], type_) for name, type_ in wanted.fields):
-            frame = df.select(columns_of(wanted.fields))
+            frame = selected(df, wanted.fields)
             return packed_frame(frame, wanted, packed=packed)
     if one and fits(own, wanted):
-        return df.select(columns_of([(ONE, wanted)]))
+        return selected(df, [(ONE, wanted)])
     return rebuilt(df, wanted, one=one, packed=packed or not is_wide(wanted))
 
 

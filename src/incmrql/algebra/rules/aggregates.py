@@ -59,7 +59,7 @@ class _Request:
     "aggregate-below-join",
     law="sum{e(b) | (a, b) in A join B, group by f(a)}"
     "  =  sum{n * s | (n, s) in A' join B', group by f}"
-    " where A' counts A by (k, f(a)) and B' sums e(b) by k;"
+    " where A' counts A by (k, f(a)), or is A, and B' sums e(b) by k;"
     " count and avg likewise, min, max, some and all without n",
 )
 def aggregate_below_join(term: Term, names: Names) -> Term | None:
@@ -67,7 +67,9 @@ def aggregate_below_join(term: Term, names: Names) -> Term | None:
 
     Holds as the body takes only aggregates of the joined rows, each of one side's values.  Parts
     of sums are exact (`reference.partial_sums`), so they are rounded, or found too large, at the
-    end as before.  A side that is one row for each key already is not grouped again.
+    end as before.  A side that is one row for each key already is not grouped again, nor is one
+    that is only counted and has a part in the group key: it may be as long afterwards, and as the
+    other side has one row for each join key, the join is no longer than it.
     """
     match term:
         case CMap(group, body, GroupBy(CMap(match, rows, CoGroup() as both))):
@@ -280,8 +282,9 @@ class _Side:
         self.is_counted = any(
             request.function in _COUNTED and request.side != side for request in requests
         )
-        self.is_as_before = pushing.once[side] and all(
-            request.function in _REPEATABLE for request in self.own
+        is_longest = bool(self.keys) and not pushing.keys[1 - side] and not self.own
+        self.is_as_before = is_longest or (
+            pushing.once[side] and all(request.function in _REPEATABLE for request in self.own)
         )
         self.columns: list[tuple[str, str]] = []
         self.term = self._as_before() if self.is_as_before else self._aggregated()

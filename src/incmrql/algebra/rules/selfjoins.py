@@ -5,40 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from incmrql.algebra import build
-from incmrql.algebra.alpha import fingerprint, places, same_term
 from incmrql.algebra.rewrite import term_rule
 from incmrql.algebra.rows import Names
 from incmrql.algebra.rules.cmaps import comprehension
+from incmrql.algebra.rules.expressions import is_plain
 from incmrql.algebra.rules.joins import (
     Join,
-    Path,
     as_join,
     at,
-    in_order,
-    leaf_paths,
     leaves,
     simple,
     tells,
     with_key,
 )
+from incmrql.algebra.rules.pairs import Both, Pairs, Qualifiers, aligned, pairs_of
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, element
-from incmrql.algebra.walk import with_variables
 from incmrql.types import typed
-from incmrql.types.model import BOOL, UNIT, Collection
+from incmrql.types.model import BOOL, Collection
 from incmrql.types.walk import free, is_random, map_children, renamed, substitute
-
-Qualifiers = tuple[typed.Qualifier, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Pairs:
-    """`cMap(row -> select (key, value) from qualifiers, source)`."""
-
-    row: typed.Variable
-    qualifiers: Qualifiers
-    key: typed.Expr
-    value: typed.Expr
-    source: Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +33,14 @@ class _Groups:
     qualifiers: Qualifiers
     key: typed.Expr
     value: typed.Expr
-    members: _Pairs
-
-
-def _pairs(term: Term, names: Names) -> _Pairs | None:
-    if not isinstance(term, CMap) or is_random(term.body):
-        return None
-    qualifiers, pair = comprehension(term.body, names)
-    if not isinstance(pair, typed.MakeTuple):
-        return None
-    key, value = pair.items
-    return _Pairs(term.variable, qualifiers, key, value, term.source)
+    members: Pairs
 
 
 def _groups(term: Term, names: Names) -> _Groups | None:
-    pairs = _pairs(term, names)
+    pairs = pairs_of(term, names)
     if pairs is None or not isinstance(pairs.source, GroupBy):
         return None
-    members = _pairs(pairs.source.source, names)
+    members = pairs_of(pairs.source.source, names)
     if members is None or any(isinstance(q, typed.Generator) for q in pairs.qualifiers):
         return None
     if not tells(at(pairs.row, (0,)), leaves(pairs.key)):
@@ -100,16 +74,16 @@ def _found(
     """The map over one grouping, if `other` is made of the groups of the rows."""
     if not _ranges(group, body):
         return None
-    one, groups = _pairs(rows, names), _groups(other, names)
+    one, groups = pairs_of(rows, names), _groups(other, names)
     if one is None or groups is None:
         return None
-    both = _aligned(one, groups.members, names)
+    both = aligned(one, groups.members, names)
     if both is None:
         return None
     key = simple(with_key(groups.group, groups.key, both.inner.key), names)
     if key != one.key:
         return None
-    source = both.grouped(both.inner.key)
+    source = GroupBy(both.rows(both.inner.key))
     fresh = names.variable(group.name, element(source))
     answer = _answer(groups, both, fresh, names)
     sides = [both.bag(both.outer, fresh), answer]
@@ -131,11 +105,11 @@ def group_self_cogroup(term: Term, names: Names) -> Term | None:
         case CMap(group, body, CoGroup(left, right)) if not is_random(body):
             if not _ranges(group, body) or as_join(group, body) is not None:
                 return None
-            one, other = _pairs(left, names), _pairs(right, names)
-            both = None if one is None or other is None else _aligned(one, other, names)
+            one, other = pairs_of(left, names), pairs_of(right, names)
+            both = None if one is None or other is None else aligned(one, other, names)
             if both is None or both.inner.key != both.outer.key:
                 return None
-            source = both.grouped(both.outer.key)
+            source = GroupBy(both.rows(both.outer.key))
             fresh = names.variable(group.name, element(source))
             sides = [both.bag(both.outer, fresh), both.bag(both.inner, fresh)]
             return _over(fresh, _with_sides(group, body, at(fresh, (0,)), sides, 0), source, names)
@@ -207,7 +181,7 @@ def _extended(
     inner: Join, key: typed.Expr, place: int, below: Term, other: Term, names: Names
 ) -> Term | None:
     """One side of a join with the answers about its groups beside its values."""
-    pairs = _pairs(below, names)
+    pairs = pairs_of(below, names)
     if pairs is None:
         return None
     values = {inner.sides[place]: pairs.value}
@@ -230,102 +204,103 @@ def _extended(
     return _found(group, body, rows, other, 0, names)
 
 
-# --- two views of the same rows ------------------------------------------------------------
+@term_rule(
+    "meet-once",
+    law="cMap(f, coGroup(cMap(g, coGroup(X, cMap({(k, a)}, Y))), cMap({(k, c)}, Y)))"
+    "  =  cMap(f after g, coGroup(X, cMap({(k, (a, c))}, Y))) where g keeps the keys of X",
+)
+def meet_once(term: Term, names: Names) -> Term | None:
+    """Two sub-queries about the rows of one collection that agree with an outer row are one.
 
-
-class _Both:
-    """Two terms of pairs over the same rows, written with the same variables.
-
-    `common` are the qualifiers that both start with; those of `outer` and `inner` follow.
+    The filters that both share come before the grouping, the others after it.
     """
-
-    def __init__(self, common: Qualifiers, outer: _Pairs, inner: _Pairs, names: Names) -> None:
-        self.common = common
-        self.outer = outer
-        self.inner = inner
-        self.names = names
-        self.bound = set(places(outer.row, common))
-        self.key: list[tuple[typed.Expr, Path]] = []
-        self.carried: list[typed.Expr] = []
-
-    def grouped(self, key: typed.Expr) -> GroupBy:
-        """The rows with what both need of them, by their key."""
-        self.key = [(leaf, path) for leaf, path in leaf_paths(key) if free(leaf) & self.bound]
-        for pairs in (self.outer, self.inner):
-            self._rewritten(build.select(pairs.value, pairs.qualifiers), None, None)
-        member = build.key_of(self.carried)
-        head = build.tuple_of(key, member)
-        return GroupBy(CMap(self.outer.row, build.select(head, self.common), self.outer.source))
-
-    def bag(self, pairs: _Pairs, group: typed.Variable) -> typed.Expr:
-        """The values of the outer or the inner pairs in a group."""
-        members = at(group, (1,))
-        assert isinstance(members.type, Collection)
-        each = self.names.variable("each", members.type.element)
-        found = self._rewritten(build.select(pairs.value, pairs.qualifiers), group, each)
-        assert isinstance(found, typed.Select)
-        if not found.qualifiers:
-            return typed.MapOver(each, members, found.head, False, type=found.type)
-        return renamed(build.for_each(each, members, found.head, *found.qualifiers),
-                       self.names.like)  # fmt: skip
-
-    def _rewritten(
-        self, expr: typed.Expr, group: typed.Variable | None, each: typed.Variable | None
-    ) -> typed.Expr:
-        """An expression over the rows as one over a group and one of its members.
-
-        Parts of the key are read off the group, and the rest off the member; without them,
-        what the member has to carry is noted.
-        """
-
-        def visit(node: typed.Expr) -> typed.Expr:
-            path = next((path for leaf, path in self.key if leaf == node), None)
-            if path is not None:
-                return node if group is None else at(group, (0, *path))
-            needed = free(node)
-            if not needed & self.bound:
-                return node
-            if isinstance(node, _TRANSPARENT) or not needed <= self.bound:
-                return map_children(visit, node)
-            if node not in self.carried:
-                self.carried.append(node)
-            if each is None or len(self.carried) == 1:
-                return node if each is None else build.var(each)
-            return build.item(build.var(each), self.carried.index(node))
-
-        return map_children(visit, expr)
+    match term:
+        case CMap(upper, f, CoGroup(CMap(lower, g, CoGroup(left, first)), second)) if not (
+            is_random(f) or is_random(g)
+        ):
+            one, other = pairs_of(first, names), pairs_of(second, names)
+            both = None if one is None or other is None else aligned(one, other, names)
+            step = _each_left(lower, g, names)
+            if both is None or both.inner.key != both.outer.key or step is None:
+                return None
+            if not _keeps_key(lower, step, left, names):
+                return None
+            source = CoGroup(left, both.rows(both.outer.key))
+            fresh = names.variable(upper.name, element(source))
+            members = [both.bag(pairs, fresh, (1, 1)) for pairs in (both.outer, both.inner)]
+            body = _after(upper, f, lower, step, fresh, members)
+            return None if body is None else _over(fresh, body, source, names)
+        case _:
+            return None
 
 
-_TRANSPARENT = (typed.MakeTuple, typed.MakeRecord, typed.Compare, typed.Logic, typed.Not)
-"""What is made of parts that may be of use elsewhere."""
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """`select (key, value) from row in group#1#0, rest`: an outer row on its way."""
+
+    row: typed.Variable
+    rest: Qualifiers
+    key: typed.Expr
+    value: typed.Expr
 
 
-def _aligned(outer: _Pairs, inner: _Pairs, names: Names) -> _Both | None:
-    """Two terms of pairs over the same rows, if they are; nothing is gained by the key `()`."""
-    if outer.key.type == UNIT or not same_term(outer.source, inner.source):
+def _each_left(group: typed.Variable, body: typed.Expr, names: Names) -> _Step | None:
+    """The step that a body over a coGroup is, if it takes the outer rows one by one."""
+    qualifiers, pair = comprehension(body, names)
+    match qualifiers:
+        case (typed.Generator(typed.Bind(row), domain), *rest) if domain == at(group, (1, 0)):
+            if not isinstance(pair, typed.MakeTuple):
+                return None
+            if not all(isinstance(q, typed.Condition | typed.Binding) for q in rest):
+                return None
+            return _Step(row, tuple(rest), *pair.items)
+        case _:
+            return None
+
+
+def _keeps_key(group: typed.Variable, step: _Step, left: Term, names: Names) -> bool:
+    """Whether a row leaves a step with the key that it came with."""
+    if step.key == at(group, (0,)):
+        return True
+    rows = pairs_of(left, names)
+    if rows is None:
+        return False
+    key = with_key(group, substitute(step.key, {step.row: rows.value}), rows.key)
+    return simple(key, names) == rows.key
+
+
+def _after(
+    upper: typed.Variable,
+    body: typed.Expr,
+    lower: typed.Variable,
+    step: _Step,
+    fresh: typed.Variable,
+    members: list[typed.Expr],
+) -> typed.Expr | None:
+    """A body over the outer rows after a step, both over one coGroup."""
+    if not isinstance(body, typed.Select) or not is_plain(body):
         return None
-    ours, our_tests = in_order(outer.row, outer.qualifiers)
-    theirs, their_tests = in_order(inner.row, inner.qualifiers)
-    count = max(
-        n
-        for n in range(1 + min(len(ours), len(theirs)))
-        if fingerprint(outer.row, ours[:n]) == fingerprint(inner.row, theirs[:n])
-    )
-    common = ours[:count]
-    bound = places(outer.row, common)
-    same = dict(zip(places(inner.row, theirs[:count]), bound, strict=True))
-    theirs, their_tests, key, value = with_variables(
-        (theirs, their_tests, inner.key, inner.value), lambda v: same.get(v, v)
-    )
-    shared = [test for test in our_tests if test in their_tests]
-    inner_rest = (*theirs[count:], *(test for test in their_tests if test not in shared))
-    outer_rest = (*ours[count:], *(test for test in our_tests if test not in shared))
-    inner = _Pairs(outer.row, inner_rest, key, value, outer.source)
-    outer = _Pairs(outer.row, outer_rest, outer.key, outer.value, outer.source)
-    return _Both((*common, *shared), outer, inner, names)
+    outer = [q for q in body.qualifiers if _domain(q) == at(upper, (1, 0))]
+    match outer:
+        case [typed.Generator(typed.Bind(row)) as only]:
+            named = typed.Binding(typed.Bind(row), step.value)
+        case _:
+            return None
+    start = typed.Generator(typed.Bind(step.row), at(fresh, (1, 0)))
+    others = [q for q in body.qualifiers if q is not only]
+    whole = replace(body, qualifiers=(start, *step.rest, named, *others))
+    parts = [(at(group, (0,)), at(fresh, (0,))) for group in (upper, lower)]
+    parts += [(at(lower, (1, 1)), members[0]), (at(upper, (1, 1)), members[1])]
+
+    def visit(node: typed.Expr) -> typed.Expr:
+        found = next((new for old, new in parts if node == old), None)
+        return map_children(visit, node) if found is None else found
+
+    found = visit(whole)
+    return None if free(found) & {upper, lower} else found
 
 
-def _answer(groups: _Groups, both: _Both, fresh: typed.Variable, names: Names) -> typed.Expr:
+def _answer(groups: _Groups, both: Both, fresh: typed.Variable, names: Names) -> typed.Expr:
     """The pair's value that the groups have for one group: a bag of one, or of none."""
     key, members = (at(groups.group, (i,)) for i in (0, 1))
 
@@ -379,4 +354,4 @@ def _over(fresh: typed.Variable, body: typed.Expr, source: Term, names: Names) -
     return CMap(fresh, renamed(body, names.like), source)
 
 
-RULES = (group_self_join, group_self_cogroup, group_before_join)
+RULES = (group_self_join, group_self_cogroup, group_before_join, meet_once)
