@@ -98,7 +98,7 @@ class Session:
     def query(self, text: str, arguments: Sequence[str] = ()) -> Result:
         """A query, maybe after declarations; it runs when its result is asked for."""
         compiled = self._compiled(text, arguments)
-        answers = [item for item in compiled.typed.items if item.kind in ("print", "incr")]
+        answers = [item for item in compiled.typed.items if item.kind in _ANSWERING]
         if not answers:
             raise DataError("R212", "the text holds no query", hint="End it with a query.")
         return Result(self, compiled, answers[-1], tuple(arguments))
@@ -172,6 +172,8 @@ class Session:
         return self._private
 
 
+_ANSWERING = ("print", "incr", "lineage", "debug")
+"""The kinds of items that have an answer."""
 DEEPEST = 200_000
 """Python frames for the deepest recursion of a script's functions that is allowed."""
 
@@ -188,7 +190,7 @@ class Result:
     @property
     def type(self) -> model.Type:
         """The type of the answer."""
-        return self.item.expr.type
+        return answer_type(self.item)
 
     def collect(self) -> Value:
         """The answer as Python values."""
@@ -207,7 +209,8 @@ class Result:
         from incmrql.spark.values import dataframe
 
         engine = self._prepared()
-        query = engine.query(self.item.expr)
+        told = self.item.kind in ("lineage", "debug")
+        query = None if told else engine.query(self.item.expr)
         frame = None if query is None else engine.frame(query, wide_sums=wide_sums)
         if frame is not None:
             return frame

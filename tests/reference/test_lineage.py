@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,6 +123,12 @@ QUERIES = [
     "repeat a = (R#0) step distinct(select x / 2 from x in a)",
     "select t from x in R, t = trace(x#0 + 1) where some (a, b) in S: a = t",
 ]
+TIES = [
+    "select x from (x, y) in R order by x limit 2",
+    "select x % 2 from (x, y) in R limit 1",
+    "select distinct x from (x, y) in R order by y desc limit 2",
+    "select x from (x, y) in R where exists (select z from z in R where z#0 = x limit 1)",
+]  # fmt: skip
 ROWS = st.lists(st.tuples(st.none() | st.integers(0, 3), st.integers(0, 3)), max_size=5)
 
 
@@ -136,6 +144,24 @@ def test_the_values_are_those_of_the_query(
     assert Bag([row for row, _ in shown]) == expected
     read = {("R", row) for row in left} | {("S", row) for row in right}
     assert all(set(sources) <= read for _, sources in traced)
+
+
+@pytest.mark.parametrize("text", QUERIES[:-1] + TIES)
+@given(left=ROWS, right=ROWS, shuffle=st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_of_a_source_means_nothing(
+    text: str, left: list[Value], right: list[Value], shuffle: Random
+) -> None:
+    found = []
+    for _ in range(2):
+        tables: Registered = {"R": (PAIR, list(left)), "S": (PAIR, list(right))}
+        found.append(run(f"lineage {text}; debug {text};", tables))
+        shuffle.shuffle(left)
+        shuffle.shuffle(right)
+    assert [encode(Bag(each)) for each in found[0]] == [encode(Bag(each)) for each in found[1]]
+
+
+def test_what_has_a_name_is_not_one_more_row() -> None:
+    assert value("store n := 5; q = n; lineage q") == Bag([(5, Bag([("n", 5)]))])
 
 
 def leaves(tree: Record) -> list[Value]:

@@ -10,7 +10,7 @@ from incmrql.algebra.term import Repeat, Term, element
 from incmrql.algebra.translate import translate
 from incmrql.api import load
 from incmrql.loading import catalog_for, read_include
-from incmrql.pipeline import compile_script
+from incmrql.pipeline import asked, compile_script
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.sql.context import Context, PythonPlace
 from incmrql.sql.expressions import lower
@@ -29,7 +29,7 @@ def statements(script: str | Path, arguments: Sequence[str] = ()) -> list[Statem
         world = new_world(compiled, arguments=list(arguments))
         found: list[Statement] = []
         for item in compiled.items:
-            query, _ = normal_form(translate(item.expr, compiled))
+            query, _ = normal_form(translate(asked(item, compiled), compiled))
             ctx = Context(lower, Dialect.SPARK, compiled, world.stored, arguments)
             shared = {variable.number: term for variable, term in query.parts}
             for _, term in query.parts:

@@ -6,7 +6,9 @@ all that it uses counts.  The values are those of `evaluate`, always.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection as Known
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, get_args
 
@@ -27,7 +29,8 @@ class Derived:
     """A value, the operator that made it, and what it was made from.
 
     `parts` are the derivations of a collection's elements, if they are known one by one;
-    `source` is the name of the source of which the value is a row.
+    `source` is the name of the source of which the value is a row, and `copy` tells rows of
+    it apart that are identical.
     """
 
     value: Value
@@ -35,6 +38,7 @@ class Derived:
     inputs: tuple[Derived, ...] = ()
     parts: tuple[Derived, ...] | None = None
     source: str = ""
+    copy: int = 0
 
     def elements(self) -> tuple[Derived, ...]:
         """The derivation of each element; where it is not known, all that the whole has."""
@@ -46,6 +50,9 @@ class Derived:
 Leaves: TypeAlias = dict[int, tuple[Derived, ...]]
 """The rows of each source that was read, by the identity of the bag they came in."""
 
+Rank: TypeAlias = Callable[[Derived], bytes]
+"""Which of two identical rows comes first in an order: by what they were made from."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -55,6 +62,7 @@ class Row:
     origins: dict[int, Derived] = field(default_factory=dict)
     inputs: tuple[Derived, ...] = ()
     leaves: Leaves = field(default_factory=dict)
+    rank: Rank = lambda _: b""
 
     def bind(self, bindings: dict[int, Value], origin: Derived) -> Row:
         """The row with more variables, all of which come from `origin`."""
@@ -67,7 +75,7 @@ class Row:
 
     def outermost(self) -> Row:
         """The place where a named query starts."""
-        return Row(self.env.outermost(), leaves=self.leaves)
+        return Row(self.env.outermost(), leaves=self.leaves, rank=self.rank)
 
 
 def derive(expr: typed.Expr, row: Row) -> Derived:
@@ -81,7 +89,7 @@ def derive(expr: typed.Expr, row: Row) -> Derived:
             return _stored(key, row)
         case typed.Global(key):
             named = derive(row.env.world.script.queries[key], row.outermost())
-            return replace(named, operator=f"query {key.partition('@')[0]}", inputs=(named,))
+            return Derived(named.value, f"query {key.partition('@')[0]}", (named,), named.parts)
         case typed.Trace(operand, text):
             inner = derive(operand, row)
             row.env.world.on_trace(text, inner.value)
@@ -107,9 +115,7 @@ def _read(source: typed.Source, row: Row) -> Derived:
     if id(values) not in row.leaves:
         path = "" if source.path is None else evaluate(source.path, row.env)
         name = source.name or path
-        row.leaves[id(values)] = tuple(
-            [Derived(value, f"source {name}", source=name) for value in values]
-        )
+        row.leaves[id(values)] = _leaves(values, f"source {name}", name)
     return Derived(values, "read", (), row.leaves[id(values)])
 
 
@@ -120,14 +126,25 @@ def _stored(key: str, row: Row) -> Derived:
     if not isinstance(value, list):
         return Derived(value, operator, source=name)
     if id(value) not in row.leaves:
-        row.leaves[id(value)] = tuple([Derived(part, operator, source=name) for part in value])
+        row.leaves[id(value)] = _leaves(value, operator, name)
     return Derived(value, operator, (), row.leaves[id(value)])
+
+
+def _leaves(values: list[Value], operator: str, source: str) -> tuple[Derived, ...]:
+    """The rows of a source; the numbers of identical ones count up."""
+    copies: Counter[bytes] = Counter()
+    leaves = []
+    for value in values:
+        key = encode(value)
+        copies[key] += 1
+        leaves.append(Derived(value, operator, source=source, copy=copies[key]))
+    return tuple(leaves)
 
 
 def _other(expr: typed.Expr, row: Row) -> Derived:
     """Any other construct: all that its operands, or the code below its binders, use."""
     binds = isinstance(expr, typed.Repeat | typed.Fold | typed.Call | typed.UserAggregate)
-    used = _uses(expr, row, set()) if binds else _children(expr)
+    used = uses(expr, row.env.world.script, row.origins, set()) if binds else _children(expr)
     inputs = tuple([derive(part, row) for part in used])
     return Derived(evaluate(expr, row.env), type(expr).__name__.lower(), inputs)
 
@@ -150,14 +167,15 @@ def _parts_of(node: Any) -> Iterator[Any]:
                 yield getattr(node, part.name)
 
 
-def _uses(expr: typed.Expr, row: Row, called: set[str]) -> list[typed.Expr]:
-    """The sources, queries and variables of the row that an expression mentions anywhere."""
-    script = row.env.world.script
+def uses(
+    expr: typed.Expr, script: typed.Script, known: Known[int], called: set[str]
+) -> list[typed.Expr]:
+    """The sources, queries and known variables that an expression mentions anywhere."""
     match expr:
         case typed.Read() | typed.Global() | typed.Stored():
             return [expr]
         case typed.Var(variable):
-            return [expr] if variable.number in row.origins else []
+            return [expr] if variable.number in known else []
         case typed.Call(name) if name not in called:
             called.add(name)
             below = [*_children(expr), script.functions[name].body]
@@ -167,7 +185,7 @@ def _uses(expr: typed.Expr, row: Row, called: set[str]) -> list[typed.Expr]:
             below = _children(expr)
     found: list[typed.Expr] = []
     for part in below:
-        found.extend(_uses(part, row, called))
+        found.extend(uses(part, script, known, called))
     return found
 
 
@@ -181,15 +199,17 @@ def _combine(expr: typed.Combine, row: Row) -> Derived:
     value = combine(expr.op, left.value, right.value)
     parts = (*left.elements(), *right.elements())
     if expr.op != "union":
-        parts = _pick(value, left.elements() if expr.op == "except" else parts)
+        parts = _pick(value, left.elements() if expr.op == "except" else parts, row.rank)
     return Derived(value, expr.op, (), parts)
 
 
-def _pick(values: Iterable[Value], given: Iterable[Derived]) -> tuple[Derived, ...]:
+def _pick(values: Iterable[Value], given: Iterable[Derived], rank: Rank) -> tuple[Derived, ...]:
     """Each value with the derivations of the given elements that are identical to it."""
     same: dict[bytes, list[Derived]] = {}
     for part in given:
         same.setdefault(encode(part.value), []).append(part)
+    for parts in same.values():
+        parts.sort(key=rank)
     return tuple([Derived(value, "row", tuple(same[encode(value)])) for value in values])
 
 
@@ -201,7 +221,8 @@ def _map(expr: typed.MapOver, row: Row) -> Derived:
     for element in subject.elements():
         bound = row.bind({expr.variable.number: element.value}, element)
         body = derive(expr.body, bound)
-        bodies.extend(body.elements() if expr.flatten else [replace(body, inputs=(element, body))])
+        made = Derived(body.value, "each", (element, body), body.parts)
+        bodies.extend(body.elements() if expr.flatten else [made])
     kind = expr.type if isinstance(expr.type, Collection) else expr.subject.type
     return Derived(collection(kind, [body.value for body in bodies]), "map", (), tuple(bodies))
 
@@ -226,13 +247,17 @@ def _select(query: typed.Select, row: Row) -> Derived:
     rows = _filtered(query.having, rows)
     heads = [derive(query.head, each) for each in rows]
     values = [head.value for head in heads]
-    chosen = positions(query, values, [each.env for each in rows], row.env)
     parts = [
         Derived(head.value, "select", (*each.inputs, head), head.parts)
         for head, each in zip(heads, rows, strict=True)
     ]
+    places = list(range(len(parts)))
+    if query.order or query.limit is not None:
+        places.sort(key=lambda place: row.rank(parts[place]))
+    ranked = [values[place] for place in places], [rows[place].env for place in places]
+    chosen = [places[position] for position in positions(query, *ranked, row.env)]
     answer = [values[place] for place in chosen]
-    kept = _pick(answer, parts) if query.distinct else tuple([parts[p] for p in chosen])
+    kept = _pick(answer, parts, row.rank) if query.distinct else tuple([parts[p] for p in chosen])
     return Derived(answer if query.order else Bag(answer), "query", (), kept)
 
 
@@ -280,10 +305,10 @@ def _group_row(
     partition = bindings[group.partition.number]
     records = [Derived(r, "row", origin) for r, origin in zip(partition, rows, strict=True)]
     origins[group.partition.number] = Derived(partition, "group", (), tuple(records))
-    inputs = tuple([part for row in members for part in row.inputs])
-    return Row(
-        outer.env.extend(bindings),
-        {**outer.origins, **origins},
-        outer.inputs + inputs,
-        outer.leaves,
+    made = [Derived(r, "row", row.inputs) for r, row in zip(partition, members, strict=True)]
+    whole = Derived(partition, "group", (), tuple(made))
+    return replace(
+        outer.use(whole),
+        env=outer.env.extend(bindings),
+        origins={**outer.origins, **origins},
     )

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
+from incmrql.algebra.lineage import Annotated, annotated
 from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.reading import Reading
 from incmrql.algebra.term import Query, Term
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import QueryError
 from incmrql.formats import dump as dump_values
 from incmrql.formats import store as store_values
-from incmrql.reference import Environment, run_item
+from incmrql.reference import Environment, evaluate, run_item
 from incmrql.reference.environment import World
+from incmrql.reference.sources import no_path
 from incmrql.spark import outputs
 from incmrql.spark.batch import Batch, Work
 from incmrql.spark.failures import told
@@ -39,7 +43,10 @@ class Engine:
     def run_item(self, item: typed.ScriptItem, emit: Emit) -> None:
         """One item: on Spark if it reads a source, else here."""
         self.world.snapshots.clear()
-        query = None if item.kind in ("lineage", "debug") else self.query(item.expr)
+        if item.kind in ("lineage", "debug"):
+            self._run_told(item, emit)
+            return
+        query = self.query(item.expr)
         if query is None or self.world.fail_arithmetic:
             run_item(item, Environment(self.world), emit)
             return
@@ -50,6 +57,46 @@ class Engine:
                 self.world.stored[item.target] = self.value(query)
             case _:
                 emit(item, self.value(query))
+
+    def _told(self, item: typed.ScriptItem) -> tuple[Annotated, Query] | None:
+        """What `lineage` or `debug` asks, on Spark; None, after saying so, if it runs here."""
+        world = self.world
+        why = "it has no form as terms"
+        try:
+            noted = annotated(item, world.script, world.stored, self._name)
+            query = self.query(noted.expr)
+            if query is not None and not world.fail_arithmetic:
+                return noted, query
+        except QueryError as problem:
+            if problem.code != "A003":
+                raise
+            why = problem.problems[0].message
+        if world.fail_arithmetic:
+            why = "arithmetic without a result is an error"
+        if Reading(world.script).reads(item.expr):
+            sys.stderr.write(f"{item.kind} runs in the driver, not on Spark: {why}\n")
+        return None
+
+    def _run_told(self, item: typed.ScriptItem, emit: Emit) -> None:
+        """The rows of an answer with what they were made from."""
+        world, found = self.world, self._told(item)
+        if found is None:
+            run_item(item, Environment(world), emit)
+            return
+        noted, query = found
+        world.stored.update(noted.stored)
+        try:
+            emit(item, noted.answer(self.value(query)))
+        finally:
+            for key in noted.stored:
+                del world.stored[key]
+
+    def _name(self, source: typed.Source) -> str:
+        env = Environment(self.world)
+        path = None if source.path is None else evaluate(source.path, env)
+        if path is None:
+            raise no_path(source, env)
+        return str(path)
 
     def query(self, expr: typed.Expr) -> Query | None:
         """The normal form of what is run on Spark; None for what reads no source, or cannot be."""

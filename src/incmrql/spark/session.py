@@ -36,6 +36,7 @@ PRIVATE: Final = {
     "spark.sql.caseSensitive": "true",  # fields `a` and `A` are two
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # a map of what occurs makes it distinct
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.variable.substitute": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",

@@ -11,7 +11,7 @@ from incmrql.sql import tree
 from incmrql.sql.context import Context
 from incmrql.sql.shapes import NotNative, struct
 from incmrql.sql.tree import Dialect
-from incmrql.types.model import Collection, Record, Tuple, Type
+from incmrql.types.model import Basic, Collection, Decimal, Record, Tuple, Type
 
 _DUCKDB: Final = {
     "transform": "list_transform",
@@ -110,8 +110,21 @@ def in_canonical_order(array: exp.Expression, element: Type, ctx: Context) -> ex
 
 
 def distinct(array: exp.Expression, element: Type, ctx: Context) -> exp.Expression:
-    """Each element once, where it first occurs."""
-    return tree.call(function("array_distinct", ctx), canonical_items(array, element, ctx))
+    """Each element once, where it first occurs.
+
+    Spark compares each structure with each other, but the keys of a map by a tree; a null is no
+    key, so that elements are wrapped.
+    """
+    items = canonical_items(array, element, ctx)
+    if ctx.dialect is not Dialect.SPARK or isinstance(element, Basic | Decimal):
+        return tree.call(function("array_distinct", ctx), items)
+
+    def entry(item: exp.Expression) -> exp.Expression:
+        key = tree.call("named_struct", tree.text("v"), item)
+        return tree.call("named_struct", tree.text("k"), key, tree.text("v"), tree.boolean(True))
+
+    by_key = tree.call("map_from_entries", transform(items, entry, ctx))
+    return transform(tree.call("map_keys", by_key), lambda key: tree.get(key, "v"), ctx)
 
 
 def canonical_items(array: exp.Expression, element: Type, ctx: Context) -> exp.Expression:
