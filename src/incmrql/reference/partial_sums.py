@@ -23,8 +23,14 @@ from incmrql.values.encoding import EXACT
 def part_of(values: list[Value], type_: Type) -> Value:
     """The exact sum of some numbers, in a form that is added up later."""
     if type_ == EXACT_SUM:
-        return _as_data(exact_sum(values))
-    total = sum(map(Fraction, values), Fraction(0))
+        return as_part(exact_sum(values), type_)
+    return as_part(sum(map(Fraction, values), Fraction(0)), type_)
+
+
+def as_part(total: ExactSum | Fraction, type_: Type) -> Value:
+    """An exact sum as a value."""
+    if isinstance(total, ExactSum):
+        return _as_data(total)
     scale = getattr(type_, "scale", 0)
     return Decimal(int(total * 10**scale)).scaleb(-scale, EXACT)
 

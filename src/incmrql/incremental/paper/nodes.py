@@ -1,0 +1,40 @@
+"""The judgments that the nodes of a plan rest on.
+
+join        its body, one side growing at a time: twice ⊎
+groups      what the answer asks of a group, as far as it is a homomorphism of it
+"""
+
+from __future__ import annotations
+
+from incmrql.algebra.rows import Names
+from incmrql.incremental.monoids import BAG, INVARIANT, Monoid, product
+from incmrql.incremental.nodes import Groups, Join, Plan
+from incmrql.incremental.paper.judgments import Growth, Judgment, judge
+from incmrql.incremental.paper.split import split
+from incmrql.types import typed
+
+
+def node_judgments(plan: Plan) -> tuple[tuple[Judgment, ...], ...]:
+    """For each node of a plan, in its order, the judgments it rests on; most have none."""
+    return tuple(_judgments(plan, place) for place in range(len(plan.nodes)))
+
+
+def _judgments(plan: Plan, place: int) -> tuple[Judgment, ...]:
+    match plan.nodes[place]:
+        case Join(group=group, body=body):
+            one_at_a_time = ((BAG, INVARIANT), (INVARIANT, BAG))
+            found = [judge(body, _growth(group, sides)) for sides in one_at_a_time]
+            return tuple(each for each in found if each is not None)
+        case Groups(inputs=places, group=group, requests=requests):
+            sides = tuple(INVARIANT if plan.edges[at].invariant else BAG for at in places)
+            growth = _growth(group, sides)
+            kept = [split(each.asked, growth, Names(0)).kept for each in requests]
+            judgments = [each.judgment for parts in kept for each in parts]
+            return tuple(dict.fromkeys(judgments))
+        case _:
+            return ()
+
+
+def _growth(group: typed.Variable, sides: tuple[Monoid, ...]) -> Growth:
+    value = sides[0] if len(sides) == 1 else product(*sides)
+    return {group: product(INVARIANT, value)}

@@ -1,0 +1,178 @@
+"""Monoid inference of terms of our algebra: the paper's rules, without lineage and assumptions.
+
+    source    S : ⊎ if it is a stream, else □       box       X : □        all sources in X are □
+    union     X ⊎ Y : ⊎                             X : ⊎, Y : ⊎
+    cMap      cMap(f, X) : ⊎                        X : ⊎
+    groupBy   groupBy(X) : ⇑ ⊎                      X : ⊎
+    coGroup   coGroup(X, Y) : ⇑ (⊕, ⊗)              X : ⊕, Y : ⊗, each ⊎ or □
+    groups    cMap(f, X) : ⊎                        X : ⇑ ⊕, f(k, v) : ⊎ for k : □, v : ⊕
+    keyed     cMap(f, X) : ⇑ ⊗                      X : ⇑ ⊕, f(k, v) = {(k', e)}, e : ⊗,
+                                                    k' the whole of k again
+
+A join of two growing sides has none: what it makes of (⊎, ⊎) is bilinear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from incmrql.algebra.show import show_term
+from incmrql.algebra.term import CMap, CoGroup, GroupBy, Loop, Scan, Shared, Sort, Term, Union, pair
+from incmrql.algebra.walk import terms
+from incmrql.incremental.monoids import BAG, INVARIANT, Monoid, keyed, product
+from incmrql.incremental.paper.carriers import is_keyed
+from incmrql.incremental.paper.form import is_growing
+from incmrql.incremental.paper.judgments import Judgment, judge, show_judgment
+from incmrql.incremental.paper.lemma import growth_of
+from incmrql.types import typed
+from incmrql.types.model import Record, Tuple, Type
+from incmrql.types.walk import is_random
+
+TermRule: TypeAlias = Literal[
+    "source", "box", "union", "cMap", "groupBy", "coGroup", "groups", "keyed"
+]
+TERM_RULES: Final[tuple[TermRule, ...]] = get_args(TermRule)
+
+
+@dataclass(frozen=True, slots=True)
+class TermJudgment:
+    """`subject : monoid` by a rule, from premises about terms below and functions inside."""
+
+    rule: TermRule
+    subject: Term
+    monoid: Monoid
+    premises: tuple[TermJudgment | Judgment, ...] = ()
+
+
+def show_term_judgment(judgment: TermJudgment, depth: int = 0) -> str:
+    """A derivation, conclusion first; of each term its first line."""
+    head = show_term(judgment.subject).split("\n")[0]
+    lines = [f"{'  ' * depth}{head} : {judgment.monoid}   by {judgment.rule}"]
+    for premise in judgment.premises:
+        if isinstance(premise, TermJudgment):
+            lines.append(show_term_judgment(premise, depth + 1))
+        else:
+            lines.append(show_judgment(premise, depth + 1))
+    return "\n".join(lines)
+
+
+def judge_term(term: Term) -> TermJudgment | None:
+    """The monoid of a term and why; None if no rule gives it one."""
+    match term:
+        case Scan():
+            return TermJudgment("source", term, BAG if term.source.streaming else INVARIANT)
+        case _ if not is_growing(term) and not _is_random(term) and _is_closed(term):
+            return TermJudgment("box", term, INVARIANT)
+        case Union(parts):
+            found = [_known(part, (BAG,)) for part in parts]
+            premises = tuple(each for each in found if each is not None)
+            complete = len(premises) == len(parts)
+            return TermJudgment("union", term, BAG, premises) if complete else None
+        case GroupBy(source):
+            below = _known(source, (BAG,))
+            return below and TermJudgment("groupBy", term, keyed(BAG), (below,))
+        case CoGroup(left, right):
+            return _cogrouped(term, left, right)
+        case CMap():
+            return _mapped(term)
+        case _:
+            return None
+
+
+def _is_closed(term: Term) -> bool:
+    """Whether a term uses nothing that stands elsewhere and may grow."""
+    return not any(isinstance(each, Loop | Shared) for each in terms(term))
+
+
+def _is_random(term: Term) -> bool:
+    match term:
+        case CMap(_, body, source):
+            return is_random(body) or _is_random(source)
+        case Sort(source=source) | GroupBy(source):
+            return _is_random(source)
+        case CoGroup(left, right):
+            return _is_random(left) or _is_random(right)
+        case _:
+            return False
+
+
+def _known(term: Term, wanted: tuple[Monoid, ...]) -> TermJudgment | None:
+    found = judge_term(term)
+    return found if found is not None and found.monoid in wanted else None
+
+
+def _cogrouped(term: Term, left: Term, right: Term) -> TermJudgment | None:
+    sides = [_known(side, (BAG, INVARIANT)) for side in (left, right)]
+    found = tuple(side for side in sides if side is not None)
+    if len(found) < 2:
+        return None
+    return TermJudgment("coGroup", term, keyed(product(*(side.monoid for side in found))), found)
+
+
+def _mapped(term: CMap) -> TermJudgment | None:
+    below = judge_term(term.source)
+    if below is None or is_random(term.body):
+        return None
+    if below.monoid == BAG:
+        return TermJudgment("cMap", term, BAG, (below,))
+    if not is_keyed(below.monoid):
+        return None
+    growth = growth_of(term.variable, below.monoid)
+    whole = judge(term.body, growth)
+    if whole is not None and whole.monoid == BAG:
+        return TermJudgment("groups", term, BAG, (below, whole))
+    match term.body:
+        case typed.MakeCollection((typed.MakeTuple((key, value)),)) if _is_whole_key(
+            key, term.variable, pair(term.source)[0]
+        ):
+            found = judge(value, growth)
+            if found is None:
+                return None
+            return TermJudgment("keyed", term, keyed(found.monoid), (below, found))
+        case _:
+            return None
+
+
+def _is_whole_key(expr: typed.Expr, group: typed.Variable, key: Type) -> bool:
+    """Whether an expression holds all of a group's key, so that it is a unique key again."""
+    held = set(_paths(expr, group))
+    return all(any(path[: len(h)] == h for h in held) for path in _leaves(key, ()))
+
+
+def _leaves(type_: Type, path: tuple[int | str, ...]) -> list[tuple[int | str, ...]]:
+    match type_:
+        case Tuple(items):
+            parts = [(*path, i) for i in range(len(items))]
+            types = list(items)
+        case Record(fields):
+            parts, types = [(*path, name) for name, _ in fields], [each for _, each in fields]
+        case _:
+            return [path]
+    return [leaf for part, each in zip(parts, types, strict=True) for leaf in _leaves(each, part)]
+
+
+def _paths(expr: typed.Expr, group: typed.Variable) -> list[tuple[int | str, ...]]:
+    """The parts of a group's key that a tuple or record of such parts is made of."""
+    own = _path(expr, group)
+    if own is not None:
+        return [own]
+    match expr:
+        case typed.MakeTuple(items) | typed.MakeRecord(items):
+            return [path for item in items for path in _paths(item, group)]
+        case _:
+            return []
+
+
+def _path(expr: typed.Expr, group: typed.Variable) -> tuple[int | str, ...] | None:
+    match expr:
+        case typed.Item(typed.Var(variable), 0) if variable == group:
+            return ()
+        case typed.Item(subject, index):
+            below = _path(subject, group)
+            return None if below is None else (*below, index)
+        case typed.Field(subject, name):
+            below = _path(subject, group)
+            return None if below is None else (*below, name)
+        case _:
+            return None
