@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
+from functools import lru_cache
 from typing import TypeAlias
 
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.types import Catalog, infer_script, typed
 from incmrql.values import Bag, Record, Value, identical, show
-from tests.queries import TABLES
+from tests.queries import TABLES, values
 
 Batch: TypeAlias = Mapping[str, Sequence[tuple[Value, int]]]
 Tables: TypeAlias = dict[str, Bag]
@@ -126,6 +127,17 @@ class Run:
             assert self.seen == Weighted((row, 1) for row in got)
         else:
             assert self.seen == Weighted([(got, 1)])
+
+
+@lru_cache
+def planned_run(text: str, streams: frozenset[str] = ALL) -> Run:
+    return Run(text, streams)
+
+
+def rows_of(name: str, most: int) -> st.SearchStrategy[Bag]:
+    """Rows with few values, so that many agree."""
+    row = values(TABLES[name]).filter(lambda value: value is not None)
+    return st.lists(row, max_size=most).map(Bag)
 
 
 def weighted(tables: Tables) -> dict[str, Weighted]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
 
 import pytest
 from hypothesis import given, settings
@@ -25,10 +24,12 @@ from tests.incremental.stepping import (
     inserted,
     kinds,
     one_by_one,
+    planned_run,
     r,
+    rows_of,
     s,
 )
-from tests.queries import TABLES, queries, scripts, tables, values
+from tests.queries import TABLES, queries, scripts, tables
 
 STREAMS = (ALL, ALL, ALL, frozenset("R"), frozenset("SN"))
 HISTORIES = 3
@@ -52,7 +53,7 @@ def holds(text: str, data: st.DataObject, *, normal: bool = True) -> None:
         for other in (one_by_one(history), all_at_once(history)):
             again = run.again(other)
             assert identical(again.answer(), run.stepper.answer()), text
-            assert not other or again.sizes == run.stepper.sizes, text
+            assert not other or again.state() == run.stepper.state(), text
 
 
 @fewer
@@ -150,17 +151,6 @@ def test_each_shape(text: str, data: st.DataObject) -> None:
     for batch in history:
         run.step(batch)
     assert identical(run.again(one_by_one(history)).answer(), run.stepper.answer())
-
-
-@lru_cache
-def planned_run(text: str, streams: frozenset[str] = ALL) -> Run:
-    return Run(text, streams)
-
-
-def rows_of(name: str, most: int) -> st.SearchStrategy[Bag]:
-    """Rows with few values, so that many agree."""
-    row = values(TABLES[name]).filter(lambda value: value is not None)
-    return st.lists(row, max_size=most).map(Bag)
 
 
 def test_every_kind_of_node_is_reached() -> None:

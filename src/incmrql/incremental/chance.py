@@ -1,4 +1,4 @@
-"""What has no single answer over a stream: `random`, wherever it hides."""
+"""What hides behind calls and names: streams, and `random`, which over a stream has no answer."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ def refuse_chance(query: Query, script: typed.Script, span: Span) -> None:
     if not any(isinstance(term, Scan) and term.source.streaming for term in found):
         return
     for expr in [query.result, *(expr for term in found for expr in _exprs(term))]:
-        for node in _reached(expr, script, set()):
+        for node in reached(expr, script, set()):
             if isinstance(node, typed.Builtin) and node.function == "random":
                 where = node.span if node.span.text else span
                 message = "random has another value each time, and an answer over a stream has one"
                 hint = "Keep the value first: store x := random(9); and use x."
                 problem = Diagnostic("A102", message, where, "not a function of the data", hint)
                 raise QueryError(problem)
+
+
+def follows_streams(expr: typed.Expr, script: typed.Script) -> bool:
+    """Whether an expression reads a stream, itself or through what it calls and names."""
+    every = reached(expr, script, set())
+    return any(isinstance(node, typed.Read) and node.source.streaming for node in every)
 
 
 def _exprs(term: Term) -> Iterator[typed.Expr]:
@@ -38,7 +44,7 @@ def _exprs(term: Term) -> Iterator[typed.Expr]:
             pass
 
 
-def _reached(expr: typed.Expr, script: typed.Script, seen: set[str]) -> Iterator[typed.Expr]:
+def reached(expr: typed.Expr, script: typed.Script, seen: set[str]) -> Iterator[typed.Expr]:
     """All expressions inside, those of called functions, aggregations and named queries too."""
     for node in nodes(expr):
         yield node
@@ -57,4 +63,4 @@ def _reached(expr: typed.Expr, script: typed.Script, seen: set[str]) -> Iterator
         if key not in seen:
             seen.add(key)
             for each in inner:
-                yield from _reached(each, script, seen)
+                yield from reached(each, script, seen)

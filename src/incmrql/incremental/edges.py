@@ -2,7 +2,8 @@
 
 *Invariant*: there are none after the first batch.  *Insert-only*: nothing is ever taken away.
 A node that answers with -old +new takes away even where its inputs only grow, unless its answer
-cannot change while a key is there.
+cannot change while a key is there.  *Single*: pairs of which no two have the same key, known from
+the declared key of a source.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from incmrql.incremental.nodes import (
     Repeated,
     inputs,
 )
+from incmrql.types import typed
 
 CONSTANT = Edge(constant=True, invariant=True, insert_only=True)
 
@@ -37,8 +39,11 @@ def edge(node: Node, before: Sequence[Edge]) -> Edge:
         case Constant():
             return CONSTANT
         case Input(source=source):
-            return Edge(False, not source.streaming, node.insert_only)
-        case Linear() | Merge() | Join():
+            return Edge(False, not source.streaming, node.insert_only, node.unique)
+        case Linear(steps=steps):
+            single = len(steps) == 1 and _is_single(*steps[0], below[0].unique)
+            return Edge(constant, invariant, grows, single=single)
+        case Merge() | Join():
             return Edge(constant, invariant, grows)
         case Groups():
             return Edge(constant, invariant, invariant or (grows and _only_grows(node, below)))
@@ -53,3 +58,30 @@ def _only_grows(node: Groups, below: Sequence[Edge]) -> bool:
     if not node.used and not node.requests:
         return True
     return node.linear is not None and all(below[each.side].invariant for each in node.requests)
+
+
+def _is_single(row: typed.Variable, body: typed.Expr, unique: tuple[str, ...]) -> bool:
+    """Whether a map makes at most one pair of a row, with a key that tells rows apart."""
+    match body:
+        case typed.If(_, then, typed.MakeCollection(())):
+            return _is_single(row, then, unique)
+        case typed.Select(head=typed.MakeTuple((key, _)), qualifiers=qualifiers, group=None):
+            one = all(isinstance(each, typed.Condition) for each in qualifiers)
+            return one and _tells(key, row, unique)
+        case typed.MakeCollection((typed.MakeTuple((key, _)),)):
+            return _tells(key, row, unique)
+        case _:
+            return False
+
+
+def _tells(key: typed.Expr, row: typed.Variable, unique: tuple[str, ...]) -> bool:
+    """Whether all fields of a declared key are parts of a key."""
+    parts = key.items if isinstance(key, typed.MakeTuple | typed.MakeRecord) else (key,)
+    named = {
+        part.name
+        for part in parts
+        if isinstance(part, typed.Field)
+        and isinstance(part.subject, typed.Var)
+        and part.subject.variable == row
+    }
+    return bool(unique) and named.issuperset(unique)

@@ -1,9 +1,23 @@
-"""A plan as a tree of text: what flows where, what is kept for whom, and what it costs."""
+"""A plan for people and programs to read: what flows where, what is kept for whom, what it costs.
+
+    explained(plan)    every node as data
+    show_plan(plan)    the same as a tree of text
+    plan_data(plan)    the same as lists and dictionaries, for JSON
+    cautions(plan)     what a user should know, with codes and places in the text
+
+Groups are written as `key`, `rows`, `left` and `right`, and what asked for something that is
+kept as it stands in the query.
+"""
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, assert_never
 
+from incmrql.diagnostics import Diagnostic, Span
+from incmrql.incremental.merging import state_monoid
+from incmrql.incremental.monoids import BAG
 from incmrql.incremental.nodes import (
     Constant,
     Edge,
@@ -18,9 +32,201 @@ from incmrql.incremental.nodes import (
     Repeated,
     inputs,
 )
-from incmrql.incremental.shapes import Shape, shapes
+from incmrql.incremental.paper.lineage import lineage_of
+from incmrql.incremental.shapes import Kept, Shape, shapes
 from incmrql.types import typed
 from incmrql.types.show import show_expr, show_variable
+from incmrql.types.walk import nodes as inside
+
+NOTHING_CHANGES: Final = "reads no stream: nothing changes, and it is answered once"
+"""What there is to say of a query without a stream."""
+
+WAYS_OUT: Final[dict[str, str]] = {
+    "W101": "Relate the two by an equality, as in x.A = y.B, if there is one.",
+    "W102": "If the value need not follow the stream, keep it first: store x := ...; and use x.",
+    "W103": "Bound the input of the loop, or run it over a store of what is there.",
+    "W104": "Group by something, or use an aggregate that can be taken back: sum, count, avg.",
+}
+"""What can be done about each warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A node: its place, what it does, and what is known of it."""
+
+    place: int
+    does: str
+    shape: Shape
+    inputs: tuple[int, ...]
+    key: str | None
+    """The type of the key, for nodes that have one."""
+    key_from: tuple[str, ...]
+    """How each input makes the key, where that can be seen."""
+    function: tuple[str, ...]
+    """What is made of each row or group."""
+    asks: tuple[str, ...]
+    """What the function asks of a group, as variables of it."""
+    merge: str
+    """The monoid under which what is kept, or what is emitted, adds up."""
+    lineage: str
+    """The tree of the keys that lead to a row of it."""
+    edge: str
+    """What is known of its changes: constant, invariant, insert-only, or any."""
+    span: Span | None
+    """The place in the text that it is for."""
+
+
+def explained(plan: Plan) -> tuple[Explained, ...]:
+    """Every node of a plan, by place."""
+    made = zip(plan.nodes, shapes(plan), lineage_of(plan), strict=True)
+    return tuple(_explained(plan, place, *each) for place, each in enumerate(made))
+
+
+def _explained(plan: Plan, place: int, node: Node, shape: Shape, lineage: str) -> Explained:
+    key = str(node.key) if isinstance(node, Join | Groups) else None
+    return Explained(
+        place,
+        _does(node),
+        _readable(shape, node),
+        inputs(node),
+        key,
+        tuple(_key_of(plan.nodes[below]) for below in inputs(node)) if key else (),
+        tuple(_named(node, text) for text in _function(node)),
+        tuple(_named(node, text) for text in _asks(node)),
+        _merge(node),
+        lineage,
+        _edge(plan.edges[place]),
+        _span(node),
+    )
+
+
+# --- the parts of a node -----------------------------------------------------------------------
+
+
+def _does(node: Node) -> str:
+    match node:
+        case Input(name=name, source=source):
+            kind = "stream" if source.streaming else "source"
+            return name if name.startswith(kind) else f"{kind} {name}"
+        case Constant(expr):
+            return f"constant {show_expr(expr)}"
+        case Linear():
+            return "each row on its own"
+        case Merge():
+            return "rows of several inputs"
+        case Join(key=key):
+            return f"join by {key}"
+        case Groups(key=key):
+            return f"groups by {key}"
+        case Ordered(descending=descending, limit=limit):
+            keys = ", ".join("desc" if each else "asc" for each in descending)
+            return f"the first {show_expr(limit)} rows by ({keys})"
+        case Repeated(term=term):
+            names = ", ".join(map(show_variable, term.variables))
+            return f"repeat ({names}), not incremental"
+        case _:
+            assert_never(node)
+
+
+def _function(node: Node) -> list[str]:
+    match node:
+        case Linear(steps=steps):
+            return [f"{show_variable(variable)} -> {show_expr(body)}" for variable, body in steps]
+        case Join(body=body) | Groups(body=body):
+            return [show_expr(body)]
+        case _:
+            return []
+
+
+def _asks(node: Node) -> list[str]:
+    if not isinstance(node, Groups):
+        return []
+    return [f"{show_variable(each.variable)} = {show_expr(each.asked)}" for each in node.requests]
+
+
+def _merge(node: Node) -> str:
+    """The monoid of a node: of its state if it has one, else of what it emits."""
+    if isinstance(node, Repeated):
+        return "none: what was there is replaced"
+    return str(state_monoid(node) or BAG)
+
+
+def _key_of(below: Node) -> str:
+    """How rows get their keys: the first of each pair that a map makes."""
+    match below:
+        case Linear(steps=(*_, (_, body))):
+            made = body.then if isinstance(body, typed.If) else body
+            match made:
+                case typed.MakeCollection((typed.MakeTuple((key, _)),)):
+                    return show_expr(key)
+                case _:
+                    return ""
+        case _:
+            return ""
+
+
+def _edge(edge: Edge) -> str:
+    if edge.constant:
+        return "constant"
+    if edge.invariant:
+        return "invariant"
+    return "insert-only" if edge.insert_only else "any"
+
+
+def _named(node: Node, text: str) -> str:
+    """Text about a group in words: its key, its rows, its left and right rows."""
+    if not isinstance(node, Join | Groups):
+        return text
+    group = show_variable(node.group)
+    sides = {"#1#0": "left", "#1#1": "right"} if len(inputs(node)) == 2 else {"#1": "rows"}
+    for path, name in ({"#0": "key"} | sides).items():
+        text = text.replace(group + path, name)
+    return text
+
+
+def _readable(shape: Shape, node: Node) -> Shape:
+    """A shape whose texts are about key and rows, and name each asking term as it was written."""
+    written = {show_expr(each): each.span.text for each in _askers(node) if each.span.text}
+    if isinstance(node, Groups):
+        written[show_expr(node.body)] = "its answer"
+
+    def named(text: str) -> str:
+        for shown, original in written.items():
+            text = text.replace(shown, " ".join(original.split()))
+        return _named(node, text)
+
+    def asked(kept: Kept) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(map(named, kept.asked)))
+
+    keeps = tuple(replace(k, what=_named(node, k.what), asked=asked(k)) for k in shape.keeps)
+    warned = tuple(replace(w, message=named(w.message)) for w in shape.warnings)
+    return replace(shape, keeps=keeps, warnings=warned)
+
+
+def _askers(node: Node) -> list[typed.Expr]:
+    return [each.asked for each in node.requests] if isinstance(node, Groups) else []
+
+
+def _span(node: Node) -> Span | None:
+    """The longest piece of the text that a node's own expressions come from."""
+    found = [expr.span for expr in _expressions(node) if expr.span.text]
+    return max(found, key=lambda span: span.end - span.start, default=None)
+
+
+def _expressions(node: Node) -> Iterator[typed.Expr]:
+    match node:
+        case Groups(body=body):
+            for asked in (*_askers(node), body):
+                yield from inside(asked)
+        case Join(body=body):
+            yield from inside(body)
+        case Ordered(limit=limit):
+            yield from inside(limit)
+        case _:
+            return
+
+
+# --- as text, as data, as problems -------------------------------------------------------------
 
 
 def show_plan(plan: Plan) -> str:
@@ -28,88 +234,110 @@ def show_plan(plan: Plan) -> str:
 
     A node with several uses is written out once; its number stands in the other places.
     """
+    every = explained(plan)
     shown: set[int] = set()
-    every = shapes(plan)
     lines: list[str] = []
     for part in plan.parts:
         order = "" if part.order is None else ", in order"
         lines.append(f"{show_variable(part.variable)} = all rows of node {part.place}{order}")
-        _tree(plan, every, part.place, 1, shown, lines)
+        lines += _tree(every, part.place, 1, shown)
     is_last = isinstance(plan.result, typed.Var)
     return "\n".join(lines if is_last else [*lines, f"answer {show_expr(plan.result)}"])
 
 
-def _tree(
-    plan: Plan,
-    every: tuple[Shape, ...],
-    place: int,
-    depth: int,
-    shown: set[int],
-    lines: list[str],
-) -> None:
-    indent = "  " * depth
-    node, shape = plan.nodes[place], every[place]
-    head = f"{indent}{place}: {_head(node, shape)}"
+def _tree(every: tuple[Explained, ...], place: int, depth: int, shown: set[int]) -> Iterator[str]:
+    indent, one = "  " * depth, every[place]
     if place in shown:
-        lines.append(f"{indent}{place}: as above")
+        yield f"{indent}{place}: as above"
         return
     shown.add(place)
-    lines.append(f"{head}{_edge(plan.edges[place])}")
-    inside = indent + "   "
-    lines += [f"{inside}{line}" for line in _details(node)]
-    for kept in shape.keeps:
-        asked = f", for {'; '.join(kept.asked)}" if kept.asked else ""
-        lines.append(f"{inside}keeps {kept.what}{asked}")
-    if shape.kind != "source":
-        lines.append(f"{inside}costs {shape.cost}")
-    lines += [f"{inside}warning[{each.code}]: {each.message}" for each in shape.warnings]
-    for below in inputs(node):
-        _tree(plan, every, below, depth + 1, shown, lines)
+    shape = "" if one.shape.kind == "source" else f"{one.shape.kind}: "
+    edge = "" if one.edge == "any" else f"  [{one.edge}]"
+    yield f"{indent}{place}: {shape}{one.does}{edge}"
+    yield from (f"{indent}   {line}" for line in _details(one))
+    for below in one.inputs:
+        yield from _tree(every, below, depth + 1, shown)
 
 
-def _edge(edge: Edge) -> str:
-    if edge.constant:
-        return "  [constant]"
-    if edge.invariant:
-        return "  [invariant]"
-    return "  [insert-only]" if edge.insert_only else ""
+def _details(one: Explained) -> Iterator[str]:
+    keys = list(dict.fromkeys(filter(None, one.key_from)))
+    if keys:
+        yield f"key {' = '.join(keys)}"
+    if one.key is not None:
+        yield f"lineage {one.lineage}"
+    yield from (f"makes {text}" for text in one.function)
+    yield from (f"asks {text}" for text in one.asks)
+    if one.shape.keeps and one.shape.kind != "source":
+        yield f"merges {one.merge}"
+    for kept in one.shape.keeps:
+        yield f"keeps {kept.what}" + (f", for {'; '.join(kept.asked)}" if kept.asked else "")
+    if one.shape.kind != "source":
+        yield f"costs {one.shape.cost}"
+    yield from (f"warning[{each.code}]: {each.message}" for each in one.shape.warnings)
 
 
-def _head(node: Node, shape: Shape) -> str:
-    match node:
-        case Input(name=name, source=source):
-            return f"{'stream' if source.streaming else 'source'} {name}"
-        case Constant(expr):
-            return f"constant {show_expr(expr)}"
-        case Linear():
-            return "linear: each row on its own"
-        case Merge():
-            return "linear: rows of several inputs"
-        case Join(key=key):
-            return f"bilinear: join by {key}"
-        case Groups(key=key):
-            return f"{shape.kind}: groups by {key}"
-        case Ordered(descending=descending, limit=limit):
-            keys = ", ".join("desc" if each else "asc" for each in descending)
-            return f"per key: the first {show_expr(limit)} rows by ({keys})"
-        case Repeated(term=term):
-            names = ", ".join(map(show_variable, term.variables))
-            return f"loop: repeat ({names}), not incremental"
-        case _:
-            assert_never(node)
+NO_PLAN: Final[Mapping[str, Any]] = {
+    "incremental": True,
+    "answer": "",
+    "parts": [],
+    "nodes": [],
+}
+"""What `plan_data` would say where nothing changes."""
 
 
-def _details(node: Node) -> list[str]:
-    match node:
-        case Linear(steps=steps):
-            return [f"{show_variable(variable)} -> {show_expr(body)}" for variable, body in steps]
-        case Join(group=group, body=body):
-            return [f"{show_variable(group)} -> {show_expr(body)}"]
-        case Groups(group=group, body=body, requests=requests):
-            named = [
-                f"{show_variable(request.variable)} = {show_expr(request.asked)}"
-                for request in requests
-            ]
-            return [f"{show_variable(group)} -> {show_expr(body)}", *named]
-        case _:
-            return []
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """A plan as data; docs/explain.md says what the fields mean."""
+    return {
+        "incremental": all(one.shape.is_incremental for one in explained(plan)),
+        "answer": show_expr(plan.result),
+        "parts": [
+            {
+                "name": show_variable(part.variable),
+                "node": part.place,
+                "ordered": part.order is not None,
+            }
+            for part in plan.parts
+        ],
+        "nodes": [_node_data(one) for one in explained(plan)],
+    }
+
+
+def _node_data(one: Explained) -> dict[str, Any]:
+    keeps = [
+        {"what": kept.what, "asked": list(kept.asked), "rows": kept.is_rows}
+        for kept in one.shape.keeps
+    ]
+    warned = [
+        {"code": each.code, "message": each.message, "hint": WAYS_OUT.get(each.code, "")}
+        for each in one.shape.warnings
+    ]
+    return {
+        "node": one.place,
+        "shape": one.shape.kind,
+        "does": one.does,
+        "inputs": list(one.inputs),
+        "key": one.key,
+        "key_from": list(one.key_from),
+        "function": list(one.function),
+        "asks": list(one.asks),
+        "merge": one.merge,
+        "lineage": one.lineage,
+        "keeps": keeps,
+        "cost": one.shape.cost,
+        "emits": one.edge,
+        "incremental": one.shape.is_incremental,
+        "warnings": warned,
+    }
+
+
+def cautions(plan: Plan, span: Span, *, strict: bool = False) -> list[Diagnostic]:
+    """The warnings of a plan; with `strict`, what is not incremental is an error."""
+    found = []
+    for one in explained(plan):
+        fails = strict and not one.shape.is_incremental
+        label = "not incremental" if not one.shape.is_incremental else one.shape.kind
+        severity = "error" if fails else "warning"
+        for each in one.shape.warnings:
+            hint, where = WAYS_OUT.get(each.code, ""), one.span or span
+            found.append(Diagnostic(each.code, each.message, where, label, hint, severity))
+    return list(dict.fromkeys(found))

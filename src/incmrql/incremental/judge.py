@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from incmrql.incremental.nodes import Columns
 from incmrql.types import typed
 from incmrql.types.model import Collection
 from incmrql.types.walk import children
@@ -60,6 +61,53 @@ class Judge:
                 if found is not None:
                     return frozenset((found,))
                 return NO_SIDE.union(*map(self.read, children(expr)))
+
+    def columns(self, exprs: Sequence[typed.Expr], side: int) -> Columns:
+        """The components or fields that expressions read of the rows of a side; None: all."""
+        rows = self.loops(exprs, side)
+        read = None if rows is None else [components(expr, rows) for expr in exprs]
+        if read is None or any(each is None for each in read):
+            return None
+        return tuple(sorted({name for each in read for name in each or ()}, key=str))
+
+    def loops(self, exprs: Sequence[typed.Expr], side: int) -> frozenset[typed.Variable] | None:
+        """The variables that go through the rows of a side; None if these are used otherwise."""
+        found: set[typed.Variable] = set()
+        only = all(self._loops(expr, side, found) for expr in exprs)
+        return frozenset(found) if only else None
+
+    def _loops(self, expr: typed.Expr, side: int, found: set[typed.Variable]) -> bool:
+        """Whether rows of a side are only ever gone through; adds the variables that do so."""
+        parts: list[typed.Expr]
+        match expr:
+            case typed.Var(variable):
+                return variable != self.group
+            case typed.Item(typed.Var(variable), 0) if variable == self.group:
+                return True
+            case typed.MapOver(variable, subject, body) if self.side(subject) == side:
+                found.add(variable)
+                parts = [body]
+            case typed.Select():
+                parts = []
+                for each in children(expr):
+                    parts += [] if self._bound(expr, each, side, found) else [each]
+            case _ if (other := self.side(expr)) is not None:
+                return other != side
+            case _:
+                parts = list(children(expr))
+        return all(self._loops(part, side, found) for part in parts)
+
+    def _bound(
+        self, query: typed.Select, part: typed.Expr, side: int, found: set[typed.Variable]
+    ) -> bool:
+        """Whether a part of a query is the side that a generator with one variable goes through."""
+        for each in query.qualifiers:
+            if isinstance(each, typed.Generator) and each.domain is part:
+                if self.side(part) != side or not isinstance(each.pattern, typed.Bind):
+                    return False
+                found.add(each.pattern.variable)
+                return True
+        return False
 
     def additive(self, expr: typed.Expr) -> Sides | None:
         """The sides that a bag is additive in; None if it reads rows in another way."""
@@ -109,3 +157,26 @@ class Judge:
                 return None
             found |= sides
         return found
+
+
+def components(expr: typed.Expr, rows: frozenset[typed.Variable]) -> frozenset[int | str] | None:
+    """What an expression reads of rows, given the variables that hold one; None: whole rows."""
+    match expr:
+        case typed.Var(variable):
+            return None if variable in rows else frozenset()
+        case typed.Item(typed.Var(variable), name) | typed.Field(typed.Var(variable), name) if (
+            variable in rows
+        ):
+            return frozenset((name,))
+        case typed.Select(group=typed.Group() as group) if rows & _collected(group):
+            return None
+        case _:
+            found = [components(part, rows) for part in children(expr)]
+            if any(each is None for each in found):
+                return None
+            return frozenset(name for each in found for name in each or ())
+
+
+def _collected(group: typed.Group) -> frozenset[typed.Variable]:
+    """The variables whose values a group collects."""
+    return frozenset(group.rows).union(variable for variable, _ in group.lifted)

@@ -15,14 +15,33 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, assert_never
 
 from incmrql.algebra.term import Query, Repeat
+from incmrql.incremental.monoids import Monoid
 from incmrql.types import typed
 from incmrql.types.model import Tuple, Type
 
 AccumulatorKind: TypeAlias = Literal[
-    "rows", "count", "sum", "squares", "true", "false", "parts", "sizes"
+    "rows",
+    "count",
+    "sum",
+    "squares",
+    "true",
+    "false",
+    "parts",
+    "sizes",
+    "least",
+    "greatest",
+    "user",
 ]
-"""What is added up: elements, those that are not null, numbers, their squares, the trues, the
-falses, exact parts as often as they count, and the sizes of such parts."""
+"""What is merged: elements, those that are not null, numbers, their squares, the trues, the
+falses, exact parts as often as they count, and the sizes of such parts, all of them added up; the
+least and the greatest element, and what a user aggregation makes of an element."""
+
+Reader: TypeAlias = Literal["least", "greatest", "between", "first", "at", "slice", "all"]
+"""What is read of a table: the value at one end, the two around a rank, the first values, the one
+at a place, those from one place to another, and all of them."""
+
+Columns: TypeAlias = tuple[int | str, ...] | None
+"""The components or fields of rows that are remembered; None is the whole row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +54,8 @@ class Input:
     insert_only: bool
     ledger: bool
     """Whether rows are counted, so that deleting one that is not there is noticed."""
+    unique: tuple[str, ...] = ()
+    """The fields of a declared key, which no two rows may share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +84,9 @@ class Merge:
 class Join:
     """Pairs of rows that agree on a key: `body` over (key, ({left}, {right})) for each.
 
-    `kept` are the sides that are remembered.  The partners of a side that never changes after
-    the first batch need not be.
+    `kept` are the sides that are remembered, and `columns` what of them.  The partners of a side
+    that never changes after the first batch need not be.  `single` are the sides that have at
+    most one row of a key, because a key is declared.
     """
 
     left: int
@@ -73,23 +95,67 @@ class Join:
     body: typed.Expr
     key: Type
     kept: tuple[int, ...]
+    columns: tuple[Columns, Columns] = (None, None)
+    single: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """A sum over the elements of `operand`, which each value of one side adds its own to."""
+    """The elements of `operand` merged by `monoid`; each value of one side brings its own.
+
+    With `distinct`, `operand` is over a group of its own, whose one side are the values of a
+    table, each once.
+    """
 
     kind: AccumulatorKind
     side: int
     operand: typed.Expr
+    monoid: Monoid
+    distinct: Distinct | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The different values of a table as the one side of a group."""
+
+    table: int
+    group: typed.Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The elements of `operand` that the values of one side bring, weighted and in order.
+
+    With `order` they are pairs (key tuple, value), by their keys and then by value.  Without,
+    they are values that are not null, in canonical order.  Where nothing is ever taken away and
+    only the first `most` are read, no others are kept.
+    """
+
+    side: int
+    operand: typed.Expr
+    order: tuple[bool, ...] | None = None
+    most: typed.Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read of a table, as `arguments` say, which depend on the key at most.
+
+    All of the values are bound to `variable`, for the one argument to say what they come to.
+    """
+
+    table: int
+    how: Reader
+    arguments: tuple[typed.Expr, ...] = ()
+    variable: typed.Variable | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """An aggregate, `asked`, that the answer asks of one side of a group.
 
-    It comes from accumulators.  One that has none goes through the rows of its side, and only
-    when these change.
+    It comes from accumulators or from a table.  One that has neither goes through the rows of
+    its side, and only when these change.
     """
 
     variable: typed.Variable
@@ -97,16 +163,22 @@ class Request:
     accumulators: tuple[int, ...]
     side: int
     asked: typed.Expr
+    reading: Reading | None = None
+
+    @property
+    def is_walked(self) -> bool:
+        """Whether rows are gone through."""
+        return not self.accumulators and self.reading is None
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
     """A function of the groups of one side or two: `body` over a group and over `requests`.
 
-    Per key: the multiplicity of each side, the accumulators, and the rows of the sides in
-    `kept`.  `used` are the sides whose rows `body` itself reads; if it goes through one side row by
-    row, that is `linear`, and rows of that side then change the answer row by row as long as
-    the requests keep their values.
+    Per key: the multiplicity of each side, the accumulators, the tables, and the rows of the
+    sides in `kept`, of which `columns` are remembered.  `used` are the sides whose rows `body`
+    itself reads; if it goes through one side row by row, that is `linear`, and rows of that side
+    then change the answer row by row as long as the requests keep their values.
     """
 
     inputs: tuple[int, ...]
@@ -122,15 +194,24 @@ class Groups:
     """Whether nothing is kept but accumulators, and rows that no source has part in."""
     is_final: bool
     """Whether no change comes after the first batch, so that nothing need be remembered."""
+    tables: tuple[Table, ...] = ()
+    columns: tuple[Columns, ...] = (None, None)
+    """What of the rows of each side is remembered, where they are."""
+    single: tuple[int, ...] = ()
+    """The sides that have at most one row of a key, because a key is declared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The first pairs (key tuple, value) in order, at most `limit`."""
+    """The first pairs (key tuple, value) in order, at most `limit`.
+
+    If nothing is ever taken away, no others need to be remembered.
+    """
 
     input: int
     descending: tuple[bool, ...]
     limit: typed.Expr
+    grows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +236,10 @@ class Edge:
     """There are none after the first batch."""
     insert_only: bool
     """They never take anything away."""
+    unique: tuple[str, ...] = ()
+    """The fields of a declared key: no two rows have the same ones."""
+    single: bool = False
+    """The rows are pairs, no two of which have the same key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ Equal terms are one node, and equal sources one input.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from dataclasses import replace
+from typing import Any, assert_never
 
 from incmrql.algebra import build
 from incmrql.algebra.alpha import Register
@@ -68,14 +69,14 @@ def plan_of(item: typed.ScriptItem, script: typed.Script) -> Plan:
 def plan_query(query: Query, script: typed.Script, span: Span = NOWHERE) -> Plan:
     """The plan of a query in normal form; may raise `QueryError`."""
     refuse_chance(query, script, span)
-    return _Planning(query).plan()
+    return _Planning(query, script).plan()
 
 
 class _Planning:
     """The nodes made so far, and where the rows of terms and parts come from."""
 
-    def __init__(self, query: Query) -> None:
-        self.query = query
+    def __init__(self, query: Query, script: typed.Script) -> None:
+        self.query, self.script = query, script
         self.names = Names(max((variable.number for variable in variables_of(query)), default=0))
         self.nodes: list[Node] = []
         self.edges: list[Edge] = []
@@ -85,6 +86,7 @@ class _Planning:
         self.entered: set[int] = set()
         self.made: dict[int, int] = {}
         self.sources: dict[str, int] = {}
+        self.declared = _declared(query)
 
     def plan(self) -> Plan:
         wanted = used(self.query.result)
@@ -153,7 +155,8 @@ class _Planning:
 
     def source(self, scan: Scan) -> int:
         """The input of a source, one for all its uses."""
-        source, key = scan.source, repr(scan.source)
+        source = self._declared(scan.source)
+        key = repr(source)
         if key not in self.sources:
             options = dict(source.options)
             can_delete = "deletes" in options or "sign" in options
@@ -162,8 +165,16 @@ class _Planning:
             can_delete = can_delete and source.streaming
             ledger = can_delete and not options.get("trusted_deletes", False)
             name = self._name(source)
-            self.sources[key] = self.add(Input(source, scan.element, name, not can_delete, ledger))
+            unique = tuple(options.get("key", ()))
+            node = Input(source, scan.element, name, not can_delete, ledger, unique)
+            self.sources[key] = self.add(node)
         return self.sources[key]
+
+    def _declared(self, source: typed.Source) -> typed.Source:
+        """A registered source with what is declared of it anywhere in the query."""
+        if source.format != "registered":
+            return source
+        return replace(source, options=tuple(self.declared[source.name].items()))
 
     def _name(self, source: typed.Source) -> str:
         """How batches name a source: as the query does, with a number where that is not unique."""
@@ -184,7 +195,8 @@ class _Planning:
         below = self.place(term.source)
         if term.limit is None:
             return below
-        return self.add(Ordered(below, term.descending, term.limit))
+        grows = self.edges[below].insert_only
+        return self.add(Ordered(below, term.descending, term.limit, grows))
 
     def values(self, place: int, term: Sort) -> int:
         """The values of sorted pairs, as a bag."""
@@ -199,7 +211,9 @@ class _Planning:
         if sides is not None and len(sides) == 2:
             left, right = map(self.place, below)
             kept = [i for i, other in ((0, right), (1, left)) if not self.edges[other].invariant]
-            return self.add(Join(left, right, group, body, pair(below[0])[0], tuple(kept)))
+            columns = judge.columns([body], 0), judge.columns([body], 1)
+            key, single = pair(below[0])[0], self._single((left, right))
+            return self.add(Join(left, right, group, body, key, tuple(kept), columns, single))
         if sides is not None and len(sides) == 1:
             (side,) = sides
             return self._alone(group, body, below, side)
@@ -220,15 +234,18 @@ class _Planning:
         return self.linear(self.place(below[side]), row, alone)
 
     def _asking(self, judge: Judge, body: typed.Expr, below: Sequence[Term]) -> int:
-        asking = Asking(judge, self.names)
+        places = tuple(map(self.place, below))
+        edges = [self.edges[place] for place in places]
+        growing = [side for side, each in enumerate(edges) if each.insert_only]
+        asking = Asking(judge, self.names, growing, self.script.aggregations)
         answer = asking.rewritten(body)
         sides = judge.additive(answer)
         linear = next(iter(sides)) if sides is not None and len(sides) == 1 else None
-        places = tuple(map(self.place, below))
-        edges = [self.edges[place] for place in places]
         reads = judge.read(answer)
         asked = {each.side for each in asking.requests}
-        walked = {each.side for each in asking.requests if not each.accumulators}
+        walked = {each.side for each in asking.requests if each.is_walked}
+        tabled = {each.side for each in asking.tables}
+        readers = [answer, *(each.asked for each in asking.requests if each.is_walked)]
         moving = {side for side, each in enumerate(edges) if not each.invariant}
         kept = reads | (walked & moving) if moving else frozenset[int]()
         if linear is not None and moving <= {linear} and linear not in asked:
@@ -244,10 +261,17 @@ class _Planning:
                 tuple(sorted(reads)),
                 tuple(sorted(kept)),
                 linear,
-                is_fold=all(edges[side].constant for side in reads | walked),
+                is_fold=all(edges[side].constant for side in reads | walked | tabled),
                 is_final=not moving,
+                tables=tuple(asking.tables),
+                columns=tuple(judge.columns(readers, side) for side in range(len(below))),
+                single=self._single(places),
             )
         )
+
+    def _single(self, places: Sequence[int]) -> tuple[int, ...]:
+        """The sides of which a key has one row at most."""
+        return tuple(side for side, place in enumerate(places) if self.edges[place].single)
 
     def repeated(self, term: Repeat) -> int:
         """A loop: what does not depend on its variables comes from nodes of its own."""
@@ -266,3 +290,13 @@ class _Planning:
         loop = map_children(outside, term)
         assert isinstance(loop, Repeat)
         return self.add(Repeated(tuple(places), tuple(variables), loop))
+
+
+def _declared(query: Query) -> dict[str, dict[str, Any]]:
+    """The options of registered sources: what one use declares is so for all."""
+    found: dict[str, dict[str, Any]] = {}
+    for _, part in query.parts:
+        for term in terms(part):
+            if isinstance(term, Scan) and term.source.format == "registered":
+                found.setdefault(term.source.name, {}).update(term.source.options)
+    return found

@@ -1,9 +1,11 @@
 """What nodes remember, and what they do with changes: the calculus, over dictionaries.
 
-    advance(changes of the inputs)   the change of the output; nothing is remembered yet
+    advance(changes of the inputs)   the change of the output
     commit()                         remember
+    cancel()                         forget, and be as before
 
-so that a batch that fails anywhere leaves everything as it was.  `work` counts the rows that
+so that a batch that fails anywhere leaves everything as it was.  `value` is what is remembered
+as an element of a monoid (`merging.py`).  `work` counts the rows that
 came in, the remembered rows that were read, and the rows that went out in the last batch.
 """
 
@@ -11,14 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from incmrql.algebra.interpret import elements
-from incmrql.incremental.changes import Weighted, by_key
-from incmrql.incremental.nodes import Join, Linear, Repeated
+from incmrql.diagnostics import InternalError
+from incmrql.incremental.changes import Weighted, by_key, narrowed
+from incmrql.incremental.nodes import Columns, Join, Linear, Repeated
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
-from incmrql.values import Bag, Value
+from incmrql.values import Bag, Value, decode
 
 
 @dataclass(slots=True)
@@ -40,6 +43,13 @@ class State(Protocol):
 
     def commit(self) -> None:
         """Remember what the last change brought."""
+
+    def cancel(self) -> None:
+        """Be as before the last change."""
+
+    @property
+    def value(self) -> Any:
+        """What is remembered."""
 
     @property
     def size(self) -> int:
@@ -68,6 +78,14 @@ class LinearState:
     def commit(self) -> None:
         """Nothing."""
 
+    def cancel(self) -> None:
+        """Nothing."""
+
+    @property
+    def value(self) -> tuple[()]:
+        """Nothing."""
+        return ()
+
     @property
     def size(self) -> int:
         """Nothing."""
@@ -90,6 +108,14 @@ class MergeState:
     def commit(self) -> None:
         """Nothing."""
 
+    def cancel(self) -> None:
+        """Nothing."""
+
+    @property
+    def value(self) -> tuple[()]:
+        """Nothing."""
+        return ()
+
     @property
     def size(self) -> int:
         """Nothing."""
@@ -111,7 +137,7 @@ class JoinState:
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """ΔX⋈Y + X⋈ΔY + ΔX⋈ΔY, for the keys that changed."""
         found = Weighted()
-        left, right = self._pending = [by_key(change) for change in changes]
+        left, right = self._pending = self._by_key(changes)
         for identity, (key, rows) in left.items():
             self._meet(key, rows, self._known(1, identity), found)
             if identity in right:
@@ -119,6 +145,15 @@ class JoinState:
         for identity, (key, rows) in right.items():
             self._meet(key, self._known(0, identity), rows, found)
         return found
+
+    def take(self, changes: Sequence[Weighted]) -> None:
+        """Remember changes without answering."""
+        self._pending = self._by_key(changes)
+        self.commit()
+
+    def _by_key(self, changes: Sequence[Weighted]) -> list[dict[bytes, tuple[Value, Weighted]]]:
+        both = zip(changes, self.node.columns, strict=True)
+        return [_narrow_by_key(change, columns) for change, columns in both]
 
     def _known(self, side: int, identity: bytes) -> Weighted:
         rows = self.sides[side].get(identity) or Weighted()
@@ -139,9 +174,27 @@ class JoinState:
             for identity, (_, rows) in self._pending[side].items():
                 known = kept.setdefault(identity, Weighted())
                 known.merge(rows)
+                if side in self.node.single:
+                    check_single(known)
                 if not known:
                     del kept[identity]
         self._pending = []
+
+    def cancel(self) -> None:
+        """Forget the changes."""
+        self._pending = []
+
+    @property
+    def value(self) -> tuple[Weighted, ...]:
+        """The pairs (key, row) of the sides that are kept."""
+        return tuple(
+            Weighted(
+                ((decode(identity), row), weight)
+                for identity, rows in self.sides[side].items()
+                for row, weight in rows
+            )
+            for side in self.node.kept
+        )
 
     @property
     def size(self) -> int:
@@ -184,11 +237,32 @@ class RepeatedState:
         if self._pending is not None:
             self.inputs, self.result = self._pending
             self._has_run = True
+            self._pending = None
+
+    def cancel(self) -> None:
+        """Forget the changes."""
+        self._pending = None
+
+    @property
+    def value(self) -> tuple[Weighted, ...]:
+        """The inputs, and what the loop made of them."""
+        return (*self.inputs, self.result)
 
     @property
     def size(self) -> int:
         """The rows of the inputs and of the result."""
         return sum(map(len, self.inputs)) + len(self.result)
+
+
+def check_single(rows: Weighted) -> None:
+    """Raise if a key has several rows though a key of theirs is declared and checked."""
+    if rows.total > 1:
+        raise InternalError(f"several rows where one was declared: {rows!r}")
+
+
+def _narrow_by_key(pairs: Weighted, columns: Columns) -> dict[bytes, tuple[Value, Weighted]]:
+    found = by_key(pairs).items()
+    return {identity: (key, narrowed(rows, columns)) for identity, (key, rows) in found}
 
 
 def _each(body: typed.Expr, env: Environment) -> list[Value]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
+from incmrql.diagnostics import DataError
 from incmrql.incremental import sums
-from incmrql.incremental.changes import Weighted, by_key
-from incmrql.incremental.nodes import Groups
-from incmrql.incremental.states import Work
-from incmrql.incremental.sums import Number
+from incmrql.incremental.changes import Weighted, by_key, narrowed
+from incmrql.incremental.merging import group_monoids, how_many
+from incmrql.incremental.monoids import Monoid
+from incmrql.incremental.nodes import Accumulator, Groups, Request
+from incmrql.incremental.states import Work, check_single
+from incmrql.incremental.tables import TableState, read
 from incmrql.reference import Environment, evaluate
+from incmrql.reference.calls import apply
 from incmrql.values import Bag, Value, encode
 
 _NOTHING = Weighted()
@@ -19,14 +24,15 @@ _NOTHING = Weighted()
 
 @dataclass(slots=True)
 class _Group:
-    """One key: how many rows each side has, the accumulators, and the rows that are kept."""
+    """One key: how many rows each side has, the accumulators, the tables, the rows kept."""
 
     key: Value
     counts: tuple[int, ...]
-    numbers: tuple[Number, ...]
+    numbers: tuple[Any, ...]
+    tables: tuple[TableState, ...]
     rows: dict[int, Weighted] = field(default_factory=dict)
-    walked: dict[int, Value] = field(default_factory=dict)
-    """What the rows were found to be, for requests without accumulators."""
+    found: dict[int, Value] = field(default_factory=dict)
+    """What all values of a table, or all rows, were found to come to."""
 
     @property
     def is_there(self) -> bool:
@@ -42,81 +48,166 @@ class GroupsState:
     env: Environment
     groups: dict[bytes, _Group] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
+    _monoids: tuple[Monoid, ...] = ()
+    _most: tuple[int | None, ...] = ()
     _pending: list[tuple[bytes, _Group, dict[int, Weighted]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._monoids = group_monoids(self.node, self.env)
+        self._most = tuple(how_many(table.most, self.env) for table in self.node.tables)
 
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """-old +new for every key that changes touch."""
-        touched: dict[bytes, tuple[Value, dict[int, Weighted]]] = {}
-        for side, change in enumerate(changes):
-            for identity, (key, changed) in by_key(change).items():
-                touched.setdefault(identity, (key, {}))[1][side] = changed
-        self._pending = []
         found = Weighted()
-        for identity, (key, rows) in touched.items():
+        for identity, (key, rows) in _touched(changes).items():
             known = self.groups.get(identity)
             self.work.read += known is not None
             before = known or self._empty(key)
+            old = self._asked(before)
+            self._pending.append((identity, before, rows))
             after = self._after(before, rows)
-            after.walked = self._walked(after, rows)
-            self._pending.append((identity, after, rows))
-            self._answer(before, after, rows, found)
+            after.found = self._found(after, rows)
+            self._pending[-1] = (identity, after, rows)
+            self._answer((before, old), (after, self._asked(after, old, rows)), rows, found)
         return found
 
     def _empty(self, key: Value) -> _Group:
-        numbers = tuple(map(sums.zero, self.node.accumulators))
-        empty = _Group(key, (0,) * len(self.node.inputs), numbers)
-        empty.walked = self._walked(empty, {0: _NOTHING, 1: _NOTHING})
+        empty = self._nothing(key)
+        empty.found = self._found(empty, {0: _NOTHING, 1: _NOTHING})
         return empty
 
+    def _nothing(self, key: Value) -> _Group:
+        each = zip(self.node.tables, self._most, strict=True)
+        tables = tuple(TableState(table.order, most) for table, most in each)
+        numbers = tuple(monoid.zero for monoid in self._monoids)
+        return _Group(key, (0,) * len(self.node.inputs), numbers, tables)
+
+    def take(self, changes: Sequence[Weighted]) -> None:
+        """Remember changes without answering: the state of a change, whatever its weights."""
+        for identity, (key, rows) in _touched(changes).items():
+            after = self._after(self.groups.get(identity) or self._nothing(key), rows)
+            self._keep(identity, after, rows)
+            if self._value(after) == self._value(self._nothing(key)):
+                del self.groups[identity]
+
+    # --- taking in -------------------------------------------------------------------------------
+
     def _after(self, before: _Group, rows: Mapping[int, Weighted]) -> _Group:
-        """The group with changes in its counts and accumulators; its rows stay for now."""
+        """The group with changes in all but its rows, which stay as they are for now."""
         counts = tuple(
             count + rows.get(side, _NOTHING).total for side, count in enumerate(before.counts)
         )
-        numbers = list(before.numbers)
-        for at, accumulator in enumerate(self.node.accumulators):
-            for value, weight in rows.get(accumulator.side, _NOTHING):
-                env = self._env(before.key, {accumulator.side: Bag([value])})
-                elements = list(evaluate(accumulator.operand, env) or ())
-                added = sums.lifted(accumulator, elements, weight)
-                numbers[at] = sums.plus(numbers[at], added)
-        return _Group(before.key, counts, tuple(numbers), before.rows, before.walked)
+        different = self._changed_tables(before, rows)
+        numbers = tuple(
+            self._merged(before, place, rows, different) for place in range(len(before.numbers))
+        )
+        return _Group(before.key, counts, numbers, before.tables, before.rows, before.found)
 
-    def _walked(self, group: _Group, change: Mapping[int, Weighted]) -> dict[int, Value]:
-        """What goes through rows, again where these changed."""
-        found = dict(group.walked)
+    def _changed_tables(self, group: _Group, rows: Mapping[int, Weighted]) -> list[Weighted]:
+        """Take changes in; the change of the different values of each table."""
+        found = []
+        for node, table in zip(self.node.tables, group.tables, strict=True):
+            change = Weighted()
+            for value, weight in rows.get(node.side, _NOTHING):
+                env = self._env(group.key, {node.side: Bag([value])})
+                for element in evaluate(node.operand, env) or ():
+                    change.add(element, weight)
+            found.append(table.change(change))
+        return found
+
+    def _merged(
+        self,
+        group: _Group,
+        place: int,
+        rows: Mapping[int, Weighted],
+        different: Sequence[Weighted],
+    ) -> Any:
+        """An accumulator with what changes bring."""
+        accumulator, monoid = self.node.accumulators[place], self._monoids[place]
+        total, distinct = group.numbers[place], accumulator.distinct
+        change = rows.get(accumulator.side, _NOTHING)
+        for value, weight in change if distinct is None else different[distinct.table]:
+            elements = self._elements(group.key, accumulator, value)
+            total = sums.taken_in(accumulator, monoid, total, elements, weight)
+        return total
+
+    def _elements(self, key: Value, accumulator: Accumulator, value: Value) -> list[Value]:
+        """What one value brings to an accumulator."""
+        if accumulator.distinct is None:
+            env = self._env(key, {accumulator.side: Bag([value])})
+        else:
+            env = self._env(key, {}).bind(accumulator.distinct.group, (key, Bag([value])))
+        found = list(evaluate(accumulator.operand, env) or ())
+        if accumulator.kind == "user":
+            unit = self.env.world.script.aggregations[accumulator.monoid.name].unit
+            if unit is not None:
+                outer = self.env.outermost()
+                return [apply(unit, [each], outer) for each in found if each is not None]
+        return found
+
+    # --- answering -------------------------------------------------------------------------------
+
+    def _found(self, group: _Group, change: Mapping[int, Weighted]) -> dict[int, Value]:
+        """What takes all values or all rows, again where these changed."""
+        found = dict(group.found)
         for request in self.node.requests:
-            if request.side in change and not request.accumulators:
+            if request.side not in change:
+                continue
+            if request.is_walked:
                 rows = self._rows(group, request.side, change)
                 env = self._env(group.key, {request.side: rows})
-                found[request.variable.number] = evaluate(request.asked, env)
+                found[request.variable.number] = _tried(partial(evaluate, request.asked, env))
+            elif request.reading is not None and request.reading.how == "all":
+                found[request.variable.number] = self._read(group, request)
+        return found
+
+    def _read(self, group: _Group, request: Request) -> Value:
+        assert request.reading is not None
+        table = group.tables[request.reading.table]
+        env = self._env(group.key, {})
+        value = _tried(partial(read, request, request.reading, table, env))
+        self.work.read += table.taken()
+        return value
+
+    def _asked(
+        self,
+        group: _Group,
+        old: Mapping[int, Value] | None = None,
+        change: Mapping[int, Weighted] | None = None,
+    ) -> dict[int, Value]:
+        """The values of what the answer asks of a group; old ones where nothing changed."""
+        found = dict(group.found)
+        for request in self.node.requests:
+            number = request.variable.number
+            if number in found:
+                continue
+            if old is not None and change is not None and request.side not in change:
+                found[number] = old[number]
+            elif request.accumulators:
+                numbers = [group.numbers[at] for at in request.accumulators]
+                fail = partial(self.env.world.failed, request.asked.span)
+                found[number] = _tried(partial(sums.finished, request, numbers, fail))
+            else:
+                found[number] = self._read(group, request)
         return found
 
     def _answer(
-        self, before: _Group, after: _Group, rows: Mapping[int, Weighted], found: Weighted
+        self,
+        old: tuple[_Group, Mapping[int, Value]],
+        new: tuple[_Group, Mapping[int, Value]],
+        rows: Mapping[int, Weighted],
+        found: Weighted,
     ) -> None:
         """What a touched key changes in the answer."""
-        old, new = self._asked(before), self._asked(after)
         linear = self.node.linear
-        if linear is not None and _alike(old, new):
+        if linear is not None and _alike(old[1], new[1]):
             for value, weight in rows.get(linear, _NOTHING):
-                self._emit(after.key, {linear: Bag([value])}, new, weight, found)
+                self._emit(new, {linear: Bag([value])}, weight, found)
             return
-        if before.is_there:
-            self._emit(before.key, self._bags(before, {}), old, -1, found)
-        if after.is_there:
-            self._emit(after.key, self._bags(after, rows), new, 1, found)
-
-    def _asked(self, group: _Group) -> dict[int, Value]:
-        """The values of what the answer asks of a group."""
-        found = dict(group.walked)
-        for request in self.node.requests:
-            if not request.accumulators:
-                continue
-            numbers = [group.numbers[at] for at in request.accumulators]
-            fail = partial(self.env.world.failed, request.asked.span)
-            found[request.variable.number] = sums.finished(request, numbers, fail)
-        return found
+        if old[0].is_there:
+            self._emit(old, self._bags(old[0], {}), -1, found)
+        if new[0].is_there:
+            self._emit(new, self._bags(new[0], rows), 1, found)
 
     def _bags(self, group: _Group, change: Mapping[int, Weighted]) -> dict[int, Bag]:
         """The rows of the sides that the answer reads."""
@@ -128,19 +219,27 @@ class GroupsState:
         self.work.read += len(rows)
         if side in change:
             rows = rows.copy()
-            rows.merge(change[side])
+            rows.merge(narrowed(change[side], self.node.columns[side]))
         return rows.bag()
 
     def _emit(
         self,
-        key: Value,
+        asked: tuple[_Group, Mapping[int, Value]],
         bags: Mapping[int, Bag],
-        asked: Mapping[int, Value],
         times: int,
         found: Weighted,
     ) -> None:
-        env = self._env(key, bags).extend(asked)
-        for row in evaluate(self.node.body, env) or ():
+        group, values = asked
+        known = {number: v for number, v in values.items() if not isinstance(v, _Failed)}
+        env = self._env(group.key, bags).extend(known)
+        try:
+            made = evaluate(self.node.body, env)
+        except KeyError:
+            for each in values.values():
+                if isinstance(each, _Failed):
+                    raise each.error from None
+            raise
+        for row in made or ():
             found.add(row, times)
 
     def _env(self, key: Value, bags: Mapping[int, Bag]) -> Environment:
@@ -149,29 +248,93 @@ class GroupsState:
         group = (key, sides[0] if len(sides) == 1 else sides)
         return self.env.bind(self.node.group, group)
 
+    # --- remembering -----------------------------------------------------------------------------
+
     def commit(self) -> None:
         """Remember the touched groups; a key without rows leaves."""
+        pending, self._pending = self._pending, []
         if self.node.is_final:
             return
-        for identity, after, rows in self._pending:
-            if not after.is_there:
+        for identity, after, rows in pending:
+            if after.is_there:
+                self._keep(identity, after, rows)
+            else:
                 self.groups.pop(identity, None)
-                continue
-            for side in self.node.kept:
-                if side in rows:
-                    after.rows.setdefault(side, Weighted()).merge(rows[side])
-            self.groups[identity] = after
+
+    def _keep(self, identity: bytes, after: _Group, rows: Mapping[int, Weighted]) -> None:
+        for table in after.tables:
+            table.commit()
+        for side in self.node.kept:
+            if side in rows:
+                more = narrowed(rows[side], self.node.columns[side])
+                after.rows.setdefault(side, Weighted()).merge(more)
+                if side in self.node.single:
+                    check_single(after.rows[side])
+        self.groups[identity] = after
+
+    def cancel(self) -> None:
+        """Be as before the last change."""
+        for _, group, _ in self._pending:
+            for table in group.tables:
+                table.cancel()
         self._pending = []
 
     @property
+    def value(self) -> Any:
+        """By key: the multiplicities, the accumulators, the tables and the rows."""
+        return {
+            identity: (group.key, self._value(group)) for identity, group in self.groups.items()
+        }
+
+    def _value(self, group: _Group) -> Any:
+        tables = tuple(table.weights for table in group.tables)
+        rows = tuple(group.rows.get(side, _NOTHING) for side in self.node.kept)
+        numbers = [
+            number
+            for number, each in zip(group.numbers, self.node.accumulators, strict=True)
+            if each.distinct is None  # of the others the tables say all
+        ]
+        return sum(group.counts), (group.counts, tuple(numbers), tables, rows)
+
+    @property
     def size(self) -> int:
-        """The accumulators and rows of all groups, their multiplicities apart."""
+        """The accumulators, table entries and rows of all groups, their multiplicities apart."""
         return sum(
-            len(group.numbers) + sum(map(len, group.rows.values()))
+            len(group.numbers)
+            + sum(len(table.ranked) for table in group.tables)
+            + sum(map(len, group.rows.values()))
             for group in self.groups.values()
         )
 
 
+def _touched(
+    changes: Sequence[Weighted],
+) -> dict[bytes, tuple[Value, dict[int, Weighted]]]:
+    """The keys that changes are about, each with the change of its sides."""
+    found: dict[bytes, tuple[Value, dict[int, Weighted]]] = {}
+    for side, change in enumerate(changes):
+        for identity, (key, changed) in by_key(change).items():
+            found.setdefault(identity, (key, {}))[1][side] = changed
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A value that could not be had, which matters only if the answer comes to it."""
+
+    error: DataError
+
+
+def _tried(made: Callable[[], Value]) -> Value:
+    try:
+        return made()
+    except DataError as error:
+        return _Failed(error)
+
+
 def _alike(one: Mapping[int, Value], other: Mapping[int, Value]) -> bool:
     """Whether what is asked has not changed."""
-    return all(encode(value) == encode(other[number]) for number, value in one.items())
+    pairs = [(value, other[number]) for number, value in one.items()]
+    if any(isinstance(each, _Failed) for pair in pairs for each in pair):
+        return False
+    return all(encode(a) == encode(b) for a, b in pairs)

@@ -1,39 +1,17 @@
-"""The first rows in order: all rows are remembered in order, and only the first are read."""
+"""The first rows in order: only they are read, and where rows only come only they are kept."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from incmrql.incremental.changes import Weighted
+from incmrql.incremental.merging import how_many
 from incmrql.incremental.nodes import Ordered
+from incmrql.incremental.ranked import Rank, Ranked, rank
 from incmrql.incremental.states import Work
-from incmrql.reference import Environment, evaluate
-from incmrql.values import Value, encode
-
-
-class _Falling(bytes):
-    """Bytes whose order is turned around."""
-
-    __slots__ = ()
-
-    def __lt__(self, other: bytes) -> bool:
-        return bytes.__gt__(self, other)
-
-    def __gt__(self, other: bytes) -> bool:
-        return bytes.__lt__(self, other)
-
-
-Rank: TypeAlias = tuple[bytes, ...]
-
-
-def rank(pair: tuple[Value, Value], descending: Sequence[bool]) -> Rank:
-    """The place of a pair (key tuple, value): by its keys, then in the order of the values."""
-    keys = zip(pair[0], descending, strict=True)
-    ranks = [_Falling(encode(key)) if falls else encode(key) for key, falls in keys]
-    return (*ranks, encode(pair[1]))
+from incmrql.reference import Environment
+from incmrql.values import Value
 
 
 def in_order(pairs: Weighted, descending: Sequence[bool]) -> list[Value]:
@@ -44,67 +22,69 @@ def in_order(pairs: Weighted, descending: Sequence[bool]) -> list[Value]:
 
 @dataclass(slots=True)
 class OrderedState:
-    """All pairs by rank; the answer is the first of them."""
+    """Pairs by rank; the answer is the first of them."""
 
     node: Ordered
     env: Environment
-    ranks: list[Rank] = field(default_factory=list)
-    rows: dict[Rank, tuple[Value, int]] = field(default_factory=dict)
-    first: Weighted = field(default_factory=Weighted)
+    ranked: Ranked = field(default_factory=Ranked)
     work: Work = field(default_factory=Work)
-    _pending: tuple[dict[Rank, tuple[Value, int]], Weighted] | None = None
+    _undo: list[tuple[Rank, Value, int]] = field(default_factory=list)
 
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """-old +new of the first rows."""
-        change = {rank(row, self.node.descending): (row, w) for row, w in changes[0]}
         found = Weighted()
-        self._pending = None
-        if not change:
+        if not changes[0]:
             return found
-        left = max(evaluate(self.node.limit, self.env) or 0, 0)
-        first = Weighted()
-        for row, weight in self._merged(change):
-            if left <= 0:
-                break
-            first.add(row, min(weight, left))
-            left -= weight
-        self._pending = change, first
-        found.merge(first)
-        found.merge(self.first, -1)
+        most = how_many(self.node.limit, self.env) or 0
+        before = self._first(most)
+        self._take_in(changes[0], most)
+        found.merge(self._first(most))
+        found.merge(before, -1)
         return found
 
-    def _merged(self, change: dict[Rank, tuple[Value, int]]) -> Iterator[tuple[Value, int]]:
-        """The rows in order as they are after a change, read from the front."""
-        fresh = sorted([place for place in change if place not in self.rows])
-        at = 0
-        for place in self.ranks:
-            while at < len(fresh) and fresh[at] < place:
-                yield change[fresh[at]]
-                at += 1
-            self.work.read += 1
-            row, weight = self.rows[place]
-            weight += change.get(place, (row, 0))[1]
-            if weight:
-                yield row, weight
-        for place in fresh[at:]:
-            yield change[place]
+    def take(self, changes: Sequence[Weighted]) -> None:
+        """Remember changes without answering."""
+        self._take_in(changes[0], how_many(self.node.limit, self.env) or 0)
+        self.commit()
+
+    def _take_in(self, change: Weighted, most: int) -> None:
+        for row, weight in change:
+            self._add(rank(row, self.node.descending), row, weight)
+        if self.node.grows:
+            self._cut(most)
+
+    def _first(self, most: int) -> Weighted:
+        self.ranked.read = 0
+        found = Weighted(self.ranked.weights(0, most))
+        self.work.read += self.ranked.read
+        return found
+
+    def _cut(self, most: int) -> None:
+        """Forget what nothing that comes can bring to the front."""
+        rest = list(self.ranked.weights(most, self.ranked.total))
+        for row, weight in rest:
+            self._add(rank(row, self.node.descending), row, -weight)
+
+    def _add(self, place: Rank, row: Value, weight: int) -> None:
+        self.ranked.add(place, row, weight)
+        self._undo.append((place, row, -weight))
 
     def commit(self) -> None:
-        """Put the change in its places."""
-        if self._pending is None:
-            return
-        change, self.first = self._pending
-        for place, (row, weight) in change.items():
-            if place not in self.rows:
-                self.ranks.insert(bisect_left(self.ranks, place), place)
-            total = weight + self.rows.get(place, (row, 0))[1]
-            self.rows[place] = (row, total)
-            if not total:
-                del self.rows[place]
-                del self.ranks[bisect_left(self.ranks, place)]
-        self._pending = None
+        """What came stays."""
+        self._undo = []
+
+    def cancel(self) -> None:
+        """Give back what came."""
+        for place, row, weight in self._undo:
+            self.ranked.add(place, row, weight)
+        self._undo = []
+
+    @property
+    def value(self) -> Weighted:
+        """All pairs that are kept."""
+        return Weighted(self.ranked)
 
     @property
     def size(self) -> int:
-        """All rows."""
-        return len(self.rows)
+        """All pairs that are kept."""
+        return len(self.ranked)

@@ -12,6 +12,8 @@ from typing import assert_never
 
 from incmrql.diagnostics import DataError, nearest
 from incmrql.incremental.changes import Weighted
+from incmrql.incremental.ledgers import Ledgers, check_key, rows_by_key
+from incmrql.incremental.merging import Plain, plain
 from incmrql.incremental.nodes import (
     Constant,
     Groups,
@@ -37,9 +39,8 @@ from incmrql.incremental.states import (
 from incmrql.incremental.states_groups import GroupsState
 from incmrql.incremental.states_ordered import OrderedState, in_order
 from incmrql.reference import Environment, evaluate, from_python
-from incmrql.reference.sources import not_there
 from incmrql.types import typed
-from incmrql.values import Value, show
+from incmrql.values import Value
 
 
 @dataclass(slots=True)
@@ -52,12 +53,13 @@ class Stepper:
     changes: dict[typed.Variable, Weighted] = field(default_factory=dict)
     _states: list[State | None] = field(init=False)
     _work: list[Work] = field(default_factory=list)
-    _ledgers: dict[int, Weighted] = field(default_factory=dict)
+    _ledgers: Ledgers = field(init=False)
     _parts: list[Weighted] = field(init=False)
     _answer: Value = None
 
     def __post_init__(self) -> None:
         self._states = [_state(node, self.env) for node in self.plan.nodes]
+        self._ledgers = Ledgers(self.plan)
         self._parts = [Weighted() for _ in self.plan.parts]
 
     def step(self, batch: Mapping[str, Iterable[tuple[Value, int]]]) -> Weighted:
@@ -67,23 +69,46 @@ class Stepper:
         whole, if it is another one.
         """
         given = self._given(batch)
-        ledgers = self._checked(given)
-        found = self._advanced(given)
-        for state in self._states:
-            if state is not None:
-                state.commit()
-        for place, change in ledgers.items():
-            self._ledgers.setdefault(place, Weighted()).merge(change)
-        return self._finished(found)
+        self._ledgers.check(given)
+        merged: list[Weighted] = []
+        try:
+            found = self._advanced(given)
+            change = self._finished(found, merged)
+        except BaseException:
+            self._undone(merged)
+            raise
+        for state in filter(None, self._states):
+            state.commit()
+        self._ledgers.commit(given)
+        self.batches += 1
+        return change
+
+    def _undone(self, merged: list[Weighted]) -> None:
+        """Be as before a batch that failed."""
+        for state in filter(None, self._states):
+            state.cancel()
+        for rows, change in zip(self._parts, merged, strict=False):
+            rows.merge(change, -1)
 
     def answer(self) -> Value:
         """The answer over all the data so far."""
         if not self.batches:
             self.step({})
+        return self._evaluated()
+
+    def _evaluated(self) -> Value:
         env = self.env
         for part, rows in zip(self.plan.parts, self._parts, strict=True):
             env = env.bind(part.variable, _value(part, rows))
         return evaluate(self.plan.result, env)
+
+    def state(self) -> Plain:
+        """All that is remembered, in the one form that equal states have."""
+        found = [
+            self._ledgers.value(place) if state is None else state.value
+            for place, state in enumerate(self._states)
+        ]
+        return tuple(map(plain, found))
 
     @property
     def work(self) -> list[Work]:
@@ -116,26 +141,6 @@ class Stepper:
             )
         return found
 
-    def _checked(self, given: Mapping[int, Weighted]) -> dict[int, Weighted]:
-        """The changes that ledgers count; raises if rows are deleted that are not there."""
-        counted: dict[int, Weighted] = {}
-        for place, change in given.items():
-            node = self.plan.nodes[place]
-            assert isinstance(node, Input)
-            deleted = [(key, row, -weight) for key, (row, weight) in change.rows.items()
-                       if weight < 0]  # fmt: skip
-            if node.insert_only and deleted:
-                message = f"rows are deleted from a stream that only grows: {show(deleted[0][1])}"
-                raise DataError("R205", message, place=node.name)
-            if not node.ledger:
-                continue
-            ledger = self._ledgers.get(place, Weighted())
-            missing = [row for key, row, times in deleted if ledger.weight(key) < times]
-            if missing:
-                raise not_there(missing, node.name)
-            counted[place] = change
-        return counted
-
     def _advanced(self, given: Mapping[int, Weighted]) -> list[Weighted]:
         """The change of every node."""
         found: list[Weighted] = []
@@ -161,25 +166,33 @@ class Stepper:
         match node:
             case Constant(expr):
                 return Weighted((row, 1) for row in evaluate(expr, self.env) or ())
-            case Input(source) if not source.streaming:
+            case Input(source=source) if not source.streaming:
                 rows = evaluate(typed.Read(source, type=source.row), self.env)
-                return Weighted((row, 1) for row in rows)
+                found = Weighted((row, 1) for row in rows)
+                check_key(node, rows_by_key(node, found).values())
+                return found
             case _:
                 return Weighted()
 
-    def _finished(self, found: list[Weighted]) -> Weighted:
-        """Bring the parts up to date; the change of the answer."""
+    def _finished(self, found: list[Weighted], merged: list[Weighted]) -> Weighted:
+        """Bring the parts up to date, noting what was merged; the change of the answer."""
+        changes: dict[typed.Variable, Weighted] = {}
         for part, rows in zip(self.plan.parts, self._parts, strict=True):
             rows.merge(found[part.place])
-            self.changes[part.variable] = _values(part, found[part.place])
-        is_first, self.batches = not self.batches, self.batches + 1
+            merged.append(found[part.place])
+            changes[part.variable] = _values(part, found[part.place])
+        change = self._change(changes)
+        self.changes = changes
+        return change
+
+    def _change(self, changes: dict[typed.Variable, Weighted]) -> Weighted:
         if isinstance(self.plan.result, typed.Var):
-            return self.changes[self.plan.result.variable].copy()
-        if not is_first and not any(self.changes.values()):
+            return changes[self.plan.result.variable].copy()
+        if self.batches and not any(changes.values()):
             return Weighted()
-        before, self._answer = self._answer, self.answer()
+        before, self._answer = self._answer, self._evaluated()
         change = Weighted([(self._answer, 1)])
-        if not is_first:
+        if self.batches:
             change.add(before, -1)
         return change
 

@@ -1,15 +1,17 @@
-"""Accumulators as Python numbers: what an element adds, and the aggregates they come to.
+"""Accumulators: what an element brings, and the aggregates they come to.
 
-All are groups: integers, fractions and exact sums of doubles.  A weight says how often an
-element is added, or taken away.
+Those that add up form groups: integers, fractions and exact sums of doubles.  A weight says how
+often an element is added, or taken away.  Others only ever take in.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from incmrql.diagnostics import InternalError
+from incmrql.incremental.monoids import COUNT, FLOATS, MAX, MIN, SUM, Monoid
 from incmrql.incremental.nodes import Accumulator, AccumulatorKind, Request
 from incmrql.reference.aggregates import aggregate
 from incmrql.reference.navigate import Fail
@@ -21,31 +23,46 @@ from incmrql.values.exact import nearest_double, square
 Number: TypeAlias = int | Fraction | ExactSum
 
 
-def zero(accumulator: Accumulator) -> Number:
-    """The sum over nothing."""
-    return ExactSum.zero if _adds_doubles(accumulator) else 0
+def monoid_of(kind: AccumulatorKind, operand: Type) -> Monoid:
+    """What the elements of a bag are merged by."""
+    match kind:
+        case "least":
+            return MIN
+        case "greatest":
+            return MAX
+        case "sum" | "parts":
+            return FLOATS if _adds_doubles(kind, operand) else SUM
+        case "squares":
+            return SUM
+        case _:
+            return COUNT
 
 
-def plus(one: Number, other: Number) -> Number:
-    """Both sums together."""
-    if isinstance(one, ExactSum):
-        assert isinstance(other, ExactSum)
-        return one.add(other)
-    assert not isinstance(other, ExactSum)
-    return one + other
+def taken_in(
+    accumulator: Accumulator, monoid: Monoid, total: Any, elements: list[Value], weight: int
+) -> Any:
+    """A total with the elements that one row brings, as often as the row is there.
+
+    Only a monoid with an inverse takes away.  Of the others each row is taken in so many times,
+    once if that is the same.
+    """
+    known = [each for each in elements if each is not None or accumulator.kind == "rows"]
+    if monoid.invertible:
+        for each in known:
+            total = monoid.merge(total, _scaled(_one(accumulator.kind, each), weight))
+        return total
+    if weight < 0:
+        raise InternalError(f"{monoid} has no inverse")
+    for each in known * (1 if monoid.idempotent else weight):
+        total = monoid.merge(total, each)
+    return total
 
 
-def lifted(accumulator: Accumulator, elements: list[Value], weight: int) -> Number:
-    """What the elements add that one row brings, as often as the row is there."""
-    total = zero(accumulator)
-    for element in elements:
-        if element is not None or accumulator.kind == "rows":
-            total = plus(total, _one(accumulator, element))
-    return total.scaled(weight) if isinstance(total, ExactSum) else total * weight
+def _scaled(number: Number, weight: int) -> Number:
+    return number.scaled(weight) if isinstance(number, ExactSum) else number * weight
 
 
-def _one(accumulator: Accumulator, element: Value) -> Number:
-    kind: AccumulatorKind = accumulator.kind
+def _one(kind: AccumulatorKind, element: Value) -> Number:
     match kind:
         case "rows" | "count":
             return 1
@@ -62,24 +79,24 @@ def _one(accumulator: Accumulator, element: Value) -> Number:
             return of_floats([(part, times)]) if isinstance(part, Data) else Fraction(part) * times
         case "sizes":
             return int(element[1] * element[2])
-
-
-def _adds_doubles(accumulator: Accumulator) -> bool:
-    assert isinstance(accumulator.operand.type, Collection)
-    element = accumulator.operand.type.element
-    match accumulator.kind:
-        case "sum":
-            return is_float(element)
-        case "parts":
-            return isinstance(element, Tuple) and element.items[0] == EXACT_SUM
         case _:
-            return False
+            raise InternalError(f"{kind} has no numbers")
 
 
-def finished(request: Request, numbers: list[Number], fail: Fail) -> Value:
+def _adds_doubles(kind: AccumulatorKind, operand: Type) -> bool:
+    assert isinstance(operand, Collection)
+    element = operand.element
+    if kind == "sum":
+        return is_float(element)
+    return isinstance(element, Tuple) and element.items[0] == EXACT_SUM
+
+
+def finished(request: Request, numbers: list[Any], fail: Fail) -> Value:
     """The aggregate that accumulators come to, as the reference evaluator rounds it."""
     first, type_ = numbers[0], request.variable.type
     match request.function:
+        case "least" | "greatest" | "user":
+            return first
         case "count":
             return first
         case "exists" | "some":

@@ -51,7 +51,9 @@ def infer_source(inference: Inference, call: ast.Call, scope: Scope) -> typed.Ex
         return _parsed(inference, call, scope, arguments, options)
     if word not in FORMATS:
         if len(plain) == 1 and word in inference.catalog.registered:
-            return registered(inference, word, call.span)
+            element, _ = inference.catalog.registered[word]
+            _check_options(inference, call, element, options)
+            return registered(inference, word, call.span, options)
         if word in inference.broken:
             return typed.Const(None, type=bag(NOTHING), span=call.span)
         known = [*FORMATS, *inference.parsers, *inference.catalog.registered]
@@ -67,10 +69,12 @@ def infer_source(inference: Inference, call: ast.Call, scope: Scope) -> typed.Ex
     return typed.Read(described, type=bag(element), span=call.span)
 
 
-def registered(inference: Inference, name: str, span: Span) -> typed.Expr:
+def registered(
+    inference: Inference, name: str, span: Span, options: tuple[tuple[str, Any], ...] = ()
+) -> typed.Expr:
     """A source that was registered under a name."""
     element, streaming = inference.catalog.registered[name]
-    source = typed.Source("registered", streaming, None, element, name=name)
+    source = typed.Source("registered", streaming, None, element, name=name, options=options)
     return typed.Read(source, type=bag(element), span=span)
 
 
