@@ -82,8 +82,13 @@ docs: java ## run the examples in the documentation
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/pytest tests/docs
 
 .PHONY: soak
-soak: setup ## the tests without Spark, with very many random examples
+soak: setup ## the tests without Spark, and 50,000 random streams, for hours
+	$(BIN)/python -m tests.incremental.soak --cases 50000
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 -m "not spark"
+
+.PHONY: mutants
+mutants: setup ## break the rules of changes one by one; a test must fail each time
+	$(BIN)/python -m tests.incremental.mutants
 
 # Keeps the versions that still fit; `make lock UPGRADE=--upgrade` takes the newest ones.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \

@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
 from incmrql.formats import Policy, ReadReport
 from incmrql.loading import catalog_for, read_include, read_script
-from incmrql.pipeline import Compiled, compile_script
+from incmrql.pipeline import (
+    Compiled,
+    advice,
+    compile_script,
+    explain_paper,
+    explained_plans,
+)
 from incmrql.pipeline import explain as explain_stage
 from incmrql.reference import new_world, run_script
 from incmrql.syntax.depth import room
@@ -59,18 +65,33 @@ def compiled(script: str | Path, arguments: Sequence[str] | None = None) -> Comp
     return compile_script(source, catalog_for(source, arguments), read_include)
 
 
-def check(script: str | Path, arguments: Sequence[str] | None = None) -> tuple[Diagnostic, ...]:
-    """The problems of a script; none if it can run."""
+def check(
+    script: str | Path, arguments: Sequence[str] | None = None, *, strict: bool = False
+) -> tuple[Diagnostic, ...]:
+    """The problems of a script; none with severity "error" if it can run.
+
+    Warnings say what a query over streams costs.  With `strict` it is an error if one has to be
+    computed again from all of its data.
+    """
     try:
-        compiled(script, arguments)
+        return tuple(advice(compiled(script, arguments), strict=strict))
     except QueryError as error:
         return error.problems
-    return ()
 
 
-def explain(script: str | Path, stage: str = "normal", *, trace: bool = False) -> str:
-    """A script at one of the stages tree, types, algebra, normal, as text."""
+def explain(script: str | Path, stage: str = "incremental", *, trace: bool = False) -> str:
+    """A script at one of the stages tree, types, algebra, normal, incremental, spark, as text."""
     return explain_stage(compiled(script), stage, trace=trace)
+
+
+def explain_as_the_paper(script: str | Path) -> str:
+    """The homomorphism h, the merge ⊗ and the answer a of each item, as the paper has them."""
+    return explain_paper(compiled(script))
+
+
+def explain_data(script: str | Path) -> list[dict[str, Any]]:
+    """How each item of a script follows changes, as data; docs/explain.md has the fields."""
+    return explained_plans(compiled(script))
 
 
 def answer_type(item: typed.ScriptItem) -> model.Type:

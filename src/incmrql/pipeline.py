@@ -8,6 +8,7 @@
 | check laws | typed aggregations | problems | `reference.laws` |
 | translate | typed expression | terms | `algebra.translate` |
 | normalize | terms | normal form | `algebra.optimize` |
+| plan | terms in normal form | nodes that follow changes | `incremental` |
 | lower | terms in normal form | SQL text, and the places left to Python | `sql.statements` |
 | evaluate | typed tree | values | `reference` |
 
@@ -19,19 +20,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from incmrql.algebra.lineage import annotated
 from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.rewrite import Step, show_step
 from incmrql.algebra.show import show_query
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import Diagnostic, QueryError, Source, in_text_order
+from incmrql.incremental.chance import follows_streams
+from incmrql.incremental.explain import NO_PLAN, NOTHING_CHANGES, cautions, plan_data, show_plan
+from incmrql.incremental.paper.show import show_paper
+from incmrql.incremental.plan import plan_of
 from incmrql.reference import check_aggregation, new_world
 from incmrql.syntax import ast, parse_items
 from incmrql.syntax.depth import room
 from incmrql.syntax.outline import outline
 from incmrql.types import Catalog, infer_script, typed
+from incmrql.types.model import Collection
 from incmrql.types.show import show_expr
+from incmrql.values import Bag
 
 ReadInclude = Callable[[ast.Include, Source], Source]
 """The text that an include names, seen from the text that holds it."""
@@ -112,17 +121,80 @@ def aggregation_problems(script: typed.Script) -> list[Diagnostic]:
 
 def explain(compiled: Compiled, stage: str, *, trace: bool = False, fast_sums: bool = False) -> str:
     """A script at one stage, as text; with `trace`, the rules used on the way to normal form."""
+    items = compiled.typed.items
     with room():
         match stage:
             case "tree":
                 return outline(compiled.tree)
             case "types":
-                return "\n".join(map(_typed_item, compiled.typed.items))
+                return "\n".join(map(_typed_item, items))
+            case "spark":
+                return "\n\n".join([_texts(item, compiled, fast_sums) for item in items])
+            case "incremental":
+                return "\n\n".join([_plan(item, compiled, trace) for item in items])
             case _:
-                items = compiled.typed.items
-                if stage == "spark":
-                    return "\n\n".join([_texts(item, compiled, fast_sums) for item in items])
                 return "\n\n".join([_terms(item, compiled, stage, trace) for item in items])
+
+
+def explained_plans(compiled: Compiled) -> list[dict[str, Any]]:
+    """The plan of each item of a script as data; docs/explain.md says what the fields mean."""
+    found = []
+    with room():
+        for item in compiled.typed.items:
+            follows = follows_streams(item.expr, compiled.typed)
+            plan = plan_data(plan_of(item, compiled.typed)) if follows else NO_PLAN
+            text = {"text": item.span.text, "kind": item.kind, "place": str(item.span)}
+            found.append({**text, "changes": follows, **plan})
+    return found
+
+
+_NO_TERM = ("A001", "A002")
+"""Problems of queries that run, but have no plan."""
+
+
+def explain_paper(compiled: Compiled) -> str:
+    """Each item of a script in the paper's own construction: h, ⊗ and a."""
+    shown = []
+    with room():
+        for item in compiled.typed.items:
+            query = translate(item.expr, compiled.typed)  # the paper has a normal form of its own
+            shown.append(f"-- {item.span.text}\n{show_paper(query)}")
+    return "\n\n".join(shown)
+
+
+def advice(compiled: Compiled, *, strict: bool = False) -> list[Diagnostic]:
+    """What should be known of the queries over streams; with `strict`, errors among it."""
+    found: list[Diagnostic] = []
+    with room():
+        for item in compiled.typed.items:
+            if not follows_streams(item.expr, compiled.typed):
+                continue
+            try:
+                found += cautions(plan_of(item, compiled.typed), item.span, strict=strict)
+            except QueryError as error:
+                softer = [replace(problem, severity="warning") for problem in error.problems]
+                found += softer if error.code in _NO_TERM and not strict else error.problems
+    return in_text_order(found)
+
+
+def asked(item: typed.ScriptItem, script: typed.Script) -> typed.Expr:
+    """What an item asks: of `lineage` and `debug` the query with its notes.
+
+    Nothing is stored yet, so that stored collections stand there as empty ones.
+    """
+    if item.kind not in ("lineage", "debug"):
+        return item.expr
+    stored = {
+        each.target: Bag() if isinstance(each.expr.type, Collection) else None
+        for each in script.items
+        if each.kind == "store-value"
+    }
+    return annotated(item, script, stored, _path_of).expr
+
+
+def _path_of(source: typed.Source) -> str:
+    path = source.path
+    return str(path.value) if isinstance(path, typed.Const) else path.span.text if path else ""
 
 
 def _typed_item(item: typed.ScriptItem) -> str:
@@ -130,7 +202,7 @@ def _typed_item(item: typed.ScriptItem) -> str:
 
 
 def _terms(item: typed.ScriptItem, compiled: Compiled, stage: str, trace: bool) -> str:
-    query = translate(item.expr, compiled.typed)
+    query = translate(asked(item, compiled.typed), compiled.typed)
     steps: list[Step] = []
     if stage == "normal":
         query, steps = normal_form(query)
@@ -138,8 +210,17 @@ def _terms(item: typed.ScriptItem, compiled: Compiled, stage: str, trace: bool) 
     return "\n".join([f"-- {item.span.text}", *derivation, show_query(query)])
 
 
+def _plan(item: typed.ScriptItem, compiled: Compiled, trace: bool) -> str:
+    head = f"-- {item.span.text}"
+    if not follows_streams(item.expr, compiled.typed):
+        return f"{head}\n{NOTHING_CHANGES}"
+    _, steps = normal_form(translate(item.expr, compiled.typed))
+    derivation = [show_step(step) + "\n" for step in steps] if trace else []
+    return "\n".join([head, *derivation, show_plan(plan_of(item, compiled.typed))])
+
+
 def _texts(item: typed.ScriptItem, compiled: Compiled, fast_sums: bool) -> str:
     from incmrql.sql.show import show_statements  # a large library that other stages need not load
 
-    query, _ = normal_form(translate(item.expr, compiled.typed))
+    query, _ = normal_form(translate(asked(item, compiled.typed), compiled.typed))
     return f"-- {item.span.text}\n{show_statements(query, compiled.typed, fast_sums=fast_sums)}"

@@ -46,6 +46,7 @@ NO_EXAMPLE: Final = {
     "R301": "a stream whose files change",
     "R302": "a stream whose files change",
     "R303": "a stream of rows that are null",
+    "R304": "a stream whose rows share a key",
 }
 """Codes without an example on the page, with the reason; tests below raise them."""
 

@@ -85,7 +85,8 @@ def _generated(
     pattern = generator.pattern
     domain = t.reading.resolved(generator.domain, t.names)
     new = tuple(pattern_variables(pattern))
-    if not t.reading.reads(domain) or of_rows(t, domain) & set(rows.variables):
+    in_row = not isinstance(domain.type, Collection) or of_rows(t, domain) & set(rows.variables)
+    if in_row or not t.reading.reads(domain):  # JSON and any hold elements without saying so
         rows, ready = t.attach(rows, domain)
         return extended(t.names, rows, (typed.Generator(pattern, ready),), new), pending
     term = t.term(domain)

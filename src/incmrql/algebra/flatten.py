@@ -1,11 +1,14 @@
 """Comprehensions flattened: a query that ranges over a query ranges over what that one does.
 
 select h from p in (select g from qs where c), rs  =  select h from qs, c, p = g, rs
+
+An equality over p is then one over the variables of qs, where g says no more than that, so that it
+can be the key of a join with what came before them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -13,7 +16,8 @@ from incmrql.algebra import build
 from incmrql.algebra.reading import Reading
 from incmrql.algebra.rows import Names
 from incmrql.types import typed
-from incmrql.types.model import Collection
+from incmrql.types.model import Collection, Record
+from incmrql.types.walk import children, map_children, nodes, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,58 @@ def flattened(select: typed.Select, reading: Reading, names: Names) -> Clauses:
         else:
             qualifiers.append(qualifier)
     conditions += build.conjuncts(select.where)
-    return Clauses(tuple(qualifiers), tuple(conditions), select)
+    known = _known(qualifiers)
+    return Clauses(tuple(qualifiers), tuple(_through(c, known) for c in conditions), select)
+
+
+def _known(qualifiers: list[typed.Qualifier]) -> dict[typed.Variable, typed.Expr]:
+    """What variables are bound to that are made of others in a simple way."""
+    found: dict[typed.Variable, typed.Expr] = {}
+    for qualifier in qualifiers:
+        if isinstance(qualifier, typed.Binding):
+            found |= _parts(qualifier.pattern, _projected(substitute(qualifier.value, found)))
+    return found
+
+
+def _parts(pattern: typed.Pattern, value: typed.Expr) -> dict[typed.Variable, typed.Expr]:
+    match pattern, value:
+        case typed.Bind(variable), typed.MakeRecord() | typed.MakeTuple():
+            return {variable: value}
+        case typed.Bind(variable), _ if _is_simple(value):
+            return {variable: value}
+        case typed.TupleOf(patterns), typed.MakeTuple(items):
+            pairs = zip(patterns, items, strict=True)
+            return {v: e for each, item in pairs for v, e in _parts(each, item).items()}
+        case _:
+            return {}
+
+
+def _through(condition: typed.Expr, known: Mapping[typed.Variable, typed.Expr]) -> typed.Expr:
+    """An equality of variables that are not bound to others; else the condition."""
+    if not isinstance(condition, typed.Compare) or condition.op != "=":
+        return condition
+    found = _projected(substitute(condition, known))
+    return found if all(map(_is_simple, children(found))) else condition
+
+
+_SIMPLE = (typed.Var, typed.Const, typed.Field, typed.Item, typed.Widen, typed.Arithmetic,
+           typed.Negate)  # fmt: skip
+
+
+def _is_simple(expr: typed.Expr) -> bool:
+    """Whether an expression has one value however often it is computed, and soon."""
+    return all(isinstance(node, _SIMPLE) for node in nodes(expr))
+
+
+def _projected(expr: typed.Expr) -> typed.Expr:
+    """The expression with parts of what is made in it in the places of projections."""
+    match map_children(_projected, expr):
+        case typed.Field(typed.MakeRecord(items) as made, name) if isinstance(made.type, Record):
+            return items[made.type.names.index(name)]
+        case typed.Item(typed.MakeTuple(items), place):
+            return items[place]
+        case other:
+            return other
 
 
 def _flat(

@@ -1,4 +1,4 @@
-"""`incmrql check`: parse and type a script, run nothing."""
+"""`incmrql check`: parse and type a script and plan what it does with changes; run nothing."""
 
 from __future__ import annotations
 
@@ -15,24 +15,34 @@ from incmrql.cli.scripts import checked_words, chosen_script
 @click.argument("arguments", nargs=-1)
 @click.option("-e", "query", help="A query instead of a file.")
 @click.option("--json", "as_json", is_flag=True, help="Problems as JSON, one a line, on stdout.")
-def check(file: str | None, arguments: tuple[str, ...], query: str | None, as_json: bool) -> int:
-    """Parse and type FILE; report every problem."""
+@click.option("--strict", is_flag=True, help="Fail if a query over streams is not incremental.")
+def check(
+    file: str | None,
+    arguments: tuple[str, ...],
+    query: str | None,
+    as_json: bool,
+    strict: bool,
+) -> int:
+    """Parse, type and plan FILE; report every problem, and what queries over streams cost."""
     from incmrql import api
     from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
     try:
-        problems = api.check(chosen_script(file, query), words or None)
+        problems = api.check(chosen_script(file, query), words or None, strict=strict)
     except DataError as error:
         if not as_json:
             raise
         nowhere = Diagnostic(error.code, error.message, Span(Source("", error.place), 0, 0))
         problems = (replace(nowhere, hint=error.hint),)
+    errors = [problem for problem in problems if problem.severity == "error"]
     if as_json:
         for problem in problems:
             click.echo(json.dumps(problem.as_json(), ensure_ascii=False))
-    elif problems:
+    elif errors:
         raise QueryError(*problems)
     else:
-        click.echo("no problems found", err=True)
-    return 1 if problems else 0
+        for problem in problems:
+            click.echo(f"{problem.render()}\n", err=True)
+        click.echo("no problems found" if not problems else "no errors found", err=True)
+    return 1 if errors else 0

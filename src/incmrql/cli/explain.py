@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from incmrql.cli.scripts import chosen_script
 
-_STAGES = ("tree", "types", "algebra", "normal", "spark")
+_STAGES = ("tree", "types", "algebra", "normal", "incremental", "spark")
 
 
 @click.command()
 @click.argument("file", required=False)
 @click.option("-e", "query", help="A query instead of a file.")
-@click.option("--stage", type=click.Choice(_STAGES), default="normal", help="What to show.")
-@click.option("--trace", is_flag=True, help="With normal: every rewrite, with its law.")
-def explain(file: str | None, query: str | None, stage: str, trace: bool) -> None:
+@click.option("--stage", type=click.Choice(_STAGES), default="incremental", help="What to show.")
+@click.option("--trace", is_flag=True, help="Every rewrite to normal form, with its law.")
+@click.option("--json", "as_json", is_flag=True, help="The nodes as JSON, one item a line.")
+@click.option("--paper", is_flag=True, help="The paper's own construction: h, ⊗ and a.")
+def explain(
+    file: str | None, query: str | None, stage: str, trace: bool, as_json: bool, paper: bool
+) -> None:
     """Show the script FILE at one stage of its way from text to what Spark runs."""
     from incmrql import api
 
-    click.echo(api.explain(chosen_script(file, query), stage, trace=trace))
+    if stage != "incremental" and (as_json or paper):
+        raise click.UsageError("--json and --paper go with --stage incremental.")
+    if paper and (as_json or trace):
+        raise click.UsageError("--paper goes without --json and --trace.")
+    script = chosen_script(file, query)
+    if as_json:
+        for item in api.explain_data(script):
+            click.echo(json.dumps(item, ensure_ascii=False))
+    elif paper:
+        click.echo(api.explain_as_the_paper(script))
+    else:
+        click.echo(api.explain(script, stage, trace=trace))

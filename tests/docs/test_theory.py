@@ -1,0 +1,109 @@
+"""What docs/theory.md says: its examples run, its laws are in the code, its tests exist."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from incmrql.incremental import Weighted
+from tests.cli.commands import incmrql
+from tests.docs.conftest import DOCS
+from tests.docs.examples import page
+from tests.incremental.stepping import Batch, Run, r, s
+
+ROOT = DOCS.parent
+THEORY = page(DOCS / "theory.md")
+FEWEST_TESTS, FEWEST_NAMES = 30, 20
+
+
+def follow(query: str, *batches: Batch) -> list[Weighted]:
+    """The change of the answer for each batch, each compared with the evaluator."""
+    run = Run(query)
+    return [run.step(batch) for batch in batches]
+
+
+def test_the_examples_say_what_they_show() -> None:
+    text = THEORY.replace("```", "")
+    names = {"follow": follow, "r": r, "s": s}
+    test = doctest.DocTestParser().get_doctest(text, names, "theory.md", None, 0)
+    assert len(test.examples) >= 9
+    said: list[str] = []
+    doctest.DocTestRunner().run(test, out=said.append)
+    assert said == [], "".join(said)
+
+
+def functions_of(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_the_tests_that_are_named_exist() -> None:
+    named = re.findall(r"`(tests/[\w/.]+\.py)::(\w+)`", THEORY)
+    assert len(set(named)) >= FEWEST_TESTS
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if not (ROOT / path).exists() or name not in functions_of(ROOT / path)
+    ]
+    assert missing == []
+
+
+def test_the_names_of_the_code_exist() -> None:
+    named = set(re.findall(r"`(incmrql(?:\.\w+)+)`", THEORY))
+    assert len(named) >= FEWEST_NAMES
+    assert sorted(name for name in named if not exists(name)) == []
+
+
+def exists(name: str) -> bool:
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+def test_every_law_has_a_test() -> None:
+    rows = re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", THEORY, re.MULTILINE)
+    laws = [row for row in rows if row[0] != "law" and "`incmrql" in row[1]]
+    assert len(laws) >= FEWEST_NAMES
+    assert [law for law, _, test in laws if "::test_" not in test] == []
+
+
+def test_the_links_lead_somewhere() -> None:
+    for name in ("theory.md", "explain.md"):
+        targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page(DOCS / name))
+        assert targets
+        assert [target for target in targets if not (DOCS / target).exists()] == []
+
+
+CONSOLE = re.compile(r"^```console\n\$ incmrql (.+)\n((?:(?!```).*\n)*)```$", re.MULTILINE)
+
+
+def test_the_page_about_explain_shows_what_is_printed(update_golden: bool) -> None:
+    text = page(DOCS / "explain.md")
+    (found,) = CONSOLE.finditer(text)
+    command, query = found[1].split(" '")
+    done = incmrql(*command.split(), query.removesuffix("'"))
+    assert (done.code, done.err) == (0, "")
+    if update_golden:
+        whole = text[: found.start(2)] + done.out + text[found.end(2) :]
+        (DOCS / "explain.md").write_text(whole, encoding="utf-8")
+    else:
+        assert found[2] == done.out
+
+
+@pytest.mark.parametrize("name", ["explain", "theory"])
+def test_errors_and_pages_know_each_other(name: str) -> None:
+    assert f"({name}.md)" in page(DOCS / "errors.md") + page(DOCS / "explain.md")
