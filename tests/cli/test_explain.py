@@ -90,3 +90,15 @@ def test_wrong_usage() -> None:
     assert incmrql("explain", "--stage", "normal", "--json", "-e", "1").code == 2
     assert incmrql("explain", "--stage", "sparks", "-e", "1").code == 2
     assert incmrql("explain", "none.mrql").code == 2
+
+
+def test_a_stored_value_is_shown_by_its_name() -> None:
+    """It is known only when the script runs."""
+    text = (
+        'store n := 3; R = source(line, "x", ",", type(< A: int >));'
+        "select x.A from x in R where x.A > n order by x.A limit n;"
+    )
+    shown = incmrql("explain", "--stage", "spark", "-e", text)
+    assert shown.code == 0, shown.err
+    assert "a1 > :n" in shown.out
+    assert "LIMIT CAST(:n AS BIGINT)" in shown.out

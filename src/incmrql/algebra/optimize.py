@@ -35,6 +35,7 @@ PHASES = (
     Phase("bring along only what is used", (*filters.RULES, *groups.RULES, *SIMPLIFYING)),
     Phase("group once what meets itself", (*selfjoins.RULES, *groups.RULES, *SIMPLIFYING)),
     Phase("join what is left of each side", (*aggregates.RULES, *groups.RULES, *SIMPLIFYING)),
+    Phase("count without the rows", (*groups.COUNTING, *groups.RULES, *SIMPLIFYING)),
     Phase("compute once what is used several times", (*sharing.RULES, *expressions.RULES)),
 )
 

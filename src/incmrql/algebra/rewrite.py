@@ -24,7 +24,7 @@ TermRewrite: TypeAlias = Callable[[Term, Names], Term | None]
 ExprRewrite: TypeAlias = Callable[[typed.Expr, Names], typed.Expr | None]
 QueryRewrite: TypeAlias = Callable[[Query, Names], Query | None]
 
-MOST_STEPS = 10_000
+MOST_STEPS = 100_000
 """More steps than any sensible query needs: rules that go on longer do not settle."""
 
 

@@ -105,13 +105,14 @@ class _Factoring:
                 one = self.each(subject)
                 return None if one is None else self.closed(substitute(body, {variable: one}))
             case typed.Select(
-                False, head, (typed.Generator(typed.Bind(variable), domain),), where, None, None,
-                (), None,
+                False, head, (typed.Generator(typed.Bind(variable), domain), *rest), where, None,
+                None, (), None,
             ):  # fmt: skip
-                one = self.each(domain)
-                if one is None:
+                one, tests = self.each(domain), _conditions(rest)
+                if one is None or tests is None:
                     return None
-                kept = head if where is None else _when(where, head)
+                condition = build.conjunction([*tests, *build.conjuncts(where)])
+                kept = head if condition is None else _when(condition, head)
                 return self.closed(substitute(kept, {variable: one}))
             case _:
                 return None
@@ -145,6 +146,12 @@ class _Factoring:
         if wanted not in self.accumulators:
             self.accumulators.append(wanted)
         return self.accumulators.index(wanted)
+
+
+def _conditions(qualifiers: Sequence[typed.Qualifier]) -> list[typed.Expr] | None:
+    """The conditions that qualifiers are, if they are nothing else."""
+    found = [each.condition for each in qualifiers if isinstance(each, typed.Condition)]
+    return found if len(found) == len(qualifiers) else None
 
 
 def _is_let(qualifiers: tuple[typed.Qualifier, ...]) -> bool:

@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from incmrql.algebra.interpret import elements
 from incmrql.algebra.term import Query, Repeat, Scan, Sort, Term, element
+from incmrql.algebra.uses import used_type
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.environment import World
 from incmrql.reference.sources import no_path
 from incmrql.spark import sources
 from incmrql.spark.functions import Setting, TraceParam, packed_script, register
 from incmrql.spark.loops import Runner, Views, run_loop
-from incmrql.spark.session import provide
+from incmrql.spark.session import most_broadcast, provide
 from incmrql.spark.sources_context import Context as Sources
 from incmrql.spark.values import dataframe, values
 from incmrql.sql import tree
@@ -30,6 +31,7 @@ from incmrql.sql.relations import may_hold_null
 from incmrql.sql.rounding import OUTSIDE
 from incmrql.sql.statements import Statement, statement
 from incmrql.sql.tree import Dialect
+from incmrql.types import typed
 from incmrql.types.walk import used
 from incmrql.values import Bag, Value, decode
 
@@ -44,9 +46,12 @@ class Batch:
     world: World
     fast_sums: bool
     sources: Sources
+    broadcast: int = field(init=False)
+    """How many bytes a side of a join may have that is sent to all tasks."""
     traces: Accumulator[list[tuple[str, bytes]]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.broadcast = most_broadcast(self.spark)
         self.traces = self.spark.sparkContext.accumulator([], TraceParam())
 
     def __enter__(self) -> Self:
@@ -93,7 +98,7 @@ class Work:
     """One query on its way: its shared terms, its loops, and what it keeps meanwhile."""
 
     def __init__(self, batch: Batch, query: Query, window: Window = NARROW) -> None:
-        self.batch, self.window = batch, window
+        self.batch, self.query, self.window = batch, query, window
         self.shared = {variable.number: term for variable, term in query.parts}
         self.env = Environment(batch.world)
         self.runner = Runner(
@@ -102,6 +107,7 @@ class Work:
             self.shared,
             lambda limit: evaluate(limit, self.env),
             batch.world.max_steps,
+            self.env,
         )
 
     def collected(self, term: Term) -> list[Value]:
@@ -154,14 +160,26 @@ class Work:
             world.arguments,
             self.batch.fast_sums,
             self.window,
+            self._size_of,
+            self.batch.broadcast,
         )
 
     def _read(self, scan: Scan) -> DataFrame:
-        source = scan.source
-        path = None
-        if source.path is not None:
-            path = evaluate(source.path, self.env)
-            if path is None:
-                raise no_path(source, self.env)
-        packed = may_hold_null(source)
-        return sources.read(self.batch.spark, source, path, self.batch.sources, packed=packed)
+        source, path = scan.source, self._path(scan.source)
+        packed, wanted = may_hold_null(source), used_type(self.query, scan)
+        spark, context = self.batch.spark, self.batch.sources
+        return sources.read(spark, source, path, context, packed=packed, wanted=wanted)
+
+    def _size_of(self, scan: Scan) -> int | None:
+        """The size of a source, which is read for it; reading it again gives the same frame."""
+        self._read(scan)
+        source, path = scan.source, self._path(scan.source)
+        return sources.size_of(source, path, self.batch.sources, packed=may_hold_null(source))
+
+    def _path(self, source: typed.Source) -> str | None:
+        if source.path is None:
+            return None
+        path: str | None = evaluate(source.path, self.env)
+        if path is None:
+            raise no_path(source, self.env)
+        return path

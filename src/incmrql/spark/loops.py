@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
+from incmrql.algebra.rules.inrow import in_row, with_values
 from incmrql.algebra.term import CoGroup, GroupBy, Loop, Repeat, Shared, Term, Values, element
-from incmrql.algebra.walk import map_children, terms
+from incmrql.algebra.walk import map_children
 from incmrql.diagnostics import DataError
+from incmrql.reference import Environment
+from incmrql.spark.loop_values import MOST_ROWS, is_fixed, with_constants, written
+from incmrql.spark.values import values
 from incmrql.sql import arrays, tree
 from incmrql.sql.builder import alike
 from incmrql.sql.context import Context
@@ -23,7 +29,8 @@ from incmrql.sql.shapes import Parts, Shape, leaves, split
 from incmrql.sql.statements import Form, Statement, statement, view
 from incmrql.sql.tree import Dialect
 from incmrql.types import typed
-from incmrql.types.model import bag
+from incmrql.types.model import Collection, bag
+from incmrql.values import Value
 
 Views = dict[int, Relation]
 
@@ -37,6 +44,7 @@ class Runner:
     shared: dict[int, Term]
     limit: Callable[[typed.Expr], int | None]
     max_steps: int
+    empty: Environment
     last: int = 0
     kept: list[DataFrame] = field(default_factory=list)
 
@@ -54,42 +62,110 @@ class Held:
     frame: DataFrame
     row: Shape
     blocks: DataFrame
+    size: int
 
 
 def run_loop(loop: Repeat, runner: Runner, outer: Views) -> list[Held]:
     """What the variables of a loop hold at its end."""
     views = dict(outer)
-    steps = [_hoisted(term, runner, views) for term in loop.step]
     form: Form = "flat"
     held = [_held(_made(term, runner, outer, form), runner, outer) for term in loop.initial]
     _show(loop, held, views)
-    made = [_made(term, runner, views, form) for term in steps]
-    rows = [_row(each.row, flag) for each, flag in zip(made, loop.flagged, strict=True)]
+    steps = _Steps(loop, runner, views, form)
+    rows = [
+        _row(each.row, flag) for each, flag in zip(steps.texts(held), loop.flagged, strict=True)
+    ]
     if not all(map(alike, [each.row for each in held], rows)):
-        form = "packed"
+        steps.form = form = "packed"
         for each in held:
             drop(each.blocks)
         held = [_held(_made(term, runner, outer, form), runner, outer) for term in loop.initial]
         _show(loop, held, views)
-        made = [_made(term, runner, views, form) for term in steps]
     limit = None if loop.limit is None else runner.limit(loop.limit) or 0
-    return _stepped(loop, held, made, limit, runner, views)
+    return _stepped(loop, held, steps, limit)
 
 
-def _stepped(
-    loop: Repeat,
-    held: list[Held],
-    made: list[Statement],
-    limit: int | None,
-    runner: Runner,
-    views: Views,
-) -> list[Held]:
-    steps, running = 0, True
+@dataclass(slots=True)
+class _Steps:
+    """The texts of a step: the same ones as long as what the variables hold stays alike.
+
+    `inner` is the step with a variable of few rows written into it, if it has such a form.
+    """
+
+    loop: Repeat
+    runner: Runner
+    views: Views
+    form: Form
+    inner: Term | None = None
+    _terms: list[Term] | None = None
+    _made: tuple[object, list[Statement]] | None = None
+
+    def __post_init__(self) -> None:
+        given = self.loop.step
+        if len(given) == 1 and not is_fixed(given[0]):
+            found = in_row(given[0], self.loop.variables[0])
+            self.inner = None if found is None else self._hoisted(found)
+
+    def texts(self, held: list[Held]) -> list[Statement]:
+        """The texts for what the variables hold now."""
+        rows = (
+            _few(held[0], self.loop.variables[0], self.runner) if self.inner is not None else None
+        )
+        if rows is not None:
+            assert self.inner is not None
+            term = with_values(self.inner, self.loop.variables[0], rows)
+            return [_made(term, self.runner, self.views, self.form)]
+        most = self.runner.context().broadcast
+        wanted = self.form, [(each.size <= most, _layout(each.row)) for each in held]
+        if self._made is None or self._made[0] != wanted:
+            if self._terms is None:
+                self._terms = list(map(self._hoisted, self.loop.step))
+            texts = [_made(term, self.runner, self.views, self.form) for term in self._terms]
+            self._made = wanted, texts
+        return self._made[1]
+
+    def _hoisted(self, term: Term) -> Term:
+        """A step whose parts that do not depend on the loop are computed now."""
+        runner, views = self.runner, self.views
+        collected = partial(_collected, runner=runner, views=views)
+        return _hoisted(with_constants(term, collected, runner.empty), runner, views)
+
+
+def _layout(row: Shape) -> object:
+    """Which columns hold the parts of a row."""
+    if isinstance(row, Parts):
+        return [_layout(part) for part in row.parts]
+    return [tree.print_tree(cell.tree, Dialect.SPARK) for cell in leaves(row)]
+
+
+def _collected(term: Term, runner: Runner, views: Views) -> list[Value]:
+    made = statement(term, runner.context(), runner.shared, views)
+    return values(runner.frame(made, views), element(term))
+
+
+def _few(held: Held, variable: typed.Variable, runner: Runner) -> typed.Expr | None:
+    """The rows of a variable as an expression, if they are few."""
+    if held.size > _FEW_BYTES:
+        return None
+    assert isinstance(variable.type, Collection)
+    row = variable.type.element
+    whole = tree.print_tree(runner.context().whole(held.row), Dialect.SPARK)
+    rows = values(held.frame.selectExpr(f"{whole} AS value"), row)
+    if len(rows) > MOST_ROWS:
+        return None
+    return typed.MakeCollection(tuple(written(each, row) for each in rows), type=variable.type)
+
+
+_FEW_BYTES: Final = 1 << 20
+
+
+def _stepped(loop: Repeat, held: list[Held], made: _Steps, limit: int | None) -> list[Held]:
+    steps, running, runner, views = 0, True, made.runner, made.views
     while running and (limit is None or steps < limit):
         if limit is None and steps >= runner.max_steps:
             message = f"the loop still changes after {steps:,} steps"
             raise DataError("R202", message, hint="Give it an end with `limit n`.")
-        whole = [_held(each, runner, views) for each in made]
+        whole = [_held(each, runner, views) for each in made.texts(held)]
         fresh = [_without_flag(each, flag) for each, flag in zip(whole, loop.flagged, strict=True)]
         running = _goes_on(loop, limit, whole, fresh, held, runner)
         for old in held:
@@ -106,7 +182,7 @@ def _made(term: Term, runner: Runner, views: Views, form: Form) -> Statement:
 def _held(made: Statement, runner: Runner, views: Views) -> Held:
     """Run a statement now, and keep its rows and nothing of its plan."""
     frame = runner.frame(made, views).localCheckpoint(eager=True)
-    return Held(frame, made.row, frame)
+    return Held(frame, made.row, frame, size_of(frame))
 
 
 def _show(loop: Repeat, held: list[Held], views: Views) -> None:
@@ -114,12 +190,23 @@ def _show(loop: Repeat, held: list[Held], views: Views) -> None:
     for variable, each in zip(loop.variables, held, strict=True):
         name = f"loop_{variable.number}"
         each.frame.createOrReplaceTempView(name)
-        views[variable.number] = view(name, each.row)
+        views[variable.number] = view(name, each.row, each.size)
+
+
+def size_of(frame: DataFrame) -> int:
+    """How many bytes the blocks of a frame have that was checkpointed."""
+    number = _blocks(frame).id()
+    infos = frame.sparkSession.sparkContext._jsc.sc().getRDDStorageInfo()
+    return sum(info.memSize() + info.diskSize() for info in infos if info.id() == number)
 
 
 def drop(frame: DataFrame) -> None:
     """Free the blocks of a frame that was checkpointed."""
-    frame._jdf.queryExecution().analyzed().rdd().unpersist(False)
+    _blocks(frame).unpersist(False)
+
+
+def _blocks(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed().rdd()
 
 
 def _row(row: Shape, flagged: bool) -> Shape:
@@ -136,7 +223,7 @@ def _without_flag(held: Held, flagged: bool) -> Held:
     (name,) = held.frame.columns
     (cell,) = leaves(row)
     shown = held.frame.selectExpr(f"{tree.print_tree(cell.tree, Dialect.SPARK)} AS {name}")
-    return Held(shown, replace(cell, tree=tree.column(name)), held.blocks)
+    return Held(shown, replace(cell, tree=tree.column(name)), held.blocks, held.size)
 
 
 def _goes_on(
@@ -182,11 +269,11 @@ def _differs(a: Held, b: Held, runner: Runner) -> bool:
 
 def _hoisted(term: Term, runner: Runner, views: Views) -> Term:
     """A step whose largest parts that do not depend on the loop are views, computed once."""
-    if _is_fixed(term):
+    if is_fixed(term):
         return term if isinstance(term, Values | Shared) else _once(term, runner, views)
     if isinstance(term, CoGroup):
         sides = [
-            _once(side, runner, views, by_key=True) if _is_fixed(side) else
+            _once(side, runner, views, by_key=True) if is_fixed(side) else
             _hoisted(side, runner, views)
             for side in (term.left, term.right)
         ]  # fmt: skip
@@ -194,10 +281,6 @@ def _hoisted(term: Term, runner: Runner, views: Views) -> Term:
     if isinstance(term, Repeat):
         return term
     return map_children(lambda child: _hoisted(child, runner, views), term)
-
-
-def _is_fixed(term: Term) -> bool:
-    return not any(isinstance(each, Loop) for each in terms(term))
 
 
 def _once(term: Term, runner: Runner, views: Views, *, by_key: bool = False) -> Term:
@@ -211,5 +294,5 @@ def _once(term: Term, runner: Runner, views: Views, *, by_key: bool = False) -> 
     runner.kept.append(frame)
     name = f"fixed_{-runner.last}"
     frame.createOrReplaceTempView(name)
-    views[variable.number] = view(name, made.row)
+    views[variable.number] = view(name, made.row, size_of(frame))
     return Loop(variable)

@@ -55,10 +55,14 @@ class Odd(Exception):
 class JsonShape(Shape):
     """Objects on lines of their own."""
 
-    def __init__(self, path: str, row: Record, data: Catalog, *, packed: bool) -> None:
+    def __init__(
+        self, path: str, row: Record, data: Catalog, *, packed: bool, wanted: Record | None = None
+    ) -> None:
         self.path, self.row, self.data = path, row, data
-        self.schema = value_schema(row, packed=packed)
-        self.raw = pa.schema([(name, _raw_type(type_)) for name, type_ in row.fields])
+        self.wanted = wanted or row
+        """The fields that are used: all are looked at, and the others not read."""
+        self.schema = value_schema(self.wanted, packed=packed)
+        self.raw = pa.schema([(name, _raw_type(type_)) for name, type_ in self.wanted.fields])
         self.learnt: dict[str, None] = {}
 
     def matches(self, lines: Arrow) -> Arrow:
@@ -102,9 +106,10 @@ class JsonShape(Shape):
             pa.json.ParseOptions(explicit_schema=self.raw, unexpected_field_behavior="ignore"),
         )
         made = [
-            _finished(table.column(name).combine_chunks(), type_) for name, type_ in self.row.fields
+            _finished(table.column(name).combine_chunks(), type_)
+            for name, type_ in self.wanted.fields
         ]
-        return pack(made, self.row, self.schema)
+        return pack(made, self.wanted, self.schema)
 
     def stands_alone(self, line: bytes, following: bytes) -> bool:
         """Whether the documents of a line end on it, and a bad one does not take more lines."""

@@ -30,8 +30,10 @@ from incmrql.types.model import Record
 SMALLEST_CUT: Final = 1 << 24
 """A file of fewer bytes is not cut."""
 _PIECE: Final = 1 << 26
+_FAIR: Final = 1.25
+"""A file is cut if it is so much larger than what each core gets to read."""
 _MOST_GLANCED_AT: Final = 1 << 28
-_COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
+COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -54,7 +56,10 @@ def start_of(plan: Plan, part: Part) -> Start | None:
             return Start(TextShape(part.shown), part.start, part.first)
         case "json" if not source.keys and json_is_plain(source.row):
             assert isinstance(source.row, Record)
-            shape = JsonShape(part.shown, source.row, plan.data, packed=plan.packed)
+            assert isinstance(plan.element, Record)
+            shape = JsonShape(
+                part.shown, source.row, plan.data, packed=plan.packed, wanted=plan.element
+            )
             return Start(shape, part.start, part.first)
         case "line":
             return _line_start(plan, part)
@@ -95,7 +100,7 @@ def blocks_of(part: Part, start: Start) -> Iterator[Block]:
 
 
 def _skip(stream: Arrow, offset: int, part: Part) -> None:
-    if part.path.endswith(_COMPRESSED):
+    if part.path.endswith(COMPRESSED):
         stream.read(offset)
     else:
         stream.seek(offset)
@@ -107,7 +112,9 @@ def _skip(stream: Arrow, offset: int, part: Part) -> None:
 def cut(spark: SparkSession, plan: Plan) -> Plan:
     """The plan with large files in pieces, as far as they can be cut."""
     cores = spark.sparkContext.defaultParallelism
-    pieces = {part.number: _pieces(part, cores) for part in plan.parts if _is_large(plan, part)}
+    share = sum(part.size for part in plan.parts) / cores
+    large = [part for part in plan.parts if _is_large(plan, part) and part.size > _FAIR * share]
+    pieces = {part.number: _pieces(part, cores) for part in large}
     if not pieces:
         return plan
     tried = replace(plan, parts=tuple(piece for group in pieces.values() for piece in group))
@@ -131,7 +138,7 @@ def _numbered(group: list[Part], counts: list[int | None]) -> Iterator[Part]:
 
 def _is_large(plan: Plan, part: Part) -> bool:
     fast = plan.source.format in ("line", "json", "text") and not plan.weighted
-    return fast and part.size >= SMALLEST_CUT and not part.path.endswith(_COMPRESSED)
+    return fast and part.size >= SMALLEST_CUT and not part.path.endswith(COMPRESSED)
 
 
 def _pieces(part: Part, cores: int) -> list[Part]:

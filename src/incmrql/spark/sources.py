@@ -43,8 +43,11 @@ def read(
     context: Context,
     *,
     packed: bool = False,
+    wanted: Type | None = None,
 ) -> DataFrame:
     """The rows of a source: a column for each field of a record, else the one column `value`.
+
+    `wanted` is their type without the fields that are not used: JSON is then read without them.
 
     With `packed` a record is in the one column too, which alone can hold a null row; JSON files,
     Parquet files of ours, parsers and registered rows may have some.
@@ -52,10 +55,26 @@ def read(
     if source.host is not None:
         hint = "Run the query as a stream, or read a folder."
         raise DataError("R206", "a socket needs the Spark runtime", hint=hint)
-    key = replace(source, path=None, streaming=False), path, packed
+    key = _key(source, path, packed=packed)
     if key not in context.frames:
-        context.frames[key] = _read(spark, source, path, context, packed=packed)
+        before = len(context.readings)
+        wanted = wanted if source.format == "json" else None
+        element = wanted or row_type(source)
+        context.frames[key] = _read(spark, source, path, context, element, packed=packed)
+        files = [part.size for each in context.readings[before:] for part in each.plan.parts]
+        context.sizes[key] = sum(files)
     return context.frames[key]
+
+
+def size_of(
+    source: typed.Source, path: str | None, context: Context, *, packed: bool
+) -> int | None:
+    """How many bytes the files of a source have that was read; None where there are no files."""
+    return context.sizes.get(_key(source, path, packed=packed)) or None
+
+
+def _key(source: typed.Source, path: str | None, *, packed: bool) -> object:
+    return replace(source, path=None, streaming=False), path, packed
 
 
 def row_type(source: typed.Source) -> Type:
@@ -64,17 +83,24 @@ def row_type(source: typed.Source) -> Type:
 
 
 def _read(
-    spark: SparkSession, source: typed.Source, path: str | None, context: Context, *, packed: bool
+    spark: SparkSession,
+    source: typed.Source,
+    path: str | None,
+    context: Context,
+    element: Type,
+    *,
+    packed: bool,
 ) -> DataFrame:
     if source.format == "registered":
         return registered(spark, source, context.registered, packed=packed)
     if path is None:
         hint = "args[i] is null where there is no such argument."
         raise DataError("R207", "the path of a source is null", hint=hint)
-    files = _Files(spark, source, context, packed=packed)
     options = dict(source.options)
     if "deletes" in options or "sign" in options:
+        files = _Files(spark, source, context, row_type(source), packed=packed)
         return _remaining(files, path, options)
+    files = _Files(spark, source, context, element, packed=packed)
     reading = files.reading(path, options)
     return _natively(files, reading) if source.format == "binary" else reading.frame()
 
@@ -99,11 +125,12 @@ class _Files:
     spark: SparkSession
     source: typed.Source
     context: Context
+    element: Type
     packed: bool
 
     def reading(self, path: str, options: dict[str, Any], *, weighted: bool = False) -> Reading:
         """The files of a path, on their way; what is wrong with the path is noticed at once."""
-        source, element = self.source, row_type(self.source)
+        source, element = self.source, self.element
         parser = NOTHING
         if source.format == "python":
             made = self.context.parsers[source.parser]

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.accumulators import Accumulator
 from pyspark.errors import PySparkException
@@ -33,13 +34,19 @@ from incmrql.diagnostics import DataError
 from incmrql.formats import BadRow, Policy, Quarantine, ReadReport
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.rows import MOST_REMEMBERED
-from incmrql.spark.sources_parts import BAD_SCHEMA, bad_task, rows_task, unpacked_bad
+from incmrql.spark.native_shapes import COMPRESSED
+from incmrql.spark.sources_parts import BAD_SCHEMA, bad_task, good_rows, rows_task, unpacked_bad
 from incmrql.spark.sources_plan import Part, Plan, Tallies, Tally, TallyParam
 from incmrql.types.model import PREDEFINED
 
 TASK_BYTES = 1 << 26
 """A task reads at most so many bytes, if the files are no larger."""
 _TASKS_PER_CORE = 4
+_HERE = ("line", "json", "xml", "text")
+_SMALL = 1 << 20
+_MOST_FILES = 16
+_PACKED = 64
+"""How many times larger than its file the text in a compressed file is taken to be."""
 
 
 @dataclass(slots=True)
@@ -54,6 +61,8 @@ class Context:
     readings: list[Reading] = field(default_factory=list, init=False)
     frames: dict[Any, DataFrame] = field(default_factory=dict, init=False)
     """The sources that were read, so that a query sees each as it was when it started."""
+    sizes: dict[Any, int] = field(default_factory=dict, init=False)
+    """How many bytes the files of these have."""
     kept: list[DataFrame] = field(default_factory=list, init=False)
     _tallies: Accumulator[Tallies] | None = field(default=None, init=False)
 
@@ -101,6 +110,7 @@ class Context:
             frame.unpersist()
         self.kept.clear()
         self.frames.clear()
+        self.sizes.clear()
         self.readings.clear()
         if self._tallies is not None:
             self._tallies.value.clear()
@@ -154,11 +164,25 @@ class Reading:
         if report.bad:
             on_report(report, policy)
 
-    def _frame(self, parts: Iterable[Part]) -> DataFrame:
+    def _frame(self, given: Iterable[Part]) -> DataFrame:
+        parts = list(given)
+        if _are_small(self.plan, parts):
+            return self._read_here(parts)
         tasks = _tasks(parts, self.spark.sparkContext.defaultParallelism)
         numbers = self.spark.range(0, len(tasks), 1, max(1, len(tasks)))
         task = rows_task(self.plan, tasks, self.number, self.tallies)
         return numbers.mapInArrow(task, self.schema)
+
+    def _read_here(self, parts: list[Part]) -> DataFrame:
+        """The rows of small files, by this process: that takes less than to start another."""
+        made: list[Any] = []
+        for part in parts:
+            tally = Tally()
+            made += good_rows(self.plan, part, tally)
+            self.tallies.add({(self.number, part.number): tally})
+        if not made:
+            return self.spark.createDataFrame([], self.schema)
+        return self.spark.createDataFrame(pa.Table.from_batches(made), self.schema)
 
     def _tally(self, part: Part) -> Tally | None:
         return self.tallies.value.get((self.number, part.number))
@@ -198,6 +222,14 @@ class Reading:
 def _nothing(parts: Iterable[Any]) -> Iterator[Any]:
     for _ in parts:
         yield from ()
+
+
+def _are_small(plan: Plan, parts: list[Part]) -> bool:
+    """Whether files are so few and small that the driver may read them."""
+    if plan.source.format not in _HERE or len(parts) > _MOST_FILES:
+        return False
+    sizes = [part.size * (_PACKED if part.path.endswith(COMPRESSED) else 1) for part in parts]
+    return sum(sizes) <= _SMALL
 
 
 def _tasks(parts: Iterable[Part], cores: int) -> tuple[tuple[int, ...], ...]:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from incmrql.sql import arrays, folds, spreads, sums, tree
 from incmrql.sql.best import first_of
 from incmrql.sql.context import WIDE, Context
+from incmrql.sql.rounding import OUTSIDE
 from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape
 from incmrql.sql.summing import Summing, mean_of, narrow_mean, or_else, rounded
 from incmrql.types import typed
@@ -140,11 +141,14 @@ def _of_parts(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
         if number is None:
             return Cell(found, type_, present=True)
         return Cell(mean_of(found, number), type_)
-    if part.type == LONG:  # a count, or a sum of integers of 32 bits
+    if part.type == LONG and ctx.window is not WIDE:  # a count, or a sum of 32-bit integers
         whole = or_else(total(tree.binary(exp.Mul, ctx.whole(part), weight)), sums.long(0))
+        size = total(tree.binary(exp.Mul, _size(ctx.whole(part)), weight))
         if number is None:
-            return Cell(whole, type_, present=True)
-        return Cell(narrow_mean(whole, number), type_)
+            return Cell(_unless_large(size, whole), type_, present=True)
+        return Cell(_unless_large(size, narrow_mean(whole, number, ctx)), type_)
+    if part.type == LONG:
+        part = Cell(tree.cast(ctx.whole(part), "DECIMAL(19, 0)"), Decimal(19, 0))
     if not isinstance(part.type, Decimal) or part.type.scale or isinstance(type_, Decimal):
         return None
     product = tree.binary(exp.Mul, ctx.whole(part), tree.cast(weight, "DECIMAL(19, 0)"))
@@ -153,3 +157,13 @@ def _of_parts(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
         return Cell(sums.integer_mean(whole, number), type_)
     zero = tree.cast(tree.number(0), "DECIMAL(38, 0)")
     return Cell(tree.cast(or_else(whole, zero), "BIGINT", attempt=True), type_)
+
+
+def _size(value: exp.Expression) -> exp.Expression:
+    return tree.call("abs", tree.cast(value, "DOUBLE"))
+
+
+def _unless_large(size: exp.Expression, result: exp.Expression) -> exp.Expression:
+    """What a sum of longs gives, unless it may not fit a long: then it is done in 38 digits."""
+    large = tree.binary(exp.GTE, size, sums.double(2.0**62))
+    return tree.case([(large, tree.call("raise_error", tree.text(OUTSIDE)))], result)

@@ -48,7 +48,9 @@ def columns_of(type_: Type) -> tuple[tuple[str, Type], ...]:
     return type_.fields if isinstance(type_, Record) and type_.fields else (("value", type_),)
 
 
-def view(name: str, type_: Type, b: Builder, *, packed: bool = False) -> Relation:
+def view(
+    name: str, type_: Type, b: Builder, *, packed: bool = False, size: int | None = None
+) -> Relation:
     """A view under columns of its own."""
     columns = (("value", type_),) if packed else columns_of(type_)
     fresh = [(b.ctx.fresh(column), column, part) for column, part in columns]
@@ -56,7 +58,7 @@ def view(name: str, type_: Type, b: Builder, *, packed: bool = False) -> Relatio
     made = b.define(exp.select(*chosen).from_(exp.to_table(name)))
     cells = tuple(Cell(tree.column(own), part) for own, _, part in fresh)
     is_row = not packed and isinstance(type_, Record) and type_.fields
-    return Relation(made, Parts(cells, type_) if is_row else cells[0])
+    return Relation(made, Parts(cells, type_) if is_row else cells[0], size=size)
 
 
 def copied(source: Relation, b: Builder) -> Relation:
@@ -69,7 +71,7 @@ def copied(source: Relation, b: Builder) -> Relation:
         lambda cell: replace(cell, tree=tree.column(fresh[column_name(cell)])), source.row
     )
     present = frozenset(fresh[each] for each in source.present)
-    return Relation(name, row, present)
+    return replace(source, name=name, row=row, present=present)
 
 
 def column_name(cell: Cell) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from sqlglot import exp
 
@@ -118,6 +119,9 @@ def rows(
     ctx: Context,
 ) -> exp.Expression:
     """The array of the heads for every way to bind the qualifiers."""
+    written = _written_out(qualifiers, head, element, env, ctx)
+    if written is not None:
+        return written
     if qualifiers and isinstance(qualifiers[0], typed.Generator):
         return _generated(qualifiers[0], qualifiers[1:], head, element, env, ctx)
     tests, inner, rest = _leading(qualifiers, env, ctx)
@@ -127,6 +131,27 @@ def rows(
         made = arrays.make([ctx.whole(head(inner))], element, ctx)
     condition = tree.conjunction(tests)
     return made if condition is None else tree.case([(condition, made)], arrays.empty(element, ctx))
+
+
+_MOST_WRITTEN: Final = 64
+
+
+def _written_out(
+    qualifiers: Sequence[typed.Qualifier],
+    head: Callable[[Env], Shape],
+    element: Type,
+    env: Env,
+    ctx: Context,
+) -> exp.Expression | None:
+    """The heads for the elements of a collection that is written in the query, one by one."""
+    match qualifiers:
+        case [typed.Generator(typed.Bind(variable), typed.MakeCollection(items))] if (
+            0 < len(items) <= _MOST_WRITTEN
+        ):
+            heads = [head(env.bind(variable, ctx.lower(each, env, ctx))) for each in items]
+            return arrays.make([ctx.whole(each) for each in heads], element, ctx)
+        case _:
+            return None
 
 
 def _generated(

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from incmrql.algebra.term import Scan
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.sql import shapes, tree
@@ -62,6 +63,10 @@ class Context:
     arguments: Sequence[str] = ()
     fast_sums: bool = False
     window: Window = NARROW
+    size_of: Callable[[Scan], int | None] = lambda _scan: None
+    """How many bytes a source has, where that is known."""
+    broadcast: int = 0
+    """How many bytes a side of a join may have that is sent to all tasks."""
     places: list[PythonPlace] = field(default_factory=list)
     _last: int = 0
 
@@ -131,7 +136,7 @@ class Context:
             return map_children(abstract, part)
 
         body = abstract(expr)
-        if not parameters and not is_random(body):
+        if not parameters and not is_random(body) and self.knows(body):
             return Cell(constant(self.evaluated(body), expr.type, self.dialect), expr.type)
         given = [self.tree(part, env) for _, part in parameters.values()]
         variables = tuple(variable for variable, _ in parameters.values())
@@ -146,6 +151,14 @@ class Context:
         arguments = tuple(typed.Var(variable, type=variable.type) for variable in variables)
         place = self._place(variables, typed.Builtin(name, arguments, type=type_), reason)
         return Cell(tree.call(place.name, *[each.tree for each in given]), type_)
+
+    def to_be_stored(self, key: str) -> exp.Expression:
+        """A value that an item before stores, in a text that is only shown."""
+        return exp.Var(this=f":{key.partition('@')[0]}")
+
+    def knows(self, expr: typed.Expr) -> bool:
+        """Whether the values that items before store are there already, as when a text is run."""
+        return all(n.key in self.stored for n in nodes(expr) if isinstance(n, typed.Stored))
 
     def evaluated(self, expr: typed.Expr) -> Value:
         """The value of an expression that depends on no row."""

@@ -71,6 +71,8 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
             return _variable(variable, env)
         case typed.Global(key):
             return ctx.lower(ctx.script.queries[key], Env(lambdas=env.lambdas), ctx)
+        case typed.Stored(key) if key not in ctx.stored:
+            return Cell(ctx.to_be_stored(key), expr.type)
         case typed.Stored(key):
             return Cell(literals.constant(ctx.stored[key], expr.type, ctx.dialect), expr.type)
         case typed.ScriptArguments():
@@ -208,7 +210,10 @@ def _element(type_: Type) -> Type:
 def _compare(expr: typed.Compare, env: Env, ctx: Context) -> Cell:
     op, type_ = expr.op, expr.left.type
     if op == "=" and expr.left == expr.right:
-        present = tree.not_null(ctx.tree(expr.left, env))
+        known = ctx.lower(expr.left, env, ctx)
+        if isinstance(known, Parts):
+            return Cell(tree.boolean(True), expr.type, present=True)
+        present = tree.not_null(ctx.whole(known))
         return Cell(tree.case([(present, tree.boolean(True))], None), expr.type)
     left, right = ctx.lower(expr.left, env, ctx), ctx.lower(expr.right, env, ctx)
     if op == "=" and isinstance(left, Parts) and isinstance(right, Parts):

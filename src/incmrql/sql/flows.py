@@ -31,6 +31,10 @@ class Flow:
     present: set[str] = field(default_factory=set)
     """Expressions that are not null in every row."""
     empty: bool = False
+    size: int | None = None
+    grouped: bool = False
+    hints: list[str] = field(default_factory=list)
+    """The relations that are sent to all tasks."""
 
 
 def emit(body: typed.Expr, env: Env, flow: Flow, b: Builder) -> Shape:
@@ -177,6 +181,9 @@ def selected(head: Shape, source: exp.Expression, flow: Flow, b: Builder) -> Rel
     dialect = b.ctx.dialect
     row, chosen, present = as_columns(head, b, flow.present)
     select = exp.select(*chosen).from_(source)
+    if flow.hints and dialect is Dialect.SPARK:
+        sent = [tree.column(name) for name in flow.hints]
+        select.set("hint", exp.Hint(expressions=[tree.call("BROADCAST", *sent)]))
     for join in source.args.pop("joins", None) or []:
         select.append("joins", join)
     for array, column in flow.exploded:
@@ -198,4 +205,5 @@ def selected(head: Shape, source: exp.Expression, flow: Flow, b: Builder) -> Rel
     condition = tree.conjunction(tests)
     if condition is not None:
         select = select.where(condition)
-    return Relation(b.define(select), row, present)
+    size = None if flow.exploded else flow.size
+    return Relation(b.define(select), row, present, size, flow.grouped and size is not None)

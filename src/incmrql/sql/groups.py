@@ -23,6 +23,10 @@ class Relation:
     row: Shape
     present: frozenset[str] = frozenset()
     """The columns that are never null."""
+    size: int | None = None
+    """How many bytes the rows were made of, where that is known."""
+    grouped: bool = False
+    """Whether there is one row for each key of some rows: maybe far less than these."""
 
 
 @dataclass(slots=True)

@@ -36,6 +36,10 @@ def grouped(term: CMap, sources: list[Term], b: Builder) -> Relation:
     beside: Shape = bags[0] if len(sides) == 1 else Parts(bags, inner)
     flow.env = Env({term.variable: Parts((key, beside), term.variable.type)})
     head = _settled(emit(term.body, flow.env, flow, b), b)
+    made_of = flow.taken or ([0] if len(sides) == 1 else [])
+    if len(made_of) == 1:
+        flow.size = sides[made_of[0]].relation.size
+        flow.grouped = not flow.taken or sides[made_of[0]].relation.grouped
     return selected(head, _joined(flow, b), flow, b)
 
 
@@ -132,6 +136,8 @@ def _row_by_row(flow: Flow, b: Builder) -> exp.Expression:
             name, on = copy.name, _equal(flow.sides[first], side, key)
         else:
             name, on = _with_windows(side, b), _same_keys(flow.sides[first], side)
+        if on and position == 1 and number != first:
+            _send(flow, {flow.taken[0]: found.name, number: name}, b)
         found = _join(found, name, "CROSS" if not on else "INNER", on)
     for number, side in enumerate(flow.sides):
         if number in flow.taken or not (side.wanted or side.test):
@@ -143,8 +149,24 @@ def _row_by_row(flow: Flow, b: Builder) -> exp.Expression:
         if side.test:
             raise InternalError("a side is both tested and aggregated")
         name = _by_key(side, b, alone=False)
+        if on:
+            _send(flow, {number: name}, b)
         found = _join(found, name, "LEFT" if on else "CROSS", on)
     return found
+
+
+def _send(flow: Flow, names: dict[int, str], b: Builder) -> None:
+    """Have the best side of a join sent to all tasks, if one is known to be small.
+
+    The best is one row for each key, which may be much smaller than what is known of it.
+    """
+    small = [
+        (not flow.sides[number].relation.grouped, size, name)
+        for number, name in names.items()
+        if (size := flow.sides[number].relation.size) is not None and size <= b.ctx.broadcast
+    ]
+    if small:
+        flow.hints.append(min(small)[2])
 
 
 def _join(left: exp.Expression, right: str, kind: str, on: list[exp.Expression]) -> exp.Expression:

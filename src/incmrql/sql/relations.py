@@ -42,7 +42,8 @@ def relation(term: Term, b: Builder) -> Relation:
     match term:
         case Scan():
             packed = may_hold_null(term.source)
-            return view(_known(b.sources, term, "source"), element(term), b, packed=packed)
+            name, size = _known(b.sources, term, "source"), b.ctx.size_of(term)
+            return view(name, element(term), b, packed=packed, size=size)
         case Values():
             return view(_known(b.constants, term, "values"), element(term), b, packed=True)
         case Loop(variable):
@@ -94,7 +95,7 @@ def _cmap(term: CMap, b: Builder) -> Relation:
             return grouped(term, [left, right], b)
         case _:
             found = relation(term.source, b)
-            flow = Flow(Env({term.variable: found.row}), [])
+            flow = Flow(Env({term.variable: found.row}), [], size=found.size, grouped=found.grouped)
             flow.present |= set(found.present)
             head = emit(term.body, flow.env, flow, b)
             return selected(head, exp.to_table(found.name), flow, b)
@@ -133,7 +134,7 @@ def _sorted(term: Sort, b: Builder) -> Relation:
     select = select.from_(source.name)
     if term.limit is not None:
         select = select.order_by(*order_of(term, source, b))
-        select = select.limit(tree.number(limit_of(term.limit, b)))
+        select = select.limit(limit_of(term.limit, b))
     return Relation(b.define(select), value, source.present)
 
 
@@ -153,6 +154,8 @@ def _ordered(cell: Cell, b: Builder, *, down: bool) -> exp.Expression:
     return exp.Ordered(this=found, desc=down, nulls_first=not down)
 
 
-def limit_of(limit: typed.Expr, b: Builder) -> int:
+def limit_of(limit: typed.Expr, b: Builder) -> exp.Expression:
     """How many rows a limit leaves: none where it is null or negative."""
-    return max(b.ctx.evaluated(limit) or 0, 0)
+    if not b.ctx.knows(limit):
+        return b.ctx.tree(limit, Env())
+    return tree.number(max(b.ctx.evaluated(limit) or 0, 0))

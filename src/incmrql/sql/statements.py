@@ -58,7 +58,7 @@ def statement(
         final, shown = _columns(row, element(term), ctx, form)
         final = final.from_(source.name).order_by(*order_of(term, source, builder))
         if term.limit is not None:
-            final = final.limit(tree.number(limit_of(term.limit, builder)))
+            final = final.limit(limit_of(term.limit, builder))
     else:
         source = relation(term, builder)
         final, shown = _columns(source.row, element(term), ctx, form)
@@ -108,6 +108,6 @@ def _distribute(final: exp.Select, source: Relation) -> None:
         final.set("distribute", by)
 
 
-def view(name: str, row: Shape) -> Relation:
+def view(name: str, row: Shape, size: int | None) -> Relation:
     """A view whose columns hold rows of a shape."""
-    return Relation(name, row)
+    return Relation(name, row, size=size)

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from incmrql.sql import steps, sums, tree
 from incmrql.sql.context import WIDE, Context
+from incmrql.sql.rounding import OUTSIDE
 from incmrql.sql.shapes import Cell, Parts, Shape
 from incmrql.types.model import (
     BYTE,
@@ -36,11 +37,37 @@ def mean_of(total: exp.Expression, number: exp.Expression) -> exp.Expression:
     return tree.case([(some, tree.binary(exp.Add, mean, sums.double(0.0)))], None)
 
 
-def narrow_mean(total: exp.Expression, number: exp.Expression) -> exp.Expression:
-    """A sum that a long holds, divided by a count: in doubles while that is exact."""
+def narrow_mean(total: exp.Expression, number: exp.Expression, ctx: Context) -> exp.Expression:
+    """The mean of integers of 32 bits, whose sum a long holds: in doubles while that is exact."""
     near = mean_of(tree.cast(total, "DOUBLE"), number)
     small = tree.binary(exp.LTE, tree.call("abs", total), tree.number(2**53))
-    return tree.case([(small, near)], sums.integer_mean(total, number))
+    if ctx.window is WIDE:
+        return tree.case([(small, near)], sums.integer_mean(total, number))
+    many = tree.binary(exp.GTE, number, tree.number(2**30))
+    error = tree.call("raise_error", tree.text(OUTSIDE))
+    return tree.case([(small, near), (many, error)], _far_mean(total, number))
+
+
+def _far_mean(total: exp.Expression, number: exp.Expression) -> exp.Expression:
+    """The mean where the sum is above 2^53 and there are less than 2^30 numbers.
+
+    The quotient q is in 2^23..2^31, so q · 2^31 + (remainder · 2^31) div n has at least 55 bits;
+    with its last bit set if anything is below, it rounds as the whole does.
+    """
+
+    def shifted(value: exp.Expression) -> exp.Expression:
+        return tree.call("shiftleft", value, tree.number(31))
+
+    size = tree.call("abs", total)
+    quotient = tree.binary(exp.IntDiv, size, number)
+    rest = shifted(tree.binary(exp.Mod, size, number))
+    below = tree.binary(exp.NEQ, tree.binary(exp.Mod, rest, number), tree.number(0))
+    bit = tree.case([(below, sums.long(1))], sums.long(0))
+    more = tree.binary(exp.IntDiv, rest, number)
+    whole = tree.binary(exp.BitwiseOr, tree.binary(exp.Add, shifted(quotient), more), bit)
+    negative = tree.binary(exp.LT, total, tree.number(0))
+    unit = tree.case([(negative, sums.double(-(2.0**-31)))], sums.double(2.0**-31))
+    return tree.binary(exp.Mul, tree.cast(whole, "DOUBLE"), unit)
 
 
 def rounded(parts: sums.Summed, derive: steps.Derive | None, ctx: Context) -> exp.Expression:
@@ -67,7 +94,7 @@ class Summing:
         if is_float(self.element):
             return self._of_doubles(name, type_, ctx)
         if is_integer(self.element) or self.element == NOTHING:
-            return self._of_integers(name, type_)
+            return self._of_integers(name, type_, ctx)
         if isinstance(self.element, Decimal) and self.element.precision <= 28 and name == "sum":
             kind = tree.type_text(type_, ctx.dialect)
             found = tree.cast(self.total(lambda x: x, tree.null()), kind, attempt=True)
@@ -89,7 +116,7 @@ class Summing:
             return Cell(found, type_, present=True)
         return Cell(mean_of(found, self.number), type_)
 
-    def _of_integers(self, name: str, type_: Type) -> Shape:
+    def _of_integers(self, name: str, type_: Type, ctx: Context) -> Shape:
         if self.narrow or self.element in (BYTE, SHORT, INT):
             whole = self.total(lambda x: tree.cast(x, "BIGINT"), sums.long(0))
             long = or_else(whole, sums.long(0))
@@ -102,7 +129,7 @@ class Summing:
             exact = whole = or_else(sums.as_decimal(high, low), zero)
         match name:
             case "avg" if whole is not exact:
-                return Cell(narrow_mean(whole, self.number), type_)
+                return Cell(narrow_mean(whole, self.number, ctx), type_)
             case "avg":
                 return Cell(sums.integer_mean(whole, self.number), type_)
             case "sum#part" if whole is not exact:  # a long holds the sum of 2^31 of them

@@ -12,7 +12,7 @@ from incmrql.algebra.rules.cmaps import comprehension
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, element
 from incmrql.diagnostics import NOWHERE
 from incmrql.types import typed
-from incmrql.types.model import UNIT, Collection, Record, Tuple, Type, is_scalar
+from incmrql.types.model import BOOL, UNIT, Collection, Record, Tuple, Type, is_scalar
 from incmrql.types.walk import (
     children,
     free,
@@ -80,6 +80,57 @@ def narrow_groups(term: Term, names: Names) -> Term | None:
             return found
         case _:
             return None
+
+
+@term_rule("count-present", law="count(X)  =  count({() | x in X, x = x})")
+def count_present(term: Term, names: Names) -> Term | None:
+    """To count members that may be null, it need only come along whether they are.
+
+    Done where nothing else takes a member as a whole.
+    """
+    match term:
+        case CMap(group, body, GroupBy(inner)):
+            paths: list[Path] = [(1,)]
+            below = [inner]
+        case CMap(group, body, CoGroup(left, right)):
+            paths, below = [(1, 0), (1, 1)], [left, right]
+        case _:
+            return None
+    for path, side in zip(paths, below, strict=True):
+        members = _at(group, path)
+        assert isinstance(members.type, Collection)
+        if not isinstance(members.type.element, Record | Tuple) or _is_unit_or_made(side, names):
+            continue
+        counted = _present_counted(body, members, names)
+        try:
+            if counted != body and _uses(counted, group, path, is_there=False).chains:
+                return CMap(group, counted, term.source)
+        except _Whole:
+            continue
+    return None
+
+
+def _is_unit_or_made(side: Term, names: Names) -> bool:
+    """Whether the members of a side are never null."""
+    if not isinstance(side, CMap):
+        return False
+    qualifiers, pair = comprehension(side.body, names)
+    return isinstance(pair, typed.MakeTuple) and _is_there(pair.items[1], qualifiers)
+
+
+def _present_counted(body: typed.Expr, members: typed.Expr, names: Names) -> typed.Expr:
+    assert isinstance(members.type, Collection)
+    element_type = members.type.element
+
+    def visit(node: typed.Expr) -> typed.Expr:
+        if isinstance(node, typed.Aggregate) and _counts(node, members):
+            one = names.variable("each", element_type)
+            test = typed.Compare("=", build.var(one), build.var(one), type=BOOL)
+            some = build.for_each(one, members, build.unit(), typed.Condition(test))
+            return replace(node, operand=some)
+        return map_children(visit, node)
+
+    return visit(body)
 
 
 def _narrowed(
@@ -272,11 +323,21 @@ def _chains_of(expr: typed.Expr, variable: typed.Variable, uses: _Uses) -> None:
 
 
 def _is_reduced(expr: typed.Expr, variable: typed.Variable) -> bool:
-    """Whether an expression makes a small value of a collection inside a member alone."""
+    """Whether an expression makes a small value of a member: of a collection, or if it is there."""
+    if _is_presence(expr, variable):
+        return True
     if not isinstance(expr, typed.Aggregate | typed.Exists) or free(expr) != {variable}:
         return False
     constants = [node for node in nodes(expr) if isinstance(node, typed.Const)]
     return all(is_scalar(c.type) for c in constants) and not is_random(expr)
+
+
+def _is_presence(expr: typed.Expr, variable: typed.Variable) -> bool:
+    match expr:
+        case typed.Compare("=", typed.Var(left), typed.Var(right)):
+            return left == right == variable
+        case _:
+            return False
 
 
 def _start(node: typed.Expr, loops: set[typed.Variable]) -> typed.Variable | None:
@@ -335,3 +396,5 @@ def _rebound(node: typed.Expr, loops: set[typed.Variable], small: Type) -> typed
 
 
 RULES = (narrow_groups,)
+COUNTING = (count_present,)
+"""For the end: it may turn out before that the members are never null."""
