@@ -11,6 +11,7 @@ def _one_in(part: int) -> settings:
     return settings(max_examples=max(10, profile.max_examples // part))
 
 
+half = _one_in(2)
 fewer = _one_in(5)
 """For properties whose examples are dear: a fifth of what the profile asks for."""
 fewest = _one_in(20)

@@ -20,6 +20,7 @@ from incmrql.types.walk import bound, free, nodes
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
+from tests.effort import fewer
 from tests.queries import CATALOG, queries, scripts, tables
 from tests.reference.running import typed_script
 from tests.reference.test_lineage import EXPECTED, QUERIES, ROWS, TABLES, TIES
@@ -75,6 +76,7 @@ def test_notes(text: str, kind: typed.ItemKind, left: list[Value], right: list[V
     assert told(text, kind, script, {"R": left, "S": right})
 
 
+@fewer
 @given(
     text=st.one_of(queries(), scripts(), shaped()), rows=tables(), kind=st.sampled_from(KINDS)
 )  # fmt: skip

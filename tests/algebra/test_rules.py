@@ -22,6 +22,7 @@ from incmrql.types import infer_script, typed
 from incmrql.values import Bag, Record, identical, show
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
+from tests.effort import half
 from tests.queries import CATALOG, queries, tables
 
 Tables = dict[str, Bag]
@@ -137,6 +138,7 @@ def test_a_group_inside_a_row_keeps_its_variables() -> None:
     assert evaluate_query(normal_form(query)[0], env) == Bag([1])
 
 
+@half
 @given(text=st.one_of(queries(), shaped(), shaped()), data=tables())
 def test_normal_form_means_what_the_query_means(text: str, data: Tables) -> None:
     with room():

@@ -13,6 +13,7 @@ from incmrql.syntax.depth import room
 from incmrql.types import infer_script
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.refusals import reject_if_refused
+from tests.effort import fewer
 from tests.queries import CATALOG, queries, scripts, tables
 
 Tables = dict[str, Bag]
@@ -53,6 +54,7 @@ def test_terms_mean_what_queries_mean(text: str, data: Tables) -> None:
     agree(text, data)
 
 
+@fewer
 @given(text=scripts(), data=tables())
 def test_terms_mean_what_scripts_mean(text: str, data: Tables) -> None:
     agree(text, data)

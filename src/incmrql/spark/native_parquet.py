@@ -10,7 +10,7 @@ column that are not UTF-8, against the rules of the format.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any as Arrow
@@ -29,7 +29,7 @@ from incmrql.formats.parquet import _is_one as is_one
 from incmrql.spark.native_columns import fits, packed_frame, selected
 from incmrql.spark.sources_plan import Part
 from incmrql.spark.values import spark_type
-from incmrql.types.model import DATE, TIMESTAMP, Record, Type
+from incmrql.types.model import DATE, FLOATS, TIMESTAMP, Record, Type
 
 _ODD: Final = frozenset("[]{}*?\\=,")
 """Characters in a path that Spark takes for something else."""
@@ -79,9 +79,17 @@ def native(part: Part, element: Type) -> Native | None:
 
 
 def frame(
-    spark: SparkSession, files: Sequence[Native], element: Record, *, packed: bool
+    spark: SparkSession,
+    files: Sequence[Native],
+    element: Record,
+    *,
+    packed: bool,
+    used: Type | None = None,
 ) -> list[DataFrame]:
-    """The rows of files, a frame for all of one schema."""
+    """The rows of files, a frame for all of one schema.
+
+    With `used`, the type without fields that are not used, these may be as they are in a file.
+    """
     groups: dict[tuple[tuple[str, Arrow], ...], list[str]] = {}
     for file in files:
         groups.setdefault(file.columns, []).append(f"file://{file.part.path}")
@@ -89,9 +97,21 @@ def frame(
     for columns, paths in groups.items():
         fields = [spark_types.StructField(name, _column_type(arrow)) for name, arrow in columns]
         read = spark.read.schema(spark_types.StructType(fields)).options(**_OPTIONS)
-        made = selected(read.parquet(*paths), element.fields)
-        frames.append(packed_frame(made, element, packed=packed))
+        made = read.parquet(*paths)
+        kinds_of = {field.name: field.dataType for field in fields}
+        if packed or len(groups) > 1 or not _is_as_it_should_be(kinds_of, used):
+            made = packed_frame(selected(made, element.fields), element, packed=packed)
+        frames.append(made)
     return frames
+
+
+def _is_as_it_should_be(columns: Mapping[str, spark_types.DataType], used: Type | None) -> bool:
+    """Whether the columns that are used need no cast; floats do, as zero has two forms."""
+    if not isinstance(used, Record):
+        return False
+    return all(
+        type_ not in FLOATS and columns[name] == spark_type(type_) for name, type_ in used.fields
+    )
 
 
 def _is_plain(arrow: Arrow, *, nested: bool = False) -> bool:

@@ -58,9 +58,8 @@ def read(
     key = _key(source, path, packed=packed)
     if key not in context.frames:
         before = len(context.readings)
-        wanted = wanted if source.format == "json" else None
-        element = wanted or row_type(source)
-        context.frames[key] = _read(spark, source, path, context, element, packed=packed)
+        used = wanted or row_type(source)
+        context.frames[key] = _read(spark, source, path, context, used, packed=packed)
         files = [part.size for each in context.readings[before:] for part in each.plan.parts]
         context.sizes[key] = sum(files)
     return context.frames[key]
@@ -87,7 +86,7 @@ def _read(
     source: typed.Source,
     path: str | None,
     context: Context,
-    element: Type,
+    used: Type,
     *,
     packed: bool,
 ) -> DataFrame:
@@ -100,12 +99,13 @@ def _read(
     if "deletes" in options or "sign" in options:
         files = _Files(spark, source, context, row_type(source), packed=packed)
         return _remaining(files, path, options)
+    element = used if source.format == "json" else row_type(source)
     files = _Files(spark, source, context, element, packed=packed)
     reading = files.reading(path, options)
-    return _natively(files, reading) if source.format == "binary" else reading.frame()
+    return _natively(files, reading, used) if source.format == "binary" else reading.frame()
 
 
-def _natively(files: _Files, reading: Reading) -> DataFrame:
+def _natively(files: _Files, reading: Reading, used: Type) -> DataFrame:
     """The Parquet files that Spark can read by Spark, the others as they are on their way."""
     element = row_type(files.source)
     found = {part.number: native(part, element) for part in reading.plan.parts}
@@ -113,8 +113,10 @@ def _natively(files: _Files, reading: Reading) -> DataFrame:
     if not natives or not isinstance(element, Record):
         return reading.frame()
     reading.natives = {file.part.number: file.rows for file in natives}
-    frames = parquet_frames(files.spark, natives, element, packed=files.packed)
-    others = [reading.frame()] if len(natives) < len(found) else []
+    is_all = len(natives) == len(found)
+    asked = used if is_all else None
+    frames = parquet_frames(files.spark, natives, element, packed=files.packed, used=asked)
+    others = [] if is_all else [reading.frame()]
     return reduce(DataFrame.union, [*frames, *others])
 
 

@@ -13,6 +13,7 @@ from incmrql.sql import tree
 from incmrql.sql.builder import Builder, columns_of
 from incmrql.sql.context import Context, PythonPlace
 from incmrql.sql.groups import Relation
+from incmrql.sql.merging import merged
 from incmrql.sql.relations import limit_of, order_of, relation
 from incmrql.sql.rounding import in_place
 from incmrql.sql.shapes import Cell, Parts, Shape, leaves, map_leaves, split
@@ -65,7 +66,8 @@ def statement(
         final = final.from_(source.name)
     if by_key:
         _distribute(final, source)
-    for name, select in builder.relations:
+    relations, final = merged(builder.relations, final)
+    for name, select in relations:
         final = final.with_(name, as_=select, copy=False)
     text = tree.print_tree(in_place(final), ctx.dialect, pretty=True)
     used = tuple(place for place in ctx.places if f"{place.name}(" in text)
