@@ -20,7 +20,6 @@ from incmrql.types.walk import bound, free, nodes
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
-from tests.effort import fewer
 from tests.queries import CATALOG, queries, scripts, tables
 from tests.reference.running import typed_script
 from tests.reference.test_lineage import EXPECTED, QUERIES, ROWS, TABLES, TIES
