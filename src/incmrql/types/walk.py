@@ -11,11 +11,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_args
 
-from incmrql.diagnostics import Span
 from incmrql.types import typed
 
-_EXPRESSIONS = get_args(typed.Expr)
-_OPAQUE = (Span, typed.Variable)
+_EXPRESSIONS = frozenset(get_args(typed.Expr))
+
+
+_KNOWN: dict[type, tuple[str, ...] | None] = {}
+
+
+def _parts_of(kind: type) -> tuple[str, ...] | None:
+    """The fields of a class of nodes that may hold expressions; None for what is no node."""
+    if kind not in _KNOWN:
+        _KNOWN[kind] = None
+        is_ours = kind.__module__.startswith(typed.__name__) and kind is not typed.Variable
+        if is_ours and is_dataclass(kind):
+            names = [each.name for each in fields(kind)]
+            _KNOWN[kind] = tuple(n for n in names if n not in ("type", "span"))
+    return _KNOWN[kind]
 
 
 def map_children(f: Callable[[typed.Expr], typed.Expr], expr: typed.Expr) -> typed.Expr:
@@ -25,51 +37,46 @@ def map_children(f: Callable[[typed.Expr], typed.Expr], expr: typed.Expr) -> typ
 
 
 def _map_part(f: Callable[[typed.Expr], typed.Expr], part: Any) -> Any:
-    if isinstance(part, _EXPRESSIONS):
+    kind = type(part)
+    if kind in _EXPRESSIONS:
         return f(part)
-    if isinstance(part, tuple):
+    if kind is tuple:
         return tuple([_map_part(f, item) for item in part])
-    if _is_plain_node(part):
+    if _parts_of(kind) is not None:
         return _rebuilt(part, lambda inner: _map_part(f, inner))
     return part
-
-
-def _is_plain_node(part: Any) -> bool:
-    """A part of the tree that is no expression and may hold some."""
-    return (
-        is_dataclass(part)
-        and type(part).__module__.startswith(typed.__name__)
-        and not (isinstance(part, (*_OPAQUE, type)))
-    )
 
 
 def _rebuilt(node: Any, f: Callable[[Any], Any]) -> Any:
     """A node with `f` applied to its fields; the same node if nothing changed."""
     changed = {}
-    for part in fields(node):
-        before = getattr(node, part.name)
-        if part.name in ("type", "span") or isinstance(before, _OPAQUE):
+    for name in _parts_of(type(node)) or ():
+        before = getattr(node, name)
+        if type(before) is typed.Variable:
             continue
         after = f(before)
         if after is not before and after != before:
-            changed[part.name] = after
+            changed[name] = after
     return replace(node, **changed) if changed else node
 
 
 def children(expr: typed.Expr) -> Iterator[typed.Expr]:
     """The expressions directly inside `expr`."""
-    return _parts(expr, top=True)
+    for name in _parts_of(type(expr)) or ():
+        yield from _inside(getattr(expr, name))
 
 
-def _parts(part: Any, *, top: bool = False) -> Iterator[typed.Expr]:
-    if isinstance(part, _EXPRESSIONS) and not top:
+def _inside(part: Any) -> Iterator[typed.Expr]:
+    """The expressions that a part of a node is or holds, those inside of these apart."""
+    kind = type(part)
+    if kind in _EXPRESSIONS:
         yield part
-    elif isinstance(part, tuple):
+    elif kind is tuple:
         for item in part:
-            yield from _parts(item)
-    elif top or _is_plain_node(part):
-        for each in fields(part):
-            yield from _parts(getattr(part, each.name))
+            yield from _inside(item)
+    else:
+        for name in _parts_of(kind) or ():
+            yield from _inside(getattr(part, name))
 
 
 def nodes(expr: typed.Expr) -> Iterator[typed.Expr]:
@@ -81,15 +88,14 @@ def nodes(expr: typed.Expr) -> Iterator[typed.Expr]:
 
 def bound(part: Any) -> set[typed.Variable]:
     """The variables that binders anywhere inside bind."""
-    if isinstance(part, typed.Var):
+    kind = type(part)
+    if kind is typed.Var:
         return set()
-    if isinstance(part, typed.Variable):
+    if kind is typed.Variable:
         return {part}
-    if isinstance(part, tuple):
+    if kind is tuple:
         return set().union(*map(bound, part))
-    if isinstance(part, _EXPRESSIONS) or _is_plain_node(part):
-        return set().union(*(bound(getattr(part, each.name)) for each in fields(part)))
-    return set()
+    return set().union(*(bound(getattr(part, name)) for name in _parts_of(kind) or ()))
 
 
 def used(expr: typed.Expr) -> set[typed.Variable]:
@@ -133,16 +139,15 @@ def _number(variable: typed.Variable) -> int:
 
 
 def _rename(part: Any, names: Mapping[typed.Variable, typed.Variable]) -> Any:
-    if isinstance(part, typed.Variable):
+    kind = type(part)
+    if kind is typed.Variable:
         return names.get(part, part)
-    if isinstance(part, tuple):
+    if kind is tuple:
         return tuple([_rename(item, names) for item in part])
-    if isinstance(part, _EXPRESSIONS) or _is_plain_node(part):
-        changed = {}
-        for each in fields(part):
-            before = getattr(part, each.name)
-            after = before if each.name in ("type", "span") else _rename(before, names)
-            if after is not before:
-                changed[each.name] = after
-        return replace(part, **changed) if changed else part
-    return part
+    changed = {}
+    for name in _parts_of(kind) or ():
+        before = getattr(part, name)
+        after = _rename(before, names)
+        if after is not before:
+            changed[name] = after
+    return replace(part, **changed) if changed else part
