@@ -24,6 +24,8 @@ from incmrql.session import Session
 T = TypeVar("T")
 CLOSE = 1e-9
 """How far sums of doubles may differ, relatively, where an engine adds in any order."""
+WARM_SECONDS = 5
+"""A query is warmed up for so many seconds times the rounds of warming up: Java compiles late."""
 PLAIN_LIMIT, EXACT_LIMIT = 1.15, 2.5
 
 
@@ -156,13 +158,17 @@ def _time(bench: Bench, row: Row) -> None:
     def use(frame: DataFrame) -> None:
         act(frame, row.case.action)
 
-    for number in range(bench.warm_up + bench.rounds):
+    def pair(number: int) -> tuple[float, float]:
         if number % 2:
-            ours, theirs = run(True), run(False)
-        else:
-            theirs, ours = run(False), run(True)
-        if number >= bench.warm_up:
-            row.pairs.append((ours, theirs))
+            return run(True), run(False)
+        theirs, ours = run(False), run(True)
+        return ours, theirs
+
+    began, warm = time.perf_counter(), 0
+    while warm < bench.warm_up or time.perf_counter() - began < bench.warm_up * WARM_SECONDS:
+        pair(warm)
+        warm += 1
+    row.pairs += [pair(number) for number in range(bench.rounds)]
     if row.quartiles[1] > row.limit:
         row.problems.append("slower")
 

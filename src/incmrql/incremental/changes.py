@@ -14,6 +14,10 @@ from incmrql.diagnostics import InternalError
 from incmrql.values import Bag, Record, Value, encode, show
 
 
+class Negative(InternalError):
+    """A collection would hold something less than zero times."""
+
+
 class Weighted:
     """A bag whose elements have weights, always consolidated."""
 
@@ -41,7 +45,7 @@ class Weighted:
 
     def merge(self, other: Weighted, times: int = 1) -> None:
         """Add all of another bag, so many times."""
-        for key, (value, weight) in other.rows.items():
+        for key, (value, weight) in list(other.rows.items()):
             self.add(value, weight * times, key)
 
     def copy(self) -> Weighted:
@@ -55,7 +59,7 @@ class Weighted:
         found = Bag()
         for value, weight in self:
             if weight < 0:
-                raise InternalError(f"a collection holds {weight} times {show(value)}")
+                raise Negative(f"a collection holds {weight} times {show(value)}")
             found.extend([value] * weight)
         return found
 

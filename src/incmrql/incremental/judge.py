@@ -143,7 +143,7 @@ class Judge:
     def _alike(self, one: typed.Expr, other: typed.Expr) -> Sides | None:
         """The sides that both are additive in; nothing at all is additive in every side."""
         for nothing, rest in ((one, other), (other, one)):
-            if isinstance(nothing, typed.MakeCollection) and not nothing.items:
+            if _is_nothing(nothing):
                 return self.additive(rest)
         found = self.additive(one)
         return found if found == self.additive(other) else None
@@ -180,3 +180,14 @@ def components(expr: typed.Expr, rows: frozenset[typed.Variable]) -> frozenset[i
 def _collected(group: typed.Group) -> frozenset[typed.Variable]:
     """The variables whose values a group collects."""
     return frozenset(group.rows).union(variable for variable, _ in group.lifted)
+
+
+def _is_nothing(expr: typed.Expr) -> bool:
+    """Whether a collection is written as empty."""
+    match expr:
+        case typed.MakeCollection(()):
+            return True
+        case typed.Widen(operand):
+            return _is_nothing(operand)
+        case _:
+            return False

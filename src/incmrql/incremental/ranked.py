@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from incmrql.diagnostics import InternalError
+from incmrql.incremental.changes import Negative
 from incmrql.values import Value, encode, show
 
 BLOCK: Final = 64
@@ -136,7 +136,7 @@ class Ranked:
             for place in block.ranks:
                 value, weight = self.rows[place]
                 if weight < 0:
-                    raise InternalError(f"a table holds {weight} times {show(value)}")
+                    raise Negative(f"a table holds {weight} times {show(value)}")
                 if before >= stop:
                     return
                 here = min(before + weight, stop) - max(before, start)

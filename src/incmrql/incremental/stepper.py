@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from incmrql.diagnostics import DataError, nearest
-from incmrql.incremental.changes import Weighted
+from incmrql.incremental.changes import Negative, Weighted
 from incmrql.incremental.ledgers import Ledgers, check_key, rows_by_key
 from incmrql.incremental.merging import Plain, plain
 from incmrql.incremental.nodes import (
@@ -74,6 +74,9 @@ class Stepper:
         try:
             found = self._advanced(given)
             change = self._finished(found, merged)
+        except Negative as problem:
+            self._undone(merged)
+            raise self._told(problem) from None
         except BaseException:
             self._undone(merged)
             raise
@@ -82,6 +85,19 @@ class Stepper:
         self._ledgers.commit(given)
         self.batches += 1
         return change
+
+    def _told(self, problem: Negative) -> Exception:
+        """What is wrong where deletions are trusted: one of them was of a row that is not there."""
+        trusted = [
+            node.name
+            for node in self.plan.nodes
+            if isinstance(node, Input) and not (node.insert_only or node.ledger)
+        ]
+        if not trusted:
+            return problem
+        message = f"a row is deleted that is not there: {problem}"
+        hint = "Without trusted_deletes such a batch is refused, and the row is named."
+        return DataError("R205", message, place=", ".join(trusted), hint=hint)
 
     def _undone(self, merged: list[Weighted]) -> None:
         """Be as before a batch that failed."""
