@@ -53,6 +53,7 @@ PRODUCTIONS: Final[dict[str, Callable[[Any], bool]]] = {
     "a function of several parameters": _is(ast.DeclareFunction, lambda n: n.parameters[1:]),
     "an aggregation without unit": _is(ast.DeclareAggregation, lambda n: n.unit is None),
     "an aggregation with unit": _is(ast.DeclareAggregation, lambda n: n.unit is not None),
+    "an aggregation with inverse": _is(ast.DeclareAggregation, lambda n: n.inverse is not None),
     "an import of several functions": _is(ast.Import, lambda n: n.names[1:]),
     # expressions
     **{f"operator {op}": _binary(op) for op in ast.BinaryOp.__args__},  # type: ignore[attr-defined]

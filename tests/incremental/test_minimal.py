@@ -172,6 +172,25 @@ def test_a_commutative_aggregation_of_what_only_grows_is_one_value() -> None:
                      ).state() == run.stepper.state()  # fmt: skip
 
 
+PARITY = (
+    "aggregation parity(\\(a: bool, b: bool): bool. a <> b, false, "
+    "\\(n: int): bool. n % 2 <> 0, \\(a: bool): bool. a): bool;"
+)
+
+
+def test_an_aggregation_with_an_inverse_is_one_value_though_rows_are_deleted() -> None:
+    run = Run(f"{PARITY} select (k, parity(x.B)) from x in R group by k: x.A;")
+    run.step(inserted(R=[r(1, 1), r(1, 1), r(1, 3), r(1, None), r(2, 4)]))
+    assert run.stepper.answer() == Bag([(1, True), (2, False)])
+    run.step({"R": [(r(1, 1), -1), (r(2, 4), -1), (r(2, 5), 2)]})
+    assert run.stepper.answer() == Bag([(1, False), (2, False)])
+    assert [each.kind for each in last(run.plan).accumulators] == ["user"]
+    assert (last(run.plan).tables, last(run.plan).kept) == ((), ())
+    assert sum(run.stepper.sizes) == 2
+    once = run.again([inserted(R=[r(1, 1), r(1, 3), r(1, None), r(2, 5), r(2, 5)])])
+    assert once.state() == run.stepper.state()
+
+
 @pytest.mark.parametrize("source", ["R", GROWS])
 def test_any_other_aggregation_takes_its_values_in_order(source: str) -> None:
     """In the order in which rows come the text would be another one."""

@@ -63,9 +63,9 @@ def user_monoid(declared: str, **laws: Any) -> Monoid:
 
 JOINED = user_monoid("aggregation joined(\\(x: string, y: string): string. x + y, ''): string")
 ADDED = user_monoid(
-    "aggregation added(\\(x: long, y: long): long. x + y, 0): long",
+    "aggregation added(\\(x: long, y: long): long. x + y, 0, \\(x: long): long. x, "
+    "\\(x: long): long. -x): long",
     commutative=True,
-    inverse=lambda x: -x,
 )
 
 

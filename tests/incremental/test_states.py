@@ -128,9 +128,6 @@ def added(one: Sequence[Weighted], other: Sequence[Weighted]) -> list[Weighted]:
     return [BAG.merge(a, b) for a, b in zip(one, other, strict=True)]
 
 
-MERGED: Counter[str] = Counter()
-
-
 @pytest.mark.parametrize("text", EVERY.values(), ids=EVERY)
 @settings(max_examples=6)
 @given(data=st.data())
@@ -150,7 +147,6 @@ def test_states_merge_and_diminish(text: str, data: st.DataObject) -> None:
         total = plain(taken(node, run, whole))
         assert plain(merged) == total == stepper.state()[place]
         check_diminished(monoid, node, run, whole, seen[-1][place])
-        MERGED[type(node).__name__] += 1
 
 
 def check_diminished(
@@ -191,8 +187,11 @@ def test_states_of_what_only_grows_merge(text: str, rows: list[Bag]) -> None:
     assert plain(merged) == stepper.state()[place]
 
 
-def test_states_of_every_kind_were_merged() -> None:
-    assert {kind for kind, count in MERGED.items() if count > 10} == {"Join", "Groups", "Ordered"}
+def test_states_of_every_kind_are_merged() -> None:
+    nodes = [node for text in EVERY.values() for node in planned_run(text).plan.nodes]
+    kinds = Counter(type(node).__name__ for node in nodes if state_monoid(node) is not None)
+    assert set(kinds) == {"Join", "Groups", "Ordered"}
+    assert min(kinds.values()) > 2
 
 
 def test_what_only_grows_is_merged_without_an_inverse() -> None:

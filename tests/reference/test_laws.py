@@ -48,6 +48,8 @@ GOOD = [
     r"data T = L: long | N: (T, T);"
     r"aggregation a(\(x: [T], y: [T]): [T]. if exists x then x else y, [],"
     r" \(e: T): [T]. [e]): [T];",
+    r"aggregation a(\(x: bool, y: bool): bool. x <> y, false, \(e: bool): bool. e,"
+    r" \(x: bool): bool. x): bool;",
     # the two least: only lists that are sorted and short occur
     r"aggregation a(\(x: [int], y: [int]): [int]. sort((x as {int}) union (y as {int}))[0:1],"
     r" [], \(e: int): [int]. [e]): [int];",
@@ -66,6 +68,12 @@ BAD = [
      "merge(-1000000.0, -"),
     (r'aggregation a(\(x: string, y: string): string. if x < y then x else y, "zzz"): string;',
      "merge("),
+    (r"aggregation a(\(x: long, y: long): long. x + y, 0, \(e: long): long. e,"
+     r" \(x: long): long. x): long;", "but must be"),
+    (r"aggregation a(\(x: long, y: long): long. x + y, 0, \(e: long): long. e,"
+     r" \(x: long): long. -x): long;", "inverse("),
+    (r'aggregation a(\(x: string, y: string): string. x + y, "", \(e: string): string. e,'
+     r" \(x: string): string. x): string;", "but merge("),
     (r"aggregation a(\(x: any, y: any): any. x, null): any;", "merge(null, "),
     (r"aggregation a(\(x: any, y: any): any. x, 1): any;", "merge(1, "),
     (r"aggregation a(\(x: XML, y: XML): XML. y, CData('')): XML;", ", CData("),

@@ -65,7 +65,7 @@ def test_a_text_of_a_path_stands_on_one_line() -> None:
 def test_the_random_scripts_have_nodes_of_every_class() -> None:
     found: set[type] = set()
 
-    @settings(max_examples=300, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=600, derandomize=True, database=None, phases=[Phase.generate])
     @given(tuples(items(2), 5, 8))
     def collect(many_items: tuple[ast.Item, ...]) -> None:
         found.update(type(node) for node in nodes(ast.Script(many_items)))

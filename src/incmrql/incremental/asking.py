@@ -110,16 +110,15 @@ class Asking:
         """What is read of a table; where nothing is taken away an extreme is all there is."""
         side = one_side(wanted.operand, self.judge)
         assert side is not None
-        if side in self.growing:
-            kind = _EXTREMES.get(wanted.how)
-            if kind is not None:
-                places = (self._place(kind, side, wanted.operand),)
-                return self._request(expr, kind, side, places)
-            if isinstance(expr, typed.UserAggregate):
-                monoid = commutative_monoid(self.aggregations[expr.aggregation])
-                if monoid is not None:
-                    places = (self._place("user", side, wanted.operand, monoid=monoid),)
-                    return self._request(expr, "user", side, places)
+        kind = _EXTREMES.get(wanted.how)
+        if kind is not None and side in self.growing:
+            places = (self._place(kind, side, wanted.operand),)
+            return self._request(expr, kind, side, places)
+        if isinstance(expr, typed.UserAggregate):
+            monoid = commutative_monoid(self.aggregations[expr.aggregation])
+            if monoid is not None and (monoid.invertible or side in self.growing):
+                places = (self._place("user", side, wanted.operand, monoid=monoid),)
+                return self._request(expr, "user", side, places)
         most = front(wanted) if side in self.growing else None
         table = self._table(Table(side, wanted.operand, wanted.order, most))
         reading = Reading(table, wanted.how, wanted.arguments, wanted.values)

@@ -20,18 +20,22 @@ Path: TypeAlias = tuple[int | str, ...]
 
 
 def commutative_monoid(aggregation: typed.Aggregation) -> Monoid | None:
-    """The monoid of an aggregation that is seen to be commutative, known by its name.
+    """The monoid of an aggregation that is commutative, known by its name.
+
+    It is seen to be, or declared so with an inverse.
 
     What it merges is known where there is a world to evaluate it in (`monoids.user`).
     """
     merge = aggregation.merge
+    if aggregation.inverse is not None:
+        return Monoid(aggregation.name, None, _no_world, inverse=_no_world)
     if not _is_pointwise(merge.body, merge.parameters, ()):
         return None
     idempotent = not _has_union(merge.body)
     return Monoid(aggregation.name, None, _no_world, idempotent=idempotent)
 
 
-def _no_world(_one: Any, _other: Any) -> Any:
+def _no_world(*_given: Any) -> Any:
     raise InternalError("an aggregation is merged without a world")
 
 

@@ -239,9 +239,8 @@ def user(
     *,
     commutative: bool = False,
     idempotent: bool = False,
-    inverse: Inverse | None = None,
 ) -> Monoid:
-    """The monoid of a user aggregation.
+    """The monoid of a user aggregation; with its inverse, if there is one.
 
     Only its being a monoid is asked of users and tried (`reference.laws`), so it counts as
     nothing more than that unless the caller knows better.
@@ -252,4 +251,6 @@ def user(
     def merged(one: Value, other: Value) -> Value:
         return apply(merge, [one, other], outer)
 
+    away = aggregation.inverse
+    inverse = None if away is None else lambda value: apply(away, [value], outer)
     return Monoid(aggregation.name, zero, merged, commutative, idempotent, inverse)

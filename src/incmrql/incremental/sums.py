@@ -47,6 +47,10 @@ def taken_in(
     once if that is the same.
     """
     known = [each for each in elements if each is not None or accumulator.kind == "rows"]
+    if monoid.inverse is not None and accumulator.kind == "user":
+        for each in known * abs(weight):
+            total = monoid.merge(total, each if weight > 0 else monoid.inverse(each))
+        return total
     if monoid.invertible:
         for each in known:
             total = monoid.merge(total, _scaled(_one(accumulator.kind, each), weight))

@@ -2,9 +2,14 @@
 
     merge(merge(a, b), c) = merge(a, merge(b, c))        merge(zero, a) = a = merge(a, zero)
 
+and where there is an inverse, which makes a commutative group of them:
+
+    merge(a, b) = merge(b, a)        merge(merge(a, b), inverse(b)) = a
+
 Tried on random accumulators that a query could produce: units of small elements, merged a few
 times.  The unit law is also tried on extreme elements: there associativity may fail by rounding
-and overflow alone, of which the language makes no secret, but nothing excuses the zero.
+and overflow alone, of which the language makes no secret, but nothing excuses the zero.  Nor an
+inverse that does not take away all that was merged: whoever declares one says it does.
 """
 
 from __future__ import annotations
@@ -34,12 +39,19 @@ def check_aggregation(
     def merge(left: Value, right: Value) -> Value:
         return apply(aggregation.merge, [left, right], env)
 
+    def not_inverse(a: Value, b: Value) -> str | None:
+        if aggregation.inverse is None:
+            return None
+        away = apply(aggregation.inverse, [b], env)
+        return _not_commutative(a, b, merge) or _not_taken_away(a, b, away, merge)
+
     def try_small() -> str | None:
         a, b, c = (_accumulator(aggregation, env, rng) for _ in range(3))
-        return _not_unit(zero, a, merge) or _not_associative(a, b, c, merge)
+        return _not_unit(zero, a, merge) or _not_associative(a, b, c, merge) or not_inverse(a, b)
 
     def try_extreme() -> str | None:
-        return _not_unit(zero, _one(aggregation, env, rng, extreme=True), merge)
+        a, b = (_one(aggregation, env, rng, extreme=True) for _ in range(2))
+        return _not_unit(zero, a, merge) or not_inverse(a, b)
 
     trials = (try_small,) if _has_loops(aggregation, world) else (try_small, try_extreme)
     for trial in trials * TRIPLES:
@@ -86,6 +98,24 @@ def _not_unit(zero: Value, a: Value, merge: Callable[[Value, Value], Value]) -> 
         if not identical(merged, a):
             return f"merge({show(left)}, {show(right)}) = {show(merged)} but must be {show(a)}"
     return None
+
+
+def _not_commutative(a: Value, b: Value, merge: Callable[[Value, Value], Value]) -> str | None:
+    one, other = merge(a, b), merge(b, a)
+    if identical(one, other):
+        return None
+    x, y = show(a), show(b)
+    return f"merge({x}, {y}) = {show(one)} but merge({y}, {x}) = {show(other)}"
+
+
+def _not_taken_away(
+    a: Value, b: Value, away: Value, merge: Callable[[Value, Value], Value]
+) -> str | None:
+    left = merge(merge(a, b), away)
+    if identical(left, a):
+        return None
+    x, y, z = show(a), show(b), show(away)
+    return f"merge(merge({x}, {y}), {z}) = {show(left)} but must be {x}, as inverse({y}) = {z}"
 
 
 def _not_associative(

@@ -233,8 +233,9 @@ def _aggregation(cursor: Cursor, start: int) -> Item:
         cursor.expect(",", "between merge and zero")
         zero = parse_expr(cursor)
         unit = parse_expr(cursor) if cursor.take(",") else None
+        inverse = parse_expr(cursor) if unit is not None and cursor.take(",") else None
         cursor.expect(")")
     cursor.expect(":", "before the type of the aggregation")
     type_ = parse_type(cursor)
-    return DeclareAggregation(name, merge, zero, unit, type_, span=cursor.since(start),
+    return DeclareAggregation(name, merge, zero, unit, type_, inverse, span=cursor.since(start),
                               name_span=here)  # fmt: skip

@@ -157,7 +157,14 @@ def _aggregation(inference: Inference, item: ast.DeclareAggregation) -> None:
     unit = None
     if item.unit is not None:
         unit = function_value(inference, item.unit, _TOP, 1)
-    if merge is None or (item.unit is not None and unit is None) or inference.spoiled(type_):
+    inverse = None
+    if item.inverse is not None:
+        inverse = function_value(inference, item.inverse, _TOP, 1)
+    missing = [
+        written is not None and found is None
+        for written, found in ((item.unit, unit), (item.inverse, inverse))
+    ]
+    if merge is None or any(missing) or inference.spoiled(type_):
         inference.broken.add(item.name)
         return
     takes = all(parameter.type == type_ for parameter in merge.parameters)
@@ -176,11 +183,23 @@ def _aggregation(inference: Inference, item: ast.DeclareAggregation) -> None:
         inference.problem("T604", place, message, f"gives {unit.body.type}", hint)
         inference.broken.add(item.name)
         return
+    if inverse is not None and item.inverse is not None:
+        takes = inverse.parameters[0].type == type_
+        if not takes or not widens(inverse.body.type, type_):
+            message = f'the inverse of "{item.name}" must take {type_} and give {type_}'
+            label = f"is ({inverse.parameters[0].type}) -> {inverse.body.type}"
+            hint = "The inverse of what was merged, merged, takes it away again."
+            inference.problem("T604", item.inverse.span, message, label, hint)
+            inference.broken.add(item.name)
+            return
     element = unit.parameters[0].type if unit is not None else type_
     merged = typed.Lambda(merge.parameters, widen(merge.body, type_))
     made = None if unit is None else typed.Lambda(unit.parameters, widen(unit.body, type_))
+    away = None
+    if inverse is not None:
+        away = typed.Lambda(inverse.parameters, widen(inverse.body, type_))
     inference.aggregations[item.name] = typed.Aggregation(
-        item.name, merged, zero, made, element, type_, item.span
+        item.name, merged, zero, made, element, type_, item.span, away
     )
 
 

@@ -103,13 +103,14 @@ class DeclareMacro(Node):
 
 @dataclass(frozen=True, slots=True)
 class DeclareAggregation(Node):
-    """`aggregation a(merge, zero, unit): T;`."""
+    """`aggregation a(merge, zero, unit, inverse): T;`; without a unit there is no inverse."""
 
     name: str
     merge: Expr
     zero: Expr
     unit: Expr | None
     type: TypeTree
+    inverse: Expr | None = None
     name_span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
 

@@ -25,7 +25,10 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """A user aggregation: merge two accumulators, the zero, one element as an accumulator."""
+    """A user aggregation: merge two accumulators, the zero, one element as an accumulator.
+
+    With an inverse accumulators are a commutative group, and what was merged can be taken away.
+    """
 
     name: str
     merge: Lambda
@@ -34,6 +37,7 @@ class Aggregation:
     element: Type
     type: Type
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    inverse: Lambda | None = None
 
 
 @dataclass(frozen=True, slots=True)
