@@ -139,7 +139,7 @@ def _aggregation(_maker: Maker, scope: Scope) -> tuple[ast.Item, Scope]:
     above = ast.Binary(">", x, integer(1))
     unit = ast.Lambda((ast.Parameter("x", tree_of(INT)),), bool_, above)
     zero = ast.Literal(False, "bool")
-    item = ast.DeclareAggregation("either", merge, zero, unit, bool_)
+    item = ast.DeclareAggregation("either", merge, zero, unit, None, bool_)
     return item, _declared(scope, Callee("either", (bag(INT),), BOOL))
 
 

@@ -100,5 +100,5 @@ def test_a_stored_value_is_shown_by_its_name() -> None:
     )
     shown = incmrql("explain", "--stage", "spark", "-e", text)
     assert shown.code == 0, shown.err
-    assert "a1 > :n" in shown.out
+    assert "`A` > :n" in shown.out
     assert "LIMIT CAST(:n AS BIGINT)" in shown.out

@@ -324,8 +324,10 @@ def items(depth: int = DEPTH) -> Strategy[ast.Item]:
         st.builds(ast.DeclareData, NAMES, tuples(st.tuples(NAMES, types(1)), 1)),
         st.builds(ast.DeclareFunction, NAMES, parameters, types(1), inner),
         st.builds(ast.DeclareMacro, NAMES, tuples(NAMES), inner),
-        st.builds(ast.DeclareAggregation, NAMES, inner, inner, st.none() | inner, types(1)),
-        st.builds(ast.DeclareAggregation, NAMES, inner, inner, inner, types(1), inner),
+        st.builds(
+            ast.DeclareAggregation, NAMES, inner, inner, st.none() | inner, st.none(), types(1)
+        ),
+        st.builds(ast.DeclareAggregation, NAMES, inner, inner, inner, inner, types(1)),
         st.builds(ast.Import, tuples(NAMES, 1), TEXT),
         st.builds(ast.DeclareParser, NAMES, TEXT),
         TEXT.map(ast.Include),

@@ -89,7 +89,7 @@ def _declaration(
             return f"{head} {{ {format_expr(body)} }}"
         case DeclareMacro(name, names, body):
             return f"macro {name}({', '.join(names)}) {{ {format_expr(body)} }}"
-        case DeclareAggregation(name, merge, zero, unit, type_, inverse):
+        case DeclareAggregation(name, merge, zero, unit, inverse, type_):
             parts = (merge, zero, *(part for part in (unit, inverse) if part is not None))
             return f"aggregation {name}{format_arguments(parts)}: {format_type(type_)}"
         case Import(names, module):

@@ -237,5 +237,5 @@ def _aggregation(cursor: Cursor, start: int) -> Item:
         cursor.expect(")")
     cursor.expect(":", "before the type of the aggregation")
     type_ = parse_type(cursor)
-    return DeclareAggregation(name, merge, zero, unit, type_, inverse, span=cursor.since(start),
+    return DeclareAggregation(name, merge, zero, unit, inverse, type_, span=cursor.since(start),
                               name_span=here)  # fmt: skip

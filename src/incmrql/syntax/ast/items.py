@@ -109,8 +109,8 @@ class DeclareAggregation(Node):
     merge: Expr
     zero: Expr
     unit: Expr | None
+    inverse: Expr | None
     type: TypeTree
-    inverse: Expr | None = None
     name_span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
 
