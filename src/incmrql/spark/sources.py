@@ -26,7 +26,7 @@ from incmrql.spark.native_parquet import frame as parquet_frames
 from incmrql.spark.native_parquet import native
 from incmrql.spark.native_shapes import cut
 from incmrql.spark.packing import NOTHING, packed
-from incmrql.spark.sources_context import Context, Reading
+from incmrql.spark.sources_context import Context, Reading, text_size
 from incmrql.spark.sources_plan import Part, Plan
 from incmrql.spark.sources_registered import registered
 from incmrql.spark.values import ONE, is_wide, spark_schema, spark_type, values
@@ -34,6 +34,8 @@ from incmrql.types import typed
 from incmrql.types.model import INT, LONG, PREDEFINED, Record, Type
 
 _MOST_NAMED = 3
+_COLUMN = 8
+"""How many bytes a column of a row takes, about."""
 
 
 def read(
@@ -60,15 +62,21 @@ def read(
         before = len(context.readings)
         used = wanted or row_type(source)
         context.frames[key] = _read(spark, source, path, context, used, packed=packed)
-        files = [part.size for each in context.readings[before:] for part in each.plan.parts]
-        context.sizes[key] = sum(files)
+        context.sizes[key] = sum(map(_bytes_of, context.readings[before:]))
     return context.frames[key]
+
+
+def _bytes_of(reading: Reading) -> int:
+    """How many bytes rows may take: files are compressed, or hold equal values once."""
+    element = reading.plan.element
+    width = _COLUMN * (len(element.fields) if isinstance(element, Record) else 1)
+    return max(sum(map(text_size, reading.plan.parts)), width * sum(reading.natives.values()))
 
 
 def size_of(
     source: typed.Source, path: str | None, context: Context, *, packed: bool
 ) -> int | None:
-    """How many bytes the files of a source have that was read; None where there are no files."""
+    """How many bytes a source has about that was read; None where there are no files."""
     return context.sizes.get(_key(source, path, packed=packed)) or None
 
 

@@ -62,7 +62,7 @@ class Context:
     frames: dict[Any, DataFrame] = field(default_factory=dict, init=False)
     """The sources that were read, so that a query sees each as it was when it started."""
     sizes: dict[Any, int] = field(default_factory=dict, init=False)
-    """How many bytes the files of these have."""
+    """How many bytes these have, about."""
     kept: list[DataFrame] = field(default_factory=list, init=False)
     _tallies: Accumulator[Tallies] | None = field(default=None, init=False)
 
@@ -228,8 +228,12 @@ def _are_small(plan: Plan, parts: list[Part]) -> bool:
     """Whether files are so few and small that the driver may read them."""
     if plan.source.format not in _HERE or len(parts) > _MOST_FILES:
         return False
-    sizes = [part.size * (_PACKED if part.path.endswith(COMPRESSED) else 1) for part in parts]
-    return sum(sizes) <= _SMALL
+    return sum(map(text_size, parts)) <= _SMALL
+
+
+def text_size(part: Part) -> int:
+    """How many bytes the text of a part has, about."""
+    return part.size * (_PACKED if part.path.endswith(COMPRESSED) else 1)
 
 
 def _tasks(parts: Iterable[Part], cores: int) -> tuple[tuple[int, ...], ...]:
