@@ -199,6 +199,27 @@ class CheckpointError(IncmrqlError):
     """A checkpoint cannot be used as it is."""
 
 
+class DifferenceFound(IncmrqlError):
+    """An answer that was kept up to date is not the answer over all data.
+
+    `missing` and `extra` are the first rows of which the answer has too few or too many, with how
+    many; `lineage` has some of them with the rows of sources that make them, by the names of
+    these.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        batch: int = -1,
+        missing: tuple[tuple[object, int], ...] = (),
+        extra: tuple[tuple[object, int], ...] = (),
+        lineage: tuple[tuple[object, tuple[tuple[str, object], ...]], ...] = (),
+    ) -> None:
+        self.message, self.batch = message, batch
+        self.missing, self.extra, self.lineage = missing, extra, lineage
+        super().__init__(message)
+
+
 class InternalError(IncmrqlError):
     """We are at fault: an invariant between stages does not hold."""
 

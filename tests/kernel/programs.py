@@ -14,6 +14,7 @@ from incmrql.diagnostics import Source
 from incmrql.incremental import Program
 from incmrql.incremental import program_of as derive_item
 from incmrql.kernel.batch import OPENED, ledger_types, run_batch, whole_answer
+from incmrql.kernel.form import Form
 from incmrql.kernel.order import Applied, Order, Taken
 from incmrql.kernel.output import read_part
 from incmrql.kernel.reading import InputFile
@@ -72,9 +73,9 @@ class Stepper:
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.node = Table("fold", self.program.fold.keys, self.buckets)
-        types = ledger_types(self.program)
-        self.ledger = Table("ledger", types, self.buckets) if self.program.stream.ledger else None
+        self.node = Table("fold", Form(self.program.fold.keys), self.buckets)
+        form = Form(ledger_types(self.program))
+        self.ledger = Table("ledger", form, self.buckets) if self.program.stream.ledger else None
 
     def step(self, files: list[InputFile], **settings: Any) -> tuple[Taken, Applied]:
         """One batch; the state changes unless it is refused."""

@@ -15,25 +15,34 @@ from hypothesis import strategies as st
 from incmrql.formats.arrow_types import arrow_type
 from incmrql.formats.arrow_values import stored
 from incmrql.kernel.encoding import encoded
-from incmrql.kernel.keys import Keys, group
+from incmrql.kernel.form import Form
+from incmrql.kernel.keys import Keys, same_keys
+from incmrql.kernel.ordering_bytes import decides, order_bytes, order_words
+from incmrql.kernel.sorting import group
 from incmrql.types.model import (
+    ANY,
     BOOL,
     BYTE,
     DATE,
     DOUBLE,
+    EXACT_SUM,
     FLOAT,
     INT,
     LONG,
+    NOTHING,
     STRING,
     TIMESTAMP,
+    Record,
     Tuple,
     Type,
     bag,
 )
 from incmrql.types.model import Decimal as DecimalType
+from incmrql.values import Record as RecordValue
 from incmrql.values import canonical, encode, hash64
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.just("\0"), max_size=5)
+RECORD = Record((("a", STRING), ("b\0", Tuple((DOUBLE,)))))
 VALUES: dict[Type, st.SearchStrategy[Any]] = {
     BOOL: st.booleans(),
     BYTE: st.integers(-128, 127),
@@ -47,6 +56,14 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
     DecimalType(38, 2): st.decimals(-(10**35), 10**35, places=2).map(Decimal),
     DecimalType(8, 2): st.decimals(-1000, 1000, places=2),
     Tuple((INT, STRING)): st.tuples(st.none() | st.integers(0, 9), TEXT),
+    Tuple(()): st.just(()),
+    NOTHING: st.none(),
+    RECORD: st.builds(
+        lambda a, b: RecordValue.of(RECORD.names, [a, b]),
+        st.none() | TEXT,
+        st.none() | st.tuples(st.none() | st.floats()),
+    ),
+    ANY: st.integers(-3, 3) | TEXT | st.booleans(),
     bag(INT): st.lists(st.integers(0, 3), max_size=3),
 }
 
@@ -95,6 +112,55 @@ def test_groups_are_by_key_whatever_the_hash(numbers: list[int], spread: int) ->
     found = [numbers[i] for i in groups.firsts]
     assert found == sorted(set(numbers), key=lambda number: (number % spread, number))
     assert [found[i] for i in groups.of_row] == numbers
+
+
+def test_no_columns_are_one_key() -> None:
+    found = encoded([], [], 3)
+    assert found.bytes_at(np.arange(3)) == [encode(())] * 3
+    assert found.hashes().tolist() == [hash64(encode(()))] * 3
+
+
+@given(st.lists(st.none() | st.binary(max_size=3), max_size=8))
+def test_exact_sums_are_told_apart_by_their_bytes(sums: list[bytes | None]) -> None:
+    found = encoded([pa.array(sums, pa.binary())], [EXACT_SUM]).bytes_at(np.arange(len(sums)))
+    for one, mine in zip(sums, found, strict=True):
+        for two, yours in zip(sums, found, strict=True):
+            assert (mine == yours) == (one == two)
+            assert (mine < yours) == ((one is not None, one or b"") < (two is not None, two or b""))
+
+
+@given(columns(), st.data())
+def test_keys_are_the_same_where_their_bytes_are(
+    case: tuple[list[Type], list[tuple[Any, ...]]], data: st.DataObject
+) -> None:
+    types, rows = case
+    keys = Keys(tuple(arrow(types, rows)), tuple(types))
+    places = st.lists(st.integers(0, len(rows) - 1), min_size=9, max_size=9)
+    one, two = (np.array(data.draw(places if rows else st.just([])), np.int64) for _ in range(2))
+    bytes_ = [encode(canonical(_as_values(row, types))) for row in rows]
+    wanted = [bytes_[i] == bytes_[j] for i, j in zip(one, two, strict=True)]
+    assert same_keys(keys, one, keys, two).tolist() == wanted
+
+
+@given(columns(), st.lists(st.booleans(), min_size=3, max_size=3))
+def test_words_and_bytes_sort_like_the_values(
+    case: tuple[list[Type], list[tuple[Any, ...]]], falls: list[bool]
+) -> None:
+    """The words of two rows never contradict their bytes, and differ where they must."""
+    types, rows = case
+    descending = tuple(falls[: len(types)])
+    rest = Keys(tuple(arrow(types, rows)), tuple(types))
+    words = order_words(rest, descending)
+    bytes_ = order_bytes(rest, descending).bytes_at(np.arange(len(rows)))
+    sure = decides(Form((), tuple(types), descending), words)
+    single = [[encode(canonical(value)) for value in _as_values(row, types)] for row in rows]
+    for i, one in enumerate(single):
+        for j, two in enumerate(single):
+            first = next((k for k in range(len(types)) if one[k] != two[k]), None)
+            before = first is not None and (one[first] < two[first]) != descending[first]
+            assert (bytes_[i] < bytes_[j]) == before
+            assert not before or words[i] <= words[j]
+            assert first is None or words[i] != words[j] or not sure[i]
 
 
 @pytest.mark.parametrize("nulls", [False, True])

@@ -18,19 +18,22 @@ from hypothesis import strategies as st
 from incmrql.kernel import content as contents
 from incmrql.kernel import table as tables
 from incmrql.kernel.content import Content, added_up
+from incmrql.kernel.form import Form
 from incmrql.kernel.keys import Keys
+from incmrql.kernel.look import look_up
 from incmrql.kernel.runs import Opened, write_runs
-from incmrql.kernel.table import Reader, Table, look_up, plan, scan
+from incmrql.kernel.table import Reader, Table, plan, scan
 from incmrql.types.model import INT
 from incmrql.values.hash_columns import Hashes
 
 BUCKETS = 4
+FORM = Form((INT,))
 
 
 def change(numbers: dict[int, int]) -> Content:
     """Weights by key."""
-    keys = Keys((pa.array(list(numbers), pa.int32()),), (INT,))
-    return added_up(keys, np.array(list(numbers.values()), np.int64))
+    keys = [pa.array(list(numbers), pa.int32())]
+    return added_up(FORM, keys, np.array(list(numbers.values()), np.int64))
 
 
 @dataclass
@@ -38,7 +41,7 @@ class Kept:
     """A table that takes changes one by one."""
 
     reader: Reader
-    table: Table = field(default_factory=lambda: Table("t", (INT,), BUCKETS))
+    table: Table = field(default_factory=lambda: Table("t", FORM, BUCKETS))
     rewritten: int = 0
     turn: int = 0
 

@@ -17,6 +17,7 @@ from incmrql.cli.check import check
 from incmrql.cli.demo import demo
 from incmrql.cli.explain import explain
 from incmrql.cli.run import run
+from incmrql.cli.state import state
 from incmrql.diagnostics import CheckpointError, DataError, QueryError
 
 WRONG_INPUT, OUR_BUG, INTERRUPTED = 1, 70, 130
@@ -28,7 +29,7 @@ def commands() -> None:
     """Keep the answer of a query right while data arrive and leave."""
 
 
-for command in (run, check, explain, demo):
+for command in (run, check, explain, state, demo):
     commands.add_command(command)
 
 

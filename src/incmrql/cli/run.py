@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from incmrql.cli.scripts import checked_words, chosen_script
-from incmrql.cli.streams import Say, StreamChoices, follow, stream_options
+from incmrql.cli.stream_options import StreamChoices, stream_options
+from incmrql.cli.streams import Asked, Talk, run_script
 
 if TYPE_CHECKING:
     from incmrql.formats import Policy, ReadReport
@@ -71,7 +72,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
     """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
     from incmrql import api
     from incmrql.formats import dump_json
-    from incmrql.values import Bag, show
+    from incmrql.values import show
 
     script = chosen_script(file, query)
     words = checked_words((file, *arguments) if query is not None and file else arguments)
@@ -79,14 +80,8 @@ def run(  # noqa: PLR0913 - one parameter for each option
     most = limit if limit is not None else _ON_TERMINAL if on_terminal else None
     said: set[str] = set()
 
-    def print_value(value: Value) -> None:
-        click.echo(dump_json(_first(value, limit)) if as_json else show(value, limit=most))
-
-    def print_answer(answer: api.Answer) -> None:
-        print_value(answer.value)
-
-    def print_changes(changes: list[tuple[Value, int]]) -> None:
-        print_value(Bag(changes))
+    def shown(value: Value) -> str:
+        return dump_json(_first(value, limit)) if as_json else show(value, limit=most)
 
     def report(found: ReadReport, policy: Policy) -> None:
         for sentence in found.sentences(policy):
@@ -101,22 +96,24 @@ def run(  # noqa: PLR0913 - one parameter for each option
         "on_report": report,
     }
     if engine == "reference":
-        answers = api.run(script, words, on_answer=print_answer, **settings)
+        api.run(script, words, on_answer=lambda answer: click.echo(shown(answer.value)), **settings)
+        count = len(api.compiled(script, words).typed.items)
     else:
         from incmrql.session import FloatSums, Session
 
         fast: FloatSums = "fast" if float_sums == "fast" else "exact"
+        choices = StreamChoices(**stream)
+        talk = Talk(shown, as_json, quarantine)
         with Session(master=master, conf=_settings(conf), float_sums=fast) as session:
-            choices = StreamChoices(**stream)
-            say = Say(print_value, print_changes, report)
-            answers = session.run(
-                script,
-                words,
-                on_answer=print_answer,
-                follow=lambda item, whole: follow(item, whole, words, session, choices, say),
+            count = run_script(
+                session,
+                Asked(script, words),
+                choices,
+                talk,
+                lambda _item, value: click.echo(shown(value)),
                 **settings,
             )
-    if not answers and not api.compiled(script, words).typed.items:
+    if not count:
         empty = not api.load(script).text.strip()
         what = "is empty: nothing to do" if empty else "only declares things: nothing to run"
         click.echo(f"the script {what}", err=True)

@@ -1,191 +1,277 @@
-"""`incmrql run` for items that follow a stream: options, the loop, what is printed."""
+"""Scripts with streams: batch items first, in order; then all others as one program.
+
+A batch item is answered once.  Items that read a stream take in the same batches until the run is
+stopped: those with `incr` answer over everything so far, those without for each batch alone.
+"""
 
 from __future__ import annotations
 
-import re
+import shutil
 import signal
+import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from incmrql.diagnostics import QueryError
+from incmrql.cli.console import Console, Json, Live, Plain
+from incmrql.cli.stream_options import StreamChoices
+from incmrql.diagnostics import DataError, Diagnostic, QueryError
+from incmrql.incremental.chance import follows_streams
 
 if TYPE_CHECKING:
-    from incmrql.formats import Policy, ReadReport
-    from incmrql.runtime import BatchReport, Driver
+    from incmrql.incremental.streams import Program
+    from incmrql.pipeline import Compiled
+    from incmrql.runtime import BatchReport, Driver, StreamOptions
     from incmrql.session import Session
+    from incmrql.spark.scripts import Emit
     from incmrql.types import typed
+    from incmrql.values import Value
 
-CONSOLE = "console"
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-class Duration(click.ParamType[float]):
-    """A time as in `500ms`, `1s`, `2m`; a number alone is in seconds."""
-
-    name = "time"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The seconds."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", str(value).strip())
-        if found is None:
-            self.fail(f"{value!r} is not a time such as 500ms, 1s or 2m", param, ctx)
-        return float(found[1]) * _UNITS[found[2] or "s"]
+_ONCE = ("store-value", "lineage", "debug")
+"""Items that are answered once, from what is there, even if they read a stream."""
+_NO_TERM = ("A001", "A002")
 
 
 @dataclass(frozen=True, slots=True)
-class StreamChoices:
-    """The options of `run` that are about streams."""
+class Talk:
+    """How values are printed, and where lines that cannot be read go."""
 
-    checkpoint: Path | None
-    output: str
-    format: Literal["parquet", "json", "csv"]
-    mode: Literal["changes", "snapshot"] | None
-    trigger: float
-    settle: float
-    available_now: bool
-    max_batches: int | None
-    max_files_per_batch: int | None
+    show: Callable[[Any], str]
+    """A value as a line."""
+    as_json: bool
+    quarantine: Path
 
 
-def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of streams to a command."""
-    for option in (
-        click.option(
-            "--checkpoint",
-            type=click.Path(file_okay=False, path_type=Path),
-            help="Streams: the folder from which a stopped or killed run goes on.",
-        ),
-        click.option(
-            "--output",
-            default=CONSOLE,
-            metavar="URI",
-            help="Streams: console, or the folder that gets a batch=N folder for every batch.",
-        ),
-        click.option(
-            "--format",
-            type=click.Choice(["parquet", "json", "csv"]),
-            default="parquet",
-            help="Streams: the files of an output folder.",
-        ),
-        click.option(
-            "--mode",
-            type=click.Choice(["changes", "snapshot"]),
-            help="Streams: what a batch did to the answer, or the whole answer. "
-            "[default: snapshot on the console, changes in a folder]",
-        ),
-        click.option("--trigger", type=Duration(), default="1s", help="Streams: time of a batch."),
-        click.option(
-            "--settle",
-            type=Duration(),
-            default="1s",
-            help="Streams: how long a file must not have changed before it is taken in.",
-        ),
-        click.option(
-            "--available-now", is_flag=True, help="Streams: take in what is there, then end."
-        ),
-        click.option("--max-batches", type=click.IntRange(min=1), help="Streams: then end."),
-        click.option(
-            "--max-files-per-batch", type=click.IntRange(min=1), help="Streams: of one batch."
-        ),
-    ):
-        command = option(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A script as it was asked for."""
+
+    script: str | Path
+    words: tuple[str, ...]
+
+    def as_json(self, stored: Mapping[str, Value]) -> dict[str, Any]:
+        """What a checkpoint keeps, so that the program can be made again."""
+        from incmrql.api import load
+        from incmrql.values import show
+
+        source = load(self.script)
+        path = str(Path(source.name).absolute()) if isinstance(self.script, Path) else ""
+        kept = {name: show(value) for name, value in stored.items()}
+        return {
+            "text": source.text,
+            "path": path,
+            "arguments": list(self.words),
+            "stored": kept,
+            "folder": str(Path.cwd()),
+        }
 
 
-def follow(
-    item: typed.ScriptItem,
-    script: typed.Script,
-    words: tuple[str, ...],
+def run_script(
     session: Session,
+    asked: Asked,
     choices: StreamChoices,
-    say: Say,
-) -> bool:
-    """Follow the streams of an item; whether that could be done."""
-    from incmrql.incremental import program_of
-    from incmrql.runtime import StreamOptions, run_stream
+    talk: Talk,
+    emit: Emit,
+    **settings: Any,
+) -> int:
+    """Run a script on Spark; how many items it has."""
+    from incmrql.session import DEEPEST
+    from incmrql.syntax.depth import room
 
-    try:
-        program = program_of(item, script, words)
-    except QueryError as problem:
-        if problem.code != "A101":
-            raise
-        click.echo(f"{problem}\nThe query is answered once, from what is there now.", err=True)
-        return False
-    to_console = choices.output == CONSOLE
-    mode = choices.mode or ("snapshot" if to_console else "changes")
-    with _folders(choices, mode) as (checkpoint, output), _stopping() as stop:
-        options = StreamOptions(
-            mode=mode,
-            format=choices.format,
-            trigger=choices.trigger,
-            settle=choices.settle,
-            available_now=choices.available_now,
-            max_batches=choices.max_batches,
-            max_files_per_batch=choices.max_files_per_batch,
-        )
+    compiled = session._compiled(asked.script, asked.words)
+    script = compiled.typed
+    followed = _followed(compiled, strict=choices.strict)
+    if followed and settings.get("fail_arithmetic"):
+        raise click.UsageError("--on-arithmetic fail does not go with streams.")
+    with room(DEEPEST):
+        engine = session._engine(compiled, asked.words, **settings)
+        for item in script.items:
+            if not any(item is each for each in followed):
+                engine.run_item(item, emit)
+        if followed:
+            from incmrql.incremental.streams import program_of
+
+            stored = engine.world.stored
+            program = program_of(followed, script, asked.words, stored)
+            window = not followed[0].incremental
+            _follow(program, session, asked.as_json(stored), choices, talk, window=window)
+    return len(script.items)
+
+
+def _followed(compiled: Compiled, *, strict: bool) -> list[typed.ScriptItem]:
+    """The items that follow streams, which must all be of one kind."""
+    from incmrql.incremental.plan import plan_of
+    from incmrql.pipeline import advice
+
+    script = compiled.typed
+    streaming = [
+        item
+        for item in script.items
+        if item.kind not in _ONCE and follows_streams(item.expr, script)
+    ]
+    if strict:
+        problems = [each for each in advice(compiled, strict=True) if each.severity == "error"]
+        if problems:
+            raise QueryError(*problems)
+    found = []
+    for item in streaming:
+        try:
+            plan_of(item, script)
+        except QueryError as problem:
+            if problem.code not in _NO_TERM:
+                raise
+            click.echo(f"{problem}\nThe query is answered once, from what is there now.", err=True)
+        else:
+            found.append(item)
+    _refuse_both(found)
+    return found
+
+
+def _refuse_both(items: Sequence[typed.ScriptItem]) -> None:
+    """Items with and without `incr` cannot follow the same batches."""
+    alone = [item for item in items if not item.incremental]
+    if alone and len(alone) < len(items):
+        message = "some items of the script have incr, and this one answers for each batch alone"
+        hint = "Write incr before all of them, or put those without into a script of their own."
+        raise QueryError(Diagnostic("A103", message, alone[0].span, "has no incr", hint))
+
+
+def _follow(  # noqa: PLR0913 - a program, where it runs, and how it is told
+    program: Program,
+    session: Session,
+    described: dict[str, Any],
+    choices: StreamChoices,
+    talk: Talk,
+    *,
+    window: bool,
+) -> None:
+    """Follow the streams of a program until it is stopped."""
+    from incmrql.runtime import Driver
+    from incmrql.runtime.loop import run_driver
+
+    mode = choices.mode or ("snapshot" if choices.to_console else "changes")
+    console = _console(talk, mode)
+    output = None if choices.to_console else Path(choices.output)
+    options = _options(choices, window=window, keep_changes=mode == "changes")
+    with (
+        _checkpoint(choices) as checkpoint,
+        Driver(
+            program, checkpoint, output, session.private_spark, options, script=described
+        ) as driver,
+    ):
+        printed = _printed(program) if choices.to_console else []
 
         def on_batch(driver: Driver, report: BatchReport) -> None:
-            policy: Policy = dict(program.stream.source.options).get("on_error", "quarantine")
-            if report.bad.bad:
-                say.report(report.bad, policy)
-            if to_console and mode == "snapshot":
-                say.answer(driver.answer())
-            elif to_console:
-                say.changes(driver.changes(report))
-            click.echo(_summary(report), err=True)
+            _tell_bad(driver, report, talk.quarantine, console)
+            console.batch(report, [_shown(driver, number, mode) for number in printed])
+            if choices.verify is not None and (report.number + 1) % choices.verify == 0:
+                _verified(driver, session, console)
 
-        spark = session.private_spark()
-        run_stream(program, checkpoint, output, spark, options, on_batch=on_batch, stop=stop)
-    return True
+        driver.look()  # what is wrong with a folder is known before Spark starts
+        driver.job  # noqa: B018 - Spark starts now, and sets signal handlers of its own
+        with _stopping(console) as stop, _advised(driver, choices):
+            run_driver(driver, on_batch=on_batch, stop=stop)
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
-    """How answers, changes and reports are printed."""
+def _verified(driver: Driver, session: Session, console: Console) -> None:
+    from incmrql.runtime.verify import verify
 
-    answer: Callable[[Any], None]
-    changes: Callable[[list[tuple[Any, int]]], None]
-    report: Callable[[ReadReport, Policy], None]
+    console.say(str(verify(driver, session.private_spark())))
 
 
-def _summary(report: BatchReport) -> str:
-    return (
-        f"batch {report.number}: {report.inserted:,} rows in, {report.deleted:,} out; "
-        f"{report.touched:,} keys touched, {report.changed:,} changes; "
-        f"{report.seconds * 1000:,.0f} ms"
+def _printed(program: Program) -> list[int]:
+    """The numbers of the answers that no item writes to a place of its own."""
+    return [n for n, each in enumerate(program.outputs) if each.kind not in ("store", "dump")]
+
+
+def _shown(driver: Driver, number: int, mode: str) -> Value:
+    """What is printed of an answer: its changes as a bag of rows with weights, or all of it."""
+    from incmrql.values import Bag
+
+    return Bag(driver.changes(number)) if mode == "changes" else driver.answer(number)
+
+
+def _options(choices: StreamChoices, *, window: bool, keep_changes: bool) -> StreamOptions:
+    from incmrql.runtime import StreamOptions
+
+    return StreamOptions(
+        mode=choices.mode or "changes",
+        format=choices.format,
+        trigger=choices.trigger,
+        settle=choices.settle,
+        available_now=choices.available_now,
+        max_batches=choices.max_batches,
+        max_files_per_batch=choices.max_files_per_batch,
+        keep_input=choices.keep_input,
+        keep_changes=keep_changes and choices.to_console,
+        skip_batch=choices.skip_batch,
+        window=window,
+        on_change=choices.on_change,
     )
 
 
+def _console(talk: Talk, mode: str) -> Console:
+    if talk.as_json:
+        return Json(talk.show, "changes" if mode == "changes" else "answers")
+    if sys.stderr is not None and sys.stderr.isatty():
+        together = sys.stdout is not None and sys.stdout.isatty()
+        return Live(talk.show, lambda: shutil.get_terminal_size().columns, together)
+    return Plain(talk.show)
+
+
+def _tell_bad(driver: Driver, report: BatchReport, quarantine: Path, console: Console) -> None:
+    """Say which lines were no rows, and put those of sources that want it into quarantine."""
+    from incmrql.runtime.quarantine import bad_lines
+
+    for sentence in bad_lines(driver, report, quarantine):
+        console.say(sentence)
+
+
 @contextmanager
-def _folders(choices: StreamChoices, mode: str) -> Iterator[tuple[Path, Path | None]]:
-    """The checkpoint, one for this run if none is named, and where the output goes."""
+def _checkpoint(choices: StreamChoices) -> Iterator[Path]:
+    """The checkpoint; one for this run only if none is named."""
+    if choices.checkpoint is not None:
+        yield choices.checkpoint
+        return
     with tempfile.TemporaryDirectory(prefix="incmrql-") as own:
-        checkpoint = choices.checkpoint or Path(own, "checkpoint")
-        if choices.output != CONSOLE:
-            yield checkpoint, Path(choices.output)
-        else:
-            yield checkpoint, Path(own, "output") if mode == "changes" else None
+        yield Path(own, "checkpoint")
 
 
 @contextmanager
-def _stopping() -> Iterator[threading.Event]:
+def _advised(driver: Driver, choices: StreamChoices) -> Iterator[None]:
+    """A refusal of a batch says how to go on."""
+    try:
+        yield
+    except DataError as problem:
+        number = driver.refused
+        if number is None:
+            raise
+        way = "Mend or remove its files and run again"
+        if choices.checkpoint is None:
+            way += "; with --checkpoint DIR a run goes on where it was."
+        else:
+            way += f", or leave them out with --skip-batch {number}."
+        hint = f"{problem.hint}\n   " if problem.hint else ""
+        told = f"{hint}Batch {number} is not taken in, and nothing has changed. {way}"
+        raise DataError(problem.code, problem.message, place=problem.place, hint=told) from None
+
+
+@contextmanager
+def _stopping(console: Console) -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set: the batch on its way is finished first."""
     stop = threading.Event()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
-        click.echo("stopping after this batch", err=True)
+        console.say("stopping after this batch")
         stop.set()
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -60,9 +60,16 @@ def group_monoids(node: Groups, env: Environment | None) -> tuple[Monoid, ...]:
         monoid = each.monoid
         if each.kind == "user" and env is not None:
             aggregation = env.world.script.aggregations[monoid.name]
-            monoid = user(aggregation, env, commutative=True, idempotent=monoid.idempotent)
+            monoid = user_monoid(aggregation, env, idempotent=monoid.idempotent)
         found.append(monoid)
     return tuple(found)
+
+
+def user_monoid(
+    aggregation: typed.Aggregation, env: Environment, *, idempotent: bool = False
+) -> Monoid:
+    """The monoid of a user aggregation that is commutative, where it is evaluated."""
+    return user(aggregation, env, commutative=True, idempotent=idempotent)
 
 
 def _table_monoid(table: Table, env: Environment | None) -> Monoid:

@@ -72,20 +72,35 @@ def plan_query(query: Query, script: typed.Script, span: Span = NOWHERE) -> Plan
     return _Planning(query, script).plan()
 
 
-class _Planning:
-    """The nodes made so far, and where the rows of terms and parts come from."""
+def plan_items(items: Sequence[typed.ScriptItem], script: typed.Script) -> tuple[Plan, ...]:
+    """The plans of several items that share their sources: the last one has the nodes of all."""
+    plans: list[Plan] = []
+    planning: _Planning | None = None
+    for item in items:
+        query, _ = normal_form(translate(item.expr, script))
+        refuse_chance(query, script, item.span)
+        planning = _Planning(query, script, planning)
+        plans.append(planning.plan())
+    return tuple(plans)
 
-    def __init__(self, query: Query, script: typed.Script) -> None:
+
+class _Planning:
+    """The nodes made so far, and where the rows of terms and parts come from.
+
+    Those of the items `before` stay where they are, and their sources are used again.
+    """
+
+    def __init__(self, query: Query, script: typed.Script, before: _Planning | None = None) -> None:
         self.query, self.script = query, script
         self.names = Names(max((variable.number for variable in variables_of(query)), default=0))
-        self.nodes: list[Node] = []
-        self.edges: list[Edge] = []
+        self.nodes: list[Node] = [] if before is None else before.nodes
+        self.edges: list[Edge] = [] if before is None else before.edges
         self.shared: dict[typed.Variable, int] = {}
         self.lists: dict[typed.Variable, Sort] = {}
         self.register = Register()
         self.entered: set[int] = set()
         self.made: dict[int, int] = {}
-        self.sources: dict[str, int] = {}
+        self.sources: dict[str, int] = {} if before is None else before.sources
         self.declared = _declared(query)
 
     def plan(self) -> Plan:
@@ -160,6 +175,7 @@ class _Planning:
         if key not in self.sources:
             options = dict(source.options)
             can_delete = "deletes" in options or "sign" in options
+            can_delete |= options.get("on_modified") == "replace"
             if source.format == "registered" or source.host is not None:  # pushed by anybody
                 can_delete = not options.get("insert_only", False)
             can_delete = can_delete and source.streaming

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from incmrql.diagnostics import InternalError
 from incmrql.incremental.changes import Weighted
@@ -23,6 +23,17 @@ from incmrql.reference.navigate import Fail, element_at
 from incmrql.types import typed
 from incmrql.types.model import Collection
 from incmrql.values import Bag, Value
+
+
+class Spanned(Protocol):
+    """Values in order that are read by their places."""
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+
+    def span(self, start: int, stop: int) -> list[Value]:
+        """The values from one place to another, without the keys of their order."""
 
 
 @dataclass(slots=True)
@@ -71,6 +82,11 @@ class TableState:
         return count
 
     @property
+    def total(self) -> int:
+        """How many values there are."""
+        return self.ranked.total
+
+    @property
     def weights(self) -> Weighted:
         """All elements."""
         return Weighted(self.ranked)
@@ -81,9 +97,9 @@ class TableState:
         return list(found) if self.order is None else [value for _, value in found]
 
 
-def read(request: Request, reading: Reading, table: TableState, env: Environment) -> Value:
+def read(request: Request, reading: Reading, table: Spanned, env: Environment) -> Value:
     """What a request comes to: only the values that it answers with are read."""
-    count = table.ranked.total
+    count = table.total
     fail = partial(env.world.failed, request.asked.span)
     if reading.variable is not None:
         everything = Bag(table.span(0, count))
@@ -109,9 +125,9 @@ def read(request: Request, reading: Reading, table: TableState, env: Environment
             assert_never(reading.how)
 
 
-def _between(request: Request, table: TableState, p: Value, fail: Fail) -> Value:
+def _between(request: Request, table: Spanned, p: Value, fail: Fail) -> Value:
     """The percentile as the reference evaluator has it, of the two values around its rank."""
-    count, type_ = table.ranked.total, request.asked.type
+    count, type_ = table.total, request.asked.type
     if p is None or not 0 <= p <= 1 or not count:
         return aggregate("percentile", Bag(), type_, p, fail)
     place = (count - 1) * Fraction(p)
@@ -120,8 +136,8 @@ def _between(request: Request, table: TableState, p: Value, fail: Fail) -> Value
     return aggregate("percentile", values, type_, place - below, fail)
 
 
-def _at(table: TableState, index: Value, fail: Fail) -> Value:
-    count = table.ranked.total
+def _at(table: Spanned, index: Value, fail: Fail) -> Value:
+    count = table.total
     if index is None:
         return None
     place = index + count if index < 0 else index
@@ -130,10 +146,10 @@ def _at(table: TableState, index: Value, fail: Fail) -> Value:
     return element_at([None] * count, index, fail)
 
 
-def _slice(table: TableState, first: Value, last: Value) -> Value:
+def _slice(table: Spanned, first: Value, last: Value) -> Value:
     if first is None or last is None:
         return None
-    count = table.ranked.total
+    count = table.total
     start = first + count if first < 0 else first
     end = last + count if last < 0 else last
     return table.span(max(start, 0), max(end + 1, 0))

@@ -3,7 +3,7 @@
     encoded(columns, types)[i]  =  encode((columns[0][i], columns[1][i], ...))
 
 Columns of numbers and times without nulls give a matrix of bytes, which is hashed and compared
-as it is; strings and nulls give byte strings.  What has no rule here goes value by value.
+as it is; strings and nulls give byte strings.  Bags and lists go value by value.
 """
 
 from __future__ import annotations
@@ -22,24 +22,33 @@ from incmrql.kernel.columns import column_values
 from incmrql.types.model import (
     BOOL,
     DATE,
+    EXACT_SUM,
+    NOTHING,
     STRING,
     TIMESTAMP,
+    Data,
     Decimal,
+    Record,
     Tuple,
     Type,
     is_float,
     is_integer,
-    is_scalar,
 )
+from incmrql.types.model import Any as AnyType
 from incmrql.values import encode
 from incmrql.values import encoding as tags
+from incmrql.values.encoding import encode_text
 from incmrql.values.hash_columns import Hashes, hash_fixed, hash_many
 
 Matrix: TypeAlias = npt.NDArray[np.uint8]
 Piece: TypeAlias = Any
 """A matrix with a row of bytes for each value, or an Arrow array of byte strings."""
 
+Words: TypeAlias = npt.NDArray[np.uint64]
+
 _SIGN: Final = np.uint64(tags.SIGN)
+_TEXT_END: Final = b"\x00\x00"
+_WHOLE: Final[dict[Type, bytes]] = {DATE: tags.DATE, TIMESTAMP: tags.TIMESTAMP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +75,26 @@ class Encoded:
                 return np.zeros(len(one), np.bool_)
             same = (one == two).all(axis=1)
         else:
-            same = pc.equal(_binary(one), _binary(two)).to_numpy(zero_copy_only=False)
+            same = pc.equal(binary(one), binary(two)).to_numpy(zero_copy_only=False)
         return same
+
+    def precedes(self, other: Encoded) -> npt.NDArray[np.bool_]:
+        """Which keys come before those of another, place by place."""
+        less = pc.less(binary(self.piece), binary(other.piece))
+        before: npt.NDArray[np.bool_] = less.to_numpy(zero_copy_only=False)
+        return before
+
+    def ranks(self) -> npt.NDArray[np.int64]:
+        """The place of each key among the different ones, in their order."""
+        if isinstance(self.piece, np.ndarray):
+            order = np.lexsort(_words(self.piece)[::-1])
+        else:
+            order = pc.sort_indices(self.piece).to_numpy().astype(np.int64)
+        sorted_ = self.take(order).piece
+        new = ~Encoded(sorted_[1:]).equal(Encoded(sorted_[:-1]))
+        ranks = np.zeros(len(order), np.int64)
+        ranks[order[1:]] = np.cumsum(new)
+        return ranks
 
     def hashes(self) -> Hashes:
         """The hash of each key."""
@@ -84,57 +111,78 @@ class Encoded:
         return found
 
 
-def encoded(columns: Sequence[Any], types: Sequence[Type]) -> Encoded:
-    """The canonical bytes of the tuple of the columns, for every row."""
-    pieces = [_piece(column, type_) for column, type_ in zip(columns, types, strict=True)]
-    return Encoded(_joined([tags.TUPLE, *pieces, tags.END], len(columns[0])))
+def encoded(columns: Sequence[Any], types: Sequence[Type], count: int | None = None) -> Encoded:
+    """The canonical bytes of the tuple of the columns, for every row; `count` if there are none."""
+    pieces = [piece_of(column, type_) for column, type_ in zip(columns, types, strict=True)]
+    size = len(columns[0]) if columns else count or 0
+    return Encoded(joined([tags.TUPLE, *pieces, tags.END], size))
 
 
-def _piece(column: Any, type_: Type) -> Piece:
+def piece_of(column: Any, type_: Type) -> Piece:
+    """The canonical bytes of each value of a column."""
+    if type_ == NOTHING or pa.types.is_null(column.type):
+        return np.full((len(column), 1), tags.NULL[0], np.uint8)
     if column.null_count == 0:
         return _valid(column, type_)
-    if not is_scalar(type_):  # a null tuple has no items to look at
+    if isinstance(type_, Tuple | Record):
+        valid = binary(_valid(column, type_))
+    elif (filler := _filler(column.type)) is not None:
+        valid = binary(_valid(column.fill_null(filler), type_))
+    else:
         return _one_by_one(column, type_)
-    valid = _binary(_valid(column.fill_null(_filler(column.type)), type_))
     return pc.if_else(column.is_null(), pa.scalar(tags.NULL, pa.large_binary()), valid)
 
 
 def _valid(column: Any, type_: Type) -> Piece:
-    """The bytes of values none of which is null."""
-    if is_integer(type_):
-        return _tagged(tags.INTEGER, _integers(column.cast(pa.int64())))
-    if type_ == DATE:
-        return _tagged(tags.DATE, _integers(column.cast(pa.int32()).cast(pa.int64())))
-    if type_ == TIMESTAMP:
-        return _tagged(tags.TIMESTAMP, _integers(column.cast(pa.int64())))
+    """The bytes of values none of which is null; where a struct is null, those of its fields."""
+    if is_integer(type_) or type_ in (DATE, TIMESTAMP):
+        return _tagged(_WHOLE.get(type_, tags.INTEGER), _big_endian(integer_words(column)))
     if is_float(type_):
-        return _tagged(tags.FLOAT, _floats(column))
+        return _tagged(tags.FLOAT, _big_endian(float_words(column)))
     if type_ == BOOL:
         bits = column.to_numpy(zero_copy_only=False).astype(np.uint8)
         return _tagged(tags.BOOL, bits[:, None])
     if isinstance(type_, Decimal):
         return _tagged(tags.DECIMAL, _decimals(column))
-    if type_ == STRING:
-        return _strings(column)
-    if isinstance(type_, Tuple) and type_.items:
-        inner = [_piece(column.field(i), item) for i, item in enumerate(type_.items)]
-        return _joined([tags.TUPLE, *inner, tags.END], len(column))
+    if type_ in (STRING, EXACT_SUM):
+        return joined([tags.STRING, escaped(column), _TEXT_END], len(column))
+    if isinstance(type_, Data | AnyType):
+        return column.cast(pa.large_binary())
+    if isinstance(type_, Tuple | Record):
+        return _fields(column, type_)
     return _one_by_one(column, type_)
+
+
+def _fields(column: Any, type_: Tuple | Record) -> Piece:
+    if pa.types.is_boolean(column.type):  # there are no fields
+        body = tags.TUPLE if isinstance(type_, Tuple) else tags.RECORD
+        return joined([body + tags.END], len(column))
+    if isinstance(type_, Tuple):
+        inner = [piece_of(column.field(i), item) for i, item in enumerate(type_.items)]
+        return joined([tags.TUPLE, *inner, tags.END], len(column))
+    inner = [piece_of(column.field(i), type_) for i, (_, type_) in enumerate(type_.fields)]
+    header = b"".join([b"\x01" + encode_text(name) for name in type_.names])
+    return joined([tags.RECORD + header + tags.END, *inner], len(column))
 
 
 def _one_by_one(column: Any, type_: Type) -> Piece:
     return pa.array([encode(value) for value in column_values(column, type_)], pa.large_binary())
 
 
-def _integers(column: Any) -> Matrix:
-    return _big_endian(column.to_numpy(zero_copy_only=False).view(np.uint64) ^ _SIGN)
+def integer_words(column: Any) -> Words:
+    """Whole numbers, days or microseconds as words that sort like them; none is null."""
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    numbers: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return numbers.view(np.uint64) ^ _SIGN
 
 
-def _floats(column: Any) -> Matrix:
+def float_words(column: Any) -> Words:
+    """Floating point numbers as words that sort like them; none is null."""
     numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0
     numbers = np.where(np.isnan(numbers), np.float64("nan"), numbers)
     bits = np.ascontiguousarray(numbers).view(np.uint64)
-    return _big_endian(np.where(bits & _SIGN, ~bits, bits ^ _SIGN))
+    return np.where(bits & _SIGN, ~bits, bits ^ _SIGN)
 
 
 def _decimals(column: Any) -> Matrix:
@@ -147,14 +195,15 @@ def _decimals(column: Any) -> Matrix:
     return matrix
 
 
-def _strings(column: Any) -> Piece:
+def escaped(column: Any) -> Any:
+    """Strings without nulls as byte strings in which each zero byte is followed by 255."""
     content = column.cast(pa.large_binary())
     if pc.any(pc.match_substring(content, pattern=b"\x00")).as_py():
         content = pc.replace_substring(content, pattern=b"\x00", replacement=b"\x00\xff")
-    return _joined([tags.STRING, content, b"\x00\x00"], len(column))
+    return content
 
 
-def _big_endian(words: npt.NDArray[np.uint64]) -> Matrix:
+def _big_endian(words: Words) -> Matrix:
     return words.astype(">u8").view(np.uint8).reshape(-1, 8)
 
 
@@ -162,7 +211,7 @@ def _tagged(tag: bytes, body: Matrix) -> Matrix:
     return np.concatenate([np.full((len(body), 1), tag[0], np.uint8), body], axis=1)
 
 
-def _joined(pieces: Sequence[Piece | bytes], count: int) -> Piece:
+def joined(pieces: Sequence[Piece | bytes], count: int) -> Piece:
     """Pieces and fixed bytes, one after the other."""
     if all(isinstance(piece, bytes | np.ndarray) for piece in pieces):
         columns = [
@@ -173,13 +222,13 @@ def _joined(pieces: Sequence[Piece | bytes], count: int) -> Piece:
         ]
         return np.concatenate(columns, axis=1)
     parts = [
-        pa.scalar(piece, pa.large_binary()) if isinstance(piece, bytes) else _binary(piece)
+        pa.scalar(piece, pa.large_binary()) if isinstance(piece, bytes) else binary(piece)
         for piece in pieces
     ]
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
 
 
-def _binary(piece: Piece) -> Any:
+def binary(piece: Piece) -> Any:
     """A piece as byte strings."""
     if not isinstance(piece, np.ndarray):
         return piece
@@ -189,8 +238,17 @@ def _binary(piece: Piece) -> Any:
     return fixed.cast(pa.large_binary())
 
 
+def _words(matrix: Matrix) -> list[Words]:
+    """Rows of bytes as columns of words that sort like them."""
+    count, width = matrix.shape
+    padded = np.zeros((count, -(-width // 8) * 8), np.uint8)
+    padded[:, :width] = matrix
+    words = padded.view(">u8").astype(np.uint64)
+    return [words[:, i] for i in range(words.shape[1])]
+
+
 def _filler(arrow: Any) -> Any:
-    """Some value of an Arrow type, to stand in the places of nulls."""
+    """Some value of an Arrow type, to stand in the places of nulls; None if that has no use."""
     if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
         return pa.scalar(b"", pa.binary()).cast(arrow)
     if pa.types.is_boolean(arrow):
@@ -200,4 +258,4 @@ def _filler(arrow: Any) -> Any:
         return pa.scalar(0, width).cast(arrow)
     if pa.types.is_decimal(arrow):
         return pa.scalar(DecimalValue(0), arrow)
-    return pa.scalar(0).cast(arrow)
+    return None if pa.types.is_nested(arrow) else pa.scalar(0).cast(arrow)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from incmrql.diagnostics import CheckpointError
 from incmrql.kernel.content import Content, from_table, to_table
-from incmrql.types.model import Type
+from incmrql.kernel.form import Form
 
 _ALIGNED: Final = 64
 
@@ -109,11 +109,11 @@ class Opened:
         self._files: dict[Path, Any] = {}
         self._contents: dict[tuple[Path, int], Content] = {}
 
-    def content(self, folder: Path, run: Run, types: tuple[Type, ...]) -> Content:
+    def content(self, folder: Path, run: Run, form: Form) -> Content:
         """The content of a run, as it lies on disk."""
         place = folder / run.file, run.offset
         if place not in self._contents:
-            self._contents[place] = self._open(place[0], run, types)
+            self._contents[place] = self._open(place[0], run, form)
         return self._contents[place]
 
     def keep(self, folder: Path, runs: Iterable[Run]) -> None:
@@ -124,7 +124,7 @@ class Opened:
             for place in [place for place in self._contents if place[0] == path]:
                 del self._contents[place]
 
-    def _open(self, path: Path, run: Run, types: tuple[Type, ...]) -> Content:
+    def _open(self, path: Path, run: Run, form: Form) -> Content:
         if path not in self._files:
             self._files[path] = _mapped(path)
         data = self._files[path]
@@ -132,7 +132,7 @@ class Opened:
             raise CheckpointError(f"run file {path} was cut off")
         part = pa.BufferReader(data.slice(run.offset, run.size))
         with pa.ipc.open_file(part) as reader:
-            return from_table(reader.read_all(), types)
+            return from_table(reader.read_all(), form)
 
 
 def _mapped(path: Path) -> Any:

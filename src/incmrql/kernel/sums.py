@@ -26,6 +26,10 @@ _BITS: Final = 32
 _BASE: Final = 1 << _BITS
 _HALF: Final = 1 << (_BITS - 1)
 _MASK: Final = np.int64(_BASE - 1)
+_EXACT: Final = 1 << 53
+"""Doubles hold all integers below."""
+_ROOM: Final = 1 << 29
+"""So often may a digit below 2**33 be added, and stay below 2**62."""
 _SMALLEST: Final = 1074
 """Doubles are multiples of 2**-1074."""
 
@@ -51,6 +55,31 @@ def sum_decimals(column: Any, weights: Integers, of: Integers, n: int) -> Limbs:
     return _added_up(index, tuple(digits.T), weights, of, n)
 
 
+def sum_limbs(limbs: Limbs, weights: Integers, of: Integers, n: int) -> Limbs:
+    """The sums of sums, each times its weight."""
+    if not limbs:
+        return {}
+    first, width = min(limbs), max(limbs) - min(limbs) + 1
+    nothing = np.zeros(len(weights), np.int64)
+    digits = tuple(limbs.get(first + i, nothing) for i in range(width))
+    index = np.full(len(weights), first, np.int64)
+    return _added_up(index, digits, weights, of, n)
+
+
+def limbs_of(totals: list[int]) -> Limbs:
+    """Integers as carried digits."""
+    found: Limbs = {}
+    for i, total in enumerate(totals):
+        rest, place = total, 0
+        while rest:
+            digit = ((rest + _HALF) & (_BASE - 1)) - _HALF
+            rest = (rest - digit) >> _BITS
+            if digit:
+                found.setdefault(place, np.zeros(len(totals), np.int64))[i] = digit
+            place += 1
+    return found
+
+
 def _double_digits(numbers: npt.NDArray[np.float64]) -> tuple[Integers, ...]:
     """The place of the first of three digits of each double, and the digits."""
     fraction, exponent = np.frexp(numbers)
@@ -71,18 +100,32 @@ def _added_up(
     """Digits from `index` on, times weights, added up over groups and carried."""
     if not len(index):
         return {}
-    if np.abs(weights).max() > 1:
-        index, digits = index, _times(digits, weights)
-    else:
+    largest = max(int(np.abs(weights).max()), 1)
+    if largest * len(weights) >= _ROOM:
+        digits = _times(digits, weights)
+    elif largest > 1 or (weights < 0).any():
         digits = tuple(digit * weights for digit in digits)
     first = int(index.min())
     width = int(index.max()) - first + len(digits)
+    at = of if width == len(digits) else of * width + (index - first)
+    if width == len(digits):
+        return carried({first + i: added(digit, at, n) for i, digit in enumerate(digits)})
     totals = np.zeros(n * width, np.int64)
-    at = of * width + (index - first)
     for i, digit in enumerate(digits):
         np.add.at(totals, at + i, digit)
     columns = totals.reshape(n, width)
     return carried({first + i: columns[:, i] for i in range(width)})
+
+
+def added(numbers: Integers, of: Integers, n: int) -> Integers:
+    """The sums of numbers over `n` groups."""
+    if not len(numbers):
+        return np.zeros(n, np.int64)
+    if int(np.abs(numbers).max()) * len(numbers) < _EXACT:  # then sums of doubles are exact
+        return np.bincount(of, weights=numbers, minlength=n).astype(np.int64)
+    totals = np.zeros(n, np.int64)
+    np.add.at(totals, of, numbers)
+    return totals
 
 
 def _times(digits: tuple[Integers, ...], weights: Integers) -> tuple[Integers, ...]:

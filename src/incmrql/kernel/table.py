@@ -9,19 +9,15 @@ is a binary search in O(log) runs, and only buckets whose turn it is cost more t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from incmrql.kernel.accumulators import Parts, tidy
 from incmrql.kernel.content import Content, concat, consolidated, empty, merge
+from incmrql.kernel.form import Form
 from incmrql.kernel.runs import Opened, Run, bounds
-from incmrql.kernel.sums import Integers
-from incmrql.types.model import Type
-from incmrql.values.hash_columns import buckets as buckets_of
 
 RATIO: Final = 4
 """A level is merged with a newer one that has more than 1/RATIO of its rows; so is a base."""
@@ -36,7 +32,7 @@ class Table:
     """The runs that make up a state table, oldest first."""
 
     name: str
-    types: tuple[Type, ...]
+    form: Form
     buckets: int
     levels: tuple[Run, ...] = ()
     bases: tuple[Run, ...] = ()
@@ -80,16 +76,24 @@ class Table:
         )
 
 
+@dataclass(slots=True)
+class Tally:
+    """How many rows of state were looked at as values; steps of a search do not count."""
+
+    rows: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Where runs lie and the maps that are open."""
+    """Where runs lie, the maps that are open, and a count of what is read."""
 
     folder: Path
     opened: Opened
+    tally: Tally = field(default_factory=Tally, compare=False)
 
     def read(self, table: Table, run: Run) -> Content:
         """The live rows of a run."""
-        whole = self.opened.content(self.folder, run, table.types)
+        whole = self.whole(table, run)
         if len(run.buckets) == table.buckets:
             return whole
         cuts = _cuts(whole, table.buckets)
@@ -98,56 +102,13 @@ class Reader:
 
     def bucket(self, table: Table, run: Run, bucket: int) -> Content:
         """The rows of one bucket of a run."""
-        whole = self.opened.content(self.folder, run, table.types)
+        whole = self.whole(table, run)
         cuts = _cuts(whole, table.buckets)
         return whole.slice(cuts[bucket], cuts[bucket + 1])
 
-
-def look_up(table: Table, reader: Reader, touched: Content) -> tuple[Integers, Parts]:
-    """The multiplicities and accumulators that the table has for keys, zero where it has none."""
-    weights = np.zeros(len(touched), np.int64)
-    parts: Parts = {}
-    cuts = _cuts(touched, table.buckets)
-    of_bucket = buckets_of(touched.hashes, table.buckets)
-    for run in table.runs:
-        content = reader.opened.content(reader.folder, run, table.types)
-        if len(run.buckets) == 1:
-            start, stop = cuts[run.buckets[0]], cuts[run.buckets[0] + 1]
-            wanted = np.arange(start, stop)
-        elif len(run.buckets) == table.buckets:
-            wanted = np.arange(len(touched))
-        else:
-            wanted = np.flatnonzero(np.isin(of_bucket, run.buckets))
-        asked, found = _matches(content, touched, wanted)
-        weights[asked] += content.weights[found]
-        for name, column in content.parts.items():
-            parts.setdefault(name, np.zeros(len(touched), np.int64))[asked] += column[found]
-    return weights, tidy(parts)
-
-
-def _matches(
-    content: Content, touched: Content, wanted: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Pairs of places in `touched` and in `content` that hold the same key.
-
-    A binary search by hash; of several rows with one hash, those of the key are found by going
-    on to the next until the hash changes.
-    """
-    asked, found = [], []
-    places = np.searchsorted(content.hashes, touched.hashes[wanted])
-    while len(wanted):
-        inside = places < len(content)
-        wanted, places = wanted[inside], places[inside]
-        hit = content.hashes[places] == touched.hashes[wanted]
-        wanted, places = wanted[hit], places[hit]
-        if not len(wanted):
-            break
-        same = content.keys.take(places).encoded().equal(touched.keys.take(wanted).encoded())
-        asked.append(wanted[same])
-        found.append(places[same])
-        wanted, places = wanted[~same], places[~same] + 1
-    nothing = [np.zeros(0, np.int64)]
-    return np.concatenate(asked or nothing), np.concatenate(found or nothing)
+    def whole(self, table: Table, run: Run) -> Content:
+        """All rows of a run, those of buckets that do not count too."""
+        return self.opened.content(self.folder, run, table.form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +154,7 @@ def plan(table: Table, reader: Reader, delta: Content, turn: int, mine: Sequence
             written.append(Written(whole, {bucket: len(whole)}, base=True))
     rest = tuple(bucket for bucket in mine if bucket not in chosen)
     remaining = [newest.slice(cuts[b], cuts[b + 1]) for b in rest]
-    small = newest if not chosen else concat(remaining) if remaining else empty(table.types)
+    small = newest if not chosen else concat(remaining) if remaining else empty(table.form)
     if len(small):
         counts = {bucket: int(cuts[bucket + 1] - cuts[bucket]) for bucket in rest}
         written.append(Written(small, counts, base=False))
@@ -229,7 +190,7 @@ def _due(
 def scan(table: Table, reader: Reader, bucket: int) -> Content:
     """All keys of a bucket, each with what all runs add up to."""
     parts = [reader.bucket(table, run, bucket) for run in table.runs if bucket in run.buckets]
-    return consolidated(concat(parts)) if parts else empty(table.types)
+    return consolidated(concat(parts)) if parts else empty(table.form)
 
 
 def by_bucket(content: Content, buckets: int) -> Iterator[tuple[int, Content]]:

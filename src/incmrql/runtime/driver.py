@@ -1,4 +1,4 @@
-"""A batch from beginning to end: look for new files, run, commit, publish.
+"""A batch from beginning to end: look for what is new, run, commit, publish.
 
     intent    the files of the batch, on disk
     run       one Spark job writes runs and parts under names of its own
@@ -14,25 +14,31 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from incmrql.diagnostics import DataError
-from incmrql.incremental import Program
-from incmrql.kernel.batch import whole_answer
-from incmrql.kernel.ledger import Missing
-from incmrql.kernel.order import Order
-from incmrql.kernel.output import Format, Mode, read_part
-from incmrql.kernel.reading import InputFile
+from incmrql.diagnostics import CheckpointError, DataError, IncmrqlError
+from incmrql.incremental.streams import Program
+from incmrql.kernel.batches import Kit, answer_value
+from incmrql.kernel.compile import compiled
+from incmrql.kernel.inputs import InputFile
+from incmrql.kernel.orders import Format, Order, Target, tables_of_json
+from incmrql.kernel.outputs import read_rows
 from incmrql.runtime import sinks
+from incmrql.runtime.changed import OnChange, settle_change
 from incmrql.runtime.checkpoint import Checkpoint, Output, State
 from incmrql.runtime.durable import crash_here
-from incmrql.runtime.folder import Consumed, News, check_consumed, listing, news
+from incmrql.runtime.failures import spark_failures, unwritten
+from incmrql.runtime.feeds.archive import Archive, Keep
+from incmrql.runtime.feeds.feed import Feed, News
 from incmrql.runtime.lock import Lock
+from incmrql.runtime.opening import describe, feeds_of
 from incmrql.runtime.report import BatchReport, report_of
-from incmrql.spark.stream import LARGE, JobResult, StreamJob
-from incmrql.values import Bag, Value
+from incmrql.spark.executors import check_executors
+from incmrql.spark.streaming import LARGE, JobResult, StreamJob
+from incmrql.values import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,16 +50,25 @@ _CLEAN_EVERY = 20
 class StreamOptions:
     """How a stream runs; times are in seconds."""
 
-    mode: Mode = "changes"
+    mode: Literal["changes", "snapshot"] = "changes"
     format: Format = "parquet"
     trigger: float = 1.0
-    """Time from the start of a look at the folder to the next."""
+    """Time from the start of a look at the sources to the next."""
     settle: float = 1.0
     """How long a file must not have changed."""
     available_now: bool = False
     """Take in what is there, then end."""
     max_batches: int | None = None
     max_files_per_batch: int | None = None
+    keep_input: Keep | None = None
+    """None: what was pushed, sent or registered, but not the user's own files."""
+    keep_changes: bool = False
+    """Whether the change of the last batch can be asked for."""
+    skip_batch: int | None = None
+    """A batch that is not taken in: its files count as taken."""
+    window: bool = False
+    """Whether each batch is answered alone."""
+    on_change: OnChange = "refuse"
     buckets: int = 8
     """Of a new checkpoint; an old one keeps its number."""
     large: int = LARGE
@@ -65,65 +80,123 @@ class StreamOptions:
 
 
 class Driver:
-    """A program on its checkpoint, batch by batch.  Use as a context manager."""
+    """A program on its checkpoint, batch by batch.  Use as a context manager.
 
-    def __init__(
+    `output` is the folder of the items that do not name one.  `registered` are the data behind
+    names, and `pushed` feeds that others fill.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it runs, where, and how
         self,
         program: Program,
         checkpoint: Path,
         output: Path | None,
-        spark: SparkSession,
+        spark: SparkSession | Callable[[], SparkSession],
         options: StreamOptions | None = None,
+        *,
+        registered: Mapping[str, Any] | None = None,
+        script: Mapping[str, Any] | None = None,
     ) -> None:
         self.program, self.options = program, options or StreamOptions()
-        self.output = output
+        self.refused: int | None = None
+        """The batch that was begun last, if the data forbade it."""
+        self.kit = Kit(program, compiled(program))
+        self.sinks = sinks.sinks_of(program, output, self.options.mode, self.options.format)
         checkpoint.mkdir(parents=True, exist_ok=True)
         self.lock = Lock(checkpoint / "lock")
+        self.feeds: list[Feed] = []
         try:
-            self.checkpoint = Checkpoint(checkpoint, program, self.options.buckets)
+            self.checkpoint = Checkpoint(checkpoint, self.kit.physical.forms)
+            described = {**describe(program, script or {}), "window": self.options.window}
+            known = self.checkpoint.prepare(described, self.options.buckets)
+            self._refuse_other_way(known, described)
+            rebuild = settle_change(self.checkpoint, known, described, self.options.on_change)
+            keep = self.options.keep_input
+            archive = self.checkpoint.input / "archive"
+            self.archive = Archive(
+                archive, "all" if keep is None else keep, folders=keep not in (None, "none")
+            )
             self.state = self._recovered()
-            self.job = StreamJob(spark, program, self.state.tables, self.checkpoint.work)
+            self.feeds = feeds_of(
+                program, self.checkpoint, self.state, self.options.settle, self.archive,
+                registered or {}, window=self.options.window,
+            )  # fmt: skip
+            self._spark = spark
+            self._job: StreamJob | None = None
+            if rebuild:
+                self._rebuild()
         except BaseException:
-            self.lock.release()
+            self.close()
             raise
 
     def __enter__(self) -> Driver:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of sources and checkpoint."""
+        for feed in self.feeds:
+            feed.close()
         self.lock.release()
+
+    @property
+    def job(self) -> StreamJob:
+        """The job, made when the first batch needs it."""
+        if self._job is None:
+            spark = self._spark() if callable(self._spark) else self._spark
+            check_executors(spark)
+            self._job = StreamJob(spark, self.kit, self.checkpoint.work)
+        return self._job
+
+    def _refuse_other_way(self, known: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """A state of one batch alone is none of all batches, nor the other way round."""
+        if bool(known.get("window")) == now["window"]:
+            return
+        if not self.checkpoint.numbers():
+            self.checkpoint.describe(now)
+            return
+        how = ("over everything so far", "for each batch alone")
+        was, is_now = (how[bool(each.get("window"))] for each in (known, now))
+        message = f"checkpoint {self.checkpoint.folder} is of a run that answers {was}"
+        raise CheckpointError(f"{message}, and this one answers {is_now}: give another checkpoint")
 
     def _recovered(self) -> State:
         """The committed state, its output published; what killed attempts left is removed."""
         state = self.checkpoint.recovered()
         if self.options.check_runs:
             self.checkpoint.check_runs(state)
-        if self.output is not None:
-            if state.number >= 0 and state.output.attempt:
-                sinks.publish(self.output, state.number, state.output.attempt, state.output.parts)
-            for folder in sinks.leftovers(self.output):
-                shutil.rmtree(folder, ignore_errors=True)
+        for output in state.outputs:
+            sinks.publish(Path(output.folder), state.number, output.attempt, output.parts)
+        for folder in {each.folder for each in self.sinks}:
+            for left in sinks.leftovers(folder):
+                shutil.rmtree(left, ignore_errors=True)
         self.checkpoint.clean(state, self.options.grace)
         return state
 
-    def answer(self) -> Bag:
-        """The whole answer after the last batch, from the state; no job is run."""
-        return whole_answer(self.program, self.state.node, self.checkpoint.runs.absolute())
+    def answer(self, number: int = 0) -> Value:
+        """The whole of an answer after the last batch, from the state; no job is run."""
+        runs = self.checkpoint.runs.absolute()
+        return answer_value(self.kit, number, self.state.tables, runs)
 
-    def changes(self, report: BatchReport) -> list[tuple[Value, int]]:
-        """What a batch did to the answer, read from its output (Parquet only)."""
-        element = self.program.answer.element
-        parts = [] if report.output is None else sorted(report.output.glob("*.parquet"))
-        return [row for part in parts for row in read_part(part, element)]
+    def changes(self, number: int = 0) -> list[tuple[Value, int]]:
+        """What the last batch did to an answer, if changes are kept."""
+        answer = self.kit.physical.answers[number]
+        found = [read_rows(path, answer) for path in sorted(self._kept(number).glob("*.parquet"))]
+        return [row for part in found for row in part]
+
+    def _kept(self, number: int) -> Path:
+        return self.checkpoint.work / f"changes-{self.state.number:06d}-{number}"
 
     # --- batches ---------------------------------------------------------------------------
 
     def look(self) -> News:
-        """What is new, after a look at what was taken in before."""
-        there = listing(self.program.stream)
-        touched = check_consumed(there, self.state.consumed)
-        self.state.consumed.update(touched)
-        return news(there, self.state.consumed, time.time(), self.options.settle)
+        """What is new in all sources, after a look at what was taken in before."""
+        now = time.time()
+        found = [feed.look(now) for feed in self.feeds]
+        files = tuple(file for news in found for file in news.files)
+        return News(files, sum(news.restless for news in found))
 
     def intended(self) -> tuple[InputFile, ...] | None:
         """The files of a batch that was begun and not committed."""
@@ -133,74 +206,157 @@ class Driver:
         """The next batch, if there is anything to take in; batch 0 may be empty."""
         files = self.intended()
         if files is None:
-            files = self.look().files[: self.options.max_files_per_batch]
-            if not files and self.state.number >= 0:
+            files = self._portion(self.look().files)
+            if self.state.number >= 0 and not any(map(self._is_streaming, files)):
                 return None
         return self.run_batch(files)
 
+    def _portion(self, files: tuple[InputFile, ...]) -> tuple[InputFile, ...]:
+        """As many files as a batch takes; those of sources that do not change all at once."""
+        most = self.options.max_files_per_batch
+        if most is None:
+            return files
+        once = [file for file in files if not self._is_streaming(file)]
+        others = sorted(
+            filter(self._is_streaming, files),
+            key=lambda file: (file.modified, file.deletes, file.path),
+        )
+        return (*once, *others[:most])
+
+    def _is_streaming(self, file: InputFile) -> bool:
+        return any(each.streaming for each in self.program.streams if each.place == file.place)
+
     def run_batch(self, files: tuple[InputFile, ...]) -> BatchReport:
-        """Take in some files: intent, run, manifest, publish."""
+        """Take in some files; a batch that the data forbid is as if it had not begun."""
+        number, self.refused = self.state.number + 1, None
+        try:
+            return self._batch(files)
+        except DataError:
+            if self.state.number < number:
+                self.checkpoint.withdraw(number)
+                self.refused = number
+            raise
+        except OSError as cause:
+            raise unwritten(number, (cause.strerror or str(cause)).lower()) from cause
+
+    def _batch(self, files: tuple[InputFile, ...]) -> BatchReport:
+        """Intent, run, manifest, publish."""
         start = time.perf_counter()
         number, attempt = self.state.number + 1, uuid.uuid4().hex[:8]
         self.checkpoint.intend(number, files)
         crash_here("intent", number)
-        staging = None if self.output is None else sinks.prepare(self.output, number, attempt)
+        skipped = number == self.options.skip_batch
+        targets = () if skipped else self._targets(number, attempt)
         begun = time.perf_counter()
-        result = self._run(self._order(number, attempt, files, staging), staging)
+        result = self._run(self._order(number, attempt, () if skipped else files, targets))
         ran = time.perf_counter()
         crash_here("runs", number)
-        output = Output(attempt, tuple(part.file for part in result.applied.parts))
-        taken = result.taken
-        consumed: Consumed = {file.path: (file, taken.checksums[file.path]) for file in files}
-        counts = {"inserted": taken.inserted, "deleted": taken.deleted, "bad": taken.bad.total()}
-        written = output if staging is not None else Output()
-        self.state = self.checkpoint.commit(self.state, result.applied, written, consumed, counts)
+        taken = [(file, result.reading.checksums.get(file.path, "")) for file in files]
+        self.archive.add(number, taken)
+        outputs = self._outputs(attempt, targets, result)
+        counts = {
+            "inserted": result.reading.inserted,
+            "deleted": result.reading.deleted,
+            "bad": result.reading.bad.total(),
+            "changed": result.done.changed,
+        }
+        tables = result.done.tables
+        self.state = self.checkpoint.commit(self.state, tables, outputs, taken, counts)
         crash_here("manifest", number)
         committed = time.perf_counter()
-        place = None
-        if self.output is not None:
-            place = sinks.publish(self.output, number, attempt, output.parts)
+        places = [sinks.publish(Path(each.folder), number, attempt, each.parts) for each in outputs]
         crash_here("publish", number)
+        self._after(number, taken)
         done = time.perf_counter()
+        times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
+        return report_of(self.state, len(files), result, times, places)
+
+    def _after(self, number: int, taken: Sequence[tuple[InputFile, str]]) -> None:
+        again = {each.place for each in self.program.streams if not each.streaming}
+        for feed in self.feeds:
+            if not (self.options.window and feed.place in again):
+                feed.taken([each for each in taken if each[0].place == feed.place])
+        if number > 0 and self.options.keep_changes:
+            for answer in range(len(self.kit.physical.answers)):
+                old = self.checkpoint.work / f"changes-{number - 1:06d}-{answer}"
+                shutil.rmtree(old, ignore_errors=True)
         if number % _CLEAN_EVERY == 0:
             self.checkpoint.clean(self.state, self.options.grace)
-        times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
-        return report_of(self.state, len(files), result, times, place)
+            self.archive.clean(number)
+
+    def _targets(self, number: int, attempt: str) -> tuple[Target, ...]:
+        """Where the answers of a batch are written; all folders are there when this returns."""
+        found = []
+        for each in self.sinks:
+            folder = sinks.prepare(each.folder, number, attempt)
+            found.append(Target(each.answer, str(folder.absolute()), each.mode, each.format))
+        if self.options.keep_changes:
+            for answer in range(len(self.kit.physical.answers)):
+                folder = self.checkpoint.work / f"changes-{number:06d}-{answer}"
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                found.append(Target(answer, str(folder.absolute()), "rows"))
+        return tuple(found)
+
+    def _outputs(
+        self, attempt: str, targets: Sequence[Target], result: JobResult
+    ) -> tuple[Output, ...]:
+        """The outputs that are published, with the parts that the job has written."""
+        found = []
+        for place, each in enumerate(self.sinks):
+            if place < len(targets):
+                parts = tuple(p.file for p in result.done.parts if p.target == place)
+                found.append(Output(str(each.folder.absolute()), attempt, parts))
+        return tuple(found)
 
     def _order(
-        self, number: int, attempt: str, files: tuple[InputFile, ...], staging: Path | None
+        self,
+        number: int,
+        attempt: str,
+        files: tuple[InputFile, ...],
+        targets: tuple[Target, ...],
     ) -> Order:
+        first = number == 0 or self.options.window
+        tables = self.state.tables
+        if self.options.window:
+            tables = tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
+        runs = str(self.checkpoint.runs.absolute())
         return Order(
-            number,
-            attempt,
-            files,
-            self.state.node,
-            self.state.ledger,
-            str(self.checkpoint.runs.absolute()),
-            "" if staging is None else str(staging.absolute()),
-            self.options.mode,
-            self.options.format,
-        )
+            number, attempt, files, tables, self.checkpoint.buckets, runs, targets, first
+        )  # fmt: skip
 
-    def _run(self, order: Order, staging: Path | None) -> JobResult:
-        """The job; a batch that the data forbid is taken back as if it had not begun."""
+    def _run(self, order: Order) -> JobResult:
+        """The job; what a failed one has written for its targets is removed."""
+        job = self.job
         try:
-            result = self.job.run(order, large=self.options.large)
-            if result.applied.refused is not None:
-                raise _not_there(result.applied.refused, self.program)
-        except DataError:
-            self.checkpoint.withdraw(order.number)
-            if staging is not None:
-                shutil.rmtree(staging, ignore_errors=True)
+            with spark_failures(order.number):
+                return job.run(order, large=self.options.large)
+        except IncmrqlError:
+            for target in order.targets:
+                shutil.rmtree(target.folder, ignore_errors=True)
             raise
-        return result
 
+    def replayed(self) -> tuple[InputFile, ...]:
+        """The files that the answers are of, as they are kept, without those of skipped batches.
 
-def _not_there(missing: Missing, program: Program) -> DataError:
-    more = missing.count - len(missing.shown)
-    shown = ", ".join(missing.shown) + (f" and {more} more" if more > 0 else "")
-    hint = "Mend or remove the file that deletes them; the batch was not taken in."
-    place = program.stream.deletes or program.stream.path
-    return DataError(
-        "R205", f"rows are deleted that are not there: {shown}", place=place, hint=hint
-    )
+        Refused if one is no longer there.
+        """
+        batches = self.checkpoint.batches()
+        if self.options.window and self.state.number >= 0:
+            batches = [self.checkpoint.files(self.state.number)]
+        read = [[each for each in files if each[1]] for files in batches]
+        return tuple(self.archive.replay(read))
+
+    def _rebuild(self) -> None:
+        """Build the state again from all input so far, as one batch."""
+        files = self.replayed()
+        number, attempt = self.state.number, uuid.uuid4().hex[:8]
+        if number < 0:
+            return
+        tables = tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
+        runs = str(self.checkpoint.runs.absolute())
+        buckets = self.checkpoint.buckets
+        order = Order(number + 1, attempt, files, tables, buckets, runs, (), is_first=True)
+        result = self.job.run(order, large=self.options.large)
+        counts = {"rebuilt": True}
+        self.state = self.checkpoint.commit(self.state, result.done.tables, (), [], counts)

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from incmrql.incremental import Program
+from incmrql.incremental.streams import Program
 from incmrql.runtime.driver import Driver, StreamOptions
 from incmrql.runtime.report import BatchReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+OnBatch = Callable[[Driver, BatchReport], None]
 
 
 def run_stream(  # noqa: PLR0913 - what it runs, where, and how
@@ -23,26 +25,36 @@ def run_stream(  # noqa: PLR0913 - what it runs, where, and how
     spark: SparkSession,
     options: StreamOptions | None = None,
     *,
-    on_batch: Callable[[Driver, BatchReport], None] = lambda _driver, _report: None,
+    on_batch: OnBatch = lambda _driver, _report: None,
     stop: threading.Event | None = None,
 ) -> None:
     """Run a program until it is stopped, or has done what the options ask for."""
-    chosen, stop = options or StreamOptions(), stop or threading.Event()
+    with Driver(program, checkpoint, output, spark, options) as driver:
+        run_driver(driver, on_batch=on_batch, stop=stop)
+
+
+def run_driver(
+    driver: Driver,
+    *,
+    on_batch: OnBatch = lambda _driver, _report: None,
+    stop: threading.Event | None = None,
+) -> None:
+    """Run the batches of a driver until it is stopped, or has done what its options ask for."""
+    chosen, stop = driver.options, stop or threading.Event()
     done = 0
-    with Driver(program, checkpoint, output, spark, chosen) as driver:
-        _wait_for_rest(driver, stop)
-        while not stop.is_set():
-            begun = time.monotonic()
-            report = driver.step()
-            if report is not None:
-                on_batch(driver, report)
-                done += 1
-            if chosen.max_batches is not None and done >= chosen.max_batches:
-                return
-            if chosen.available_now and report is None and not driver.look().restless:
-                return
-            if report is None or not chosen.available_now:
-                stop.wait(max(0.0, begun + chosen.trigger - time.monotonic()))
+    _wait_for_rest(driver, stop)
+    while not stop.is_set():
+        begun = time.monotonic()
+        report = driver.step()
+        if report is not None:
+            on_batch(driver, report)
+            done += 1
+        if chosen.max_batches is not None and done >= chosen.max_batches:
+            return
+        if chosen.available_now and report is None and not driver.look().restless:
+            return
+        if report is None or not chosen.available_now:
+            stop.wait(max(0.0, begun + chosen.trigger - time.monotonic()))
 
 
 def _wait_for_rest(driver: Driver, stop: threading.Event) -> None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from incmrql.formats import ReadReport
-from incmrql.kernel.order import Taken
+from incmrql.kernel.orders import Reading
 from incmrql.runtime.checkpoint import State
-from incmrql.spark.stream import JobResult
+from incmrql.spark.streaming import JobResult
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWork:
+    """What a node did in a batch: rows that it sent on, rows of state that it read, seconds."""
+
+    sent: int
+    read: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +32,8 @@ class BatchReport:
     deleted: int
     bad: ReadReport
     """Lines that are no rows."""
-    touched: int
-    """Keys that the batch has touched."""
     changed: int
-    """Rows of the change of the answer."""
+    """Rows of the changes of all answers."""
     rewritten: int
     """Rows of older runs that were merged."""
     jobs: int
@@ -33,6 +41,9 @@ class BatchReport:
     tasks: int
     state_rows: int
     state_bytes: int
+    state_read: int
+    """Rows of state that were looked at."""
+    nodes: tuple[NodeWork, ...]
     read: float
     """In tasks, added up; so are `kernel` and `write`."""
     kernel: float
@@ -42,7 +53,8 @@ class BatchReport:
     commit: float
     publish: float
     seconds: float
-    output: Path | None
+    outputs: tuple[Path, ...]
+    """The folders that appeared."""
 
 
 def report_of(
@@ -50,38 +62,41 @@ def report_of(
     files: int,
     result: JobResult,
     times: tuple[float, float, float, float],
-    output: Path | None,
+    outputs: Sequence[Path],
 ) -> BatchReport:
     """The report of a batch; the times are those of job, commit, publish and all together."""
-    taken, applied = result.taken, result.applied
-    seconds = taken.seconds + applied.seconds
+    reading, done = result.reading, result.done
     job, commit, publish, whole = times
+    worked = done.worked
+    nodes = zip(worked.sent, worked.read, worked.seconds, strict=True)
     return BatchReport(
         number=state.number,
         files=files,
-        rows_in=taken.inserted + taken.deleted,
-        inserted=taken.inserted,
-        deleted=taken.deleted,
-        bad=_bad(taken),
-        touched=applied.touched,
-        changed=applied.changed,
-        rewritten=applied.rewritten,
+        rows_in=reading.inserted + reading.deleted,
+        inserted=reading.inserted,
+        deleted=reading.deleted,
+        bad=_bad(reading),
+        changed=sum(done.changed),
+        rewritten=done.rewritten,
         jobs=result.jobs,
         stages=result.stages,
         tasks=result.tasks,
-        state_rows=sum(table.rows for table in state.tables),
-        state_bytes=sum(table.size for table in state.tables),
-        read=seconds.read,
-        kernel=seconds.kernel,
-        write=seconds.write,
+        state_rows=state.rows,
+        state_bytes=state.size,
+        state_read=sum(worked.read),
+        nodes=tuple(NodeWork(*each) for each in nodes),
+        read=reading.seconds,
+        kernel=done.seconds.kernel,
+        write=done.seconds.write,
         job=job,
         commit=commit,
         publish=publish,
         seconds=whole,
-        output=output,
+        outputs=tuple(outputs),
     )
 
 
-def _bad(taken: Taken) -> ReadReport:
-    rows = taken.inserted + taken.deleted
-    return ReadReport(rows, taken.bad.total(), tuple(taken.bad.items()), tuple(taken.first_bad))
+def _bad(reading: Reading) -> ReadReport:
+    rows = reading.inserted + reading.deleted
+    bad, first = tuple(reading.bad.items()), tuple(reading.first_bad)
+    return ReadReport(rows, reading.bad.total(), bad, first)

@@ -8,10 +8,57 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from incmrql.diagnostics import CheckpointError
+from incmrql.formats.replacing import unwritable
+from incmrql.incremental.streams import Program
+from incmrql.kernel.orders import Format
 from incmrql.kernel.runs import sync_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A folder that gets an answer, batch by batch."""
+
+    answer: int
+    folder: Path
+    mode: Literal["changes", "snapshot"]
+    format: Format
+
+
+def sinks_of(
+    program: Program,
+    output: Path | None,
+    mode: Literal["changes", "snapshot"],
+    format_: Format,
+) -> list[Sink]:
+    """The folders of a program's answers: those that items name, and `output` for the others.
+
+    Several items that name none have folders `1`, `2`, … in it.
+    """
+    found = []
+    others = [n for n, each in enumerate(program.outputs) if each.kind not in ("store", "dump")]
+    for number, each in enumerate(program.outputs):
+        if each.kind == "store":
+            found.append(Sink(number, Path(each.target), mode, "parquet"))
+        elif each.kind == "dump":
+            found.append(Sink(number, *_dumped(each.target, mode, format_)))
+        elif output is not None:
+            own = output if len(others) == 1 else output / str(others.index(number) + 1)
+            found.append(Sink(number, own, mode, format_))
+    return found
+
+
+def _dumped(
+    target: str, mode: Literal["changes", "snapshot"], format_: Format
+) -> tuple[Path, Literal["changes", "snapshot"], Format]:
+    """The folder of a `dump`, whose ending says what is in it."""
+    ending = Path(target).suffix
+    text: Format = "csv" if ending in (".csv", ".txt") or format_ == "csv" else "json"
+    return Path(target), mode, "json" if ending == ".json" else text
 
 
 def published(output: Path, number: int) -> Path:
@@ -22,7 +69,10 @@ def published(output: Path, number: int) -> Path:
 def prepare(output: Path, number: int, attempt: str) -> Path:
     """A hidden folder for the parts that an attempt writes."""
     folder = _staging(output, number, attempt)
-    folder.mkdir(parents=True)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as cause:
+        raise unwritable(output, (cause.strerror or str(cause)).lower()) from cause
     return folder
 
 

@@ -23,6 +23,7 @@ from incmrql.spark import outputs
 from incmrql.spark.batch import Batch, Work
 from incmrql.spark.failures import told
 from incmrql.spark.sources_context import Context as Sources
+from incmrql.spark.sources_context import Instead
 from incmrql.sql.context import NARROW, WIDE
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
@@ -39,6 +40,8 @@ class Engine:
     spark: Callable[[], SparkSession]
     fast_sums: bool = False
     kept: list[Sources] = field(default_factory=list)
+    instead: Instead = lambda _source, _path, _packed: None
+    """Where the rows of a source come from, if not from where it says."""
 
     def run_item(self, item: typed.ScriptItem, emit: Emit) -> None:
         """One item: on Spark if it reads a source, else here."""
@@ -140,6 +143,7 @@ class Engine:
             registered=world.registered,
             quarantine=world.quarantine,
             on_report=world.on_report,
+            instead=self.instead,
         )
         return Batch(self.spark(), world, self.fast_sums, sources)
 

@@ -54,11 +54,13 @@ def read(
     With `packed` a record is in the one column too, which alone can hold a null row; JSON files,
     Parquet files of ours, parsers and registered rows may have some.
     """
-    if source.host is not None:
-        hint = "Run the query as a stream, or read a folder."
-        raise DataError("R206", "a socket needs the Spark runtime", hint=hint)
     key = _key(source, path, packed=packed)
+    if key not in context.frames and (found := context.instead(source, path, packed)) is not None:
+        context.frames[key] = found
     if key not in context.frames:
+        if source.host is not None:
+            hint = "Run the query as a stream, or read a folder."
+            raise DataError("R206", "a socket needs the Spark runtime", hint=hint)
         before = len(context.readings)
         used = wanted or row_type(source)
         context.frames[key] = _read(spark, source, path, context, used, packed=packed)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -37,6 +37,7 @@ from incmrql.formats.rows import MOST_REMEMBERED
 from incmrql.spark.native_shapes import COMPRESSED
 from incmrql.spark.sources_parts import BAD_SCHEMA, bad_task, good_rows, rows_task, unpacked_bad
 from incmrql.spark.sources_plan import Part, Plan, Tallies, Tally, TallyParam
+from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
 
 TASK_BYTES = 1 << 26
@@ -49,6 +50,10 @@ _PACKED = 64
 """How many times larger than its file the text in a compressed file is taken to be."""
 
 
+Instead: TypeAlias = Callable[[typed.Source, str | None, bool], DataFrame | None]
+"""The rows of a source, by its path and whether they are packed, that are taken from elsewhere."""
+
+
 @dataclass(slots=True)
 class Context:
     """What the sources of a query share; the fields are those of `reference.World`."""
@@ -58,6 +63,7 @@ class Context:
     registered: Mapping[str, Any] = field(default_factory=dict)
     quarantine: Path | None = None
     on_report: Callable[[ReadReport, Policy], None] = lambda _report, _policy: None
+    instead: Instead = lambda _source, _path, _packed: None
     readings: list[Reading] = field(default_factory=list, init=False)
     frames: dict[Any, DataFrame] = field(default_factory=dict, init=False)
     """The sources that were read, so that a query sees each as it was when it started."""

@@ -179,9 +179,15 @@ def _collected(df: DataFrame) -> Arrow:
 def rows(df: DataFrame, element: Type) -> Iterator[Value]:
     """The elements of a data frame, of which no more than one partition is here at a time."""
     packed = is_packed(df, element)
+    for table in tables(df):
+        yield from from_arrow(table, element, packed=packed)
+
+
+def tables(df: DataFrame) -> Iterator[Arrow]:
+    """The rows of a data frame as Arrow tables, of which few are here at a time."""
     for row in df.mapInArrow(_packets, "packet binary").toLocalIterator(prefetchPartitions=True):
         with pa.ipc.open_stream(bytes(row[0])) as stream:
-            yield from from_arrow(stream.read_all(), element, packed=packed)
+            yield stream.read_all()
 
 
 def _packets(parts: Iterable[Arrow]) -> Iterator[Arrow]:

@@ -1,0 +1,138 @@
+"""A batch against doing it all again, over the same files, in turn; and what a batch reads."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from benchmarks.incremental_queries import Workload
+from benchmarks.incremental_run import Bench, Stage, TooSlow, opened, timed
+from incmrql.runtime import BatchReport
+
+SIDES: Final = ("incremental", "engine", "hand")
+PHASES: Final = ("job", "read", "kernel", "write", "commit", "publish")
+
+
+@dataclass(slots=True)
+class Pairs:
+    """What was found about a workload; seconds of each side, round by round."""
+
+    workload: Workload
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    reports: list[BatchReport] = field(default_factory=list)
+    loaded: BatchReport | None = None
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def best(self) -> str:
+        """The faster way of doing it again."""
+        return min(SIDES[1:], key=lambda side: statistics.median(self.seconds[side]))
+
+    @property
+    def ratios(self) -> list[float]:
+        """How much faster a batch was, round by round."""
+        again, batch = self.seconds[self.best], self.seconds["incremental"]
+        return [one / other for one, other in zip(again, batch, strict=True)]
+
+    @property
+    def ratio(self) -> float:
+        """The median of the paired ratios; 0 where nothing was timed."""
+        return statistics.median(self.ratios) if self.seconds["hand"] else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """PASS, or what is wrong."""
+        if self.problems:
+            return "FAIL: " + "; ".join(self.problems)
+        return "PASS" if self.ratio >= self.workload.must else "FAIL"
+
+    def as_json(self) -> dict[str, Any]:
+        """What was found, for the results file."""
+        found: dict[str, Any] = {
+            "about": self.workload.about,
+            "must": self.workload.must,
+            "aim": self.workload.aim,
+            "verdict": self.verdict,
+        }
+        if self.loaded is not None:
+            found |= {"load_seconds": self.loaded.seconds, "load_jobs": self.loaded.jobs}
+        if self.reports:
+            last = self.reports[-1]
+            found |= {
+                "medians": {side: statistics.median(self.seconds[side]) for side in SIDES},
+                "ratio": self.ratio,
+                "quartiles": _quartiles(self.ratios),
+                "best": self.best,
+                "seconds": self.seconds,
+                "phases": phases(self.reports),
+                "jobs": sorted({report.jobs for report in self.reports}),
+                "changed": statistics.median(report.changed for report in self.reports),
+                "state_read": statistics.median(report.state_read for report in self.reports),
+                "state_rows": last.state_rows,
+                "state_bytes": last.state_bytes,
+            }
+        return found
+
+
+def _quartiles(ratios: list[float]) -> list[float]:
+    if len(ratios) < 2:
+        return ratios * 3
+    return statistics.quantiles(ratios, n=4, method="inclusive")
+
+
+def phases(reports: list[BatchReport]) -> dict[str, float]:
+    """The median seconds of each phase of some batches."""
+    return {
+        phase: statistics.median(getattr(report, phase) for report in reports) for phase in PHASES
+    }
+
+
+def measure(bench: Bench, workload: Workload) -> Pairs:
+    """Rounds of a batch and two recomputations in random order; answers are compared at the end."""
+    found = Pairs(workload)
+    try:
+        with opened(bench, workload) as stage:
+            found.loaded = stage.loaded
+            for number in range(bench.warm_up + bench.rounds):
+                _round(stage, found, is_counted=number >= bench.warm_up)
+            found.problems += stage.differences()
+    except TooSlow as problem:
+        found.problems.append(str(problem))
+    except Exception as error:  # whatever it is, the other workloads are still wanted
+        found.problems.append(told(error))
+    if any(report.jobs != 1 for report in found.reports):
+        found.problems.append("not one job a batch")
+    return found
+
+
+def told(error: Exception) -> str:
+    """An error in a few words."""
+    first = str(error).strip().split("\n")[0]
+    return f"failed: {type(error).__name__}: {first[:120]}"
+
+
+def _round(stage: Stage, found: Pairs, *, is_counted: bool) -> None:
+    stage.supply.add()
+    for side in stage.bench.order.sample(SIDES, len(SIDES)):
+        if side == "incremental":
+            report, seconds = timed(stage.step)
+            if is_counted:
+                found.reports.append(report)
+        else:
+            _, seconds = timed(lambda side=side: stage.recomputed(side))  # type: ignore[misc]
+        if is_counted:
+            found.seconds[side].append(seconds)
+
+
+def measure_reads(bench: Bench, workload: Workload, batches: int = 3) -> Mapping[str, list[int]]:
+    """Rows of state that batches read with a tenth of the history, and with all of it."""
+    found: dict[str, list[int]] = {}
+    for name, history in (("x1", 0.1), ("x10", 1.0)):
+        with opened(bench, workload, workload.size(bench.scale, history)) as stage:
+            found[name] = []
+            for _ in range(batches):
+                stage.supply.add()
+                found[name].append(stage.step().state_read)
+    return found

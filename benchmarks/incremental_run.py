@@ -1,0 +1,153 @@
+"""How a workload runs on each side: batch by batch, by the batch engine again, and by hand again.
+
+A `Stage` is a workload with its data and its driver in a folder of its own, which is removed at
+the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.batch_measure import TooSlow, _patient, differences
+from benchmarks.batch_sides import act, by_incmrql
+from benchmarks.incremental_data import Size, Supply, history_of
+from benchmarks.incremental_queries import Workload, text_of
+from incmrql.diagnostics import Source
+from incmrql.incremental.streams import Program, program_of
+from incmrql.loading import catalog_for, read_include
+from incmrql.pipeline import compile_script
+from incmrql.runtime import BatchReport, Driver, StreamOptions
+from incmrql.session import Session
+
+T = TypeVar("T")
+SEED: Final = 5
+_NUMBERS = itertools.count()
+
+__all__ = ["Bench", "Stage", "TooSlow", "compared", "opened", "program", "timed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where, how large and how often everything is run."""
+
+    session: Session
+    spark: SparkSession
+    data: Path
+    scale: float = 1.0
+    rounds: int = 15
+    warm_up: int = 6
+    """Rounds that are not counted."""
+    patience: float = 600.0
+    """Seconds after which a run is given up."""
+    order: random.Random = field(default_factory=lambda: random.Random(SEED))
+
+    def patient(self, run: Callable[[], T]) -> T:
+        """Run something, unless it takes too long."""
+        with _patient(self.spark, self.patience):
+            return run()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A workload that runs: its data, and the driver that has taken in its history."""
+
+    bench: Bench
+    workload: Workload
+    supply: Supply
+    driver: Driver
+    loaded: BatchReport
+
+    def step(self) -> BatchReport:
+        """The next batch, of the files that have been added."""
+        report = self.bench.patient(self.driver.step)
+        assert report is not None, "there is nothing to take in"
+        return report
+
+    def by_engine(self, use: Callable[[DataFrame], T]) -> T:
+        """The whole answer again by the batch engine."""
+        text = text_of(self.workload, self.supply.folder)
+        return self.bench.patient(
+            lambda: by_incmrql(self.bench.session, text, use, fast=False)
+        )  # fmt: skip
+
+    def by_hand(self, use: Callable[[DataFrame], T]) -> T:
+        """The whole answer again by data frames."""
+        spark, folder = self.bench.spark, self.supply.folder
+        return self.bench.patient(lambda: use(self.workload.expert(spark, folder)))
+
+    def recomputed(self, side: str) -> None:
+        """The whole answer again, written nowhere."""
+        run = self.by_engine if side == "engine" else self.by_hand
+        run(lambda frame: act(frame, "noop"))
+
+    def differences(self) -> list[str]:
+        """What is not the same in the answers of the three sides, as of now."""
+        engine, hand = self.by_engine(DataFrame.toArrow), self.by_hand(DataFrame.toArrow)
+        kept = pa.Table.from_pylist(
+            [dict(row) for row in self.driver.answer(0)], schema=engine.schema
+        )
+        found = [f"engine: {each}" for each in compared(kept, engine, close=False)]
+        close = self.workload.floats
+        return found + [f"by hand: {each}" for each in compared(kept, hand, close=close)]
+
+
+def compared(ours: pa.Table, theirs: pa.Table, *, close: bool) -> list[str]:
+    """What is not the same in two answers that are bags."""
+    return differences(ours, theirs, ordered=False, close=close)
+
+
+def program(text: str) -> Program:
+    """The program of changes of an MRQL text."""
+    source = Source(text)
+    script = compile_script(source, catalog_for(source, ()), read_include).typed
+    return program_of(script.items, script)
+
+
+@contextmanager
+def folder_in(root: Path) -> Iterator[Path]:
+    """A folder that is removed at the end."""
+    root.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"run-{next(_NUMBERS)}-", dir=root))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def opened(
+    bench: Bench,
+    workload: Workload,
+    size: Size | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Iterator[Stage]:
+    """A workload with its history taken in."""
+    size = size or workload.size(bench.scale)
+    history = history_of(bench.data, workload.tables[0].name, workload.tables, size)
+    settings = StreamOptions(**{"settle": 0.0, "grace": 2.0, **(options or {})})  # type: ignore[arg-type]
+    with folder_in(bench.data) as folder:
+        supply = Supply(folder / "data", history, workload.tables, size, workload.deleted)
+        kept = program(text_of(workload, supply.folder))
+        with Driver(kept, folder / "checkpoint", folder / "out", bench.spark, settings) as driver:
+            loaded = bench.patient(driver.step)
+            assert loaded is not None
+            yield Stage(bench, workload, supply, driver, loaded)
+
+
+def timed(run: Callable[[], T]) -> tuple[T, float]:
+    """What a call returns, and the seconds that it took."""
+    begun = time.perf_counter()
+    found = run()
+    return found, time.perf_counter() - begun

@@ -1,0 +1,133 @@
+"""What a stream prints, batch by batch: answers on stdout, talk about them on stderr.
+
+On a terminal the answer and a table of the newest batches are drawn again in their place.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+if TYPE_CHECKING:
+    from incmrql.runtime import BatchReport
+
+_NEWEST = 8
+"""Batches that the table on a terminal shows."""
+_COLUMNS = ("batch", "rows in", "rows out", "changes", "state rows", "ms")
+_JSON = ("number", "files", "inserted", "deleted", "changed", "state_rows", "state_bytes")
+
+
+class Console(Protocol):
+    """Where the batches of a stream are told."""
+
+    def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
+        """Tell of a batch, with the value of each answer that is printed."""
+
+    def say(self, text: str) -> None:
+        """Tell anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A line for each answer on stdout, a line for each batch on stderr."""
+
+    show: Callable[[Any], str]
+
+    def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
+        """Print the answers, and a summary."""
+        for answer in answers:
+            click.echo(self.show(answer))
+        click.echo(summary(report), err=True)
+
+    def say(self, text: str) -> None:
+        """Print a text."""
+        click.echo(text, err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """An object for each batch on stdout.  `show` gives a value as JSON."""
+
+    show: Callable[[Any], str]
+    name: str
+    """What the values of the answers are called: answers, or changes."""
+
+    def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
+        """Print the object."""
+        fields = {name: getattr(report, name) for name in _JSON}
+        found = {**fields, "bad": report.bad.bad, "seconds": round(report.seconds, 4)}
+        text = json.dumps(found)[:-1]
+        values = ", ".join(map(self.show, answers))
+        click.echo(f'{text}, "{self.name}": [{values}]}}' if answers else f"{text}}}")
+
+    def say(self, text: str) -> None:
+        """Print a text."""
+        click.echo(text, err=True)
+
+
+@dataclass(slots=True)
+class Live:
+    """The answers and a table of the newest batches, drawn again after each batch."""
+
+    show: Callable[[Any], str]
+    width: Callable[[], int]
+    answers_too: bool
+    """Whether stdout is the same terminal, so that answers are drawn again as well."""
+    lines: int = 0
+    """How many lines above the cursor are drawn again."""
+    newest: deque[BatchReport] = field(default_factory=lambda: deque(maxlen=_NEWEST))
+
+    def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
+        """Draw everything again."""
+        width = max(self.width(), 20)
+        self.newest.append(report)
+        self._clear()
+        for answer in answers:
+            text = self.show(answer)
+            click.echo(text)
+            if self.answers_too:
+                self.lines += sum(-(-max(len(line), 1) // width) for line in text.split("\n"))
+        sys.stdout.flush()
+        for line in table(self.newest):
+            click.echo(line[: width - 1], err=True)
+            self.lines += 1
+
+    def say(self, text: str) -> None:
+        """Print a text, which stays."""
+        click.echo(text, err=True)
+        self.lines = 0
+
+    def _clear(self) -> None:
+        if self.lines:
+            click.echo(f"\x1b[{self.lines}F\x1b[J", nl=False, err=True)
+        self.lines = 0
+
+
+def summary(report: BatchReport) -> str:
+    """A batch in a line."""
+    bad = f"{report.bad.bad:,} lines left out; " if report.bad.bad else ""
+    return (
+        f"batch {report.number}: {report.inserted:,} rows in, {report.deleted:,} out; {bad}"
+        f"{report.changed:,} changes; {report.state_rows:,} rows of state; "
+        f"{report.seconds * 1000:,.0f} ms"
+    )
+
+
+def table(reports: Sequence[BatchReport] | deque[BatchReport]) -> list[str]:
+    """Batches as lines of a table."""
+    rows = [
+        (r.number, r.inserted, r.deleted, r.changed, r.state_rows, round(r.seconds * 1000))
+        for r in reports
+    ]
+    shown = [_COLUMNS, *[tuple(f"{value:,}" for value in row) for row in rows]]
+    widths = [max(len(row[place]) for row in shown) for place in range(len(_COLUMNS))]
+    return [
+        "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
+        for row in shown
+    ]

@@ -1,0 +1,150 @@
+"""The options of `incmrql run` that are about streams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+CONSOLE = "console"
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Duration(click.ParamType[float]):
+    """A time as in `500ms`, `1s`, `2m`; a number alone is in seconds."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The seconds."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is not a time such as 500ms, 1s or 2m", param, ctx)
+        return float(found[1]) * _UNITS[found[2] or "s"]
+
+
+class Kept(click.ParamType["Literal['all', 'none'] | int"]):
+    """Of how many batches the input is kept: `all`, `none` or a number."""
+
+    name = "all|N|none"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Literal["all", "none"] | int:
+        """The word, or the number."""
+        if value == "all" or value == "none":
+            return "all" if value == "all" else "none"
+        if not re.fullmatch(r"[1-9]\d*", str(value)):
+            self.fail(f"{value!r} is not all, none or a number of batches", param, ctx)
+        return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamChoices:
+    """What the options of streams say."""
+
+    checkpoint: Path | None
+    output: str
+    format: Literal["parquet", "json", "csv"]
+    mode: Literal["changes", "snapshot"] | None
+    trigger: float
+    settle: float
+    keep_input: Literal["all", "none"] | int | None
+    skip_batch: int | None
+    available_now: bool
+    max_batches: int | None
+    max_files_per_batch: int | None
+    verify: int | None
+    strict: bool
+    on_change: Literal["reuse", "rebuild", "refuse"]
+
+    @property
+    def to_console(self) -> bool:
+        """Whether answers are printed."""
+        return self.output == CONSOLE
+
+
+_OPTIONS = (
+    click.option(
+        "--checkpoint",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Streams: the folder from which a stopped or killed run goes on.",
+    ),
+    click.option(
+        "--output",
+        default=CONSOLE,
+        metavar="URI",
+        help="Streams: console, or the folder that gets a batch=N folder for every batch.",
+    ),
+    click.option(
+        "--format",
+        type=click.Choice(["parquet", "json", "csv"]),
+        default="parquet",
+        help="Streams: the files of an output folder.",
+    ),
+    click.option(
+        "--mode",
+        type=click.Choice(["changes", "snapshot"]),
+        help="Streams: what a batch did to the answer, or the whole answer. "
+        "[default: snapshot on the console, changes in a folder]",
+    ),
+    click.option(
+        "--trigger",
+        type=Duration(),
+        default="1s",
+        help="Streams: from one look at the sources to the next.",
+    ),
+    click.option(
+        "--settle",
+        type=Duration(),
+        default="1s",
+        help="Streams: how long a file must not have changed before it is taken in.",
+    ),
+    click.option(
+        "--keep-input",
+        type=Kept(),
+        help="Streams: copies of all files taken in, of those of the last N batches, or of none. "
+        "[default: only of what came by sockets]",
+    ),
+    click.option(
+        "--skip-batch",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Streams: do not take in batch N; its files count as taken in.",
+    ),
+    click.option(
+        "--available-now", is_flag=True, help="Streams: take in what is there, then end."
+    ),
+    click.option("--max-batches", type=click.IntRange(min=1), help="Streams: then end."),
+    click.option(
+        "--max-files-per-batch", type=click.IntRange(min=1), help="Streams: of one batch."
+    ),
+    click.option(
+        "--verify",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Streams: every N batches, compare the answer with that of the query run anew.",
+    ),
+    click.option(
+        "--strict", is_flag=True, help="Streams: refuse a query that is not incremental."
+    ),
+    click.option(
+        "--on-change",
+        type=click.Choice(["reuse", "rebuild", "refuse"]),
+        default="refuse",
+        help="Streams: what to do if the checkpoint is of another query.",
+    ),
+)
+
+
+def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of streams to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command

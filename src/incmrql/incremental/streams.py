@@ -1,0 +1,199 @@
+"""The program of changes of a script: all its streaming items, over the sources they share.
+
+    sources -> nodes -> parts -> one output for each item
+
+Items that read the same source share its input, so that all of them take in the same batches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from incmrql.algebra.show import show_query
+from incmrql.diagnostics import DataError
+from incmrql.incremental.nodes import Edge, Input, Node, Part, Plan, inputs
+from incmrql.incremental.plan import plan_items
+from incmrql.reference import Environment, new_world
+from incmrql.reference.environment import Evaluate
+from incmrql.types import typed
+from incmrql.types.model import Collection, Type
+from incmrql.values import Value
+
+PUSHED = ("registered", "python")
+"""Formats whose rows do not lie in files of the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A source of a program, with the place of its input among the nodes.
+
+    `path` and `deletes` are folders, files or patterns; rows that are pushed, come by a socket or
+    are registered have none.  One that is not streaming is read once, in the first batch.
+    """
+
+    place: int
+    name: str
+    source: typed.Source
+    element: Type
+    streaming: bool
+    ledger: bool
+    path: str | None = None
+    deletes: str | None = None
+    socket: tuple[str, int] | None = None
+
+    @property
+    def packed(self) -> bool:
+        """Whether a row may be null itself, and so is in one column."""
+        return self.source.format in ("json", "python")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What an item answers with: `result` over the values of its parts."""
+
+    kind: typed.ItemKind
+    target: str
+    parts: tuple[Part, ...]
+    result: typed.Expr
+    text: str = field(compare=False)
+    """The normal form that it came from."""
+
+    @property
+    def part(self) -> Part | None:
+        """The one part that the answer is, if it is a collection that changes row by row."""
+        match self.result:
+            case typed.Var(variable):
+                return next(part for part in self.parts if part.variable == variable)
+            case _:
+                return None
+
+    @property
+    def element(self) -> Type:
+        """The type of a row of the answer; an answer that is no part is one row."""
+        type_ = self.result.type
+        if self.part is not None:
+            assert isinstance(type_, Collection)
+            return type_.element
+        return type_
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Nodes that take changes from those before them, and what is answered."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    streams: tuple[Stream, ...]
+    outputs: tuple[Output, ...]
+    script: typed.Script = field(repr=False, compare=False)
+    arguments: tuple[str, ...] = ()
+    stored: tuple[tuple[str, Value], ...] = field(default=(), repr=False)
+    """The values that items before have stored, by name."""
+
+    @property
+    def identity(self) -> str:
+        """A text that is another one for a program that keeps another state."""
+        return _digest(*self.identities, *(repr(output.result) for output in self.outputs))
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The same for each node: what it does, and the nodes it takes changes from."""
+        found: list[str] = []
+        engine = version("incmrql")
+        streams = {stream.place: stream for stream in self.streams}
+        for place, node in enumerate(self.nodes):
+            below = [found[each] for each in inputs(node)]
+            stream = streams.get(place)
+            paths = [] if stream is None else [str(stream.path), str(stream.deletes)]
+            found.append(
+                _digest(engine, _shown(node), *_functions(node, self.script), *paths, *below)
+            )
+        return tuple(found)
+
+
+def program_of(
+    items: Sequence[typed.ScriptItem],
+    script: typed.Script,
+    arguments: Sequence[str] = (),
+    stored: Mapping[str, Value] | None = None,
+) -> Program:
+    """The program of some items of a script; may raise `QueryError`."""
+    plans = plan_items(items, script)
+    nodes, edges = plans[-1].nodes, plans[-1].edges
+    known = dict(stored or {})
+    world = new_world(script, arguments=list(arguments), stored=known)
+    streams = tuple(
+        _stream(place, node, world.evaluate, Environment(world))
+        for place, node in enumerate(nodes)
+        if isinstance(node, Input)
+    )
+    outputs = tuple(_output(item, plan) for item, plan in zip(items, plans, strict=True))
+    return Program(nodes, edges, streams, outputs, script, tuple(arguments), tuple(known.items()))
+
+
+def _output(item: typed.ScriptItem, plan: Plan) -> Output:
+    return Output(item.kind, item.target, plan.parts, plan.result, show_query(plan.query))
+
+
+def _stream(place: int, node: Input, evaluate: Evaluate, env: Environment) -> Stream:
+    """The source of an input, its path known."""
+    source, options = node.source, dict(node.source.options)
+    streaming = source.streaming
+    known = (place, node.name, source, node.element, streaming, node.ledger)
+    if source.host is not None and source.port is not None:
+        return Stream(*known, socket=(evaluate(source.host, env), evaluate(source.port, env)))
+    if source.path is None or source.format == "registered":
+        return Stream(*known)
+    path = evaluate(source.path, env)
+    if path is None:
+        hint = "args[i] is null where there is no such argument."
+        raise DataError("R207", "the path of a source is null", hint=hint)
+    return Stream(*known, path=path, deletes=options.get("deletes"))
+
+
+_VARIABLE = re.compile(r"Variable\(name='[^']*', number=-?\d+")
+_BELOW = re.compile(r"\b(?:(?:input|left|right)=\d+|(?:inputs|parts)=\([\d, ]*\))")
+_CALLED = re.compile(r"(?:function|name|aggregation)='([^']*)'")
+
+
+def _shown(node: Node) -> str:
+    """A node as a text: equal for nodes that do the same, whatever is called what."""
+    numbers: dict[str, str] = {}
+    text = _BELOW.sub("", repr(node))
+    return _VARIABLE.sub(lambda found: numbers.setdefault(found[0], f"#{len(numbers)}"), text)
+
+
+def _functions(node: Node, script: typed.Script) -> Iterator[str]:
+    """The functions and aggregations that a node may call, as texts."""
+    text = repr(node)
+    waiting = [text]
+    known: set[str] = set()
+    while waiting:
+        for name in set(_CALLED.findall(waiting.pop())) - known:
+            known.add(name)
+            for found in (script.functions.get(name), script.aggregations.get(name)):
+                if found is not None:
+                    waiting.append(repr(found))
+                    yield repr(found)
+            if name in script.python:
+                yield _written(script.python[name].call)
+
+
+def _written(function: Any) -> str:
+    """The text of a Python function, or what it was compiled to."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        return repr(function) if code is None else f"{code.co_code!r} {code.co_consts!r}"
+
+
+def _digest(*texts: str) -> str:
+    whole = "\0".join(texts)
+    return hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,114 @@
+"""Answers: how the changes of parts change them, and the whole of them from what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from incmrql.incremental.changes import Weighted
+from incmrql.incremental.states_ordered import in_order
+from incmrql.kernel.content import Content
+from incmrql.kernel.desk import Desk, content_of, merged, rows_of
+from incmrql.kernel.form import Form
+from incmrql.kernel.groups import fold_rows
+from incmrql.kernel.layouts import leaves
+from incmrql.kernel.physical import Answer, AnswerPart, Grouped, Mapped, Step
+from incmrql.kernel.rows import Rows, of_values, to_values
+from incmrql.kernel.table import scan
+from incmrql.reference import Environment, evaluate
+from incmrql.values import Bag, Value, encode
+
+
+def answer_slots(answer: Answer) -> tuple[Form, ...]:
+    """The forms of what an answer's parts are gathered to."""
+    return tuple(part.form for part in answer.parts)
+
+
+def answer_gather(answer: Answer, found: Sequence[Iterable[Rows]]) -> list[Content]:
+    """The changes of an answer's parts, equal rows added up."""
+    return [
+        merged(part.form, [content_of(part.form, rows) for rows in found[part.place] if len(rows)])
+        for part in answer.parts
+    ]
+
+
+def answer_meet(
+    answer: Answer, changes: Sequence[Content], steps: Sequence[Step], desk: Desk
+) -> Rows:
+    """What a batch does to an answer; the parts that are kept are remembered."""
+    if answer.output.part is None:
+        return _evaluated(answer, changes, steps, desk)
+    for part, change in zip(answer.parts, changes, strict=True):
+        desk.change(part.table, change)
+    rows = rows_of(changes[answer.output.parts.index(answer.output.part)])
+    if answer.row is None:
+        return rows
+    form = Form(leaves(answer.layout))
+    return rows_of(content_of(form, answer.row.apply(rows, desk.env)))
+
+
+def _evaluated(
+    answer: Answer, changes: Sequence[Content], steps: Sequence[Step], desk: Desk
+) -> Rows:
+    """An answer that is one value: the old one goes, the new one comes, if they differ."""
+    if not desk.is_first and not any(map(len, changes)):
+        return of_values([], answer.layout)
+    before = [_whole(part, steps, desk) for part in answer.parts]
+    both = zip(answer.parts, before, changes, strict=True)
+    after = [merged(part.form, [old, change]) for part, old, change in both]
+    for part, change in zip(answer.parts, changes, strict=True):
+        desk.change(part.table, change)
+    new = value_of(answer, after, desk.env)
+    if desk.is_first:
+        return of_values([(new, 1)], answer.layout)
+    old = value_of(answer, before, desk.env)
+    same = encode(old) == encode(new)
+    return of_values([] if same else [(old, -1), (new, 1)], answer.layout)
+
+
+def _whole(part: AnswerPart, steps: Sequence[Step], desk: Desk) -> Content:
+    """All rows of a part before a batch."""
+    buckets = range(max((table.buckets for table in desk.tables.values()), default=1))
+    parts = [content_of(part.form, part_rows(part, bucket, steps, desk)) for bucket in buckets]
+    return merged(part.form, parts)
+
+
+def part_rows(part: AnswerPart, bucket: int, steps: Sequence[Step], desk: Desk) -> Rows:
+    """The rows of a part in one bucket of the table that it is kept in or follows from."""
+    if part.derived is None:
+        return rows_of(scan(desk.table(part.table, part.form), desk.reader, bucket))
+    step = steps[part.derived.place]
+    assert isinstance(step, Grouped)
+    rows = fold_rows(step, bucket, desk)
+    for place in part.derived.maps:
+        above = steps[place]
+        assert isinstance(above, Mapped)
+        rows = above.segment.apply(rows, desk.env)
+    return rows
+
+
+def value_of(answer: Answer, contents: Sequence[Content], env: Environment) -> Value:
+    """The value of an answer whose parts have these rows."""
+    for part, content in zip(answer.parts, contents, strict=True):
+        env = env.bind(part.variable, _collection(part, content))
+    return evaluate(answer.output.result, env)
+
+
+def _collection(part: AnswerPart, content: Content) -> Value:
+    rows = to_values(rows_of(content), part.layout)
+    if part.order is None:
+        return Bag([value for value, weight in rows for _ in range(weight)])
+    return in_order(Weighted(rows), part.order)
+
+
+def whole_answer(answer: Answer, steps: Sequence[Step], desk: Desk) -> Value:
+    """The whole answer as a value; it has to fit into memory."""
+    return value_of(answer, [_whole(part, steps, desk) for part in answer.parts], desk.env)
+
+
+def bucket_rows(answer: Answer, bucket: int, steps: Sequence[Step], desk: Desk) -> Rows:
+    """The rows of an answer, which is a collection without order, in one bucket.
+
+    Equal rows may be in several buckets where the part follows from another table.
+    """
+    assert answer.main is not None
+    return part_rows(answer.main, bucket, steps, desk)

@@ -1,0 +1,187 @@
+"""One batch in one place: files are read, the steps run, runs and outputs are written."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from incmrql.incremental.streams import Program, Stream
+from incmrql.kernel.answers import bucket_rows, whole_answer
+from incmrql.kernel.compile import environment
+from incmrql.kernel.desk import Desk
+from incmrql.kernel.engine import Worked, run_steps
+from incmrql.kernel.inputs import InputFile, check_unchanged, checksum, read_file
+from incmrql.kernel.orders import Done, Order, Part, Reading, Seconds
+from incmrql.kernel.outputs import write_part, write_values
+from incmrql.kernel.physical import Answer, Physical
+from incmrql.kernel.rows import Rows, from_table
+from incmrql.kernel.runs import Opened, Run, write_runs
+from incmrql.kernel.table import Plan, Reader, Table, plan
+from incmrql.reference import Environment
+from incmrql.types.model import PREDEFINED
+from incmrql.values import Value
+
+OPENED = Opened()
+"""The open maps of this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """A program, ready to run in tasks."""
+
+    program: Program
+    physical: Physical
+
+    def env(self) -> Environment:
+        """Where its expressions are evaluated."""
+        return environment(self.program)
+
+
+def run_batch(kit: Kit, order: Order) -> tuple[Reading, Done]:
+    """A whole batch."""
+    reading = Reading()
+    given: dict[int, list[Rows]] = {}
+    for file in order.files:
+        given.setdefault(file.place, []).extend(read_rows(kit, file, reading))
+    start = time.perf_counter()
+    desk = desk_of(kit, order, order.tables)
+    answers, worked = run_steps(kit.physical, given, desk)
+    seconds = Seconds(read=reading.seconds, kernel=time.perf_counter() - start)
+    done = finish(kit, order, desk, dict(enumerate(answers)), range(order.buckets))
+    done.worked, done.seconds = worked, done.seconds + seconds
+    return reading, done
+
+
+def read_rows(kit: Kit, file: InputFile, reading: Reading) -> Iterator[Rows]:
+    """The rows of a file; what is noticed on the way goes to `reading`."""
+    start = time.perf_counter()
+    stream = stream_at(kit.program, file.place)
+    script = kit.program.script
+    reading.checksums[file.path] = checksum(file)
+    parser = script.parsers.get(stream.source.parser)
+    for chunk in read_file(stream, script.data or PREDEFINED, file, parser):
+        rows = from_table(chunk.table)
+        reading.note(rows.weights, chunk.bad)
+        reading.seconds += time.perf_counter() - start
+        if len(rows):
+            yield rows
+        start = time.perf_counter()
+    check_unchanged(file)
+    reading.seconds += time.perf_counter() - start
+
+
+def stream_at(program: Program, place: int) -> Stream:
+    """The source whose input stands at a place."""
+    return next(stream for stream in program.streams if stream.place == place)
+
+
+def desk_of(kit: Kit, order: Order, tables: Mapping[str, Table]) -> Desk:
+    """The state before a batch, as steps see it."""
+    reader = Reader(Path(order.runs), OPENED)
+    OPENED.keep(reader.folder, (run for table in order.tables.values() for run in table.runs))
+    return Desk(tables, reader, kit.env(), order.is_first)
+
+
+def finish(
+    kit: Kit,
+    order: Order,
+    desk: Desk,
+    answers: Mapping[int, Rows],
+    buckets: Sequence[int],
+    single: Iterable[str] = (),
+) -> Done:
+    """Write the runs of what changed, and the outputs; `single` tables are wholly here."""
+    start = time.perf_counter()
+    everything, alone = range(order.buckets), frozenset(single)
+    plans = {
+        name: plan(
+            desk.tables[name],
+            desk.reader,
+            content,
+            order.number,
+            everything if name in alone else buckets,
+        )
+        for name, content in desk.changes.items()
+    }
+    task = uuid.uuid4().hex[:8]
+    tables = _written(order, plans, task)
+    changed = [0] * len(kit.physical.answers)
+    for number, rows in answers.items():
+        changed[number] = len(rows)
+    after = {**desk.tables, **tables}
+    parts = list(_outputs(kit, order, desk, after, answers, buckets, task))
+    rewritten = sum(each.rewritten for each in plans.values())
+    seconds = Seconds(write=time.perf_counter() - start)
+    return Done(
+        tables,
+        parts,
+        changed,
+        rewritten,
+        Worked([], [], []),
+        seconds,
+        list(buckets),
+        sorted(alone & tables.keys()),
+    )
+
+
+def _written(order: Order, plans: Mapping[str, Plan], task: str) -> dict[str, Table]:
+    """Write what the plans say, all in one file; the tables with the new runs."""
+    contents = [(w.content, w.counts) for each in plans.values() for w in each.written]
+    runs: list[Run] = []
+    if contents:
+        file = f"{order.number:06d}-{order.attempt}-{task}.run"
+        runs = write_runs(Path(order.runs), file, contents)
+    tables = {}
+    for name, each in plans.items():
+        new, runs = runs[: len(each.written)], runs[len(each.written) :]
+        bases = tuple(r for r, w in zip(new, each.written, strict=True) if w.base)
+        levels = tuple(r for r, w in zip(new, each.written, strict=True) if not w.base)
+        tables[name] = each.kept.with_runs(levels, bases)
+    return tables
+
+
+def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
+    kit: Kit,
+    order: Order,
+    desk: Desk,
+    tables: Mapping[str, Table],
+    answers: Mapping[int, Rows],
+    buckets: Sequence[int],
+    task: str,
+) -> Iterator[Part]:
+    after = Desk(tables, desk.reader, desk.env, is_first=False)
+    for number, target in enumerate(order.targets):
+        if target.answer not in answers:
+            continue
+        answer = kit.physical.answers[target.answer]
+        folder, name = Path(target.folder), f"part-{task}-{number}"
+        rows = answers[target.answer]
+        if target.mode == "snapshot":
+            if answer.is_single:
+                value = whole_answer(answer, kit.physical.steps, after)
+                found = write_values(folder, name, answer, value, target.format)
+                yield Part(number, *found)
+                continue
+            for bucket in buckets:
+                whole = bucket_rows(answer, bucket, kit.physical.steps, after)
+                if len(whole):
+                    shown = _shown(answer, whole, desk.env)
+                    how = f"{name}-{bucket}"
+                    found = write_part(folder, how, answer, shown, target)
+                    yield Part(number, *found)
+        elif len(rows):
+            shown = rows if target.mode == "rows" else _shown(answer, rows, desk.env)
+            yield Part(number, *write_part(folder, name, answer, shown, target))
+
+
+def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
+    return rows if answer.shown is None else answer.shown.apply(rows, env)
+
+
+def answer_value(kit: Kit, number: int, tables: Mapping[str, Table], runs: Path) -> Value:
+    """The whole of an answer as a value, from the state; it has to fit into memory."""
+    desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
+    return whole_answer(kit.physical.answers[number], kit.physical.steps, desk)

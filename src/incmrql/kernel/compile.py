@@ -1,0 +1,288 @@
+"""From a program of changes to what the kernel runs: a step for each node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from incmrql.algebra import build
+from incmrql.algebra.term import element as element_of
+from incmrql.incremental.merging import how_many
+from incmrql.incremental.nodes import (
+    Constant,
+    Groups,
+    Input,
+    Join,
+    Linear,
+    Merge,
+    Node,
+    Ordered,
+    Part,
+    Repeated,
+)
+from incmrql.incremental.streams import Output, Program
+from incmrql.kernel.alone import flattened, group_of, over
+from incmrql.kernel.compile_groups import GroupsCompiler
+from incmrql.kernel.form import Form
+from incmrql.kernel.fusing import fuse
+from incmrql.kernel.layouts import (
+    Layout,
+    Leaf,
+    Struct,
+    chosen,
+    falling,
+    in_order,
+    leaves,
+    meet,
+    narrowed,
+    of_rows,
+    pair_of,
+    part,
+    width,
+)
+from incmrql.kernel.lowering import Lowering
+from incmrql.kernel.physical import (
+    Answer,
+    AnswerPart,
+    Derived,
+    Fixed,
+    Grouped,
+    Joined,
+    Looped,
+    Mapped,
+    Physical,
+    Side,
+    Sorted,
+    Step,
+    Taken,
+    United,
+)
+from incmrql.kernel.segment import Picked, Segment
+from incmrql.reference import Environment, new_world
+from incmrql.types import typed
+from incmrql.types.model import Collection, Tuple
+
+
+def compiled(program: Program) -> Physical:
+    """The program as the kernel runs it."""
+    return _Compiler(program).physical()
+
+
+def environment(program: Program) -> Environment:
+    """Where the expressions of a program are evaluated."""
+    stored = dict(program.stored)
+    return Environment(new_world(program.script, arguments=list(program.arguments), stored=stored))
+
+
+_BESIDE = 1 << 40
+"""Variables from this number on are the kernel's own."""
+
+
+@dataclass(slots=True)
+class _Compiler:
+    program: Program
+    steps: list[Step] = field(default_factory=list)
+    layouts: list[Layout] = field(default_factory=list)
+    forms: dict[str, Form] = field(default_factory=dict)
+    lowering: Lowering = field(init=False)
+    env: Environment = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lowering, self.env = Lowering(self.program), environment(self.program)
+
+    def physical(self) -> Physical:
+        for place, node in enumerate(self.program.nodes):
+            step, layout = self.step(place, node)
+            self.steps.append(step)
+            self.layouts.append(layout)
+        fuse(self.program, self.steps, self.lowering)
+        answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.outputs))
+        return Physical(tuple(self.steps), tuple(self.layouts), answers, tuple(self.forms.items()))
+
+    def step(self, place: int, node: Node) -> tuple[Step, Layout]:
+        """What is done for a node, and the layout of the rows it sends on."""
+        match node:
+            case Input():
+                return self.taken(place, node)
+            case Constant(expr):
+                assert isinstance(expr.type, Collection)
+                layout: Layout = Leaf(expr.type.element)
+                if isinstance(expr.type.element, Tuple) and not expr.type.element.items:
+                    layout = Struct((), expr.type.element)
+                return Fixed(expr, layout), layout
+            case Linear(input=below, steps=((variable, body), *rest)):
+                segment = self.lowering.segment([(variable, self.layouts[below])], body, rest)
+                return Mapped(below, segment), segment.made
+            case Merge(parts):
+                return self.united(parts)
+            case Join():
+                return self.joined(place, node)
+            case Groups():
+                return GroupsCompiler(self, place, node).step()
+            case Ordered():
+                return self.sorted(place, node)
+            case Repeated():
+                return self.looped(place, node)
+            case _:
+                assert_never(node)  # type: ignore[arg-type]
+
+    def table(self, name: str, form: Form) -> str:
+        """The name of a new state table."""
+        self.forms[name] = form
+        return name
+
+    def taken(self, place: int, node: Input) -> tuple[Step, Layout]:
+        stream = next(each for each in self.program.streams if each.place == place)
+        layout = of_rows(node.element, packed=stream.packed)
+        if node.unique:
+            row = typed.Variable("row", _BESIDE, node.element)
+            key = build.tuple_of(*[build.field(build.var(row), name) for name in node.unique])
+            pairs = build.bag_of(build.tuple_of(key, build.var(row)))
+            segment = self.lowering.segment([(row, layout)], pairs)
+            assert isinstance(segment.made, Struct)
+            key_layout, row_layout = segment.made.parts
+            self.table(f"l{place}", Form(leaves(key_layout), leaves(row_layout)))
+            return Taken(stream, layout, node.insert_only, segment), layout
+        if node.ledger:
+            self.table(f"l{place}", Form(leaves(layout)))
+        return Taken(stream, layout, node.insert_only), layout
+
+    def united(self, parts: tuple[int, ...]) -> tuple[Step, Layout]:
+        layout = self.layouts[parts[0]]
+        for each in parts[1:]:
+            layout = meet(layout, self.layouts[each])
+        segments = tuple(self.brought(each, layout) for each in parts)
+        return United(parts, segments, layout), layout
+
+    def brought(self, place: int, wanted: Layout) -> Segment | None:
+        """The rows of a node in another layout; None where they have it."""
+        return self.in_layout(self.layouts[place], wanted)
+
+    def in_layout(self, given: Layout, wanted: Layout) -> Segment | None:
+        if given == wanted:
+            return None
+        row = typed.Variable("row", _BESIDE, given.type)
+        return self.lowering.segment([(row, given)], build.bag_of(build.var(row)), made=wanted)
+
+    # --- pairs -----------------------------------------------------------------------------
+
+    def keys(self, places: tuple[int, ...]) -> Layout:
+        """The layout of the keys by which the pairs of several nodes meet."""
+        found = self._pair(places[0]).parts[0]
+        for place in places[1:]:
+            found = meet(found, self._pair(place).parts[0])
+        return found
+
+    def _pair(self, place: int) -> Struct:
+        """The layout of the pairs of a node, which are never null."""
+        layout = self.layouts[place]
+        return pair_of(part(layout, 0), part(layout, 1))
+
+    def side(
+        self,
+        place: int,
+        key: Layout,
+        columns: tuple[int | str, ...] | None,
+        table: str | None,
+    ) -> Side:
+        """A side whose pairs have a key in this layout, and the columns of the value it keeps."""
+        value = self._pair(place).parts[1]
+        kept = narrowed(value, columns)
+        form = Form(leaves(key), leaves(kept))
+        if table is not None:
+            self.table(table, form)
+        paired = self.brought(place, pair_of(key, value))
+        start = width(key)
+        picked = tuple(start + column for column in chosen(value, kept))
+        return Side(place, paired, start, kept, picked, table, form)
+
+    def whole_value(self, place: int) -> Layout:
+        """The layout of the values of a node's pairs."""
+        return self._pair(place).parts[1]
+
+    def joined(self, place: int, node: Join) -> tuple[Step, Layout]:
+        key = self.keys((node.left, node.right))
+        tables = [f"n{place}r{side}" if side in node.kept else None for side in (0, 1)]
+        left = self.side(node.left, key, node.columns[0], tables[0])
+        right = self.side(node.right, key, node.columns[1], tables[1])
+        names = [
+            typed.Variable(name, _BESIDE + n, layout.type)
+            for n, (name, layout) in enumerate(
+                [("key", key), ("left", left.value), ("right", right.value)]
+            )
+        ]
+        rows = [build.var(name) for name in names]
+        body = over(node.body, group_of(node.group, rows[0], rows[1:]))
+        given = list(zip(names, (key, left.value, right.value), strict=True))
+        segment = self.lowering.segment(given, flattened(body))
+        return Joined((left, right), key, segment), segment.made
+
+    # --- order and loops -------------------------------------------------------------------
+
+    def sorted(self, place: int, node: Ordered) -> tuple[Step, Layout]:
+        layout = self.layouts[node.input]
+        wanted = in_order(layout)
+        limit = how_many(node.limit, self.env) or 0
+        form = Form((), leaves(wanted), falling(wanted, node.descending))
+        if node.grows:
+            form = Form(form.keys, form.rest, form.descending, most=limit)
+        name = self.table(f"n{place}t", form)
+        paired = self.brought(node.input, wanted)
+        return Sorted(node.input, paired, wanted, name, form, limit), wanted
+
+    def looped(self, place: int, node: Repeated) -> tuple[Step, Layout]:
+        layouts = tuple(self.layouts[each] for each in node.inputs)
+        forms = tuple(Form(leaves(each)) for each in layouts)
+        names = [self.table(f"n{place}i{n}", form) for n, form in enumerate(forms)]
+        layout = Leaf(element_of(node.term))
+        form = Form(leaves(layout))
+        result = self.table(f"n{place}x", form)
+        step = Looped(node.inputs, layouts, node, tuple(names), forms, result, layout, form)
+        return step, layout
+
+    # --- answers ---------------------------------------------------------------------------
+
+    def answer(self, number: int, output: Output) -> Answer:
+        """An output: the rows it has, and how they are shown."""
+        spread = output.part is not None and output.part.order is None
+        parts = tuple(
+            self.answer_part(number, n, each, spread=spread) for n, each in enumerate(output.parts)
+        )
+        row, layout = self.answer_row(output)
+        shown = self.in_layout(layout, of_rows(output.element, packed=False))
+        return Answer(output, parts, row, layout, shown)
+
+    def answer_row(self, output: Output) -> tuple[Segment | None, Layout]:
+        """How the one part's rows become those of the answer, and their layout."""
+        one = output.part
+        if one is None:
+            return None, Leaf(output.element)
+        layout = self.layouts[one.place]
+        if one.order is None:
+            return None, layout
+        row = typed.Variable("row", _BESIDE, layout.type)
+        body = build.bag_of(build.item(build.var(row), 1))
+        segment = self.lowering.segment([(row, layout)], body)
+        return segment, segment.made
+
+    def answer_part(self, number: int, n: int, one: Part, *, spread: bool) -> AnswerPart:
+        """A part of an answer, kept in a table unless it follows from another one."""
+        layout = self.layouts[one.place]
+        form = Form(leaves(layout))
+        derived = self.derived(one.place) if spread else None
+        table = self.table(f"a{number}p{n}", form) if derived is None else None
+        return AnswerPart(one.place, layout, table, derived, form, one.order, one.variable)
+
+    def derived(self, place: int) -> Derived | None:
+        """The fold that a node's rows follow from, if there is one."""
+        maps: list[int] = []
+        step = self.steps[place]
+        while isinstance(step, Mapped):
+            maps.insert(0, place)
+            place, step = step.input, self.steps[step.input]
+        if not isinstance(step, Grouped) or step.mode != "fold" or step.table is None:
+            return None
+        how = step.body.how
+        keys = range(len(step.form.keys))
+        keyed = not maps and isinstance(how, Picked) and set(keys) <= set(how.columns)
+        return Derived(place, tuple(maps), keyed)

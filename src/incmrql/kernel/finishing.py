@@ -1,0 +1,196 @@
+"""From accumulators to the aggregates that answers ask for, key by key, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal as DecimalValue
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from incmrql.formats.arrow_types import arrow_type
+from incmrql.incremental import sums as meaning
+from incmrql.incremental.nodes import Request
+from incmrql.kernel import sums
+from incmrql.kernel.exact_parts import packed
+from incmrql.kernel.layouts import column_of
+from incmrql.kernel.lifting import SQUARES_BITS, Lift
+from incmrql.kernel.sums import Integers, Limbs
+from incmrql.reference.navigate import Fail
+from incmrql.types.model import EXACT_SUM, Decimal, Type, is_float
+from incmrql.values import ExactSum
+from incmrql.values.encoding import EXACT
+from incmrql.values.exact import nearest_double
+
+_NOT_FINITE: Final = ("inf", "ninf", "nan")
+_EXACT_DOUBLE: Final = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An aggregate that comes from accumulators."""
+
+    request: Request
+    lifts: tuple[Lift, ...]
+
+    @property
+    def type(self) -> Type:
+        """The type of its values."""
+        return self.request.variable.type
+
+
+def finished(asked: Asked, parts: Mapping[str, Integers], n: int, fail: Fail) -> Any:
+    """The aggregate of `n` keys, as a column."""
+    first, type_ = asked.lifts[0], asked.type
+    match asked.request.function:
+        case "count":
+            return pa.array(_count(parts, first, n))
+        case "exists" | "some":
+            return pa.array(_count(parts, first, n) != 0)
+        case "all":
+            return pa.array(_count(parts, first, n) == 0)
+        case "sum" | "sum#total":
+            return _sum(first, type_, parts, n)
+        case "avg" | "avg#total":
+            return _mean(first, _count(parts, asked.lifts[1], n), type_, parts, n)
+        case "variance" | "stddev":
+            return _by_key(asked, parts, n, fail)
+        case _:
+            return _part(first, type_, parts, n)
+
+
+def _sum(lift: Lift, type_: Type, parts: Mapping[str, Integers], n: int) -> Any:
+    if lift.summed == "floats":
+        return pa.array(_float_sums(parts, lift, n))
+    limbs = _limbs(parts, lift)
+    if isinstance(type_, Decimal):
+        return _decimals(limbs, n, type_)
+    if is_float(type_):
+        return pa.array(np.zeros(n, np.float64))  # of nothing but nulls
+    return sums.as_longs(limbs, n)
+
+
+def _mean(lift: Lift, count: Integers, type_: Type, parts: Mapping[str, Integers], n: int) -> Any:
+    if lift.summed == "floats":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means = _float_sums(parts, lift, n) / count + 0.0
+        return pa.array(means, mask=count == 0)
+    limbs = _limbs(parts, lift)
+    if isinstance(type_, Decimal):
+        return _decimal_means(limbs, count, n, lift.scale, type_)
+    return _integer_means(limbs, count, n)
+
+
+def _part(lift: Lift, type_: Type, parts: Mapping[str, Integers], n: int) -> Any:
+    """An exact sum that is added up later."""
+    limbs = _limbs(parts, lift)
+    if type_ == EXACT_SUM:
+        names = [f"a{lift.number}.{name}" for name in _NOT_FINITE]
+        if not any(name in parts for name in names):
+            return packed(limbs, None, n)
+        infinite, minus, nan = (parts.get(name, np.zeros(n, np.int64)) for name in names)
+        return packed(limbs, (infinite, minus, nan), n)
+    assert isinstance(type_, Decimal)
+    return _decimals(limbs, n, type_)
+
+
+def _decimals(limbs: Limbs, n: int, type_: Decimal) -> Any:
+    """Sums in units of a decimal's scale; null where they have too many digits."""
+    if not limbs or max(limbs) <= 1:
+        longs = sums.as_longs(limbs, n)
+        plain = longs.fill_null(0).to_numpy(zero_copy_only=False)
+        if not longs.null_count and (
+            type_.precision >= 19 or np.abs(plain).max(initial=0) < 10**type_.precision
+        ):
+            words = np.stack([plain, plain >> 63], axis=1)
+            data = pa.py_buffer(np.ascontiguousarray(words))
+            return pa.Array.from_buffers(arrow_type(type_), n, [None, data])
+    totals = sums.as_integers(limbs, n)
+    return pa.array([_unscaled(total, type_) for total in totals], arrow_type(type_))
+
+
+def _float_sums(parts: Mapping[str, Integers], lift: Lift, n: int) -> npt.NDArray[np.float64]:
+    total = sums.rounded(_limbs(parts, lift), n)
+    infinite, minus, nan = (parts.get(f"a{lift.number}.{name}") for name in _NOT_FINITE)
+    if infinite is None and minus is None and nan is None:
+        return total
+    zero = np.zeros(n, np.int64)
+    up, down = (zero if part is None else part for part in (infinite, minus))
+    total = np.where(up != 0, np.inf, np.where(down != 0, -np.inf, total))
+    neither = (up != 0) & (down != 0)
+    return np.where(neither if nan is None else neither | (nan != 0), np.nan, total)
+
+
+def _integer_means(limbs: Limbs, count: Integers, n: int) -> Any:
+    """Exact sums over counts, rounded once: one division where both are exact doubles."""
+    totals = sums.as_longs(limbs, n)
+    plain = totals.fill_null(_EXACT_DOUBLE).to_numpy(zero_copy_only=False)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = plain / count + 0.0
+    wide = np.flatnonzero((np.abs(plain) >= _EXACT_DOUBLE) & (count != 0))
+    if len(wide):
+        chosen = {place: column[wide] for place, column in limbs.items()}
+        exact = sums.as_integers(chosen, len(wide))
+        for i, total in zip(wide.tolist(), exact, strict=True):
+            means[i] = nearest_double(total, int(count[i]))
+    return pa.array(means, mask=count == 0)
+
+
+def _decimal_means(limbs: Limbs, count: Integers, n: int, scale: int, type_: Decimal) -> Any:
+    """Exact sums over counts at the scale of the result, halves away from zero."""
+    means = [
+        _half_up(total * 10**type_.scale, c * 10**scale, type_) if c else None
+        for total, c in zip(sums.as_integers(limbs, n), count.tolist(), strict=True)
+    ]
+    return pa.array(means, arrow_type(type_))
+
+
+def _half_up(numerator: int, denominator: int, type_: Decimal) -> DecimalValue | None:
+    whole, rest = divmod(abs(numerator), denominator)
+    size = whole + (2 * rest >= denominator)
+    return _unscaled(-size if numerator < 0 else size, type_)
+
+
+def _unscaled(total: int, type_: Decimal) -> DecimalValue | None:
+    """`total` units of the type's scale; null where they have too many digits."""
+    if abs(total) >= 10**type_.precision:
+        return None
+    return DecimalValue(total).scaleb(-type_.scale, EXACT)
+
+
+def _by_key(asked: Asked, parts: Mapping[str, Integers], n: int, fail: Fail) -> Any:
+    """As the reference finishes it, key by key."""
+    numbers = [_numbers(lift, parts, n) for lift in asked.lifts]
+    rows = [list(row) for row in zip(*numbers, strict=True)]
+    return column_of([meaning.finished(asked.request, row, fail) for row in rows], asked.type)
+
+
+def _numbers(lift: Lift, parts: Mapping[str, Integers], n: int) -> Sequence[Any]:
+    """The accumulators as the numbers that the reference has."""
+    if lift.how in ("count", "true", "false", "sizes"):
+        found: list[int] = _count(parts, lift, n).tolist()
+        return found
+    units = sums.as_integers(_limbs(parts, lift), n)
+    if lift.how == "squares":
+        unit = (1 << SQUARES_BITS) if lift.summed == "floats" else 10 ** (2 * lift.scale)
+        return [Fraction(total, unit) for total in units]
+    if lift.summed == "floats":
+        names = [f"a{lift.number}.{name}" for name in _NOT_FINITE]
+        counts = [parts.get(name, np.zeros(n, np.int64)).tolist() for name in names]
+        return [ExactSum(*each) for each in zip(units, *counts, strict=True)]
+    return [Fraction(total, 10**lift.scale) for total in units]
+
+
+def _limbs(parts: Mapping[str, Integers], lift: Lift) -> Limbs:
+    start = f"a{lift.number}.l"
+    found = [name for name in parts if name.startswith(start)]
+    return {int(name[len(start) :]): parts[name] for name in found}
+
+
+def _count(parts: Mapping[str, Integers], lift: Lift, n: int) -> Integers:
+    found = parts.get(f"a{lift.number}.n")
+    return np.zeros(n, np.int64) if found is None else found

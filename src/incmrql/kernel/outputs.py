@@ -1,0 +1,83 @@
+"""Answers to files: a part of a batch's output, complete on disk when it is named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from incmrql.formats import dump
+from incmrql.kernel.columns import column_values, names, parts_of, types_of
+from incmrql.kernel.layouts import of_rows
+from incmrql.kernel.orders import Format, Target
+from incmrql.kernel.physical import Answer
+from incmrql.kernel.rows import WEIGHT, Rows, from_table, of_values, to_table, to_values
+from incmrql.types.model import LONG, Record, Type, list_of
+from incmrql.values import Record as RecordValue
+from incmrql.values import Value
+
+Written = tuple[str, int, int]
+"""The name of a file, its rows and its bytes."""
+
+
+def write_part(folder: Path, name: str, answer: Answer, rows: Rows, target: Target) -> Written:
+    """Write rows of an answer to a new file, with their weights or as often as they are there.
+
+    Rows that are meant for ourselves are written as the kernel has them.
+    """
+    if target.mode == "rows":
+        return _stored(folder / f"{name}.parquet", to_table(rows))
+    element = answer.output.element
+    if target.mode == "snapshot":
+        rows = rows.take(np.repeat(np.arange(len(rows)), rows.weights))
+    return _written(folder / f"{name}.{target.format}", rows, element, target)
+
+
+def write_values(folder: Path, name: str, answer: Answer, value: Value, format_: Format) -> Written:
+    """Write a whole answer that is in one place: its rows in order, or the one value it is."""
+    element = answer.output.element
+    values = [value] if answer.output.part is None else value or []
+    rows = of_values([(each, 1) for each in values], of_rows(element, packed=False))
+    target = Target(0, "", "snapshot", format_)
+    return _written(folder / f"{name}.{format_}", rows, element, target)
+
+
+def _written(path: Path, rows: Rows, element: Type, target: Target) -> Written:
+    weighted = target.mode == "changes"
+    if target.format == "parquet":
+        labels = [label for label, _ in parts_of(element)]
+        columns = [*rows.columns, pa.array(rows.weights)] if weighted else list(rows.columns)
+        return _stored(path, pa.table(columns, names=[*labels, *([WEIGHT] if weighted else [])]))
+    fields = (*parts_of(element), *([(WEIGHT, LONG)] if weighted else []))
+    row = Record(fields)
+    columns = [*rows.columns, pa.array(rows.weights)] if weighted else list(rows.columns)
+    lists = [column_values(c, t) for c, (_, t) in zip(columns, fields, strict=True)]
+    values = [RecordValue.of(row.names, list(each)) for each in zip(*lists, strict=True)]
+    dump(path, values, list_of(row))
+    return path.name, len(values), path.stat().st_size
+
+
+def _stored(path: Path, table: Any) -> Written:
+    pq.write_table(table, path)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return path.name, table.num_rows, path.stat().st_size
+
+
+def read_rows(path: Path, answer: Answer) -> list[tuple[Value, int]]:
+    """The rows of a file that was written for ourselves, with their weights."""
+    return to_values(from_table(pq.ParquetFile(path).read()), answer.layout)
+
+
+def read_changes(path: Path, element: Type) -> list[tuple[Value, int]]:
+    """The rows of a Parquet file of changes, with their weights."""
+    table = pq.ParquetFile(path).read()
+    numbered = table.rename_columns([*names("c", len(types_of(element))), WEIGHT])
+    return to_values(from_table(numbered), of_rows(element, packed=False))

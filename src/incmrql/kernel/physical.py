@@ -1,0 +1,289 @@
+"""A program as the kernel runs it: segments, the forms of state tables, what is done with them.
+
+All that can be known before there are data is worked out here, once; tasks only follow it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from incmrql.incremental.nodes import Reading, Repeated, Request
+from incmrql.incremental.streams import Output, Stream
+from incmrql.kernel.finishing import Asked
+from incmrql.kernel.form import Form
+from incmrql.kernel.layouts import Layout, Struct
+from incmrql.kernel.lifting import Lift
+from incmrql.kernel.segment import Segment
+from incmrql.types import typed
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The rows of a source.  With a declared key, `key` makes pairs of it and the row."""
+
+    stream: Stream
+    layout: Layout
+    insert_only: bool
+    key: Segment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The elements of an expression, in the first batch."""
+
+    expr: typed.Expr
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A segment over the rows of a node."""
+
+    input: int
+    segment: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class United:
+    """The rows of several nodes, each brought to one layout."""
+
+    inputs: tuple[int, ...]
+    segments: tuple[Segment | None, ...]
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A side of a join or of groups: pairs of the input, which `paired` makes if it is given.
+
+    `columns` are those of the value that are kept, in a table if there is one.
+    """
+
+    input: int
+    paired: Segment | None
+    key_width: int
+    value: Layout
+    """Of what is kept of a value."""
+    columns: tuple[int, ...]
+    table: str | None
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A join and the fold above it, which groups by what one side has and adds up the other's.
+
+    Rows of the side that is added up are added up before they meet their partners, so that each
+    partner is met once, by a sum.  `added` makes the columns that the lifts look at of key and
+    row, and `grouped` the key of the fold of key and partner.
+    """
+
+    side: int
+    """That is added up."""
+    added: Segment
+    lifts: tuple[Lift, ...]
+    grouped: Segment
+    counted: bool
+    form: Form
+    """Of the fold's accumulators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """ΔX⋈Y + X⋈ΔY + ΔX⋈ΔY: `body` over key, left value and right value."""
+
+    sides: tuple[Side, Side]
+    key: Layout
+    body: Segment
+    fused: Fused | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What rows of a side, or different values of a table, bring to accumulators.
+
+    The segment makes the columns of the key, and then those that the lifts look at.
+    """
+
+    segment: Segment
+    lifts: tuple[Lift, ...]
+    counted: bool = False
+    """Whether the rows themselves are counted."""
+    table: int | None = None
+    """The table whose different values come and go; None for the rows of the side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A table of values in order: what rows of a side bring to it.
+
+    `element` is what is kept; with `paired`, pairs of the keys of an order and a value.
+    """
+
+    name: str
+    side: int
+    segment: Segment
+    element: Layout
+    form: Form
+    paired: bool
+    drops_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A request that reads a table."""
+
+    request: Request
+    table: int
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A request that merges all values of a table as a user says."""
+
+    request: Request
+    table: int
+    aggregation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A request that goes through the rows of a side."""
+
+    request: Request
+
+
+Wanted: TypeAlias = Asked | Read | Merged | Walked
+Mode: TypeAlias = Literal["fold", "linear", "whole"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """-old +new of the touched keys.
+
+    `fold`: the answer is of the key and what is asked.  `linear`: of each row of one side too.
+    `whole`: of all rows of some sides, evaluated key by key.
+    """
+
+    sides: tuple[Side, ...]
+    key: Layout
+    blocks: tuple[tuple[Block, ...], ...]
+    """By side."""
+    rankings: tuple[Ranking, ...]
+    wanted: tuple[Wanted, ...]
+    mode: Mode
+    body: Segment
+    """Over the key, a row of the linear side, and what is asked; by row in mode `whole`."""
+    linear: int | None
+    used: tuple[int, ...]
+    table: str | None
+    form: Form
+    group: typed.Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """-old +new of the first rows in order."""
+
+    input: int
+    paired: Segment | None
+    layout: Struct
+    table: str
+    form: Form
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looped:
+    """A loop, run again whenever an input changes; the last result is kept."""
+
+    inputs: tuple[int, ...]
+    layouts: tuple[Layout, ...]
+    node: Repeated
+    tables: tuple[str, ...]
+    forms: tuple[Form, ...]
+    result: str
+    layout: Layout
+    form: Form
+
+
+Step: TypeAlias = Taken | Fixed | Mapped | United | Joined | Grouped | Sorted | Looped
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Rows that follow from the tables of a fold: those of its keys, through maps above it."""
+
+    place: int
+    maps: tuple[int, ...] = ()
+    keyed: bool = False
+    """Whether different keys have different rows, so that nothing is to be added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPart:
+    """A part of an answer: the rows of a node, from which they follow or the table with them."""
+
+    place: int
+    layout: Layout
+    table: str | None
+    derived: Derived | None
+    form: Form
+    order: tuple[bool, ...] | None
+    variable: typed.Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An output: its parts; the row it makes of the one it is, or the expression it is."""
+
+    output: Output
+    parts: tuple[AnswerPart, ...]
+    row: Segment | None
+    """From the one part's rows to rows of the answer."""
+    layout: Layout
+    shown: Segment | None
+    """From rows of the answer to a column for each field, as people and files see them."""
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its rows are known to differ where they come from different keys."""
+        part = self.main
+        return part is not None and part.derived is not None and part.derived.keyed
+
+    @property
+    def main(self) -> AnswerPart | None:
+        """The one part that the answer is, if it is a collection."""
+        one = self.output.part
+        return None if one is None else self.parts[self.output.parts.index(one)]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all of it has to be in one place: a value, or rows in order."""
+        return self.output.part is None or self.output.part.order is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Physical:
+    """A whole program: a step for each node, and the answers."""
+
+    steps: tuple[Step, ...]
+    layouts: tuple[Layout, ...]
+    answers: tuple[Answer, ...]
+    forms: tuple[tuple[str, Form], ...]
+    """All state tables by name."""
+
+
+def below(step: Step) -> tuple[int, ...]:
+    """The places of the steps that a step takes rows from."""
+    match step:
+        case Taken() | Fixed():
+            return ()
+        case Mapped(input=place) | Sorted(input=place):
+            return (place,)
+        case United(inputs=places) | Looped(inputs=places):
+            return places
+        case Joined(sides=sides) | Grouped(sides=sides):
+            return tuple(side.input for side in sides)

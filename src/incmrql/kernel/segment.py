@@ -1,0 +1,125 @@
+"""Linear segments: rows with weights to other rows, each on its own in meaning.
+
+A segment is compiled (`lowering.py`) to one of three forms: columns that are picked, a text that
+DuckDB runs, or expressions that the reference evaluator goes through row by row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from incmrql.kernel.layouts import Layout, column_type, leaves, rows_of, width
+from incmrql.kernel.rows import Rows, flat, no_rows, of_values, to_table
+from incmrql.reference import Environment, evaluate
+from incmrql.types import typed
+from incmrql.types.model import Type
+from incmrql.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Columns that are given on as they are, for rows in which some others are not null."""
+
+    columns: tuple[int, ...]
+    present: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that DuckDB runs over the rows, which it knows as `given`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByRow:
+    """Variables that columns hold one after the other, and maps: each over the elements before."""
+
+    given: tuple[tuple[typed.Variable, Layout], ...]
+    first: typed.Expr
+    then: tuple[tuple[typed.Variable, typed.Expr], ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A function from rows to rows of the layout `made`."""
+
+    how: Picked | Text | ByRow
+    made: Layout
+    types: tuple[Type, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", leaves(self.made))
+
+    def apply(self, rows: Rows, env: Environment) -> Rows:
+        """The rows that rows give; `env` is where expressions are evaluated."""
+        if not len(rows):
+            return no_rows(self.types)
+        match self.how:
+            case Picked():
+                return _picked(self.how, rows)
+            case Text(text):
+                return _queried(text, rows, self.types)
+            case ByRow():
+                return _by_row(self.how, rows, self.made, env)
+
+
+def _picked(how: Picked, rows: Rows) -> Rows:
+    nulls = [place for place in how.present if rows.columns[place].null_count]
+    if nulls:
+        there = np.ones(len(rows), np.bool_)
+        for place in nulls:
+            there &= rows.columns[place].is_valid().to_numpy(zero_copy_only=False)
+        rows = rows.take(there)
+    return rows.pick(how.columns)
+
+
+@cache
+def _connection() -> Any:
+    import duckdb
+
+    found = duckdb.connect(config={"threads": 1})
+    found.execute("SET TimeZone='UTC'")
+    return found
+
+
+def _queried(text: str, rows: Rows, types: tuple[Type, ...]) -> Rows:
+    connection = _connection()
+    connection.register("given", to_table(rows))
+    try:
+        found = connection.sql(text).to_arrow_table()
+    finally:
+        connection.unregister("given")
+    columns = [
+        _cast(flat(column), column_type(type_))
+        for column, type_ in zip(found.columns[:-1], types, strict=True)
+    ]
+    return Rows(tuple(columns), flat(found.columns[-1]).to_numpy(zero_copy_only=False))
+
+
+def _cast(column: Any, wanted: Any) -> Any:
+    return column if column.type == wanted else column.cast(wanted)
+
+
+def _by_row(how: ByRow, rows: Rows, made: Layout, env: Environment) -> Rows:
+    bound: list[tuple[typed.Variable, list[Value]]] = []
+    start = 0
+    for variable, layout in how.given:
+        stop = start + width(layout)
+        bound.append((variable, rows_of(rows.columns[start:stop], layout, len(rows))))
+        start = stop
+    found: list[tuple[Value, int]] = []
+    for place, weight in enumerate(rows.weights.tolist()):
+        inner = env.extend({variable.number: values[place] for variable, values in bound})
+        elements = list(evaluate(how.first, inner) or ())
+        for variable, body in how.then:
+            elements = [
+                e for each in elements for e in evaluate(body, env.bind(variable, each)) or ()
+            ]
+        found += [(element, weight) for element in elements]
+    return of_values(found, made)

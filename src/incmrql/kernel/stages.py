@@ -1,0 +1,291 @@
+"""A large batch in stages: rows meet by bucket between them.
+
+    stage 0    files are read; what rows bring to the steps above is added up and sent
+    stage n    what was brought to a bucket meets its state; what that changes is sent on
+    last       answers
+
+What is sent is a content (`content.py`) with the name of whom it is for: a ledger, a step, or a
+part of an answer.  What is for a later stage is passed on.  The same functions as in one place
+(`engine.py`) give the same state and the same answers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from incmrql.kernel.answers import answer_gather, answer_meet, answer_slots
+from incmrql.kernel.batches import Kit, desk_of, finish, read_rows
+from incmrql.kernel.content import Content, from_table, merge, to_table
+from incmrql.kernel.desk import Desk, merged
+from incmrql.kernel.engine import Worked, check, ledger_content
+from incmrql.kernel.form import Form
+from incmrql.kernel.inputs import InputFile
+from incmrql.kernel.layouts import leaves
+from incmrql.kernel.orders import Done, Order, Reading
+from incmrql.kernel.physical import Fixed, Looped, Mapped, Physical, Taken, United, below
+from incmrql.kernel.rows import Rows, stacked
+from incmrql.kernel.steps import gather, meet, slots, stateless
+from incmrql.kernel.table import by_bucket
+
+Name: TypeAlias = tuple[str, int, int]
+"""Whom a content is for: ("ledger", place, 0), ("step", place, slot), ("answer", number, part)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A content on its way to a bucket."""
+
+    bucket: int
+    name: Name
+    content: Content
+
+
+class Route:
+    """At which stage each step has rows, and at which what is brought to one meets."""
+
+    def __init__(self, physical: Physical) -> None:
+        self.physical = physical
+        self.born: list[frozenset[int]] = []
+        for step in physical.steps:
+            stages = frozenset[int]().union(*[self.born[place] for place in below(step)])
+            match step:
+                case Taken() | Fixed():
+                    self.born.append(frozenset((0,)))
+                case Mapped() | United():
+                    self.born.append(stages)
+                case _:
+                    self.born.append(frozenset((1 + max(stages),)))
+        self.answered = [
+            (not answer.is_keyed)
+            + max((max(self.born[part.place]) for part in answer.parts), default=0)
+            for answer in physical.answers
+        ]
+        self.last = max([*self.answered, *[max(each) for each in self.born]])
+
+    def stage(self, name: Name) -> int:
+        """Where a content is taken in."""
+        kind, number, _ = name
+        match kind:
+            case "ledger":
+                return 1
+            case "step":
+                return max(self.born[number])
+            case _:
+                return self.answered[number]
+
+    def form(self, name: Name) -> Form:
+        """The form of a content."""
+        kind, number, slot = name
+        match kind:
+            case "ledger":
+                return dict(self.physical.forms)[f"l{number}"]
+            case "step":
+                step = self.physical.steps[number]
+                assert not isinstance(step, Taken | Fixed | Mapped | United)
+                return slots(step)[slot]
+            case _:
+                return answer_slots(self.physical.answers[number])[slot]
+
+    def is_single(self, name: Name) -> bool:
+        """Whether all that is for a step or an answer has to be in one place."""
+        kind, number, _ = name
+        if kind == "step":
+            return isinstance(self.physical.steps[number], Looped)
+        return kind == "answer" and self.physical.answers[number].is_single
+
+    def single_tables(self) -> list[str]:
+        """The tables of such steps and answers."""
+        found = []
+        for step in self.physical.steps:
+            if isinstance(step, Looped):
+                found += [*step.tables, step.result]
+        for answer in self.physical.answers:
+            if answer.is_single:
+                found += [part.table for part in answer.parts if part.table is not None]
+        return found
+
+    def names(self) -> Iterator[Name]:
+        """The names of what has to be in one place."""
+        for place, step in enumerate(self.physical.steps):
+            if isinstance(step, Looped):
+                yield from (("step", place, slot) for slot in range(len(step.forms)))
+        for number, answer in enumerate(self.physical.answers):
+            if answer.is_single:
+                yield from (("answer", number, part) for part in range(len(answer.parts)))
+
+
+def read_stage(
+    kit: Kit, order: Order, files: Sequence[InputFile], *, is_one: bool
+) -> Iterator[Sent | Reading]:
+    """Some files of a batch, chunk by chunk; one task also starts what needs no rows."""
+    route = Route(kit.physical)
+    desk = desk_of(kit, order, order.tables)
+    reading = Reading()
+    worked = Worked.of(len(kit.physical.steps))
+    waiting = _Waiting(route, order)
+    for file in files:
+        for rows in read_rows(kit, file, reading):
+            step = kit.physical.steps[file.place]
+            assert isinstance(step, Taken)
+            change = ledger_content(file.place, step, [rows], desk)
+            if change is not None:
+                yield from waiting.put(("ledger", file.place, 0), change)
+            yield from _onward(kit, {file.place: [rows]}, desk, worked, waiting)
+    if is_one:
+        fixed = {
+            place: list(stateless(step, [], desk))
+            for place, step in enumerate(kit.physical.steps)
+            if isinstance(step, Fixed)
+        }
+        yield from _onward(kit, fixed, desk, worked, waiting)
+        for name in route.names():
+            yield Sent(0, name, merged(route.form(name), []))
+    yield from waiting.all()
+    yield reading
+
+
+def meet_stage(
+    kit: Kit, order: Order, stage: int, bucket: int, given: Iterable[Sent]
+) -> Iterator[Sent | Done]:
+    """What was brought to a bucket meets its state."""
+    start = time.perf_counter()
+    route = Route(kit.physical)
+    brought: dict[Name, list[Content]] = {}
+    for sent in given:
+        brought.setdefault(sent.name, []).append(sent.content)
+    single = route.single_tables()
+    mine = {n: t if n in single else t.only([bucket]) for n, t in order.tables.items()}
+    desk = desk_of(kit, order, mine)
+    worked = Worked.of(len(kit.physical.steps))
+    waiting = _Waiting(route, order)
+    answers: dict[int, Rows] = {}
+    keyed = _Kept(each.main.place for each in kit.physical.answers if each.main and each.is_keyed)
+    for kind, number, slot in list(brought):
+        if kind == "ledger":
+            step = kit.physical.steps[number]
+            assert isinstance(step, Taken)
+            check(number, step, brought[kind, number, slot], desk)
+    called = {name[:2] for name in brought}
+    for place, step in enumerate(kit.physical.steps):
+        if ("step", place) not in called:
+            continue
+        assert not isinstance(step, Taken | Fixed | Mapped | United)
+        with worked.at(place, desk):
+            contents = [
+                merged(form, brought.get(("step", place, slot), []))
+                for slot, form in enumerate(slots(step))
+            ]
+            for rows in worked.counted(place, meet(step, contents, desk)):
+                keyed.put(place, rows)
+                yield from _onward(kit, {place: [rows]}, desk, worked, waiting)
+    for number, answer in enumerate(kit.physical.answers):
+        if answer.main is not None and answer.is_keyed:
+            if keyed.rows.get(answer.main.place):
+                rows_ = keyed.rows[answer.main.place]
+                answers[number] = stacked(rows_, leaves(answer.layout))
+        elif route.answered[number] == stage:
+            parts = [
+                merged(form, brought.get(("answer", number, part), []))
+                for part, form in enumerate(answer_slots(answer))
+            ]
+            if not answer.is_single or bucket == 0:
+                answers[number] = answer_meet(answer, parts, kit.physical.steps, desk)
+    yield from waiting.all()
+    seconds = time.perf_counter() - start
+    done = finish(kit, order, desk, answers, [bucket], single if bucket == 0 else ())
+    done.worked = worked
+    done.seconds.kernel += seconds
+    yield done
+
+
+def _onward(
+    kit: Kit, given: dict[int, list[Rows]], desk: Desk, worked: Worked, waiting: _Waiting
+) -> Iterator[Sent]:
+    """Rows through the steps that keep nothing, to what they bring to those that do."""
+    found: dict[int, list[Rows]] = dict(given)
+    physical = kit.physical
+    for place, step in enumerate(physical.steps):
+        inputs = [found.get(each, []) for each in below(step)]
+        if place in found or not any(inputs):
+            continue
+        with worked.at(place, desk):
+            if isinstance(step, Mapped | United):
+                found[place] = list(worked.counted(place, stateless(step, inputs, desk)))
+            elif not isinstance(step, Taken | Fixed):
+                for slot, content in enumerate(gather(step, inputs, desk.env)):
+                    yield from waiting.put(("step", place, slot), content)
+    everything = [found.get(place, []) for place in range(len(physical.steps))]
+    for number, answer in enumerate(physical.answers):
+        if not answer.is_keyed and any(everything[part.place] for part in answer.parts):
+            for part, content in enumerate(answer_gather(answer, everything)):
+                yield from waiting.put(("answer", number, part), content)
+
+
+class _Kept:
+    """The rows of some steps, kept as they go by."""
+
+    def __init__(self, places: Iterable[int]) -> None:
+        self.rows: dict[int, list[Rows]] = {place: [] for place in places}
+
+    def put(self, place: int, rows: Rows) -> None:
+        """Keep rows, if they are of such a step."""
+        if place in self.rows:
+            self.rows[place].append(rows)
+
+
+_MOST_WAITING = 1 << 19
+"""Rows that a task adds up before it sends them."""
+
+
+class _Waiting:
+    """Contents that are added up until there are many, and then sent to their buckets."""
+
+    def __init__(self, route: Route, order: Order) -> None:
+        self.route, self.buckets = route, order.buckets
+        self.parts: dict[Name, list[Content]] = {}
+        self.sizes: dict[Name, int] = {}
+
+    def put(self, name: Name, content: Content) -> Iterator[Sent]:
+        """Add a content; what is sent because of it."""
+        if not len(content):
+            return
+        self.parts.setdefault(name, []).append(content)
+        self.sizes[name] = self.sizes.get(name, 0) + len(content)
+        if self.sizes[name] > _MOST_WAITING:
+            whole = merge(self.parts.pop(name))
+            if 2 * len(whole) > self.sizes.pop(name) or len(whole) > _MOST_WAITING:
+                yield from self._sent(name, whole)
+            else:
+                self.parts[name], self.sizes[name] = [whole], len(whole)
+
+    def all(self) -> Iterator[Sent]:
+        """Send the rest."""
+        for name in list(self.parts):
+            yield from self._sent(name, merge(self.parts.pop(name)))
+
+    def _sent(self, name: Name, content: Content) -> Iterator[Sent]:
+        if self.route.is_single(name):
+            yield Sent(0, name, content)
+        else:
+            for bucket, part in by_bucket(content, self.buckets):
+                yield Sent(bucket, name, part)
+
+
+def packed(content: Content) -> bytes:
+    """A content as bytes."""
+    sink = pa.BufferOutputStream()
+    table = to_table(content)
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def unpacked(data: Any, form: Form) -> Content:
+    """The content that bytes hold."""
+    return from_table(pa.ipc.open_stream(data).read_all().combine_chunks(), form)

@@ -1,0 +1,481 @@
+"""A query that follows its streams, batch by batch: what `Result.start` gives."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict
+
+from incmrql.diagnostics import DataError, IncmrqlError
+from incmrql.incremental.streams import Program
+from incmrql.runtime.driver import Driver, StreamOptions
+from incmrql.runtime.feeds.frames import FrameFeed
+from incmrql.runtime.feeds.push import PushFeed
+from incmrql.runtime.handles import Flow, FrameStream, PushedStream
+from incmrql.runtime.loop import run_driver
+from incmrql.runtime.opening import Framed
+from incmrql.runtime.report import BatchReport
+from incmrql.values import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from incmrql.runtime.verify import Verified
+
+MOST_EVENTS: Final = 1000
+"""Events that a run remembers."""
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_POLL: Final = 0.1
+
+
+class StartOptions(TypedDict, total=False):
+    """How a query follows its streams."""
+
+    checkpoint: str | Path | None
+    """The folder from which a stopped or killed run goes on; none lasts as long as the run."""
+    output: str | Path | None
+    """The folder that gets a folder `batch=N` for every batch."""
+    mode: Literal["changes", "snapshot"] | None
+    format: Literal["parquet", "json", "csv"]
+    trigger: str | float | None
+    """The time from batch to batch of a loop in the background; none: `step` makes batches."""
+    settle: str | float
+    """How long a file must not have changed."""
+    window: bool
+    """Whether each batch is answered alone."""
+    keep_input: Literal["all", "none"] | int | None
+    on_change: Literal["reuse", "rebuild", "refuse"]
+    """What becomes of a checkpoint of another query."""
+    on_batch: Callable[[Batch], None] | None
+    """Called after each batch."""
+    available_now: bool
+    """Whether the loop ends when it has taken in what is there."""
+    max_batches: int | None
+    max_files_per_batch: int | None
+    skip_batch: int | None
+    """The number of a batch that is not taken in."""
+    verify: int | None
+    """Compare the answer with that over all data after every so many batches."""
+    buckets: int
+    check_runs: bool
+    """Whether the files of the state are compared with their checksums at the start."""
+
+
+_DRIVER: Final = frozenset(each.name for each in fields(StreamOptions))
+_OWN: Final = frozenset({"checkpoint", "output", "on_batch", "verify"})
+
+
+class Batch:
+    """A batch that is done: its number, what it changed, and all numbers of its report."""
+
+    def __init__(self, report: BatchReport, load: Callable[[], list[tuple[Value, int]]]) -> None:
+        self.report = report
+        self._load = load
+        self._changes: list[tuple[Value, int]] | None = None
+
+    @property
+    def number(self) -> int:
+        """Its number, from 0."""
+        return self.report.number
+
+    @property
+    def seconds(self) -> float:
+        """The time it took."""
+        return self.report.seconds
+
+    @property
+    def rows_in(self) -> int:
+        """Rows that were inserted or deleted."""
+        return self.report.rows_in
+
+    @property
+    def state_rows(self) -> int:
+        """Rows of all state tables after it."""
+        return self.report.state_rows
+
+    def changes(self) -> list[tuple[Value, int]]:
+        """What it did to the answer: rows with how many of them came, or, negative, went."""
+        if self._changes is None:
+            self._changes = self._load()
+        return list(self._changes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "report":
+            raise AttributeError(name)
+        return getattr(self.report, name)
+
+    def __repr__(self) -> str:
+        report = self.report
+        return (
+            f"Batch(number={report.number}, rows_in={report.rows_in}, "
+            f"changed={report.changed}, seconds={report.seconds:.3f})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a run: a batch, or a problem."""
+
+    time: float
+    """Seconds since 1970."""
+    report: BatchReport | None = None
+    problem: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a run is doing.
+
+    `ready`: it waits for `step`; `running`: its loop is on; `finished`: its loop is done;
+    `failed`: its loop has met a problem; `stopped`.
+    """
+
+    state: Literal["ready", "running", "finished", "failed", "stopped"]
+    batch: int
+    """The last batch, -1 before the first."""
+    state_rows: int
+    state_bytes: int
+    problem: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a run is made of."""
+
+    program: Program
+    spark: Callable[[], SparkSession]
+    streams: Mapping[str, PushedStream | FrameStream]
+    registered: Mapping[str, Any]
+    described: Mapping[str, Any]
+    options: StartOptions = field(default_factory=lambda: StartOptions())
+
+
+class Run:
+    """A query that follows its streams.  May be used as a context manager."""
+
+    def __init__(self, started: Started) -> None:
+        options = started.options
+        _check_names(options)
+        self._started, self._streams = started, _named(started)
+        self._on_batch, self._every = options.get("on_batch"), options.get("verify")
+        self._loops = options.get("trigger") is not None or bool(options.get("available_now"))
+        chosen = options.get("checkpoint")
+        folder = tempfile.mkdtemp(prefix="incmrql-") if chosen is None else chosen
+        self._checkpoint = Path(folder).absolute()
+        self._finalizer = None
+        if chosen is None:
+            remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._finalizer = remove
+        self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self._last: weakref.ref[Batch] | None = None
+        self._flows: list[Flow] = []
+        self._stop, self._thread = threading.Event(), None
+        self._problem: BaseException | None = None
+        self._stopped = False
+        self._stepping = threading.Lock()
+        self._driver = self._opened()
+        try:
+            self._connect()
+        except BaseException:
+            self.stop()
+            raise
+        if self._loops:
+            self._thread: threading.Thread | None = threading.Thread(
+                target=self._loop, name=f"incmrql {self._checkpoint.name}", daemon=True
+            )
+            self._thread.start()
+
+    def _opened(self) -> Driver:
+        started, options = self._started, self._started.options
+        self._is_new = not (self._checkpoint / "program.json").exists()
+        framed = {
+            name: Framed() for name, each in started.streams.items() if isinstance(each, FrameStream)
+        }
+        output = options.get("output")
+        return Driver(
+            started.program,
+            self._checkpoint,
+            None if output is None else Path(output),
+            started.spark,
+            _stream_options(options, keep_changes=not self._loops or self._on_batch is not None),
+            registered={**started.registered, **framed},
+            script=started.described,
+        )
+
+    def _connect(self) -> None:
+        """Let the rows of streams that the session knows flow into the run."""
+        for feed, stream in self._streams_of(self._driver):
+            if isinstance(feed, PushFeed) and isinstance(stream, PushedStream):
+                stream.attach(self._checkpoint, feed, is_new=self._is_new)
+            elif isinstance(feed, FrameFeed) and isinstance(stream, FrameStream):
+                place = self._driver.checkpoint.input / f"frame-{feed.place}"
+                self._flows.append(stream.start(feed, place))
+
+    def _streams_of(self, driver: Driver) -> list[tuple[Any, PushedStream | FrameStream]]:
+        return [
+            (feed, self._streams[feed.place]) for feed in driver.feeds if feed.place in self._streams
+        ]
+
+    # --- batches ---------------------------------------------------------------------------
+
+    def step(self) -> Batch | None:
+        """One batch now, of all that is there; None if there is nothing new.
+
+        A batch that is refused (`DataError`) leaves everything as it was.  Rows of a pushed
+        stream that it was refused for are set aside, and the run goes on without them.
+        """
+        self._check_on()
+        if self._thread is not None and self._thread.is_alive():
+            raise DataError("R212", "the run makes its batches by itself", hint="Wait for them.")
+        with self._stepping:
+            for flow in self._flows:
+                flow.wait()
+            self._wait_for_rest()
+            self._keep_last()
+            report = self._guarded(self._driver.step)
+            return None if report is None else self._told(report)
+
+    def _wait_for_rest(self) -> None:
+        """Wait for files that were written a moment ago."""
+        settle = self._driver.options.settle
+        patience = time.monotonic() + 10 * settle
+        while self._driver.look().restless and time.monotonic() < patience:
+            time.sleep(min(_POLL, settle / 4))
+
+    def _keep_last(self) -> None:
+        """Read the changes of the last batch, if anybody can still ask for them."""
+        last = None if self._last is None else self._last()
+        if last is not None:
+            with suppress(IncmrqlError, OSError):
+                last.changes()
+
+    def _guarded(self, step: Callable[[], BatchReport | None]) -> BatchReport | None:
+        try:
+            return step()
+        except BaseException as problem:
+            self._events.append(Event(time.time(), problem=problem))
+            if isinstance(problem, DataError):
+                self._set_aside(problem)
+            raise
+
+    def _told(self, report: BatchReport) -> Batch:
+        """Say that a batch is done to all who want to know."""
+        driver = self._driver
+        self._events.append(Event(time.time(), report))
+        for stream in self._streams.values():
+            if isinstance(stream, PushedStream):
+                stream.taken()
+        batch = Batch(report, lambda: driver.changes() if driver.options.keep_changes else [])
+        self._last = weakref.ref(batch)
+        if self._on_batch is not None:
+            self._on_batch(batch)
+        if self._every is not None and (report.number + 1) % self._every == 0:
+            self.verify()
+        return batch
+
+    def _set_aside(self, problem: DataError) -> None:
+        """Leave out the waiting rows of the streams for which a batch was refused."""
+        blamed = problem.place.split(", ")
+        names = {each.place: each.name for each in self._driver.program.streams}
+        for feed, stream in self._streams_of(self._driver):
+            if names[feed.place] not in blamed:
+                continue
+            folder = self._driver.checkpoint.input / "refused"
+            folder.mkdir(exist_ok=True)
+            for file in feed.waiting(".arrow").files:
+                Path(file.path).replace(folder / Path(file.path).name)
+            if isinstance(stream, PushedStream):
+                stream.refused()
+            problem.add_note(f"The rows were set aside, in {folder}.")
+
+    def _loop(self) -> None:
+        """Batch after batch, in the background."""
+
+        def told(_driver: Driver, report: BatchReport) -> None:
+            for flow in self._flows:
+                flow.check()
+            self._told(report)
+            self._keep_last()
+
+        def run() -> None:
+            run_driver(self._driver, on_batch=told, stop=self._stop)
+
+        try:
+            if self._driver.options.available_now:
+                for flow in self._flows:
+                    flow.wait()
+            self._guarded(lambda: run())
+        except BaseException as problem:  # told by `status` and `await_termination`
+            self._problem = problem
+
+    # --- answers ---------------------------------------------------------------------------
+
+    def answer(self) -> Value:
+        """The whole answer after the last batch, as Python values."""
+        self._check_on()
+        return self._driver.answer()
+
+    def answer_df(self) -> DataFrame:
+        """The rows of the answer after the last batch as a DataFrame, read by Spark's tasks.
+
+        It can be used until the run is stopped, whatever batches follow.
+        """
+        from incmrql.spark.replay import answer_rows
+        from incmrql.spark.values import dataframe
+
+        self._check_on()
+        driver, spark = self._driver, self._started.spark()
+        answer = driver.kit.physical.answers[0]
+        if answer.is_single:
+            value = driver.answer()
+            rows = [value] if answer.output.part is None else value or []
+            return dataframe(spark, rows, answer.output.element)
+        state = driver.state
+        runs = driver.checkpoint.work / f"answer-{state.number:06d}"
+        runs.mkdir(exist_ok=True)
+        for name in {run.file for table in state.tables.values() for run in table.runs}:
+            if not (runs / name).exists():
+                _linked(driver.checkpoint.runs / name, runs / name)
+        sent = driver.job.sent.content
+        return answer_rows(spark, driver.kit, sent, 0, state.tables, runs)
+
+    def verify(self) -> Verified:
+        """Compare the answer with that of the query over everything that was taken in.
+
+        Raises `DifferenceFound` with the rows that differ; or `DataError` where some of the
+        input is no longer there.
+        """
+        from incmrql.runtime.verify import verify
+
+        self._check_on()
+        return verify(self._driver, self._started.spark())
+
+    # --- its life --------------------------------------------------------------------------
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder of its checkpoint."""
+        return self._checkpoint
+
+    @property
+    def status(self) -> Status:
+        """How it is doing."""
+        state = self._driver.state
+        return Status(self._state(), state.number, state.rows, state.size, self._problem)
+
+    def _state(self) -> Literal["ready", "running", "finished", "failed", "stopped"]:
+        if self._stopped:
+            return "stopped"
+        if self._thread is not None and self._thread.is_alive():
+            return "running"
+        if self._problem is not None:
+            return "failed"
+        return "ready" if self._thread is None else "finished"
+
+    def events(self) -> list[Event]:
+        """The last batches and problems, oldest first."""
+        return list(self._events)
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the loop has ended, and say if it has; raises the problem that ended it."""
+        if self._thread is None:
+            if not self._stopped:
+                hint = "Give a trigger to start: start(trigger='1s'); or call step()."
+                raise DataError("R212", "the run has no loop to wait for", hint=hint)
+            return True
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        if self._problem is not None:
+            raise self._problem
+        return True
+
+    def stop(self) -> None:
+        """End the run after the batch that is on; a checkpoint that nobody named is removed."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if self._stopped:
+            return
+        self._stopped = True
+        self._keep_last()
+        for flow in self._flows:
+            flow.stop()
+        for stream in self._streams.values():
+            if isinstance(stream, PushedStream):
+                stream.detach(self._checkpoint)
+        self._driver.close()
+        for folder in self._driver.checkpoint.work.glob("answer-*"):
+            shutil.rmtree(folder, ignore_errors=True)
+        if self._finalizer is not None:
+            self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        status = self.status
+        return f"Run({status.state}, batch={status.batch}, checkpoint={str(self._checkpoint)!r})"
+
+    def _check_on(self) -> None:
+        if self._stopped:
+            hint = "Start the query again; with a checkpoint it goes on where it was."
+            raise DataError("R308", "the run is stopped", hint=hint)
+
+
+def seconds(time_: str | float) -> float:
+    """A time such as `500ms`, `1s` or `2m`, or a number of seconds, in seconds."""
+    if isinstance(time_, int | float) and not isinstance(time_, bool) and time_ >= 0:
+        return float(time_)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", str(time_).strip())
+    if found is None or isinstance(time_, bool):
+        raise DataError("R212", f"{time_!r} is not a time such as 500ms, 1s or 2m")
+    return float(found[1]) * _UNITS[found[2] or "s"]
+
+
+def _check_names(options: StartOptions) -> None:
+    unknown = sorted(options.keys() - StartOptions.__annotations__.keys())
+    if unknown:
+        known = ", ".join(sorted(StartOptions.__annotations__))
+        hint = f"Options are: {known}."
+        raise DataError("R212", f'start has no option "{unknown[0]}"', hint=hint)
+
+
+def _named(started: Started) -> dict[int, PushedStream | FrameStream]:
+    """The streams of the session that the program reads, by the places of their inputs."""
+    return {
+        each.place: started.streams[each.source.name]
+        for each in started.program.streams
+        if each.source.format == "registered" and each.source.name in started.streams
+    }
+
+
+def _stream_options(options: StartOptions, *, keep_changes: bool) -> StreamOptions:
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if name in _DRIVER and value is not None
+    }
+    for name in ("trigger", "settle"):
+        if name in given:
+            given[name] = seconds(given[name])
+    return StreamOptions(**given, keep_changes=keep_changes)
+
+
+def _linked(path: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(path)
+    except FileExistsError:
+        return
+    except OSError:  # another device, or one without links
+        shutil.copyfile(path, target)

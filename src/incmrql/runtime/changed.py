@@ -1,0 +1,52 @@
+"""A changed query on an old checkpoint: what is compared, and what is done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from incmrql.diagnostics import CheckpointError
+from incmrql.runtime.checkpoint import Checkpoint
+
+OnChange: TypeAlias = Literal["reuse", "rebuild", "refuse"]
+
+
+def settle_change(
+    checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any], policy: OnChange
+) -> bool:
+    """Whether the state has to be built again; a change that nobody agreed to is refused.
+
+    `reuse` takes the state over if every node of the new program is one of the old, in the same
+    place; the answers may then differ in what is made of them.
+    """
+    if known["identity"] == now["identity"]:
+        return False
+    if not checkpoint.numbers():
+        checkpoint.describe(now)
+        return False
+    before = [node["identity"] for node in known["nodes"]]
+    after = [node["identity"] for node in now["nodes"]]
+    if policy == "refuse":
+        raise CheckpointError(_told(checkpoint, known, now))
+    if policy == "reuse" and before != after:
+        told = _told(checkpoint, known, now)
+        raise CheckpointError(f"{told}\nIts state cannot be used as it is: nodes differ.")
+    checkpoint.describe(now)
+    return policy == "rebuild"
+
+
+def _told(checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What is another one than in the checkpoint, node by node."""
+    kept = {node["identity"] for node in known["nodes"]}
+    lines = [f"checkpoint {checkpoint.folder} belongs to another query:"]
+    lines += [f"  {line}" for text in known["texts"] for line in text.splitlines()]
+    if known["engine"] != now["engine"]:
+        lines.append(f"It was written by version {known['engine']}; this is {now['engine']}.")
+    new = [(n, node) for n, node in enumerate(now["nodes"]) if node["identity"] not in kept]
+    lines.append(f"{len(new)} of {len(now['nodes'])} nodes would be built again:")
+    lines += [f"  node {n}: {node['kind']} {node['about']}".rstrip() for n, node in new]
+    lines.append(
+        "With --on-change rebuild this is done from the input, if that is still there; "
+        "or give another checkpoint."
+    )
+    return "\n".join(lines)

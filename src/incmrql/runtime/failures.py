@@ -1,0 +1,38 @@
+"""What stops a batch that is not about its data: full disks, lost executors; in our words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from incmrql.diagnostics import CheckpointError
+
+_SYSTEM = re.compile(r"^(?:\w*Error|OSError): \[Errno \d+\] (?P<why>[^\n:]+)", re.MULTILINE)
+"""An error of the operating system, as a Python worker tells it."""
+
+
+def unwritten(number: int, why: str) -> CheckpointError:
+    """A batch whose files could not be written."""
+    message = f"batch {number} could not be written: {why}"
+    return CheckpointError(
+        f"error: {message}\n"
+        " = hint: What was committed before is as it was. "
+        "When there is room again, run again: the batch is done once more."
+    )
+
+
+@contextmanager
+def spark_failures(number: int) -> Iterator[None]:
+    """The job of a batch, whose failure is told in our words."""
+    from pyspark.errors import PySparkException
+
+    from incmrql.spark.failures import translated
+
+    try:
+        yield
+    except PySparkException as problem:
+        found = _SYSTEM.search(str(problem))
+        if found is not None:
+            raise unwritten(number, found["why"].lower()) from None
+        raise translated(problem) from None

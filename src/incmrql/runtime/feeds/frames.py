@@ -1,0 +1,118 @@
+"""Batches of a streaming data frame, each spooled once under the name of its query and number.
+
+A query that goes on after a crash repeats its last batch: a number that was spooled before, whether
+it still waits or was taken in long ago, is not taken again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from incmrql.diagnostics import DataError, nearest
+from incmrql.formats.scalars import Unparsable
+from incmrql.formats.signs import weight
+from incmrql.incremental.streams import Stream
+from incmrql.kernel.spools import spooling
+from incmrql.runtime.durable import load, write_over
+from incmrql.runtime.feeds.feed import News
+from incmrql.runtime.feeds.spooled import SpoolFolder
+
+_NAME: Final = re.compile(r"(?P<query>[\w-]+)\.(?P<number>\d+)\.arrow")
+
+
+class FrameFeed(SpoolFolder):
+    """The batches that `foreachBatch` of a streaming data frame hands over.
+
+    A source that is declared with `sign` has in that column what a row counts: a number, or a
+    word for one that is inserted or deleted.
+    """
+
+    def __init__(self, stream: Stream, folder: Path, consumed: Iterable[str] = ()) -> None:
+        super().__init__(stream.place, folder, ())
+        self._stream = stream
+        self._sign: str = dict(stream.source.options).get("sign", "")
+        self._lock = threading.Lock()
+        names = {Path(path).name for path in consumed}
+        for name in sorted(names | {path.name for path in self.folder.glob("*.arrow")}):
+            if found := _NAME.fullmatch(name):
+                self._note(found["query"], int(found["number"]))
+            if name in names:
+                (self.folder / name).unlink(missing_ok=True)
+
+    def take(self, tables: Iterable[Any], query_id: str, batch_id: int) -> bool:
+        """Spool a batch, given as Arrow tables; False if it was spooled before.
+
+        The rows survive a crash when this returns.
+        """
+        query = _safe(query_id)
+        with self._lock:
+            path = self.folder / f"{query}.{batch_id:012d}.arrow"
+            if batch_id <= self._last(query) or path.exists():
+                return False
+            with spooling(path, self._stream.element) as spool:
+                for table in tables:
+                    counted = self._weighted(table)
+                    spool.table(*counted)
+            if not spool.count:
+                path.unlink()
+            self._note(query, batch_id)
+        return True
+
+    def look(self, now: float) -> News:  # noqa: ARG002 - what is spooled is at rest
+        """The batches that wait."""
+        return self.waiting(".arrow")
+
+    def _weighted(self, table: Any) -> tuple[Any, Any]:
+        """The rows of a table that count, and their weights."""
+        if not self._sign:
+            return table, None
+        if self._sign not in table.column_names:
+            names = table.column_names
+            hint = f"{nearest(self._sign, names)} Columns are: {', '.join(names)}."
+            message = f'there is no sign column "{self._sign}"'
+            raise DataError("R112", message, place=self._stream.name, hint=hint.strip())
+        signs = table.column(self._sign)
+        if pa.types.is_integer(signs.type) and not signs.null_count:
+            weights = signs.cast(pa.int64()).combine_chunks()
+        else:
+            weights = pa.array(self._read(signs.to_pylist()), pa.int64())
+        if self._sign not in _fields(self._stream):
+            table = table.drop_columns([self._sign])
+        counts = pa.compute.not_equal(weights, 0)
+        return table.filter(counts), weights.filter(counts)
+
+    def _read(self, signs: list[Any]) -> list[int]:
+        found = []
+        for number, sign in enumerate(signs):
+            try:
+                found.append(weight(sign, self._sign))
+            except Unparsable as problem:
+                message = f"row {number}: {problem.reason}"
+                raise DataError("R306", message, place=self._stream.name) from None
+        return found
+
+    def _last(self, query: str) -> int:
+        path = self.folder / f"{query}.json"
+        return int(load(path)["last"]) if path.exists() else -1
+
+    def _note(self, query: str, number: int) -> None:
+        if number > self._last(query):
+            write_over(self.folder / f"{query}.json", {"last": number})
+
+
+def _fields(stream: Stream) -> tuple[str, ...]:
+    return tuple(getattr(stream.element, "names", ()))
+
+
+def _safe(query: str) -> str:
+    """The name of a query as part of a file's name."""
+    if re.fullmatch(r"[\w-]{1,64}", query, re.ASCII):
+        return query
+    return hashlib.blake2b(query.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,116 @@
+"""Sources that do not change: all of their files, or their registered rows, in the first batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from incmrql.diagnostics import DataError
+from incmrql.formats import expand
+from incmrql.incremental.streams import Stream
+from incmrql.kernel.inputs import InputFile, changed, checksum
+from incmrql.kernel.spools import SpoolWriter, spooling
+from incmrql.reference import from_python
+from incmrql.runtime.feeds.feed import Consumed, News
+from incmrql.runtime.feeds.folders import gone
+from incmrql.runtime.feeds.spooled import SpoolFolder
+from incmrql.types.model import Type
+
+
+class OnceFeed:
+    """The files of a source that is not streaming.
+
+    `begun` says that the first batch is committed, and `consumed` what it took in.
+    """
+
+    def __init__(self, stream: Stream, consumed: Consumed, *, begun: bool) -> None:
+        self.place, self.consumed = stream.place, consumed
+        self._stream, self._begun = stream, begun
+
+    def look(self, now: float) -> News:  # noqa: ARG002 - files that do not change are at rest
+        """All files before the first batch, nothing later."""
+        if self._begun or self._stream.path is None:
+            return News()
+        files = [(str(path), path.stat()) for path in expand(self._stream.path)]
+        return News(
+            tuple(InputFile(p, stat.st_size, stat.st_mtime_ns, self.place) for p, stat in files)
+        )
+
+    def verify_taken(self) -> None:
+        """Refuse a file that changed or vanished."""
+        for path, (before, digest) in list(self.consumed.items()):
+            try:
+                found = Path(path).stat()
+            except FileNotFoundError:
+                raise gone(before) from None
+            after = InputFile(path, found.st_size, found.st_mtime_ns, self.place)
+            if after == before:
+                continue
+            if after.size != before.size or checksum(after) != digest:
+                raise changed(before, "its content is another")
+            self.consumed[path] = (after, digest)
+
+    def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
+        """Remember the files; from now on there is nothing more."""
+        self._begun = True
+        self.consumed.update({file.path: (file, digest) for file, digest in files})
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class RegisteredFeed(SpoolFolder):
+    """Registered data: a list of rows, a table of pandas or Arrow, or several Arrow tables."""
+
+    def __init__(
+        self, stream: Stream, folder: Path, data: Any, consumed: Iterable[str] = (), *, begun: bool
+    ) -> None:
+        super().__init__(stream.place, folder, consumed)
+        self._stream, self._data, self._begun = stream, data, begun
+        self._spooled = False
+
+    def look(self, now: float) -> News:  # noqa: ARG002 - data are there at any time
+        """All rows before the first batch, nothing later."""
+        if self._begun:
+            return News()
+        if not self._spooled:
+            for file in self.waiting(".arrow").files:
+                Path(file.path).unlink()  # of a run that took in nothing, perhaps other data
+            with spooling(self.new_path(".arrow"), self._stream.element) as spool:
+                _fill(spool, self._data, self._stream)
+            self._spooled = True
+        return self.waiting(".arrow")
+
+    def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
+        """From now on there is nothing more."""
+        self._begun = True
+        super().taken(files)
+
+
+def _fill(spool: SpoolWriter, data: Any, stream: Stream) -> None:
+    if isinstance(data, pd.DataFrame):
+        data = pa.Table.from_pandas(data, preserve_index=False)
+    if isinstance(data, pa.Table):
+        try:
+            spool.table(data)
+        except DataError:
+            if spool.count:
+                raise
+            spool.rows(_rows(data.to_pylist(), stream.element, stream.name))
+    elif isinstance(data, list):
+        spool.rows(_rows(data, stream.element, stream.name))
+    else:
+        for table in data:
+            spool.table(table)
+
+
+def _rows(rows: list[Any], element: Type, name: str) -> Iterator[tuple[Any, int]]:
+    for number, row in enumerate(rows):
+        try:
+            yield from_python(row, element), 1
+        except ValueError as problem:
+            raise DataError("R208", f"row {number}: {problem}", place=name) from None

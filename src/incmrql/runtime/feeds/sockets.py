@@ -1,0 +1,238 @@
+"""Lines that a peer sends over TCP, written to files that batches take in.
+
+TCP has no acknowledgement of what was done with the data: lines that have arrived and are not in a
+file on disk yet (at most those of the last second) are lost in a crash of the machine, and lines
+sent while nobody is connected are the peer's to keep.  A line is complete when its end arrives; a
+piece of one before the connection ends is dropped and counted.  Each line is a row or a JSON
+document of its own; with `header`, the first line of a connection names the columns.  XML has no
+lines: all that comes over a connection is a document.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from incmrql.diagnostics import DataError, InternalError
+from incmrql.formats.replacing import unwritable
+from incmrql.incremental.streams import Stream
+from incmrql.kernel.runs import sync_folder
+from incmrql.runtime.feeds.feed import News
+from incmrql.runtime.feeds.spooled import SpoolFolder
+
+LONGEST_LINE: Final = 1 << 26
+_PIECE: Final = 1 << 16
+_WAIT: Final = 0.2
+"""Seconds that a read waits before it looks whether to stop or to end a file."""
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 30.0
+_LARGEST: Final = 1 << 26
+"""Bytes from which on a file is ended."""
+_OPEN: Final = ".open"
+_READY: Final = ".received"
+
+
+@dataclass(frozen=True, slots=True)
+class SocketStatus:
+    """How a connection is doing."""
+
+    connected: bool = False
+    connections: int = 0
+    lines: int = 0
+    cut_off: int = 0
+    """Lines whose end never came."""
+    problem: str = ""
+
+
+class SocketFeed(SpoolFolder):
+    """A client of a peer that sends lines; it connects again when the connection ends.
+
+    `every` is how many seconds of lines a file has at most.
+    """
+
+    def __init__(
+        self, stream: Stream, folder: Path, consumed: Iterable[str] = (), *, every: float = 1.0
+    ) -> None:
+        if stream.socket is None:
+            raise InternalError(f"{stream.name} is no socket")
+        _check(*stream.socket, stream.name)
+        super().__init__(stream.place, folder, consumed, "received")
+        self._address, self._every = stream.socket, every
+        self._whole = stream.source.format == "xml"
+        self._headed = bool(dict(stream.source.options).get("header"))
+        self._header = b""
+        self._rest = bytearray()
+        self._file: BinaryIO | None = None
+        self._begun = 0.0
+        self._failure: DataError | None = None
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._status = SocketStatus()
+        self._salvage()
+        self._thread = threading.Thread(target=self._run, name=f"feed {stream.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def status(self) -> SocketStatus:
+        """How the connection is doing now."""
+        return self._status
+
+    def look(self, now: float) -> News:  # noqa: ARG002 - what has arrived is at rest
+        """The files of all complete lines that have arrived."""
+        with self._lock:
+            if not self._whole:
+                self._end_file()
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
+        return self.waiting(_READY)
+
+    def close(self) -> None:
+        """End the connection; lines that have arrived stay."""
+        self._stop.set()
+        self._thread.join()
+        with self._lock:
+            self._end_file()
+
+    # --- the connection ------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        pause = _FIRST_PAUSE
+        while not self._stop.is_set():
+            before = self._status.lines
+            problem = ""
+            try:
+                with socket.create_connection(self._address, timeout=5.0) as connection:
+                    connections = self._status.connections + 1
+                    self._say(connected=True, connections=connections, problem="")
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                    connection.settimeout(_WAIT)
+                    problem = self._receive(connection)
+            except OSError as cause:
+                problem = cause.strerror or str(cause)
+            except UnicodeError as cause:  # a name that no host can have
+                problem = str(cause)
+            self._say(connected=False, problem=problem)
+            self._end_connection()
+            pause = _FIRST_PAUSE if self._status.lines > before else pause
+            self._stop.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _receive(self, connection: socket.socket) -> str:
+        """Take what arrives until the connection ends, and say why it did."""
+        self._rest.clear()
+        self._header = b""
+        while not self._stop.is_set():
+            try:
+                piece = connection.recv(_PIECE)
+            except TimeoutError:
+                piece = None
+            with self._lock:
+                if piece:
+                    self._take(piece)
+                if self._file is not None and self._is_due():
+                    self._end_file()
+            if piece == b"":
+                return "the peer closed the connection"
+            if len(self._rest) > LONGEST_LINE:
+                return f"a line has more than {LONGEST_LINE} bytes"
+        return ""
+
+    def _is_due(self) -> bool:
+        if self._whole or self._file is None:
+            return False
+        return time.monotonic() - self._begun >= self._every or self._file.tell() >= _LARGEST
+
+    def _take(self, piece: bytes) -> None:
+        if self._whole:
+            self._write(piece)
+            return
+        self._rest += piece
+        end = self._rest.rfind(b"\n", max(0, len(self._rest) - len(piece))) + 1
+        if not end:
+            return
+        lines = bytes(self._rest[:end])
+        del self._rest[:end]
+        if self._headed and not self._header:
+            first = lines.index(b"\n") + 1
+            self._header, lines = lines[:first], lines[first:]
+        if lines:
+            self._write(lines)
+
+    def _end_connection(self) -> None:
+        with self._lock:
+            if self._rest:
+                self._say(cut_off=self._status.cut_off + 1)
+                self._rest.clear()
+            self._end_file()
+
+    def _say(self, **now: object) -> None:
+        self._status = replace(self._status, **now)  # type: ignore[arg-type]
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _write(self, content: bytes) -> None:
+        try:
+            if self._file is None:
+                self._file = self.new_path(_OPEN).open("xb")
+                self._begun = time.monotonic()
+                self._file.write(self._header)
+            self._file.write(content)
+            self._say(lines=self._status.lines + content.count(b"\n"))
+        except OSError as cause:
+            self._fail(cause)
+
+    def _end_file(self) -> None:
+        """Let the lines that were written so far be a file of their own."""
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        path = Path(file.name)
+        try:
+            with file:
+                file.flush()
+                os.fsync(file.fileno())
+            path.rename(path.with_suffix(_READY))
+            sync_folder(self.folder)
+        except OSError as cause:
+            self._fail(cause)
+
+    def _fail(self, cause: OSError) -> None:
+        """Keep a problem of writing for the next look."""
+        self._failure = unwritable(self.folder, cause.strerror or str(cause))
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def _salvage(self) -> None:
+        """Take the complete lines of files that a crash left open."""
+        for path in self.folder.glob(f"*{_OPEN}"):
+            if self._whole:
+                path.rename(path.with_suffix(_READY))
+                continue
+            with path.open("r+b") as file:
+                content = file.read()
+                end = content.rfind(b"\n") + 1
+                file.truncate(end)
+                os.fsync(file.fileno())
+            if end:
+                path.rename(path.with_suffix(_READY))
+            else:
+                path.unlink()
+        sync_folder(self.folder)
+
+
+def _check(host: str | None, port: int | None, name: str) -> None:
+    """Refuse an address that is none."""
+    if host and port is not None and 0 < port < 1 << 16:
+        return
+    hint = "Give the name of a host and a port from 1 to 65535."
+    shown = f"{host or 'null'}:{'null' if port is None else port}"
+    raise DataError("R310", f"{shown} is no address of a peer", place=name, hint=hint)

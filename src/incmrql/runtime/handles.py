@@ -1,0 +1,231 @@
+"""Streams that a session knows by name: rows that Python pushes, streaming data frames.
+
+A pushed stream keeps its rows in files beside all runs, so that a run that starts later begins with
+them, and a batch query can be asked of them.  While a run is on, rows also go straight to its
+checkpoint, from which they survive a crash.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+
+from incmrql.diagnostics import DataError
+from incmrql.formats.arrow_values import plain_type, reader
+from incmrql.incremental.streams import Stream
+from incmrql.kernel.runs import sync_folder
+from incmrql.kernel.spools import read_spool
+from incmrql.reference.sources import not_there
+from incmrql.runtime.feeds.frames import FrameFeed
+from incmrql.runtime.feeds.push import PushFeed
+from incmrql.types import typed
+from incmrql.types.model import Type
+from incmrql.values import Value, decode, encode
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+Options = tuple[tuple[str, Any], ...]
+
+
+class PushedStream:
+    """A stream whose rows are inserted and deleted from Python.
+
+    With `keep`, all rows are kept as long as the session: every run gets all of them, whenever it
+    starts.  Without it only those that no run has got yet are.
+    """
+
+    def __init__(self, name: str, row: Type, options: Options = (), *, keep: bool = True) -> None:
+        self.name, self.row, self.options, self.keep = name, row, options, keep
+        source = typed.Source("registered", True, None, row, name=name, options=options)
+        self._folder = Path(tempfile.mkdtemp(prefix="incmrql-rows-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._kept = PushFeed(Stream(0, name, source, row, True, True), self._folder)
+        self._lock = threading.RLock()
+        self._feeds: dict[Path, PushFeed] = {}
+        """Of the runs that are on, by their checkpoints."""
+        self._given: dict[Path, set[str]] = {}
+        """The files that each checkpoint has the rows of."""
+        self._good: set[str] = set()
+        """The files whose rows a batch has taken in."""
+
+    def insert(self, rows: Any) -> int:
+        """Insert rows (a list, a pandas frame or an Arrow table), and say how many they are."""
+        return self._push(rows, PushFeed.insert)
+
+    def delete(self, rows: Any) -> int:
+        """Delete rows; the batch that takes this in is refused if they are not there."""
+        return self._push(rows, PushFeed.delete)
+
+    def rows(self) -> list[Value]:
+        """All rows that are there now."""
+        if not self.keep:
+            hint = "Start a run; or keep the rows: session.stream(name, type, keep=True)."
+            raise DataError("R212", f'the rows of "{self.name}" are not kept', hint=hint)
+        with self._lock:
+            total: Counter[bytes] = Counter()
+            for path in self._files():
+                for value, weight in _spooled(path, self.row):
+                    total[encode(value)] += weight
+        absent = [decode(row) for row, weight in total.items() if weight < 0]
+        if absent and not dict(self.options).get("trusted_deletes"):
+            raise not_there(absent, self.name)
+        return [decode(row) for row, weight in total.items() for _ in range(weight)]
+
+    def attach(self, checkpoint: Path, feed: PushFeed, *, is_new: bool) -> None:
+        """Give a run that starts the rows that its checkpoint has not got yet."""
+        with self._lock:
+            files = self._files()
+            given = set() if is_new else self._given.get(checkpoint, set())
+            for path in files:
+                if path.name not in given:
+                    _linked(path, feed.folder / path.name)
+            sync_folder(feed.folder)
+            self._feeds[checkpoint] = feed
+            self._note(checkpoint, files)
+
+    def detach(self, checkpoint: Path) -> None:
+        """A run has ended; what is pushed from now on waits for it."""
+        with self._lock:
+            if self._feeds.pop(checkpoint, None) is not None:
+                self._note(checkpoint, self._files())
+
+    def taken(self) -> None:
+        """A batch has taken in what was pushed."""
+        with self._lock:
+            self._good = {path.name for path in self._files()}
+
+    def refused(self) -> None:
+        """A batch was refused: forget what no batch has taken in."""
+        with self._lock:
+            for path in self._files():
+                if path.name not in self._good:
+                    path.unlink()
+
+    def close(self) -> None:
+        """Forget all rows."""
+        self._kept.close()
+        self._remove()
+
+    def _push(self, rows: Any, how: Callable[[PushFeed, Any], int]) -> int:
+        is_table = isinstance(rows, pa.Table | pd.DataFrame)
+        if not is_table and isinstance(rows, Iterator):
+            rows = list(rows)
+        with self._lock:
+            feeds = list(self._feeds.values())
+            if self.keep or not feeds:
+                feeds.append(self._kept)
+            return [how(feed, rows) for feed in feeds][-1]
+
+    def _files(self) -> list[Path]:
+        """The files of all rows so far."""
+        return [Path(file.path) for file in self._kept.look(0.0).files]
+
+    def _note(self, checkpoint: Path, files: Sequence[Path]) -> None:
+        self._given[checkpoint] = {path.name for path in files}
+        if not self.keep:
+            for path in files:
+                path.unlink()
+
+
+class FrameStream:
+    """A stream whose rows a streaming data frame brings."""
+
+    def __init__(self, name: str, row: Type, options: Options, frame: DataFrame) -> None:
+        self.name, self.row, self.options, self.frame = name, row, options, frame
+
+    def start(self, feed: FrameFeed, checkpoint: Path) -> Flow:
+        """Let batches of the frame flow into a run; `checkpoint` is where Spark keeps its place."""
+        return Flow(self, feed, checkpoint)
+
+    def rows(self) -> list[Value]:
+        """A streaming data frame has no rows that could be asked for now."""
+        hint = "Start a run: session.query(...).start()."
+        raise DataError("R212", f'"{self.name}" is a streaming data frame', hint=hint)
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class Flow:
+    """The streaming query that hands the batches of a data frame to a feed."""
+
+    def __init__(self, stream: FrameStream, feed: FrameFeed, checkpoint: Path) -> None:
+        self._feed, self._name = feed, stream.name
+        self._problem: BaseException | None = None
+        self._query: StreamingQuery = (
+            stream.frame.writeStream.foreachBatch(self._take)
+            .option("checkpointLocation", str(checkpoint.absolute()))
+            .start()
+        )
+
+    def wait(self) -> None:
+        """Wait until all that is there now has arrived."""
+        try:
+            self._query.processAllAvailable()
+        except Exception as cause:
+            raise self._failure(cause) from cause
+
+    def check(self) -> None:
+        """Raise what has ended the query, if anything has."""
+        problem = self._query.exception()
+        if problem is not None:
+            raise self._failure(problem) from problem
+
+    def stop(self) -> None:
+        """End the query."""
+        self._query.stop()
+
+    def _take(self, frame: DataFrame, number: int) -> None:
+        from incmrql.spark.values import tables
+
+        try:
+            self._feed.take(tables(frame), self._name, number)
+        except Exception as problem:
+            self._problem = problem
+            raise
+
+    def _failure(self, cause: BaseException) -> DataError:
+        if isinstance(self._problem, DataError):
+            return self._problem
+        first = str(self._problem or cause).strip().splitlines()[0]
+        return DataError("R311", f'the streaming data frame "{self._name}" failed: {first[:500]}')
+
+
+class FrameTables:
+    """The rows of a data frame as Arrow tables, each time they are gone through."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self.frame = frame
+
+    def __iter__(self) -> Iterator[Any]:
+        from incmrql.spark.values import tables
+
+        return tables(self.frame)
+
+
+def _spooled(path: Path, element: Type) -> Iterable[tuple[Value, int]]:
+    """The rows of a spool file with their weights."""
+    for batch in read_spool(path, element):
+        column = batch.column(0)
+        read = reader(column.type, element)
+        values = column.cast(plain_type(column.type)).to_pylist()
+        yield from zip(map(read, values), batch.column(1).to_pylist(), strict=True)
+
+
+def _linked(path: Path, target: Path) -> None:
+    try:
+        os.link(path, target)
+    except OSError:  # another device, or one without links
+        shutil.copyfile(path, target)

@@ -1,0 +1,170 @@
+"""A checkpoint without the script beside it: its program made again, and what its tables hold.
+
+Nothing here needs Spark, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from incmrql.diagnostics import CheckpointError, IncmrqlError, Source
+from incmrql.incremental.streams import Program, program_of
+from incmrql.kernel.batches import Kit
+from incmrql.kernel.columns import column_values
+from incmrql.kernel.compile import compiled
+from incmrql.kernel.content import Content
+from incmrql.kernel.runs import Opened
+from incmrql.kernel.table import Reader, Table, scan
+from incmrql.loading import catalog_for, read_include
+from incmrql.pipeline import compile_script
+from incmrql.runtime.checkpoint import Checkpoint
+from incmrql.types import typed
+from incmrql.types.model import PREDEFINED
+from incmrql.values import Bag, Record, Value, read
+
+_ONCE: Final = ("store-value", "lineage", "debug")
+_HOLDS: Final = {
+    "": "accumulators by key",
+    "r": "rows by key",
+    "t": "values in order",
+    "e": "different values",
+    "i": "rows of an input",
+    "x": "result of the loop",
+}
+"""What the letter in the name of a node's table means."""
+_NAME: Final = re.compile(r"(?P<of>[nla])(?P<number>\d+)(?P<letter>[a-z]?)\d*")
+
+
+def read_program(folder: Path) -> tuple[Program, dict[str, Any]]:
+    """The program of a checkpoint and its description; refused if it cannot be made again.
+
+    Paths of the script mean what they meant when it was started only in the same folder.
+    """
+    described = Checkpoint(folder).described()
+    asked = described.get("script") or {}
+    if "text" not in asked:
+        message = f"checkpoint {folder} does not say which script it is of"
+        raise CheckpointError(f"{message}: it was not made by incmrql run")
+    try:
+        program = _made(asked, window=bool(described.get("window")))
+    except IncmrqlError as problem:
+        message = f"the script of checkpoint {folder} cannot be read again"
+        raise CheckpointError(f"{message}:\n{problem}") from problem
+    if program.identity != described["identity"]:
+        message = f"checkpoint {folder} is of another version of its script or of incmrql"
+        raise CheckpointError(f"{message} ({described['engine']})")
+    return program, described
+
+
+def _made(asked: dict[str, Any], *, window: bool) -> Program:
+    from incmrql.incremental.chance import follows_streams
+
+    path, words = asked.get("path", ""), list(asked.get("arguments", ()))
+    source = Source(asked["text"], path or "<query>")
+    script = compile_script(source, catalog_for(source, words), read_include).typed
+    items = [
+        item
+        for item in script.items
+        if item.kind not in _ONCE
+        and item.incremental != window
+        and follows_streams(item.expr, script)
+    ]
+    return program_of(items, script, words, _stored(asked, script))
+
+
+def _stored(asked: dict[str, Any], script: typed.Script) -> dict[str, Value]:
+    data = script.data or PREDEFINED
+    positions = {
+        each.name: position
+        for constructors in data.values()
+        for position, each in enumerate(constructors)
+    }
+    texts = asked.get("stored", {})
+    return {name: read(text, positions) for name, text in texts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A state table in numbers."""
+
+    name: str
+    node: int | None
+    """The node it belongs to; None for a part of an answer."""
+    holds: str
+    rows: int
+    """A key counts once for each run that holds it."""
+    size: int
+    runs: int
+
+
+def table_facts(tables: dict[str, Any]) -> list[TableFacts]:
+    """The tables that a manifest lists."""
+    found = []
+    for name, listed in sorted(tables.items(), key=lambda pair: _order(pair[0])):
+        runs = [*listed["bases"], *listed["levels"]]
+        node, holds = about_table(name)
+        rows = sum(sum(run["counts"]) for run in runs)
+        size = sum(run["size"] for run in runs)
+        found.append(TableFacts(name, node, holds, rows, size, len(runs)))
+    return found
+
+
+def about_table(name: str) -> tuple[int | None, str]:
+    """The node that a table belongs to, and what it holds."""
+    found = _NAME.match(name)
+    if found is None:
+        return None, ""
+    if found["of"] == "a":
+        return None, f"rows of answer {int(found['number']) + 1}"
+    if found["of"] == "l":
+        return int(found["number"]), "ledger of rows, for deletions"
+    return int(found["number"]), _HOLDS.get(found["letter"], "")
+
+
+def _order(name: str) -> tuple[int, int, str]:
+    found = _NAME.match(name)
+    if found is None:
+        return 2, 0, name
+    return int(found["of"] == "a"), int(found["number"]), name
+
+
+def table_rows(folder: Path, program: Program, name: str) -> Iterator[Value]:
+    """The rows of a state table as records: the key, the row, how often, what is added up."""
+    checkpoint = Checkpoint(folder, Kit(program, compiled(program)).physical.forms)
+    checkpoint.described()
+    table = checkpoint.recovered().tables[name]
+    yield from rows_of_table(table, Reader(checkpoint.runs.absolute(), Opened()))
+
+
+def rows_of_table(table: Table, reader: Reader) -> Iterator[Value]:
+    """The rows of a table, each once with what all runs add up to."""
+    for bucket in range(table.buckets):
+        yield from _records(scan(table, reader, bucket))
+
+
+def _records(content: Content) -> Iterator[Value]:
+    form = content.form
+    keys = _tuples(content.keys.columns, form.keys, len(content))
+    rest = _tuples(content.rest.columns, form.rest, len(content))
+    weights = content.weights.tolist()
+    parts = {name: column.tolist() for name, column in content.parts.items()}
+    for place, key in enumerate(keys):
+        fields: dict[str, Value] = {"key": key}
+        if form.rest:
+            fields["row"] = rest[place]
+        fields["times"] = weights[place]
+        if parts:
+            fields["sums"] = Bag([(name, each[place]) for name, each in parts.items()])
+        yield Record.of(tuple(fields), list(fields.values()))
+
+
+def _tuples(columns: tuple[Any, ...], types: tuple[Any, ...], count: int) -> list[Value]:
+    """The values of several columns; of one column, those alone."""
+    lists = [column_values(c, t) for c, t in zip(columns, types, strict=True)]
+    if not lists:
+        return [()] * count
+    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))

@@ -1,0 +1,274 @@
+"""The answers of a running program against the same queries over all of its input.
+
+The input is what the checkpoint has taken in, read again from where it is kept; the queries run
+by the engine that answers batch queries, so that nothing of what keeps answers up to date has
+part in it.  Answers are compared row by row as multisets, lists also in their order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from incmrql.algebra import build
+from incmrql.algebra.lineage import annotated
+from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.reading import last_number
+from incmrql.algebra.show import show_query
+from incmrql.algebra.translate import translate
+from incmrql.diagnostics import DifferenceFound, InternalError, QueryError
+from incmrql.incremental.streams import Output, Program, Stream
+from incmrql.kernel.inputs import InputFile
+from incmrql.reference import Environment, evaluate, new_world
+from incmrql.runtime.driver import Driver
+from incmrql.spark.replay import net_rows
+from incmrql.spark.scripts import Engine
+from incmrql.types import typed
+from incmrql.types.model import BOOL, Collection
+from incmrql.values import Value, decode, encode, show
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from incmrql.spark.packing import Packed
+
+MOST_NAMED = 10
+"""Differing rows that are named."""
+MOST_EXPLAINED = 3
+"""Differing rows whose sources are looked for."""
+_MOST_SOURCES = 10
+_WIDEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was compared and found to be the same."""
+
+    batch: int
+    """The last batch that the answers include."""
+    rows: int
+    """Rows of all answers."""
+    seconds: float
+
+    def __str__(self) -> str:
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        return (
+            f"verified after batch {self.batch}: {rows} as over all data, {self.seconds:.1f} s"
+        )
+
+
+def verify(driver: Driver, spark: SparkSession) -> Verified:
+    """Compare all answers of a program with those over everything it has taken in.
+
+    Raises `DifferenceFound`; or `DataError` if some of the input is no longer there.
+    """
+    start = time.perf_counter()
+    engine = _engine(driver, spark)
+    rows = 0
+    for number, output in enumerate(driver.program.outputs):
+        item = item_of(driver.program, output)
+        query = engine.query(item.expr)
+        if query is None:
+            raise InternalError("a query that follows streams reads no source")
+        wanted = _elements(engine.value(query), output)
+        found = _elements(driver.answer(number), output)
+        rows += len(wanted)
+        _compare(driver, engine, item, wanted, found)
+    return Verified(driver.state.number, rows, time.perf_counter() - start)
+
+
+def item_of(program: Program, output: Output) -> typed.ScriptItem:
+    """The item of the script that an output answers."""
+    for item in program.script.items:
+        if (item.kind, item.target, item.expr.type) != (
+            output.kind, output.target, output.result.type,
+        ):  # fmt: skip
+            continue
+        try:
+            query, _ = normal_form(translate(item.expr, program.script))
+        except QueryError:
+            continue
+        if show_query(query) == output.text:
+            return item
+    raise InternalError("an answer belongs to no item of its script")
+
+
+# --- the same query over kept input --------------------------------------------------------
+
+
+def _engine(driver: Driver, spark: SparkSession) -> Engine:
+    """The batch engine, with the rows that were taken in for those of the program's sources."""
+    program = driver.program
+    world = new_world(
+        program.script, arguments=list(program.arguments), stored=dict(program.stored)
+    )
+    kept = _Kept(program, driver.replayed(), driver.job.sent.content, spark, Environment(world))
+    return Engine(world, lambda: spark, instead=kept.frame)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The sources of a program, and the files that were taken in of each."""
+
+    program: Program
+    files: Sequence[InputFile]
+    kit: Packed
+    spark: SparkSession
+    env: Environment
+
+    def frame(self, source: typed.Source, path: str | None, packed: bool) -> DataFrame | None:
+        """The rows of a source as the batches so far have left them."""
+        stream = self.stream(source, path)
+        mine = [file for file in self.files if file.place == stream.place]
+        return net_rows(self.spark, self.kit, stream, mine, packed=packed)
+
+    def stream(self, source: typed.Source, path: str | None) -> Stream:
+        socket = None
+        if source.host is not None and source.port is not None:
+            socket = evaluate(source.host, self.env), evaluate(source.port, self.env)
+        for stream in self.program.streams:
+            same = (stream.path, stream.socket) == (path, socket)
+            if same and _plain(stream.source) == _plain(source):
+                return stream
+        raise InternalError(f"{source.name or path} is no source of the program")
+
+
+def _plain(source: typed.Source) -> typed.Source:
+    """What a source says of its rows; what is declared of a registered one is declared once."""
+    options = () if source.format == "registered" else source.options
+    return replace(source, path=None, host=None, port=None, options=options)
+
+
+# --- what differs --------------------------------------------------------------------------
+
+
+def _elements(value: Value, output: Output) -> list[Value]:
+    """The rows of an answer; one that is a value, or null, is one row."""
+    rows = isinstance(output.result.type, Collection) and isinstance(value, list)
+    return list(value) if rows else [value]
+
+
+def _compare(
+    driver: Driver,
+    engine: Engine,
+    item: typed.ScriptItem,
+    wanted: Sequence[Value],
+    found: Sequence[Value],
+) -> None:
+    """Refuse an answer that has other rows, or has them in another order."""
+    right, kept = Counter(map(encode, wanted)), Counter(map(encode, found))
+    missing, extra = right - kept, kept - right
+    ordered = isinstance(item.expr.type, Collection) and item.expr.type.kind == "list"
+    if missing or extra:
+        raise _difference(driver, engine, item, missing, extra)
+    if ordered and list(map(encode, wanted)) != list(map(encode, found)):
+        pairs = enumerate(zip(wanted, found, strict=True), 1)
+        place, rows = next((n, rows) for n, rows in pairs if encode(rows[0]) != encode(rows[1]))
+        message = (
+            f"{_about(driver)} has its rows in another order: row {place} is {_shown(rows[1])}, "
+            f"and should be {_shown(rows[0])}"
+        )
+        raise DifferenceFound(message, driver.state.number)
+
+
+def _about(driver: Driver) -> str:
+    return f"the answer after batch {driver.state.number}"
+
+
+def _difference(
+    driver: Driver,
+    engine: Engine,
+    item: typed.ScriptItem,
+    missing: Counter[bytes],
+    extra: Counter[bytes],
+) -> DifferenceFound:
+    absent, surplus = _named(missing), _named(extra)
+    first = [row for row, _ in (*absent, *surplus)][:MOST_EXPLAINED]
+    sources = _lineage(driver, engine, item, first)
+    lines = [f"{_about(driver)} is not the answer over all data"]
+    lines += _listed("missing", absent, missing)
+    lines += _listed("too many", surplus, extra)
+    for row, made_from in sources:
+        lines.append(f"{_shown(row)} should come from" if made_from else f"nothing makes {_shown(row)}")
+        lines += [f"  {name}: {_shown(value)}" for name, value in made_from[:_MOST_SOURCES]]
+        if len(made_from) > _MOST_SOURCES:
+            lines.append(f"  and {len(made_from) - _MOST_SOURCES} more")
+    return DifferenceFound("\n".join(lines), driver.state.number, absent, surplus, sources)
+
+
+def _named(rows: Counter[bytes]) -> tuple[tuple[Value, int], ...]:
+    first = sorted(rows.items())[:MOST_NAMED]
+    return tuple((decode(row), count) for row, count in first)
+
+
+def _listed(
+    what: str, named: Sequence[tuple[Value, int]], everything: Counter[bytes]
+) -> list[str]:
+    lines = [f"{what}: {_shown(row)}" + (f", {n} times" if n > 1 else "") for row, n in named]
+    if len(everything) > len(named):
+        lines.append(f"{what}: {len(everything) - len(named)} more rows")
+    return lines
+
+
+def _shown(value: Value) -> str:
+    text = show(value, 20)
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
+
+
+# --- where rows should come from -----------------------------------------------------------
+
+
+def _lineage(
+    driver: Driver, engine: Engine, item: typed.ScriptItem, rows: Sequence[Value]
+) -> tuple[tuple[Value, tuple[tuple[str, Value], ...]], ...]:
+    """Some rows with the rows of sources that make them; nothing where that cannot be asked."""
+    program = driver.program
+    asked = replace(item, kind="lineage")
+    world = engine.world
+    try:
+        noted = annotated(asked, program.script, world.stored, partial(_name, program, engine))
+        expr = _only(noted.expr, rows, last_number(program.script, noted.expr))
+        world.stored.update(noted.stored)
+        world.stored.update({_key(n): row for n, row in enumerate(rows)})
+        query = engine.query(expr)
+    except QueryError:
+        return ()
+    if query is None:
+        return ()
+    answer = noted.answer(engine.value(query))
+    found: dict[bytes, dict[bytes, Any]] = {encode(row): {} for row in rows}
+    for row, leaves in answer:
+        if encode(row) in found:
+            found[encode(row)].update({encode(leaf): leaf for leaf in leaves})
+    return tuple((row, tuple(found[encode(row)].values())) for row in rows)
+
+
+def _key(number: int) -> str:
+    return f"row {number}@verify"
+
+
+def _only(expr: typed.Expr, rows: Sequence[Value], last: int) -> typed.Expr:
+    """The pairs of rows and notes whose row is one of some, compared by identity."""
+    assert isinstance(expr.type, Collection)
+    pair = typed.Variable("pair", last + 1, expr.type.element)
+    row = build.item(build.var(pair), 0)
+    condition: typed.Expr = typed.Const(False, type=BOOL)
+    for number in range(len(rows)):
+        one = typed.Stored(_key(number), type=row.type)
+        same = typed.Compare("=", build.tuple_of(row), build.tuple_of(one), type=BOOL)
+        condition = typed.Logic("or", condition, same, type=BOOL)
+    return build.for_each(pair, expr, build.var(pair), typed.Condition(condition))
+
+
+def _name(program: Program, engine: Engine, source: typed.Source) -> str:
+    """How a source is called in what is said of it."""
+    env = Environment(engine.world)
+    path = None if source.path is None else evaluate(source.path, env)
+    return source.name or str(path)
+
+
+__all__ = ["Verified", "item_of", "verify"]

@@ -1,0 +1,148 @@
+"""Rows from files that tasks of the kernel know how to read: kept input, and buckets of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from incmrql.diagnostics import DataError
+from incmrql.incremental.streams import Stream
+from incmrql.kernel.answers import bucket_rows
+from incmrql.kernel.batches import OPENED, Kit, read_rows
+from incmrql.kernel.columns import WEIGHT, is_spread, parts_of
+from incmrql.kernel.desk import Desk
+from incmrql.kernel.inputs import InputFile
+from incmrql.kernel.layouts import Struct
+from incmrql.kernel.orders import Reading, tables_of_json
+from incmrql.kernel.rows import Rows, to_values
+from incmrql.kernel.table import Reader, Table
+from incmrql.spark.failures import Carried
+from incmrql.spark.native_columns import quoted
+from incmrql.spark.packing import Packed
+from incmrql.spark.streaming import balanced
+from incmrql.spark.values import (
+    ONE,
+    batches,
+    is_wide,
+    spark_schema,
+    spark_type,
+    value_schema,
+    value_type,
+)
+from incmrql.types.model import Type
+
+
+def net_rows(
+    spark: SparkSession, kit: Packed, stream: Stream, files: Sequence[InputFile], *, packed: bool
+) -> DataFrame:
+    """The rows of a source that some files leave, as often as they are there.
+
+    Equal rows are added up by their weights; those that were deleted more often than inserted,
+    which only deletions that are trusted can do, are not there.
+    """
+    types = _columns(stream)
+    names = [f"c{place}" for place in range(len(types))]
+    if not files:
+        return spark.createDataFrame([], spark_schema(stream.element, packed=packed))
+    groups = balanced(files, max(2 * spark.sparkContext.defaultParallelism, 1))
+    columns = [f"{n} {spark_type(t).simpleString()}" for n, t in zip(names, types, strict=True)]
+    found = spark.range(0, len(groups), 1, len(groups)).mapInArrow(
+        partial(_read, kit, types, groups), ", ".join([*columns, f"{WEIGHT} bigint"])
+    )
+    net = found.groupBy(*names).agg({WEIGHT: "sum"}).toDF(*names, WEIGHT).where(f"{WEIGHT} > 0")
+    row = f"explode(array_repeat({_element(stream)}, cast({WEIGHT} as int))) as {ONE}"
+    rows = net.selectExpr(row)
+    return rows if packed or not is_wide(stream.element) else rows.select(f"{ONE}.*")
+
+
+def _columns(stream: Stream) -> tuple[Type, ...]:
+    """The types of the columns that rows of a source are read to."""
+    if stream.packed:
+        return (stream.element,)
+    return tuple(type_ for _, type_ in parts_of(stream.element))
+
+
+def _element(stream: Stream) -> str:
+    """A row of a source, made of its columns, as SQL."""
+    if stream.packed or not is_spread(stream.element):
+        return "c0"
+    labels = [label for label, _ in parts_of(stream.element)]
+    parts = [f"c{place} as {quoted(label)}" for place, label in enumerate(labels)]
+    return f"struct({', '.join(parts)})"
+
+
+def _read(
+    sent: Packed, types: tuple[Type, ...], groups: list[list[InputFile]], numbers: Iterator[Any]
+) -> Iterator[Any]:
+    """The rows of some files with their weights, in a task."""
+    kit: Kit = sent.unpacked()
+    names = [*[f"c{place}" for place in range(len(types))], WEIGHT]
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            for file in groups[number]:
+                try:
+                    for rows in read_rows(kit, file, Reading()):
+                        columns = [
+                            column.cast(value_type(type_))
+                            for column, type_ in zip(rows.columns, types, strict=True)
+                        ]
+                        weights = pa.array(rows.weights, pa.int64())
+                        yield pa.record_batch([*columns, weights], names=names)
+                except DataError as problem:
+                    raise Carried(problem) from None
+
+
+# --- answers -------------------------------------------------------------------------------
+
+
+def answer_rows(
+    spark: SparkSession, kit: Kit, sent: Packed, number: int, tables: Mapping[str, Table], runs: Path
+) -> DataFrame:
+    """The rows of an answer without order, read from run files by tasks, bucket by bucket."""
+    answer = kit.physical.answers[number]
+    packed = not isinstance(answer.layout, Struct)
+    buckets = max((table.buckets for table in tables.values()), default=1)
+    found = {name: table.as_json() for name, table in tables.items()}
+    task = partial(_bucket, sent, number, found, buckets, str(runs.absolute()), packed=packed)
+    schema = spark_schema(answer.output.element, packed=packed)
+    return spark.range(0, buckets, 1, buckets).mapInArrow(task, schema)
+
+
+def _bucket(  # noqa: PLR0913 (all that a task needs to know)
+    sent: Packed,
+    number: int,
+    found: Mapping[str, Any],
+    buckets: int,
+    runs: str,
+    given: Iterator[Any],
+    *,
+    packed: bool,
+) -> Iterator[Any]:
+    kit: Kit = sent.unpacked()
+    answer = kit.physical.answers[number]
+    tables = tables_of_json(found, kit.physical.forms, buckets)
+    desk = Desk(tables, Reader(Path(runs), OPENED), kit.env(), is_first=False)
+    element = answer.output.element
+    for batch in given:
+        for bucket in batch.column(0).to_pylist():
+            rows = bucket_rows(answer, bucket, kit.physical.steps, desk)
+            rows = rows.take(np.repeat(np.arange(len(rows)), rows.weights))
+            if packed or not is_wide(element):
+                values = [value for value, _ in to_values(rows, answer.layout)]
+                yield from batches(values, element, packed=packed)
+            else:
+                shown = rows if answer.shown is None else answer.shown.apply(rows, desk.env)
+                yield _wide(shown, element)
+
+
+def _wide(rows: Rows, element: Type) -> Any:
+    """Rows with a column for each field."""
+    schema = value_schema(element)
+    columns = [c.cast(field.type) for c, field in zip(rows.columns, schema, strict=True)]
+    return pa.record_batch(columns, schema=schema)

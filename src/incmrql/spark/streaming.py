@@ -1,0 +1,287 @@
+"""One Spark job for each batch: the kernel inside tasks that read files and write runs.
+
+A small change runs in one task.  A large one is read in many tasks, and what they add up meets
+by bucket, stage after stage: the same functions, the same run files, the same answers.  Tasks
+return what they did as text; what they wrote counts once the driver's manifest names it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from incmrql.diagnostics import CheckpointError, DataError, InternalError
+from incmrql.incremental.changes import Negative
+from incmrql.kernel.batches import Kit, run_batch
+from incmrql.kernel.inputs import InputFile
+from incmrql.kernel.orders import Done, Order, Reading, together
+from incmrql.kernel.stages import Route, Sent, meet_stage, packed, read_stage, unpacked
+from incmrql.spark.packing import Packed
+from incmrql.spark.packing import packed as pack
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LARGE: Final = 16 << 20
+"""Bytes of a change from which on it is read in many tasks."""
+_SETTINGS: Final = {
+    "spark.sql.adaptive.enabled": "false",  # it adds jobs
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # what is sent is large
+    "spark.sql.optimizer.singleTaskExecution.enabled": "true",
+}
+_RESULT: Final = pa.schema([("kind", pa.string()), ("text", pa.string())])
+_SENT: Final = pa.schema(
+    [("bucket", pa.int32()), ("name", pa.string()), ("data", pa.large_binary())]
+)
+_SENT_TYPE: Final = "bucket int, name string, data binary"
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a batch did, and what Spark ran for it."""
+
+    reading: Reading
+    done: Done
+    jobs: int
+    stages: int
+    tasks: int
+
+
+class StreamJob:
+    """The job of a program, run batch by batch; `folder` is where an order waits for its task."""
+
+    def __init__(self, spark: SparkSession, kit: Kit, folder: Path) -> None:
+        self.spark = spark.newSession()
+        for name, value in _SETTINGS.items():
+            self.spark.conf.set(name, value)
+        context = self.spark.sparkContext
+        if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+            context.pythonExec = sys.executable  # the one that has this package
+        self.kit, self.order_file = kit, folder / "order.json"
+        self.route = Route(kit.physical)
+        self.sent = _sent_kit(kit)
+        one = self.spark.range(0, 1, 1, 1)
+        task = partial(_whole, self.sent, str(self.order_file.absolute()))
+        self.small: DataFrame = one.mapInArrow(task, "kind string, text string")
+        self.group = f"incmrql-{uuid.uuid4().hex[:8]}"
+
+    def run(self, order: Order, *, large: int = LARGE) -> JobResult:
+        """Run a batch; problems that tasks met are raised."""
+        context = self.spark.sparkContext
+        group = f"{self.group}-{order.number}-{order.attempt}"
+        context.setJobGroup(group, f"batch {order.number}")
+        try:
+            if sum(file.size for file in order.files) < large:
+                self.order_file.write_text(json.dumps(order.as_json()), encoding="utf-8")
+                rows = self.small.collect()
+            else:
+                rows = self._in_stages(order).collect()
+        finally:
+            context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        reading, done = self._read([(row[0], row[1]) for row in rows], order)
+        return JobResult(reading, done, *_counted(context, group))
+
+    def _in_stages(self, order: Order) -> DataFrame:
+        """The plan of a large change: read by files, then meet by bucket, stage after stage."""
+        width = max(2 * self.spark.sparkContext.defaultParallelism, 1)
+        groups = balanced(order.files, width) or [[]]
+        text = json.dumps(order.as_json())
+        frame = self.spark.range(0, len(groups), 1, len(groups)).mapInArrow(
+            partial(_take, self.sent, text, groups), _SENT_TYPE
+        )
+        for stage in range(1, self.route.last + 1):
+            is_last = stage == self.route.last
+            frame = frame.repartition(order.buckets, "bucket").mapInArrow(
+                partial(_meet, self.sent, text, stage, is_last=is_last),
+                "kind string, text string" if is_last else _SENT_TYPE,
+            )
+        return frame
+
+    def _read(self, rows: list[tuple[str, str]], order: Order) -> tuple[Reading, Done]:
+        """The results of all tasks as one; a refusal comes before what may follow from it."""
+        reading = Reading()
+        results: list[Done] = []
+        problems: list[Exception] = []
+        for kind, text in rows:
+            found = json.loads(text)
+            match kind:
+                case "reading":
+                    reading.add(Reading.of_json(found))
+                case "done":
+                    results.append(Done.of_json(found, self.kit.physical.forms, order.buckets))
+                case "data-error":
+                    problems.insert(0, DataError(**found))
+                case "checkpoint-error":
+                    problems.append(CheckpointError(found))
+                case "negative":
+                    problems.append(_trusted(self.kit, found))
+                case _:
+                    raise InternalError(f"a task answered with {kind!r}")
+        if problems:
+            raise problems[0]
+        return reading, together(order, results)
+
+
+def _trusted(kit: Kit, problem: str) -> Exception:
+    """What is wrong where deletions are trusted: one of them was of a row that is not there."""
+    names = [s.name for s in kit.program.streams if s.streaming and not s.ledger]
+    if not names:
+        return InternalError(problem)
+    message = f"a row is deleted that is not there: {problem}"
+    hint = "Without trusted_deletes such a batch is refused, and the row is named."
+    return DataError("R205", message, place=", ".join(names), hint=hint)
+
+
+def balanced(files: Iterable[InputFile], width: int) -> list[list[InputFile]]:
+    """Files in groups of about the same size, the largest first."""
+    groups: list[list[InputFile]] = [[] for _ in range(width)]
+    sizes = [0] * width
+    for file in sorted(files, key=lambda file: (-file.size, file.path)):
+        least = sizes.index(min(sizes))
+        groups[least].append(file)
+        sizes[least] += file.size
+    return [group for group in groups if group]
+
+
+def _counted(context: Any, group: str) -> tuple[int, int, int]:
+    """The jobs, stages and tasks that ran under a group."""
+    tracker = context.statusTracker()
+    jobs = tracker.getJobIdsForGroup(group)
+    infos = [tracker.getJobInfo(job) for job in jobs]
+    stages = [stage for info in infos if info is not None for stage in info.stageIds]
+    found = [tracker.getStageInfo(stage) for stage in stages]
+    return len(jobs), len(stages), sum(info.numTasks for info in found if info is not None)
+
+
+# --- inside tasks --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _SentKit:
+    """A program on its way to workers, which unpack it once."""
+
+    digest: str
+    content: Packed
+
+
+_KITS: dict[str, Kit] = {}
+"""The programs that this worker has unpacked; the last one only."""
+
+
+def _sent_kit(kit: Kit) -> _SentKit:
+    parts = [each.call for each in kit.program.script.python.values()]
+    content = pack(kit, [*parts, *kit.program.script.parsers.values()])
+    return _SentKit(hashlib.blake2b(content.content, digest_size=16).hexdigest(), content)
+
+
+def _kit(sent: _SentKit) -> Kit:
+    if sent.digest not in _KITS:
+        _KITS.clear()
+        found = sent.content.unpacked()
+        assert isinstance(found, Kit)
+        _KITS[sent.digest] = found
+    return _KITS[sent.digest]
+
+
+def _whole(sent: _SentKit, path: str, rows: Iterator[Any]) -> Iterator[Any]:
+    """A whole batch in one task."""
+    for _ in rows:
+        pass
+
+    def done() -> Iterator[tuple[str, Any]]:
+        kit = _kit(sent)
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        reading, result = run_batch(kit, Order.of_json(found, kit.physical.forms))
+        yield "reading", reading.as_json()
+        yield "done", result.as_json()
+
+    answers = [(kind, json.dumps(found)) for kind, found in _guarded(done)]
+    yield pa.record_batch([list(column) for column in zip(*answers, strict=True)], schema=_RESULT)
+
+
+def _take(
+    sent: _SentKit, text: str, groups: list[list[InputFile]], rows: Iterator[Any]
+) -> Iterator[Any]:
+    """Some files: what they bring to the steps above, cut by bucket."""
+    kit = _kit(sent)
+    order = Order.of_json(json.loads(text), kit.physical.forms)
+
+    def taken(number: int) -> Iterator[tuple[str, Any]]:
+        for found in read_stage(kit, order, groups[number], is_one=number == 0):
+            yield ("reading", found.as_json()) if isinstance(found, Reading) else ("", found)
+
+    for batch in rows:
+        for number in batch.column(0).to_pylist():
+            for kind, found in _guarded(partial(taken, number)):
+                yield _message(kind, found)
+
+
+def _meet(
+    sent: _SentKit, text: str, stage: int, rows: Iterator[Any], *, is_last: bool
+) -> Iterator[Any]:
+    """What has met by bucket, bucket by bucket; what is for a later stage is passed on."""
+    kit = _kit(sent)
+    order = Order.of_json(json.loads(text), kit.physical.forms)
+    route = Route(kit.physical)
+    waiting: dict[int, list[Sent]] = {}
+    for batch in rows:
+        for bucket, name, data in zip(*[c.to_pylist() for c in batch.columns], strict=True):
+            if bucket < 0:
+                yield _answered(name, data.decode()) if is_last else _row(-1, name, data)
+                continue
+            kind, number, slot = name.split(" ")
+            whom = (kind, int(number), int(slot))
+            if route.stage(whom) > stage:
+                yield _row(bucket, name, data)
+            else:
+                content = unpacked(data, route.form(whom))
+                waiting.setdefault(bucket, []).append(Sent(bucket, whom, content))
+
+    def met(bucket: int) -> Iterator[tuple[str, Any]]:
+        for found in meet_stage(kit, order, stage, bucket, waiting.pop(bucket)):
+            yield ("done", found.as_json()) if isinstance(found, Done) else ("", found)
+
+    for bucket in sorted(waiting):
+        for kind, found in _guarded(partial(met, bucket)):
+            if is_last:
+                yield _answered(kind, json.dumps(found))
+            else:
+                yield _message(kind, found)
+
+
+def _message(kind: str, found: Any) -> Any:
+    """What is sent on: a content to its bucket, or a result."""
+    if isinstance(found, Sent):
+        return _row(found.bucket, " ".join(map(str, found.name)), packed(found.content))
+    return _row(-1, kind, json.dumps(found).encode())
+
+
+def _row(bucket: int, name: str, data: bytes) -> Any:
+    return pa.record_batch([[bucket], [name], [data]], schema=_SENT)
+
+
+def _answered(kind: str, text: str) -> Any:
+    return pa.record_batch([[kind], [text]], schema=_RESULT)
+
+
+def _guarded(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
+    """What a task makes; problems of data and checkpoint as results too."""
+    try:
+        yield from run()
+    except DataError as problem:
+        names = ("code", "message", "place", "hint")
+        yield "data-error", {name: getattr(problem, name) for name in names}
+    except CheckpointError as problem:
+        yield "checkpoint-error", str(problem)
+    except Negative as problem:
+        yield "negative", str(problem)

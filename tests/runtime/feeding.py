@@ -1,0 +1,87 @@
+"""Streams, files and rows for the tests of feeds."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from incmrql.diagnostics import Source
+from incmrql.incremental.streams import Stream, program_of
+from incmrql.kernel.columns import gathered, table_rows, types_of, weights_of
+from incmrql.kernel.inputs import InputFile, checksum, read_file
+from incmrql.loading import catalog_for, read_include, type_from_text
+from incmrql.pipeline import compile_script
+from incmrql.runtime.feeds import Feed
+from incmrql.types import typed
+from incmrql.values import encode
+
+
+@lru_cache
+def stream_of(source: str) -> Stream:
+    """The stream that `stream(…)` or `source(…)` describes."""
+    text = Source(f"incr select x from x in {source};")
+    script = compile_script(text, catalog_for(text, ()), read_include).typed
+    (stream,) = program_of(script.items, script).streams
+    return stream
+
+
+def pushed(row: str, **options: Any) -> Stream:
+    """A stream of rows of a type that are pushed."""
+    type_ = type_from_text(row)
+    given = tuple(options.items())
+    source = typed.Source("registered", True, None, type_, name="rows", options=given)
+    return Stream(7, "rows", source, type_, True, True)
+
+
+def put(path: Path, text: str, seconds: float) -> Path:
+    """Write a file with a time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (seconds, seconds))
+    return path
+
+
+def content(stream: Stream, files: Sequence[InputFile]) -> Counter[bytes]:
+    """The rows of files with their weights added up."""
+    total: Counter[bytes] = Counter()
+    types = (stream.element,) if stream.packed else types_of(stream.element)
+    for file in files:
+        for chunk in read_file(stream, {}, file):
+            weights = weights_of(chunk.table).tolist()
+            for values, weight in zip(table_rows(chunk.table, "c", types), weights, strict=True):
+                value = values[0] if stream.packed else gathered(values, stream.element)
+                total[encode(value)] += weight
+    return Counter({row: weight for row, weight in total.items() if weight})
+
+
+def rows(*values: Any) -> Counter[bytes]:
+    """What `content` is of these rows, each once."""
+    return Counter(map(encode, values))
+
+
+def summed(files: Sequence[InputFile]) -> list[tuple[InputFile, str]]:
+    """Files with their checksums, as a commit has them."""
+    return [(file, checksum(file)) for file in files]
+
+
+def take(feed: Feed, now: float = 1e10) -> tuple[InputFile, ...]:
+    """Look, and commit what is there."""
+    files = feed.look(now).files
+    feed.taken(summed(files))
+    return files
+
+
+def taken_in(feed: Feed, stream: Stream) -> Counter[bytes]:
+    """The rows of a batch that takes in what is there."""
+    files = feed.look(1e10).files
+    found = content(stream, files)
+    feed.taken(summed(files))
+    return found
+
+
+def names(files: Sequence[InputFile]) -> list[str]:
+    return [Path(file.path).name for file in files]
