@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -42,15 +43,16 @@ HEAD: Final = (
     "| workload | batch | batch engine | by hand | ratio (quartiles) | must | aim "
     "| state rows read | verdict |\n|---|---|---|---|---|---|---|---|---|"
 )
-READS_HEAD: Final = (
-    "| state rows read by each batch | history | ten times the history |\n|---|---|---|"
-)
+READS_HEAD: Final = "| state rows read | history | ten times as large | factor |\n|---|---|---|---|"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and maybe write the results."""
-    given = _options().parse_args(arguments)
+    options = _options()
+    given = options.parse_args(arguments)
     wanted = given.names or NAMES
+    if unknown := set(wanted) - set(NAMES):
+        options.error(f"no such name: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     load_before = os.getloadavg()[0]
     with Session(master="local[2]", conf={"spark.driver.memory": given.memory}) as session:
         bench = Bench(
@@ -78,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.incremental")
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *NAMES], help="some only")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}")
     parser.add_argument("--scale", type=float, default=1.0, help="of all sizes")
     parser.add_argument("--rounds", type=int, default=15, help="rounds that are timed")
     parser.add_argument("--warm-up", type=int, default=6, help="rounds before them")
@@ -112,11 +114,20 @@ def run(bench: Bench, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         print("\n" + READS_HEAD, flush=True)
         found[READS] = {}
         for workload in (*WORKLOADS, CHAIN):
-            read = measure_reads(bench, workload)
-            found[READS][workload.name] = dict(read)
-            cells = (", ".join(f"{count:,}" for count in counts) for counts in read.values())
-            print("| " + " | ".join([workload.about, *cells]) + " |", flush=True)
+            read = found[READS][workload.name] = measure_reads(bench, workload)
+            print(reads_line(workload.about, read), flush=True)
+        bad = [name for name, read in found[READS].items() if not all(map(all, read.values()))]
+        if bad:
+            found[READS]["verdict"] = f"FAIL: nothing was counted for {', '.join(bad)}"
     return found
+
+
+def reads_line(about: str, read: Mapping[str, list[int]]) -> str:
+    """How many rows batches have read with either history, and how many times as many."""
+    cells = [", ".join(f"{count:,}" for count in counts) for counts in read.values()]
+    few, many = (statistics.median(counts) for counts in read.values())
+    factor = f"{many / few:.2f}" if few else "nothing was counted"
+    return "| " + " | ".join([about, *cells, factor]) + " |"
 
 
 def line(pairs: Pairs) -> str:
@@ -167,7 +178,7 @@ def write(path: Path, found: Mapping[str, Any]) -> None:
     """Put what was found beside what other runs have found about other workloads."""
     path.parent.mkdir(exist_ok=True)
     known = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**known, **found}, indent=1, default=str) + "\n")
+    path.write_text(json.dumps({**known, **found}, indent=1) + "\n")
 
 
 def _is_bad(found: Mapping[str, Any]) -> bool:

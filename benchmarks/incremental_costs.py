@@ -97,7 +97,7 @@ def floor(bench: Bench) -> dict[str, Any]:
             (file,) = stage.supply.add()
             times = {}
             for side in bench.order.sample(("batch", "no-op"), 2):
-                run = stage.step if side == "batch" else lambda f=file: _no_op(plain, f)  # type: ignore[misc]
+                run = stage.step if side == "batch" else lambda f=file: _no_op(plain, f)
                 times[side] = timed(run)[1]
             if number >= bench.warm_up:
                 batches.append(times["batch"])

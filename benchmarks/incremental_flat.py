@@ -16,7 +16,7 @@ from benchmarks.incremental_run import Bench, Stage, opened
 BATCHES: Final = 310
 BLOCK: Final = 9
 """Counted batches of a history in a row; one more comes before them."""
-GROWTH_LIMIT, HISTORY_LIMIT = 1.1, 1.25
+GROWTH_LIMIT, HISTORY_LIMIT, FILES_LIMIT = 1.1, 1.25, 1.25
 LARGER: Final = 10.0
 
 
@@ -56,6 +56,7 @@ def flat(bench: Bench, batches: int = BATCHES) -> dict[str, Any]:
     problems = [f"grows on {name}" for name, found in growth.items() if found > GROWTH_LIMIT]
     problems += ["follows the history"] if history > HISTORY_LIMIT else []
     problems += [] if usual.jobs == large.jobs == {1} else ["not one job a batch"]
+    problems += _growing(usual)
     return {
         "about": f"{one.supply.number} batches on {size.rows:,} and on {larger.rows:,} rows",
         "early_seconds": usual.within(early),
@@ -66,7 +67,7 @@ def flat(bench: Bench, batches: int = BATCHES) -> dict[str, Any]:
         "history_limit": HISTORY_LIMIT,
         "jobs": sorted(usual.jobs | large.jobs),
         "tail": {"x1": _tail(usual), "x10": _tail(large)},
-        "files": usual.files,
+        "files": _files(usual),
         "memory": {name: _course(points) for name, points in memory.items()},
         "verdict": f"FAIL: {'; '.join(problems)}" if problems else "PASS",
     }
@@ -90,6 +91,21 @@ def _block(stage: Stage, course: Course) -> float:
 def files_below(folder: Path) -> int:
     """How many files there are in a folder and the folders in it."""
     return sum(len(files) for _, _, files in os.walk(folder))
+
+
+def _files(course: Course) -> dict[str, int]:
+    """How many files the checkpoint had, early, at the end, and at most."""
+    counts = list(course.files.values())
+    return {"first": counts[0], "last": counts[-1], "most": max(counts)}
+
+
+def _growing(course: Course) -> list[str]:
+    """Whether there were more files in the last third than in the one before."""
+    counts = list(course.files.values())
+    third = max(len(counts) // 3, 1)
+    middle, last = counts[-2 * third : -third], counts[-third:]
+    grows = middle and max(last) > FILES_LIMIT * max(middle)
+    return ["the number of files grows"] if grows else []
 
 
 def _remember(memory: dict[str, list[tuple[float, float]]], number: float) -> None:

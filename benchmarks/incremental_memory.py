@@ -19,11 +19,13 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from benchmarks.incremental_data import Draw, Table
-from benchmarks.incremental_process import watched
+from benchmarks.incremental_data import Draw, Supply, Table
+from benchmarks.incremental_process import watched, workers
 from benchmarks.incremental_queries import FACTS, Workload, average, stream
-from benchmarks.incremental_run import Bench, Stage, opened, timed
+from benchmarks.incremental_run import Bench, prepared, timed
+from incmrql.kernel.runs import Run
 from incmrql.runtime import Driver
+from incmrql.runtime.checkpoint import State
 
 LIMITED: Final = Path(__file__).with_name("limited")
 VARIABLE: Final = "INCMRQL_DATA_LIMIT"
@@ -53,29 +55,32 @@ def memory(bench: Bench, limit: int | None = None) -> dict[str, Any]:
     """Batches without a limit and with one, and a task that needs the whole state with both."""
     spark = bench.spark
     size = MEMORY.size(bench.scale)
-    with opened(bench, MEMORY, size, {"buckets": BUCKETS}) as stage:
-        with watched("VmData") as free:
-            usual = _batches(stage)
-        files = sorted(stage.driver.checkpoint.runs.iterdir())
-        state = stage.driver.state.size
-        most = max(state // 2, LEAST) if limit is None else limit
-        stage.driver.close()
-        with limited(spark, most), watched("VmData") as bound, _again(stage) as driver:
+    options = {"buckets": BUCKETS}
+    with prepared(bench, MEMORY, size) as place:
+        with place.driver(spark, options) as driver, watched("VmData") as free:
+            bench.patient(driver.step)
+            usual = _batches(bench, place.supply, driver)
+            state, runs = driver.state, driver.checkpoint.runs
+        files = [runs / name for name in sorted({run.file for run in _runs(state)})]
+        known = workers()
+        most = max(state.size // 2, LEAST) if limit is None else limit
+        with limited(spark, most), place.driver(spark, options) as driver:
             enforced = _limit_seen(spark)
-            seconds, problem = [], ""
-            try:
-                seconds = _batches(Stage(bench, MEMORY, stage.supply, driver, stage.loaded))
-            except Exception as error:  # it may be anything that lack of memory brings about
-                problem = f"a batch failed: {type(error).__name__}"
             naive = _loads(spark, files)
+            seconds, problem = [], ""
+            with watched("VmData", but=known) as bound:
+                try:
+                    seconds = _batches(bench, place.supply, driver)
+                except Exception as error:  # it may be anything that lack of memory brings about
+                    problem = f"a batch failed: {type(error).__name__}"
         naive_free = _loads(spark, files)
     problems = [problem] if problem else []
     problems += [] if enforced == most else ["the limit is not set"]
-    problems += [] if state > most else ["the state is smaller than the limit"]
+    problems += [] if state.size > most else ["the state is smaller than the limit"]
     problems += [] if naive_free and not naive else ["a task without the feature is not stopped"]
     return {
         "about": f"{size.rows:,} keys, state beside a limit of memory for each worker",
-        "state_bytes": state,
+        "state_bytes": state.size,
         "limit_bytes": most,
         "batch_seconds": statistics.median(usual),
         "limited_batch_seconds": statistics.median(seconds) if seconds else None,
@@ -90,22 +95,17 @@ def _word(has_worked: bool) -> str:
     return "worked" if has_worked else "stopped"
 
 
-def _batches(stage: Stage) -> list[float]:
+def _batches(bench: Bench, supply: Supply, driver: Driver) -> list[float]:
     found = []
     for _ in range(BATCHES):
-        stage.supply.add()
-        found.append(timed(stage.step)[1])
+        supply.add()
+        found.append(timed(lambda: bench.patient(driver.step))[1])
     return found
 
 
-@contextmanager
-def _again(stage: Stage) -> Iterator[Driver]:
-    """The same program on the same checkpoint, in other workers."""
-    old = stage.driver
-    place = old.checkpoint.runs.parent
-    output = old.sinks[0].folder.parent if old.sinks else None
-    with Driver(old.program, place, output, stage.bench.spark, old.options) as driver:
-        yield driver
+def _runs(state: State) -> Iterator[Run]:
+    for table in state.tables.values():
+        yield from table.runs
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -108,8 +108,8 @@ def measure(bench: Bench, workload: Workload) -> Pairs:
 
 
 def told(error: Exception) -> str:
-    """An error in a few words."""
-    first = str(error).strip().split("\n")[0]
+    """An error in a few words, files by their names only."""
+    first = re.sub(r"(?:/[^/\s]+)+/", "", str(error).strip().split("\n")[0])
     return f"failed: {type(error).__name__}: {first[:120]}"
 
 
@@ -126,7 +126,7 @@ def _round(stage: Stage, found: Pairs, *, is_counted: bool) -> None:
             found.seconds[side].append(seconds)
 
 
-def measure_reads(bench: Bench, workload: Workload, batches: int = 3) -> Mapping[str, list[int]]:
+def measure_reads(bench: Bench, workload: Workload, batches: int = 3) -> dict[str, list[int]]:
     """Rows of state that batches read with a tenth of the history, and with all of it."""
     found: dict[str, list[int]] = {}
     for name, history in (("x1", 0.1), ("x10", 1.0)):

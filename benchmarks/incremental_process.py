@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -70,20 +70,18 @@ class Peak:
     """Of one worker."""
     together: int = 0
     """Of all workers at a time."""
-    seen: set[int] = field(default_factory=set)
 
 
 @contextmanager
-def watched(what: str = "VmRSS", every: float = 0.02) -> Iterator[Peak]:
-    """Look at the memory of the workers again and again while the block runs."""
+def watched(what: str = "VmRSS", every: float = 0.02, but: Container[int] = ()) -> Iterator[Peak]:
+    """Look at the memory of the workers, but some, again and again while the block runs."""
     peak, done = Peak(), threading.Event()
 
     def look() -> None:
         while not done.wait(every):
-            sizes = {process: memory_of(process, what) for process in workers()}
-            peak.one = max(peak.one, *sizes.values(), 0, 0)
-            peak.together = max(peak.together, sum(sizes.values()))
-            peak.seen |= set(sizes)
+            sizes = [memory_of(process, what) for process in workers() if process not in but]
+            peak.one = max(peak.one, *sizes, 0)
+            peak.together = max(peak.together, sum(sizes))
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()

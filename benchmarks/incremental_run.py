@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +35,18 @@ T = TypeVar("T")
 SEED: Final = 5
 _NUMBERS = itertools.count()
 
-__all__ = ["Bench", "Stage", "TooSlow", "compared", "opened", "program", "timed"]
+__all__ = [
+    "Bench",
+    "Place",
+    "Stage",
+    "TooSlow",
+    "compared",
+    "folder_in",
+    "opened",
+    "prepared",
+    "program",
+    "timed",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,24 +137,41 @@ def folder_in(root: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder of a run: its data, and the program that reads them."""
+
+    folder: Path
+    supply: Supply
+    program: Program
+
+    def driver(self, spark: SparkSession, options: Mapping[str, Any]) -> Driver:
+        """The program on the checkpoint of this folder, old or new."""
+        settings = StreamOptions(**{"settle": 0.0, "grace": 2.0, **options})
+        checkpoint, output = self.folder / "checkpoint", self.folder / "out"
+        return Driver(self.program, checkpoint, output, spark, settings)
+
+
 @contextmanager
-def opened(
-    bench: Bench,
-    workload: Workload,
-    size: Size | None = None,
-    options: Mapping[str, object] | None = None,
-) -> Iterator[Stage]:
-    """A workload with its history taken in."""
-    size = size or workload.size(bench.scale)
+def prepared(bench: Bench, workload: Workload, size: Size) -> Iterator[Place]:
+    """A folder with the history of a workload, not taken in yet."""
     history = history_of(bench.data, workload.tables[0].name, workload.tables, size)
-    settings = StreamOptions(**{"settle": 0.0, "grace": 2.0, **(options or {})})  # type: ignore[arg-type]
     with folder_in(bench.data) as folder:
         supply = Supply(folder / "data", history, workload.tables, size, workload.deleted)
-        kept = program(text_of(workload, supply.folder))
-        with Driver(kept, folder / "checkpoint", folder / "out", bench.spark, settings) as driver:
-            loaded = bench.patient(driver.step)
-            assert loaded is not None
-            yield Stage(bench, workload, supply, driver, loaded)
+        yield Place(folder, supply, program(text_of(workload, supply.folder)))
+
+
+@contextmanager
+def opened(bench: Bench, workload: Workload, size: Size | None = None) -> Iterator[Stage]:
+    """A workload with its history taken in."""
+    size = size or workload.size(bench.scale)
+    with (
+        prepared(bench, workload, size) as place,
+        place.driver(bench.spark, {}) as driver,
+    ):
+        loaded = bench.patient(driver.step)
+        assert loaded is not None
+        yield Stage(bench, workload, place.supply, driver, loaded)
 
 
 def timed(run: Callable[[], T]) -> tuple[T, float]:

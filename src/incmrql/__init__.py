@@ -2,27 +2,41 @@
 
 from typing import TYPE_CHECKING, Any
 
-from incmrql.diagnostics import CheckpointError, DataError, InternalError, QueryError
+from incmrql.diagnostics import (
+    CheckpointError,
+    DataError,
+    DifferenceFound,
+    InternalError,
+    QueryError,
+)
 
 if TYPE_CHECKING:
+    from incmrql.runs import Batch, Run
     from incmrql.session import Session
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batch",
     "CheckpointError",
     "DataError",
+    "DifferenceFound",
     "InternalError",
     "QueryError",
+    "Run",
     "Session",
     "__version__",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """`Session` when it is asked for: most commands need no part of what it imports."""
+    """`Session` and `Run` when they are asked for: most commands need no part of either."""
     if name == "Session":
         from incmrql.session import Session
 
         return Session
+    if name in ("Run", "Batch"):
+        from incmrql import runs
+
+        return getattr(runs, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,76 +2,37 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from incmrql.diagnostics import DataError, IncmrqlError
-from incmrql.incremental.streams import Program
-from incmrql.runtime.driver import Driver, StreamOptions
+from incmrql.runtime.driver import Driver
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.handles import Flow, FrameStream, PushedStream
 from incmrql.runtime.loop import run_driver
 from incmrql.runtime.opening import Framed
 from incmrql.runtime.report import BatchReport
+from incmrql.runtime.starting import Started, check_names, stream_options
 from incmrql.values import Value
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from incmrql.runtime.verify import Verified
 
 MOST_EVENTS: Final = 1000
 """Events that a run remembers."""
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _POLL: Final = 0.1
-
-
-class StartOptions(TypedDict, total=False):
-    """How a query follows its streams."""
-
-    checkpoint: str | Path | None
-    """The folder from which a stopped or killed run goes on; none lasts as long as the run."""
-    output: str | Path | None
-    """The folder that gets a folder `batch=N` for every batch."""
-    mode: Literal["changes", "snapshot"] | None
-    format: Literal["parquet", "json", "csv"]
-    trigger: str | float | None
-    """The time from batch to batch of a loop in the background; none: `step` makes batches."""
-    settle: str | float
-    """How long a file must not have changed."""
-    window: bool
-    """Whether each batch is answered alone."""
-    keep_input: Literal["all", "none"] | int | None
-    on_change: Literal["reuse", "rebuild", "refuse"]
-    """What becomes of a checkpoint of another query."""
-    on_batch: Callable[[Batch], None] | None
-    """Called after each batch."""
-    available_now: bool
-    """Whether the loop ends when it has taken in what is there."""
-    max_batches: int | None
-    max_files_per_batch: int | None
-    skip_batch: int | None
-    """The number of a batch that is not taken in."""
-    verify: int | None
-    """Compare the answer with that over all data after every so many batches."""
-    buckets: int
-    check_runs: bool
-    """Whether the files of the state are compared with their checksums at the start."""
-
-
-_DRIVER: Final = frozenset(each.name for each in fields(StreamOptions))
-_OWN: Final = frozenset({"checkpoint", "output", "on_batch", "verify"})
 
 
 class Batch:
@@ -147,49 +108,40 @@ class Status:
     problem: BaseException | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """What a run is made of."""
-
-    program: Program
-    spark: Callable[[], SparkSession]
-    streams: Mapping[str, PushedStream | FrameStream]
-    registered: Mapping[str, Any]
-    described: Mapping[str, Any]
-    options: StartOptions = field(default_factory=lambda: StartOptions())
-
-
 class Run:
     """A query that follows its streams.  May be used as a context manager."""
 
     def __init__(self, started: Started) -> None:
         options = started.options
-        _check_names(options)
-        self._started, self._streams = started, _named(started)
+        check_names(options)
+        self._started, self._streams = started, started.followed()
         self._on_batch, self._every = options.get("on_batch"), options.get("verify")
         self._loops = options.get("trigger") is not None or bool(options.get("available_now"))
         chosen = options.get("checkpoint")
         folder = tempfile.mkdtemp(prefix="incmrql-") if chosen is None else chosen
         self._checkpoint = Path(folder).absolute()
-        self._finalizer = None
-        if chosen is None:
-            remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self._finalizer = remove
+        self._own = None if chosen is not None else self._checkpoint
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._last: weakref.ref[Batch] | None = None
         self._flows: list[Flow] = []
-        self._stop, self._thread = threading.Event(), None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
         self._problem: BaseException | None = None
         self._stopped = False
         self._stepping = threading.Lock()
-        self._driver = self._opened()
+        try:
+            self._driver = self._opened()
+        except BaseException:
+            _remove(self._own)
+            raise
+        self._let_go = weakref.finalize(self, _let_go, self._driver, self._own)
         try:
             self._connect()
         except BaseException:
             self.stop()
             raise
         if self._loops:
-            self._thread: threading.Thread | None = threading.Thread(
+            self._thread = threading.Thread(
                 target=self._loop, name=f"incmrql {self._checkpoint.name}", daemon=True
             )
             self._thread.start()
@@ -198,7 +150,9 @@ class Run:
         started, options = self._started, self._started.options
         self._is_new = not (self._checkpoint / "program.json").exists()
         framed = {
-            name: Framed() for name, each in started.streams.items() if isinstance(each, FrameStream)
+            name: Framed()
+            for name, each in started.streams.items()
+            if isinstance(each, FrameStream)
         }
         output = options.get("output")
         return Driver(
@@ -206,24 +160,22 @@ class Run:
             self._checkpoint,
             None if output is None else Path(output),
             started.spark,
-            _stream_options(options, keep_changes=not self._loops or self._on_batch is not None),
+            stream_options(options, keep_changes=not self._loops or self._on_batch is not None),
             registered={**started.registered, **framed},
             script=started.described,
         )
 
     def _connect(self) -> None:
         """Let the rows of streams that the session knows flow into the run."""
-        for feed, stream in self._streams_of(self._driver):
+        feeds = self._driver.feeds
+        for number, feed in enumerate(feeds):
+            stream = self._streams.get(feed.place)
             if isinstance(feed, PushFeed) and isinstance(stream, PushedStream):
                 stream.attach(self._checkpoint, feed, is_new=self._is_new)
             elif isinstance(feed, FrameFeed) and isinstance(stream, FrameStream):
                 place = self._driver.checkpoint.input / f"frame-{feed.place}"
                 self._flows.append(stream.start(feed, place))
-
-    def _streams_of(self, driver: Driver) -> list[tuple[Any, PushedStream | FrameStream]]:
-        return [
-            (feed, self._streams[feed.place]) for feed in driver.feeds if feed.place in self._streams
-        ]
+                feeds[number] = self._flows[-1]
 
     # --- batches ---------------------------------------------------------------------------
 
@@ -286,8 +238,9 @@ class Run:
         """Leave out the waiting rows of the streams for which a batch was refused."""
         blamed = problem.place.split(", ")
         names = {each.place: each.name for each in self._driver.program.streams}
-        for feed, stream in self._streams_of(self._driver):
-            if names[feed.place] not in blamed:
+        for feed in self._driver.feeds:
+            stream = self._streams.get(feed.place)
+            if not isinstance(feed, PushFeed | Flow) or names[feed.place] not in blamed:
                 continue
             folder = self._driver.checkpoint.input / "refused"
             folder.mkdir(exist_ok=True)
@@ -301,8 +254,6 @@ class Run:
         """Batch after batch, in the background."""
 
         def told(_driver: Driver, report: BatchReport) -> None:
-            for flow in self._flows:
-                flow.check()
             self._told(report)
             self._keep_last()
 
@@ -313,7 +264,7 @@ class Run:
             if self._driver.options.available_now:
                 for flow in self._flows:
                     flow.wait()
-            self._guarded(lambda: run())
+            self._guarded(run)
         except BaseException as problem:  # told by `status` and `await_termination`
             self._problem = problem
 
@@ -408,16 +359,10 @@ class Run:
             return
         self._stopped = True
         self._keep_last()
-        for flow in self._flows:
-            flow.stop()
         for stream in self._streams.values():
             if isinstance(stream, PushedStream):
                 stream.detach(self._checkpoint)
-        self._driver.close()
-        for folder in self._driver.checkpoint.work.glob("answer-*"):
-            shutil.rmtree(folder, ignore_errors=True)
-        if self._finalizer is not None:
-            self._finalizer()
+        self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -435,41 +380,17 @@ class Run:
             raise DataError("R308", "the run is stopped", hint=hint)
 
 
-def seconds(time_: str | float) -> float:
-    """A time such as `500ms`, `1s` or `2m`, or a number of seconds, in seconds."""
-    if isinstance(time_, int | float) and not isinstance(time_, bool) and time_ >= 0:
-        return float(time_)
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", str(time_).strip())
-    if found is None or isinstance(time_, bool):
-        raise DataError("R212", f"{time_!r} is not a time such as 500ms, 1s or 2m")
-    return float(found[1]) * _UNITS[found[2] or "s"]
+def _let_go(driver: Driver, folder: Path | None) -> None:
+    """End what a run has open, and remove a checkpoint of its own."""
+    driver.close()
+    for frame in driver.checkpoint.work.glob("answer-*"):
+        shutil.rmtree(frame, ignore_errors=True)
+    _remove(folder)
 
 
-def _check_names(options: StartOptions) -> None:
-    unknown = sorted(options.keys() - StartOptions.__annotations__.keys())
-    if unknown:
-        known = ", ".join(sorted(StartOptions.__annotations__))
-        hint = f"Options are: {known}."
-        raise DataError("R212", f'start has no option "{unknown[0]}"', hint=hint)
-
-
-def _named(started: Started) -> dict[int, PushedStream | FrameStream]:
-    """The streams of the session that the program reads, by the places of their inputs."""
-    return {
-        each.place: started.streams[each.source.name]
-        for each in started.program.streams
-        if each.source.format == "registered" and each.source.name in started.streams
-    }
-
-
-def _stream_options(options: StartOptions, *, keep_changes: bool) -> StreamOptions:
-    given: dict[str, Any] = {
-        name: value for name, value in options.items() if name in _DRIVER and value is not None
-    }
-    for name in ("trigger", "settle"):
-        if name in given:
-            given[name] = seconds(given[name])
-    return StreamOptions(**given, keep_changes=keep_changes)
+def _remove(folder: Path | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _linked(path: Path, target: Path) -> None:

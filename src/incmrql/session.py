@@ -9,26 +9,31 @@ Spark is started when the first query needs it, and only then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from incmrql.api import Answer, answer_type, load
 from incmrql.diagnostics import DataError
 from incmrql.formats import Policy, ReadReport
+from incmrql.incremental.chance import follows_streams
 from incmrql.loading import annotated, catalog_for, read_include, type_from_text
 from incmrql.pipeline import Compiled, compile_script, explain
 from incmrql.reference import new_world
 from incmrql.reference.python_types import row_type, table_type
 from incmrql.syntax.depth import room
 from incmrql.types import Catalog, model, typed
+from incmrql.types.resourced import with_sources
 from incmrql.values import Value
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+    from incmrql.runs import Run
+    from incmrql.runtime.handles import FrameStream, PushedStream
+    from incmrql.runtime.starting import StartOptions
     from incmrql.spark.scripts import Engine
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -60,6 +65,8 @@ class Session:
         self._own: SparkSession | None = None
         self._private: SparkSession | None = None
         self._data: dict[str, tuple[Any, model.Type]] = {}
+        self._streams: dict[str, PushedStream | FrameStream] = {}
+        self._runs: list[Run] = []
         self._functions: dict[str, typed.PythonFunction] = {}
         self._float_sums = float_sums
         self._quarantine = None if quarantine is None else Path(quarantine)
@@ -82,12 +89,47 @@ class Session:
         The data are a DataFrame of Spark or pandas, an Arrow table, or a list of dicts or
         tuples; `type`, as in `"< A: int, B: string >"`, says what a list cannot.
         """
-        if not name.isidentifier():
-            message = f"{name!r} cannot be the name of a source"
-            raise DataError("R212", message, hint="Use letters, digits and underscores.")
+        self._check_name(name, self._streams)
         rows = list(data) if isinstance(data, Iterable) and not _has_columns(data) else data
         known = _row_type(rows, name) if type is None else type_from_text(type)
         self._data[name] = rows, known
+
+    @overload
+    def stream(
+        self, name: str, rows: str, *, keep: bool = True, **options: Any
+    ) -> PushedStream: ...
+
+    @overload
+    def stream(self, name: str, rows: DataFrame, **options: Any) -> FrameStream: ...
+
+    def stream(
+        self, name: str, rows: str | DataFrame, *, keep: bool = True, **options: Any
+    ) -> PushedStream | FrameStream:
+        """Make a stream known to queries by a name.
+
+        With the type of its rows, as in `"< A: int, B: string >"`, rows are pushed to it by the
+        `insert` and `delete` of what is returned; `keep` says whether a run that starts later
+        gets all rows since now.  Or the rows are those of a streaming DataFrame, in which a
+        column `_weight`, or the one that `sign` names, says if a row comes or goes.
+
+        `insert_only`, `key` and `trusted_deletes` are as in `stream(...)` of the language.
+        """
+        from incmrql.runtime.declared import framed, pushed
+
+        self._check_name(name, {*self._data, *self._streams})
+        if isinstance(rows, str):
+            made: PushedStream | FrameStream = pushed(name, rows, options, keep=keep)
+        else:
+            made = framed(name, rows, options)
+        self._streams[name] = made
+        return made
+
+    def _check_name(self, name: str, taken: Container[str]) -> None:
+        if not name.isidentifier():
+            message = f"{name!r} cannot be the name of a source"
+            raise DataError("R212", message, hint="Use letters, digits and underscores.")
+        if name in taken:
+            raise DataError("R212", f'there is a source "{name}" already', hint="Use another name.")
 
     def function(self, function: Function) -> Function:
         """Make a Python function known to queries, typed by its annotations; a decorator."""
@@ -134,7 +176,11 @@ class Session:
         return answers
 
     def stop(self) -> None:
-        """Stop Spark, if this session started it."""
+        """Stop all runs; and Spark, if this session started it."""
+        for run in self._runs:
+            run.stop()
+        for stream in self._streams.values():
+            stream.close()
         self._private = None
         if self._own is not None:
             self._own.stop()
@@ -150,18 +196,45 @@ class Session:
         source = load(script)
         catalog: Catalog = replace(
             catalog_for(source, list(arguments)),
-            registered={name: (row, False) for name, (_, row) in self._data.items()},
+            registered={
+                **{name: (row, False) for name, (_, row) in self._data.items()},
+                **{name: (each.row, True) for name, each in self._streams.items()},
+            },
             functions=self._functions,
         )
-        return compile_script(source, catalog, read_include)
+        compiled = compile_script(source, catalog, read_include)
+        return replace(compiled, typed=with_sources(compiled.typed, self._declared))
+
+    def _declared(self, source: typed.Source) -> typed.Source:
+        """A source with the options of the stream that it is."""
+        stream = self._streams.get(source.name) if source.format == "registered" else None
+        if stream is None or not stream.options:
+            return source
+        return replace(
+            source, options=tuple({**dict(stream.options), **dict(source.options)}.items())
+        )
 
     def _engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> Engine:
         from incmrql.spark.scripts import Engine
 
         given = {"quarantine": self._quarantine, "on_report": self._on_report, **settings}
         registered = {name: data for name, (data, _) in self._data.items()}
+        registered.update({name: each.rows() for name, each in self._used(compiled.typed)})
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
         return Engine(world, self.private_spark, self._float_sums == "fast")
+
+    def _used(self, script: typed.Script) -> list[tuple[str, PushedStream | FrameStream]]:
+        """The streams of this session that a script reads."""
+        if not self._streams:
+            return []
+        names: set[str] = set()
+
+        def note(source: typed.Source) -> typed.Source:
+            names.add(source.name)
+            return source
+
+        with_sources(script, note)
+        return [(name, each) for name, each in self._streams.items() if name in names]
 
     def private_spark(self) -> SparkSession:
         """A session of our own beside the user's, with the settings that queries need."""
@@ -224,6 +297,48 @@ class Result:
         """The rows of the answer as a pandas DataFrame."""
         frame: pd.DataFrame = self.to_df().toPandas()
         return frame
+
+    def start(self, **options: Unpack[StartOptions]) -> Run:
+        """Follow the streams of the query: its answer is kept up to date, batch by batch.
+
+        Without a `trigger` every `step()` of the run is a batch; with one, as in `"1s"`, a loop
+        in the background makes them.  Without a `checkpoint` nothing remains of the run when it
+        is stopped.  `docs/python.md` has the other options.
+        """
+        from incmrql.incremental.streams import program_of
+        from incmrql.runs import Run
+        from incmrql.runtime.handles import FrameTables
+        from incmrql.runtime.starting import Started
+
+        if self.item.kind in ("lineage", "debug"):
+            hint = "collect() answers it, from what is there."
+            raise DataError("R212", f"{self.item.kind} does not follow streams", hint=hint)
+        script, session = self.compiled.typed, self.session
+        if not follows_streams(self.item.expr, script):
+            hint = "collect() answers it; stream(...) or session.stream(...) is what is followed."
+            raise DataError("R212", "the query reads no stream", hint=hint)
+        with room(DEEPEST):
+            program = program_of([self.item], script, self.arguments, self._stored())
+            data = {name: rows for name, (rows, _) in session._data.items()}
+            for name, rows in data.items():
+                if hasattr(rows, "sparkSession"):
+                    data[name] = FrameTables(rows)
+            described = {"text": self.item.span.source.text, "arguments": list(self.arguments)}
+            run = Run(
+                Started(
+                    program, session.private_spark, dict(session._streams), data, described, options
+                )
+            )
+        session._runs = [each for each in session._runs if each.status.state != "stopped"]
+        session._runs.append(run)
+        return run
+
+    def _stored(self) -> dict[str, Value]:
+        """The values that items before the query store."""
+        items = self.compiled.typed.items
+        if not any(item.kind == "store-value" for item in items):
+            return {}
+        return self._prepared().world.stored
 
     def explain(self, stage: str = "spark", *, trace: bool = False) -> str:
         """The query at a stage of its way: tree, types, algebra, normal or spark."""

@@ -1,57 +1,120 @@
-"""A stream in a process of its own, to be killed: data, deletes, checkpoint, output."""
+"""Streams over folders: places for them, data, and what they have published and kept.
+
+As a program it is such a stream in a process of its own, to be killed:
+`python -m tests.runtime.streaming MASTER FOLDER`.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
-from incmrql.runtime import BatchReport, Driver, StreamOptions, run_stream
-from incmrql.values import Bag
-from tests.kernel.programs import AVERAGE, program_of
+from incmrql.diagnostics import IncmrqlError
+from incmrql.kernel.runs import Opened
+from incmrql.kernel.table import Reader, scan
+from incmrql.runtime import Driver, StreamOptions
+from incmrql.values import Bag, Value
+from tests.kernel.programs import AVERAGE, SEVERAL, program_of
 
-ONE_BATCH = 2
-"""Files of a batch: one of rows that come and one of rows that go."""
-OPTIONS = StreamOptions(
-    settle=0.0, available_now=True, max_files_per_batch=ONE_BATCH, grace=0.0, trigger=0.0
-)
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ONE_BATCH = 3
+"""Files of a batch: one of rows that come, one of rows that go, and one of names."""
+QUICK = StreamOptions(settle=0.0, trigger=0.0)
+OPTIONS = replace(QUICK, available_now=True, max_files_per_batch=ONE_BATCH, grace=0.0)
+MIXED = replace(OPTIONS, large=6_000, buckets=3, keep_input="all")
+"""Each second batch of those below is large."""
+MOST_FAILURES = 10
+Weights = Counter[tuple[object, ...]]
 
 
-def fill(data: Path, deletes: Path, batches: int, rows: int = 60) -> None:
-    """Files of rows with numbers that do not add up in any order but the exact way."""
+@dataclass
+class Place:
+    """The folders of a stream."""
+
+    folder: Path
+    query: str = SEVERAL
+
+    def __post_init__(self) -> None:
+        names = ("data", "deletes", "names")
+        self.data, self.deletes, self.names = (self.folder / name for name in names)
+        self.checkpoint, self.output = self.folder / "ck", self.folder / "out"
+        for each in (self.data, self.deletes, self.names):
+            each.mkdir(parents=True, exist_ok=True)
+        self.text = self.query.format(data=self.data, deletes=self.deletes, names=self.names)
+        self.program = program_of(self.text)
+
+    def driver(self, spark: SparkSession, options: StreamOptions = QUICK) -> Driver:
+        """A driver of the stream; the checkpoint goes on."""
+        return Driver(self.program, self.checkpoint, self.output, spark, options)
+
+    def put(self, name: str, text: str, *, deletes: bool = False) -> Path:
+        """A file of rows that come or go."""
+        path = (self.deletes if deletes else self.data) / name
+        path.write_text(text)
+        os.utime(path, (1_000_000, 1_000_000))
+        return path
+
+    def run(self, spark: SparkSession, options: StreamOptions = OPTIONS) -> dict[str, Any]:
+        """All batches; the state after them."""
+        with self.driver(spark, options) as driver:
+            while driver.step() is not None:
+                pass
+            return state(driver)
+
+    def outputs(self) -> list[Path]:
+        """The folders of the answers."""
+        several = len(self.program.outputs) > 1
+        return [self.output / str(n + 1) for n in range(3)] if several else [self.output]
+
+    def published(self) -> list[dict[str, Weights]]:
+        """The rows of each published batch with their weights, answer by answer."""
+        return list(map(changes, self.outputs()))
+
+
+def average(folder: Path) -> Place:
+    """A stream with one answer."""
+    return Place(folder, AVERAGE)
+
+
+def fill(place: Place, batches: int, rows: int = 60, *, large: int = 0) -> None:
+    """Files of rows with numbers that do not add up in any order but the exact way.
+
+    Each second batch has `large` rows instead, if that is given.
+    """
     chance = random.Random(7)
     there: list[str] = []
-    for folder in (data, deletes):
-        folder.mkdir(parents=True, exist_ok=True)
     for batch in range(batches):
-        lines = [f"{chance.randrange(12)},{_number(chance)!r}" for _ in range(rows)]
+        count = large if large and batch % 2 else rows
+        lines = [f"{chance.randrange(12)},{_number(chance)!r}" for _ in range(count)]
         there += lines
         chance.shuffle(there)
-        gone, there = there[: rows // 5], there[rows // 5 :]
-        for folder, chosen in ((data, lines), (deletes, gone)):
+        gone, there = there[: count // 5], there[count // 5 :]
+        named = [f"{chance.randrange(12)},{chance.choice('abc')}" for _ in range(2)]
+        for folder, chosen in ((place.data, lines), (place.deletes, gone), (place.names, named)):
             path = folder / f"{batch:03d}.csv"
             path.write_text("".join(line + "\n" for line in chosen))
-            _set_time(path, 1_000_000 + batch)
+            os.utime(path, (1_000_000 + batch, 1_000_000 + batch))
 
 
 def _number(chance: random.Random) -> float:
     return chance.choice([chance.random(), chance.random() * 1e16, -1e-12 * chance.random()])
 
 
-def _set_time(path: Path, seconds: int) -> None:
-    import os
-
-    os.utime(path, (seconds, seconds))
-
-
-def changes(output: Path) -> dict[str, Counter[tuple[object, ...]]]:
+def changes(output: Path) -> dict[str, Weights]:
     """The rows of each published batch with their weights."""
-    found: dict[str, Counter[tuple[object, ...]]] = {}
+    found: dict[str, Weights] = {}
     for folder in sorted(output.glob("batch=*")):
-        rows: Counter[tuple[object, ...]] = Counter()
+        rows: Weights = Counter()
         for part in folder.glob("*.parquet"):
             table = pq.ParquetFile(part).read()
             for row in zip(*[column.to_pylist() for column in table.columns], strict=True):
@@ -62,22 +125,75 @@ def changes(output: Path) -> dict[str, Counter[tuple[object, ...]]]:
 
 def answer(output: Path) -> Bag:
     """What all changes add up to."""
-    total: Counter[tuple[object, ...]] = Counter()
+    total: Weights = Counter()
     for rows in changes(output).values():
         total.update(rows)
-    return Bag([row for row, weight in total.items() for _ in range(weight)])
+    assert all(weight >= 0 for weight in total.values())
+    return Bag([_alone(row) for row, weight in total.items() for _ in range(weight)])
 
 
-def main(data: str, deletes: str, checkpoint: str, output: str) -> None:
+def _alone(row: tuple[Any, ...]) -> Value:
+    return row[0] if len(row) == 1 else row
+
+
+def state(driver: Driver) -> dict[str, Any]:
+    """The content of all tables, merged, bucket by bucket."""
+    reader = Reader(driver.checkpoint.runs.absolute(), Opened())
+    return {
+        name: [_plain(scan(table, reader, bucket)) for bucket in range(table.buckets)]
+        for name, table in driver.state.tables.items()
+    }
+
+
+def _plain(content: Any) -> Any:
+    places = np.arange(len(content))
+    return (
+        content.hashes.tolist(),
+        content.keys.encoded().bytes_at(places),
+        content.rest.encoded().bytes_at(places) if content.rest.columns else [],
+        content.weights.tolist(),
+        {name: column.tolist() for name, column in content.parts.items() if column.any()},
+    )
+
+
+def kept(place: Place) -> list[str]:
+    """The files that the archive of the input has, by batch and content."""
+    return sorted(os.listdir(place.checkpoint / "input" / "archive"))
+
+
+def strays(checkpoint: Path) -> set[str]:
+    """Run files that the last manifest does not name."""
+    from incmrql.runtime.durable import load
+
+    last = load(max((checkpoint / "manifests").glob("[0-9]*.json")))
+    kinds = [kind for table in last["tables"].values() for kind in table.values()]
+    return set(os.listdir(checkpoint / "runs")) - {run["file"] for kind in kinds for run in kind}
+
+
+def main(master: str, folder: str) -> None:
+    """All batches, in turns small and large; one that fails is done again."""
     from incmrql.spark.session import private, start
 
-    spark = start("local[2]")
-    program = program_of(AVERAGE.format(data=data, deletes=deletes))
-
-    def say(_driver: Driver, report: BatchReport) -> None:
-        sys.stdout.write(f"batch {report.number}\n")
-
-    run_stream(program, Path(checkpoint), Path(output), private(spark), OPTIONS, on_batch=say)
+    spark = start(master)
+    sys.stdout.write("started\n")
+    sys.stdout.flush()
+    failures = 0
+    with Place(Path(folder)).driver(private(spark), MIXED) as driver:
+        while True:
+            try:
+                report = driver.step()
+            except IncmrqlError as problem:
+                failures += 1
+                sys.stdout.write(f"failed {driver.state.number + 1}\n")
+                sys.stdout.flush()
+                if failures > MOST_FAILURES:
+                    raise
+                sys.stderr.write(f"{problem}\n")
+                continue
+            if report is None:
+                break
+            sys.stdout.write(f"batch {report.number}\n")
+            sys.stdout.flush()
     spark.stop()
 
 

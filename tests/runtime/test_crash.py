@@ -11,23 +11,39 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from incmrql.runtime import Driver, run_stream
-from incmrql.runtime.durable import CRASH
-from tests.kernel.programs import AVERAGE, program_of, reference_answer
-from tests.runtime.streaming import OPTIONS, answer, changes, fill
+from incmrql.kernel.crashing import CRASH
+from incmrql.values import Bag
+from tests.kernel.programs import reference_answers
+from tests.runtime.streaming import MIXED, Place, answer, fill, kept, state, strays
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parent.parent.parent
-CRASHES = ("intent:1", "runs:2", "manifest:3", "publish:4")
+CRASHES = {
+    "intent": 1,
+    "runs": 2,
+    "archive": 3,
+    "manifest": 4,
+    "committed": 5,
+    "parts": 6,
+    "publish": 7,
+    "after": 8,
+}
+"""After which of its writes the driver is killed, in which batch; each second one is large."""
+PUBLISHED = ("publish", "after")
+FAILING = {9: "task-sent", 10: "task-runs", 11: "task-runs", 12: "task-parts", 13: "task-parts"}
+"""Where a worker is killed when Spark does not try tasks again."""
+RETRIED = {14: "task-read", 15: "task-runs", 16: "task-parts", 17: "task-parts"}
+"""Where a worker is killed when Spark tries again."""
+BATCHES = 18
 
 
-def run(folder: Path, crash: str) -> subprocess.CompletedProcess[str]:
-    places = [str(folder / name) for name in ("data", "deletes", "ck", "out")]
+def run(place: Place, crash: str, master: str = "local[2]") -> subprocess.CompletedProcess[str]:
+    """The stream in a process that is killed, or whose workers are."""
     return subprocess.run(
-        [sys.executable, "-m", "tests.runtime.streaming", *places],
+        [sys.executable, "-m", "tests.runtime.streaming", master, str(place.folder)],
         cwd=ROOT,
         env={**os.environ, CRASH: crash},
         capture_output=True,
@@ -37,38 +53,60 @@ def run(folder: Path, crash: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def in_workers(place: Place, points: dict[int, str]) -> str:
+    """A worker is killed once at each point."""
+    marks = [(f"{point}:{number}", place.folder / f"{number}") for number, point in points.items()]
+    return ",".join(f"{point}:{mark}" for point, mark in marks)
+
+
 def test_a_killed_stream_goes_on_as_if_nothing_had_happened(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Killed after the intent, after the runs, after the manifest and after publishing."""
-    killed, quiet = tmp_path / "killed", tmp_path / "quiet"
-    for folder in (killed, quiet):
-        fill(folder / "data", folder / "deletes", 6)
-    text = AVERAGE.format(data=quiet / "data", deletes=quiet / "deletes")
-    run_stream(program_of(text), quiet / "ck", quiet / "out", spark, OPTIONS)
-    for crash in CRASHES:
-        done = run(killed, crash)
+    """The driver is killed after each of its writes, then workers in the middle of tasks."""
+    killed, quiet = Place(tmp_path / "killed"), Place(tmp_path / "quiet")
+    for place in (killed, quiet):
+        fill(place, BATCHES, large=400)
+    wanted = quiet.run(spark, MIXED)
+    for point, number in CRASHES.items():
+        done = run(killed, f"{point}:{number}")
         assert done.returncode == -signal.SIGKILL, done.stderr
-        point, number = crash.split(":")
-        published = killed / "out" / f"batch={int(number):06d}"
-        assert published.exists() == (point == "publish")
-    last = run(killed, "")
-    assert last.returncode == 0, last.stderr
-    assert last.stdout.split() == ["batch", "5"]
-    assert changes(killed / "out") == changes(quiet / "out")
-    assert answer(killed / "out") == reference_answer(text)
-    program = program_of(text.replace(str(quiet), str(killed)))
-    with Driver(program, killed / "ck", killed / "out", spark, OPTIONS) as driver:
+        last = killed.outputs()[-1] / f"batch={number:06d}"
+        assert last.exists() == (point in PUBLISHED), point
+    before_last = [f"batch {number}" for number in range(9, 14)]
+    _stop_after(killed, 14)
+    failed = run(killed, in_workers(killed, FAILING))
+    _go_on(killed)
+    assert failed.returncode == 0, failed.stderr
+    told = [line for batch in before_last for line in (batch.replace("batch", "failed"), batch)]
+    assert failed.stdout.splitlines() == ["started", *told], failed.stderr
+    retried = run(killed, in_workers(killed, RETRIED), "local[2,4]")
+    assert retried.returncode == 0, retried.stderr
+    assert retried.stdout.splitlines() == ["started", *[f"batch {n}" for n in RETRIED]]
+    assert killed.published() == quiet.published()
+    assert kept(killed) == kept(quiet)
+    answers = reference_answers(quiet.text)
+    for output, value in zip(killed.outputs(), answers, strict=True):
+        assert answer(output) == (value if isinstance(value, Bag) else Bag([value]))
+        assert [path.name for path in output.glob(".*")] == []
+    with killed.driver(spark, MIXED) as driver:
         assert driver.intended() is None
-    assert [path.name for path in (killed / "out").glob(".*")] == []
-    strays = set(os.listdir(killed / "ck" / "runs")) - _named(killed / "ck")
-    assert strays == set(), "what killed attempts wrote is removed"
+        assert driver.step() is None
+        assert state(driver) == wanted
+    assert strays(killed.checkpoint) == set(), "what killed attempts wrote is removed"
 
 
-def _named(checkpoint: Path) -> set[str]:
-    """The run files that the last manifest names."""
-    from incmrql.runtime.durable import load
+def _stop_after(place: Place, batches: int) -> None:
+    """Hide the files of later batches."""
+    for path in _files(place, "[0-9]*.csv"):
+        if int(path.stem) >= batches:
+            path.rename(path.with_name(f".{path.name}"))
 
-    last = load(max((checkpoint / "manifests").iterdir()))
-    tables = [last["node"], last["ledger"]]
-    return {run["file"] for table in tables for kind in table.values() for run in kind}
+
+def _go_on(place: Place) -> None:
+    for path in _files(place, ".*.csv"):
+        path.rename(path.with_name(path.name[1:]))
+
+
+def _files(place: Place, pattern: str) -> list[Path]:
+    folders = (place.data, place.deletes, place.names)
+    return [path for folder in folders for path in folder.glob(pattern)]

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,45 +14,31 @@ import pytest
 
 from incmrql.diagnostics import CheckpointError, DataError
 from incmrql.kernel import table as tables
-from incmrql.runtime import BatchReport, Driver, StreamOptions, run_stream
-from incmrql.values import Bag
-from tests.kernel.programs import AVERAGE, program_of, reference_answer
-from tests.runtime.streaming import OPTIONS, answer, changes, fill
+from incmrql.runtime import BatchReport, Driver, run_stream
+from incmrql.values import Bag, identical
+from tests.kernel.programs import reference_answer, reference_answers
+from tests.runtime.streaming import (
+    MIXED,
+    OPTIONS,
+    QUICK,
+    Place,
+    answer,
+    average,
+    changes,
+    fill,
+    state,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-QUICK = StreamOptions(settle=0.0, trigger=0.0)
-
-
-@dataclass
-class Place:
-    """Folders of a stream."""
-
-    folder: Path
-
-    def __post_init__(self) -> None:
-        self.data, self.deletes = self.folder / "data", self.folder / "deletes"
-        self.checkpoint, self.output = self.folder / "ck", self.folder / "out"
-        self.data.mkdir(parents=True)
-        self.deletes.mkdir()
-        self.text = AVERAGE.format(data=self.data, deletes=self.deletes)
-        self.program = program_of(self.text)
-
-    def driver(self, spark: SparkSession, options: StreamOptions = QUICK) -> Driver:
-        return Driver(self.program, self.checkpoint, self.output, spark, options)
-
-    def put(self, name: str, text: str, *, deletes: bool = False) -> Path:
-        path = (self.deletes if deletes else self.data) / name
-        path.write_text(text)
-        os.utime(path, (1_000_000, 1_000_000))
-        return path
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+    """A stream with one answer."""
+    return average(tmp_path)
 
 
 def next_job(spark: SparkSession) -> int:
@@ -62,72 +48,84 @@ def next_job(spark: SparkSession) -> int:
 
 
 def test_thirty_batches_are_thirty_jobs_with_the_answers_of_all_data_so_far(
-    place: Place, spark: SparkSession
+    tmp_path: Path, spark: SparkSession
 ) -> None:
-    everything = Place(place.folder / "all")
-    fill(everything.data, everything.deletes, 30)
+    place, everything = Place(tmp_path / "some"), Place(tmp_path / "all")
+    fill(everything, 30)
     before = next_job(spark)
-    with place.driver(spark) as driver:
+    with place.driver(spark, replace(QUICK, keep_changes=True)) as driver:
         for batch in range(30):
-            for source, target in (
-                (everything.data, place.data),
-                (everything.deletes, place.deletes),
-            ):
-                os.rename(source / f"{batch:03d}.csv", target / f"{batch:03d}.csv")
+            for name in ("data", "deletes", "names"):
+                file = f"{name}/{batch:03d}.csv"
+                os.rename(everything.folder / file, place.folder / file)
             report = driver.step()
             assert report is not None
             assert (report.number, report.jobs, report.stages, report.tasks) == (batch, 1, 1, 1)
-            assert (report.inserted, report.deleted) == (60, 12)
-            assert answer(place.output) == reference_answer(place.text)
-            assert driver.answer() == reference_answer(place.text)
-            told = dict(driver.changes(report))
-            assert told == changes(place.output)[f"batch={batch:06d}"]
+            assert (report.inserted, report.deleted) == (62, 12)
+            wanted = reference_answers(place.text)
+            for number, output in enumerate(place.outputs()):
+                assert identical(driver.answer(number), wanted[number])
+                rows = wanted[number] if isinstance(wanted[number], Bag) else Bag([wanted[number]])
+                assert answer(output) == rows
+                told = driver.changes(number)
+                shown = Counter({row if isinstance(row, tuple) else (row,): w for row, w in told})
+                assert shown == changes(output)[f"batch={batch:06d}"]
         assert driver.step() is None
     assert next_job(spark) - before == 30
 
 
-def test_a_large_change_goes_through_many_tasks_to_the_same_answer(
-    place: Place, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_a_large_change_goes_through_many_tasks_to_the_same_answers_and_state(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "LEAST_BASE", 8)
-    fill(place.data, place.deletes, 8)
-    options = replace(OPTIONS, large=1, buckets=4)
+    small, large, mixed = (Place(tmp_path / name) for name in ("small", "large", "mixed"))
+    for place in (small, large, mixed):
+        fill(place, 6, large=400)
     before = next_job(spark)
     reports: list[BatchReport] = []
-    sometimes = Place(place.folder / "sometimes")
-    fill(sometimes.data, sometimes.deletes, 8)
-    with place.driver(spark, options) as driver:
+    with large.driver(spark, replace(MIXED, large=0)) as driver:
         while (report := driver.step()) is not None:
             reports.append(report)
-    assert [report.jobs for report in reports] == [1] * 8
-    assert all(report.tasks > 2 for report in reports)
-    assert next_job(spark) - before == 8
-    assert answer(place.output) == reference_answer(place.text)
-    for batch in range(8):
-        chosen = replace(options, large=1 if batch % 2 else 1 << 20)
-        with sometimes.driver(spark, chosen) as driver:
-            driver.step()
-    assert changes(sometimes.output) == changes(place.output)
+        found = state(driver)
+    assert [report.jobs for report in reports] == [1] * 6
+    assert all(report.tasks > 2 and report.stages > 2 for report in reports)
+    assert next_job(spark) - before == 6
+    reports.clear()
+    with mixed.driver(spark, MIXED) as driver:
+        while (report := driver.step()) is not None:
+            reports.append(report)
+        assert state(driver) == found
+    assert [report.tasks > 1 for report in reports] == [False, True] * 3
+    assert small.run(spark, replace(MIXED, large=1 << 20)) == found
+    assert small.published() == large.published() == mixed.published()
+    wanted = reference_answers(small.text)
+    assert [answer(each) for each in small.outputs()[:2]] == wanted[:2]
+    assert answer(small.outputs()[2]) == Bag([wanted[2]])
 
 
-def test_a_refused_batch_leaves_everything_as_it_was(place: Place, spark: SparkSession) -> None:
+def test_a_refused_batch_leaves_everything_as_it_was(tmp_path: Path, spark: SparkSession) -> None:
+    place = Place(tmp_path)
     place.put("1.csv", "7,3.0\n7,0.0\n")
     with place.driver(spark) as driver:
         driver.step()
+        before, known = state(driver), driver.state
         place.put("2.csv", "8,1.0\n")
         bad = place.put("1.csv", "7,1.0\n", deletes=True)
-        for large in (1 << 20, 1):
+        for large in (1 << 20, 0):
             driver.options = replace(QUICK, large=large)
             with pytest.raises(DataError, match=r"< K: 7, V: 1\.0 >") as caught:
                 driver.step()
             assert caught.value.code == "R205"
-            assert driver.state.number == 0
-            assert sorted(path.name for path in place.output.iterdir()) == ["batch=000000"]
+            assert (driver.state, state(driver)) == (known, before)
+            assert (driver.refused, driver.intended()) == (1, None)
+            for output in place.outputs():
+                assert sorted(path.name for path in output.iterdir()) == ["batch=000000"]
         bad.write_text("7,3.0\n")
         report = driver.step()
         assert report is not None
         assert report.number == 1
-    assert answer(place.output) == Bag([(7, 0.0), (8, 1.0)])
+    assert answer(place.outputs()[0]) == Bag([(7, 0.0), (8, 1.0)])
+    assert answer(place.outputs()[2]) == Bag([1.0])
 
 
 def test_a_file_that_changes_or_vanishes_is_noticed(place: Place, spark: SparkSession) -> None:
@@ -161,17 +159,39 @@ def test_an_intent_is_run_again_with_the_same_files(place: Place, spark: SparkSe
 
 
 def test_a_second_driver_is_refused(place: Place, spark: SparkSession) -> None:
-    with place.driver(spark), pytest.raises(CheckpointError, match="in use"):
-        place.driver(spark)
-
-
-def test_an_empty_folder_has_an_empty_first_batch(place: Place, spark: SparkSession) -> None:
     with place.driver(spark) as driver:
-        report = driver.step()
-        assert report is not None
-        assert (report.number, report.rows_in, report.changed) == (0, 0, 0)
-        assert driver.step() is None
-    assert list((place.output / "batch=000000").iterdir()) == []
+        with pytest.raises(CheckpointError, match="in use"):
+            place.driver(spark)
+        driver.close()
+        place.driver(spark).close()
+
+
+def test_the_output_of_another_run_is_not_taken_for_ones_own(
+    place: Place, spark: SparkSession
+) -> None:
+    place.put("1.csv", "7,3.0\n")
+    (place.output / "batch=000000").mkdir(parents=True)
+    with place.driver(spark) as driver:
+        with pytest.raises(CheckpointError, match="output of batch 0 of another run"):
+            driver.step()
+        assert driver.state.number == -1
+        (place.output / "batch=000000").rmdir()
+        driver.step()
+    assert answer(place.output) == Bag([(7, 3.0)])
+
+
+def test_an_empty_folder_has_an_empty_first_batch(tmp_path: Path, spark: SparkSession) -> None:
+    """Large or not; a total has its value over nothing."""
+    for large in (1 << 20, 0):
+        place = Place(tmp_path / str(large))
+        with place.driver(spark, replace(QUICK, large=large)) as driver:
+            report = driver.step()
+            assert report is not None
+            assert (report.number, report.rows_in, report.changed) == (0, 0, 1)
+            assert driver.step() is None
+            assert [driver.answer(n) for n in range(3)] == [Bag(), Bag(), None]
+        assert list((place.outputs()[0] / "batch=000000").iterdir()) == []
+        assert answer(place.outputs()[2]) == Bag([None])
 
 
 @pytest.mark.parametrize("format_", ["csv", "json"])
@@ -189,17 +209,21 @@ def test_answers_as_text(place: Place, spark: SparkSession, format_: str) -> Non
         assert rows == [(7, 3.0, 1), (8, 1.5, 1)]
 
 
-def test_a_snapshot_holds_the_whole_answer(place: Place, spark: SparkSession) -> None:
-    fill(place.data, place.deletes, 3)
-    with place.driver(spark, replace(OPTIONS, mode="snapshot", format="csv")) as driver:
-        while driver.step() is not None:
-            pass
-    found: Counter[str] = Counter()
-    for part in (place.output / "batch=000002").iterdir():
-        found.update(part.read_text().splitlines()[1:])
-    wanted = reference_answer(place.text)
-    assert {int(line.split(",")[0]): float(line.split(",")[1]) for line in found} == dict(wanted)
-    assert found.total() == len(wanted)
+def test_a_snapshot_holds_the_whole_answer(tmp_path: Path, spark: SparkSession) -> None:
+    place = Place(tmp_path)
+    fill(place, 4, large=400)
+    place.run(spark, replace(MIXED, mode="snapshot", format="csv"))
+    wanted = reference_answers(place.text)
+    pairs = [line.split(",") for line in _lines(place.outputs()[0] / "batch=000003")]
+    assert Bag([(int(a), float(b)) for a, b in pairs]) == wanted[0]
+    rows = [line.split(",") for line in _lines(place.outputs()[1] / "batch=000003")]
+    assert Bag([(a, float(b), int(c)) for a, b, c in rows]) == wanted[1]
+    (total,) = _lines(place.outputs()[2] / "batch=000003")
+    assert float(total) == wanted[2]
+
+
+def _lines(folder: Path) -> list[str]:
+    return [line for part in folder.iterdir() for line in part.read_text().splitlines()[1:]]
 
 
 def test_lines_that_are_no_rows_are_counted(place: Place, spark: SparkSession) -> None:
@@ -212,15 +236,16 @@ def test_lines_that_are_no_rows_are_counted(place: Place, spark: SparkSession) -
 
 
 def test_a_stream_runs_until_there_is_nothing_left(place: Place, spark: SparkSession) -> None:
-    fill(place.data, place.deletes, 3)
+    fill(place, 3)
     numbers: list[int] = []
 
     def note(_driver: Driver, report: BatchReport) -> None:
         numbers.append(report.number)
 
-    run_stream(place.program, place.checkpoint, place.output, spark, OPTIONS, on_batch=note)
+    options = replace(OPTIONS, max_files_per_batch=2)
+    run_stream(place.program, place.checkpoint, place.output, spark, options, on_batch=note)
     assert numbers == [0, 1, 2]
-    most = replace(OPTIONS, max_batches=1, available_now=False)
+    most = replace(options, max_batches=1, available_now=False)
     place.put("next.csv", "1,1.0\n")
     run_stream(place.program, place.checkpoint, place.output, spark, most, on_batch=note)
     assert numbers == [0, 1, 2, 3]

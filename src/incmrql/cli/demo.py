@@ -1,14 +1,24 @@
-"""`incmrql demo`: a query over two growing, shrinking folders, batch by batch."""
+"""`incmrql demo`: a query over generated streams of insertions and deletions, batch by batch.
+
+Each batch is run by the incremental engine, which keeps the answer up to date, and once more by
+the batch engine over all data so far; at the end the answer is verified.
+"""
 
 from __future__ import annotations
 
 import random
 import tempfile
-from collections import Counter
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from incmrql.runtime import BatchReport, Driver
+    from incmrql.session import Session
 
 QUERIES = {
     "join": """incr select (x.A, avg(y.D))
@@ -20,7 +30,24 @@ group by x.A""",
 from x in stream(line, "{folder}/S1", ",", type(< A: int, B: int >), deletes: "{folder}/S1-gone")
 group by k: x.A""",
 }
-_BATCHES = 5
+_STREAMS = {"join": ("S1", "S2"), "groupby": ("S1",)}
+_GROUPS = 5
+_MOST_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """Rows of a stream at first, then of each batch; join keys of a group; batches."""
+
+    rows: int
+    inserts: int
+    deletes: int
+    keys: int
+    batches: int
+
+
+_SMALL = _Size(40, 4, 2, 6, batches=4)
+_LARGE = _Size(100_000, 200, 50, 20_000, batches=2)
 
 
 @dataclass(slots=True)
@@ -30,61 +57,133 @@ class _Stream:
     name: str
     folder: Path
     rng: random.Random
-    rows: list[tuple[int, int]]
+    keys: int
+    rows: list[tuple[int, int]] = field(default_factory=list)
 
-    def write(self, number: int, rows: list[tuple[int, int]], suffix: str = "") -> None:
-        target = self.folder / f"{self.name}{suffix}"
-        target.mkdir(exist_ok=True)
-        text = "".join(f"{a},{b}\n" for a, b in rows)
-        (target / f"batch{number}.csv").write_text(text)
+    def row(self, group: int) -> tuple[int, int]:
+        key = group * self.keys + self.rng.randrange(self.keys)
+        return (group, key) if self.name == "S1" else (key, self.rng.randrange(100))
 
-    def step(self, number: int, inserts: int, deletes: int) -> str:
-        """Write one batch of insertions and deletions; what it did, in words."""
-        gone = self.rng.sample(self.rows, min(deletes, len(self.rows)))
-        for row in gone:
-            self.rows.remove(row)
-        new = [(self.rng.randrange(4), self.rng.randrange(6)) for _ in range(inserts)]
+    def step(self, number: int, inserts: int, deletes: int, groups: range) -> tuple[int, int]:
+        """Write one batch of insertions and deletions; how many there are."""
+        gone = [self._any(groups) for _ in range(min(deletes, len(self.rows)))]
+        new = [self.row(self.rng.choice(groups)) for _ in range(inserts)]
         self.rows += new
-        self.write(number, new)
-        self.write(number, gone, "-gone")
-        return f"{self.name}: {len(new)} inserted, {len(gone)} deleted"
+        self._write(number, new, "")
+        self._write(number, gone, "-gone")
+        return len(new), len(gone)
+
+    def _any(self, groups: range) -> tuple[int, int]:
+        """A row of some groups that is there, taken away."""
+        while True:
+            place = self.rng.randrange(len(self.rows))
+            first = self.rows[place][0]
+            if (first if self.name == "S1" else first // self.keys) in groups:
+                self.rows[place], self.rows[-1] = self.rows[-1], self.rows[place]
+                return self.rows.pop()
+
+    def _write(self, number: int, rows: list[tuple[int, int]], suffix: str) -> None:
+        target = self.folder / f"{self.name}{suffix}"
+        target.mkdir(parents=True, exist_ok=True)
+        if rows:
+            text = "".join(f"{a},{b}\n" for a, b in rows)
+            (target / f"batch{number}.csv").write_text(text)
 
 
 @click.command()
 @click.argument("name", type=click.Choice(sorted(QUERIES)), default="join")
 def demo(name: str) -> None:
     """Show NAME (join or groupby): a query, batches of changes, and what they do to the answer."""
-    with tempfile.TemporaryDirectory(prefix="incmrql-demo-") as folder:
-        _show(QUERIES[name], Path(folder))
+    from incmrql.session import Session
+
+    click.echo(f"the query:\n\n{_indented(QUERIES[name].format(folder='.'))}\n")
+    click.echo("how it follows changes, node by node (all of it: incmrql explain):\n")
+    for line in _nodes(QUERIES[name].format(folder=".")):
+        click.echo(f"  {line}")
+    with Session() as session, tempfile.TemporaryDirectory(prefix="incmrql-demo-") as folder:
+        click.echo("\nfew rows, with what each batch does to the answer:\n")
+        _Demo(name, Path(folder, "small"), session).play(_SMALL, shows=True)
+        click.echo(f"\n{_LARGE.rows:,} rows a stream, then a few hundred changes a batch:\n")
+        _Demo(name, Path(folder, "large"), session).play(_LARGE, shows=False)
     click.echo(
-        "\nEach answer above is that of the whole query over all data so far, computed by the\n"
-        "reference evaluator: the meaning that every faster way of running it has to match.\n"
-        "Where to look next: README.md, docs/language.md, and `incmrql run --help`."
+        "\nwhere to look next: README.md for a first script of your own, docs/language.md for the"
+        "\nlanguage, docs/operations.md for running streams, and incmrql run --help."
     )
 
 
-def _show(query: str, folder: Path) -> None:
-    from incmrql import api
+@dataclass(frozen=True, slots=True)
+class _Demo:
+    """A query over generated streams in a folder."""
+
+    name: str
+    folder: Path
+    session: Session
+
+    def play(self, size: _Size, *, shows: bool) -> None:
+        """Run the batches: a large first one, then small ones."""
+        from incmrql.incremental.streams import program_of
+        from incmrql.runtime import Driver, StreamOptions
+        from incmrql.runtime.verify import verify
+
+        text = QUERIES[self.name].format(folder=self.folder)
+        rng = random.Random(7)
+        streams = [_Stream(name, self.folder, rng, size.keys) for name in _STREAMS[self.name]]
+        for stream in streams:
+            stream.step(0, size.rows, 0, range(_GROUPS))
+        script = self.session._compiled(text, ()).typed
+        program = program_of(script.items, script)
+        query = self.session.query(text)
+        spark = self.session.private_spark()
+        options = StreamOptions(settle=0.0, keep_changes=True)
+        checkpoint = self.folder / "checkpoint"
+        with Driver(program, checkpoint, None, spark, options) as driver:
+            for number in range(size.batches + 1):
+                group = rng.randrange(_GROUPS - 1)
+                if number:
+                    for stream in streams:
+                        stream.step(number, size.inserts, size.deletes, range(group, group + 2))
+                report = driver.step()
+                assert report is not None
+                self._tell(driver, report, query, shows=shows)
+            click.echo(f"{verify(driver, spark)}")
+
+    def _tell(self, driver: Driver, report: BatchReport, query: Any, *, shows: bool) -> None:
+        begun = time.perf_counter()
+        query.collect()  # after batch 0 only to be warm
+        again = ""
+        if report.number:
+            again = f"; all of it again: {(time.perf_counter() - begun) * 1000:,.0f} ms"
+        click.echo(
+            f"batch {report.number}: {report.inserted:,} rows in, {report.deleted:,} out;"
+            f" {report.changed} changes in {report.seconds * 1000:,.0f} ms{again}"
+        )
+        if shows:
+            for line in _changes(driver):
+                click.echo(f"  {line}")
+
+
+def _changes(driver: Driver) -> Iterator[str]:
+    """What a batch did to the answer, row by row."""
     from incmrql.values import show
 
-    rng = random.Random(7)
-    streams = [_Stream(name, folder, rng, []) for name in ("S1", "S2")]
-    used = [stream for stream in streams if stream.name in query]
-    click.echo(f"the query:\n\n{query.format(folder='.')}\n")
-    before: Counter[str] = Counter()
-    for number in range(_BATCHES):
-        sizes = (8, 0) if number == 0 else (rng.randrange(1, 4), rng.randrange(3))
-        done = "; ".join(stream.step(number, *sizes) for stream in used)
-        answer = api.run(query.format(folder=folder))[0].value
-        after = Counter(show(row) for row in answer)
-        click.echo(f"batch {number}   {done}")
-        for row, weight in sorted(_difference(before, after).items()):
-            click.echo(f"   {weight:+d}  {row}")
-        click.echo(f"   answer: {show(answer)}\n")
-        before = after
+    rows = sorted(driver.changes(), key=lambda change: (show(change[0][0]), change[1]))
+    for row, weight in rows[:_MOST_SHOWN]:
+        yield f"{weight:+d}  {show(row)}"
+    if len(rows) > _MOST_SHOWN:
+        yield f"and {len(rows) - _MOST_SHOWN} more"
 
 
-def _difference(before: Counter[str], after: Counter[str]) -> dict[str, int]:
-    """What a batch did to an answer: rows with the change of their multiplicity."""
-    rows = before.keys() | after.keys()
-    return {row: after[row] - before[row] for row in rows if after[row] != before[row]}
+def _nodes(query: str) -> Iterator[str]:
+    """The nodes of a query, each with what it keeps and costs."""
+    from incmrql import api
+
+    for node in api.explain_data(query)[0]["nodes"]:
+        kept = ", ".join(dict.fromkeys(each["what"] for each in node["keeps"])) or "nothing"
+        below = ", ".join(map(str, node["inputs"]))
+        of = f" of {below}" if below else ""
+        yield f"{node['node']}: {node['does']}{of}"
+        yield f"   keeps {kept}; costs {node['cost']}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

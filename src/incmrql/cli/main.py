@@ -1,6 +1,7 @@
 """The `incmrql` command and what its exit codes mean.
 
-0 done · 1 the query or the data are wrong · 2 wrong usage · 70 our bug.
+0 done · 1 the query or the data are wrong · 2 wrong usage · 3 `verify` found a difference ·
+70 our bug.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from incmrql.cli.demo import demo
 from incmrql.cli.explain import explain
 from incmrql.cli.run import run
 from incmrql.cli.state import state
-from incmrql.diagnostics import CheckpointError, DataError, QueryError
+from incmrql.cli.verify import verify
+from incmrql.diagnostics import CheckpointError, DataError, DifferenceFound, QueryError
 
-WRONG_INPUT, OUR_BUG, INTERRUPTED = 1, 70, 130
+WRONG_INPUT, DIFFERENT, OUR_BUG, INTERRUPTED = 1, 3, 70, 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +31,7 @@ def commands() -> None:
     """Keep the answer of a query right while data arrive and leave."""
 
 
-for command in (run, check, explain, state, demo):
+for command in (run, check, explain, state, verify, demo):
     commands.add_command(command)
 
 
@@ -56,6 +58,9 @@ def status(arguments: Sequence[str] | None = None) -> int:
     except (QueryError, DataError, CheckpointError) as error:
         click.echo(str(error), err=True)
         return WRONG_INPUT
+    except DifferenceFound as error:
+        click.echo(f"difference: {error}", err=True)
+        return DIFFERENT
     except OSError as error:
         click.echo(f"the output cannot be written: {error.strerror or error}", err=True)
         return WRONG_INPUT

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from incmrql.cli.scripts import checked_words, chosen_script
+from incmrql.cli.settings import spark_settings
 from incmrql.cli.stream_options import StreamChoices, stream_options
 from incmrql.cli.streams import Asked, Talk, run_script
 
@@ -104,7 +105,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
         fast: FloatSums = "fast" if float_sums == "fast" else "exact"
         choices = StreamChoices(**stream)
         talk = Talk(shown, as_json, quarantine)
-        with Session(master=master, conf=_settings(conf), float_sums=fast) as session:
+        with Session(master=master, conf=spark_settings(conf), float_sums=fast) as session:
             count = run_script(
                 session,
                 Asked(script, words),
@@ -117,17 +118,6 @@ def run(  # noqa: PLR0913 - one parameter for each option
         empty = not api.load(script).text.strip()
         what = "is empty: nothing to do" if empty else "only declares things: nothing to run"
         click.echo(f"the script {what}", err=True)
-
-
-def _settings(given: tuple[str, ...]) -> dict[str, str]:
-    """The settings of Spark that `K=V` words spell."""
-    found = {}
-    for word in given:
-        name, equals, value = word.partition("=")
-        if not (name and equals):
-            raise click.BadParameter(f"{word!r} is not of the form K=V", param_hint="--conf")
-        found[name] = value
-    return found
 
 
 def _first(value: Value, limit: int | None) -> Value:

@@ -38,7 +38,7 @@ class Kept(click.ParamType["Literal['all', 'none'] | int"]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Literal["all", "none"] | int:
         """The word, or the number."""
-        if value == "all" or value == "none":
+        if value in ("all", "none"):
             return "all" if value == "all" else "none"
         if not re.fullmatch(r"[1-9]\d*", str(value)):
             self.fail(f"{value!r} is not all, none or a number of batches", param, ctx)
@@ -118,9 +118,7 @@ _OPTIONS = (
         metavar="N",
         help="Streams: do not take in batch N; its files count as taken in.",
     ),
-    click.option(
-        "--available-now", is_flag=True, help="Streams: take in what is there, then end."
-    ),
+    click.option("--available-now", is_flag=True, help="Streams: take in what is there, then end."),
     click.option("--max-batches", type=click.IntRange(min=1), help="Streams: then end."),
     click.option(
         "--max-files-per-batch", type=click.IntRange(min=1), help="Streams: of one batch."
@@ -131,9 +129,7 @@ _OPTIONS = (
         metavar="N",
         help="Streams: every N batches, compare the answer with that of the query run anew.",
     ),
-    click.option(
-        "--strict", is_flag=True, help="Streams: refuse a query that is not incremental."
-    ),
+    click.option("--strict", is_flag=True, help="Streams: refuse a query that is not incremental."),
     click.option(
         "--on-change",
         type=click.Choice(["reuse", "rebuild", "refuse"]),

@@ -23,7 +23,6 @@ import click
 from incmrql.cli.console import Console, Json, Live, Plain
 from incmrql.cli.stream_options import StreamChoices
 from incmrql.diagnostics import DataError, Diagnostic, QueryError
-from incmrql.incremental.chance import follows_streams
 
 if TYPE_CHECKING:
     from incmrql.incremental.streams import Program
@@ -88,8 +87,7 @@ def run_script(
     compiled = session._compiled(asked.script, asked.words)
     script = compiled.typed
     followed = _followed(compiled, strict=choices.strict)
-    if followed and settings.get("fail_arithmetic"):
-        raise click.UsageError("--on-arithmetic fail does not go with streams.")
+    _refuse_options(followed, choices, settings)
     with room(DEEPEST):
         engine = session._engine(compiled, asked.words, **settings)
         for item in script.items:
@@ -107,6 +105,7 @@ def run_script(
 
 def _followed(compiled: Compiled, *, strict: bool) -> list[typed.ScriptItem]:
     """The items that follow streams, which must all be of one kind."""
+    from incmrql.incremental.chance import follows_streams
     from incmrql.incremental.plan import plan_of
     from incmrql.pipeline import advice
 
@@ -143,7 +142,19 @@ def _refuse_both(items: Sequence[typed.ScriptItem]) -> None:
         raise QueryError(Diagnostic("A103", message, alone[0].span, "has no incr", hint))
 
 
-def _follow(  # noqa: PLR0913 - a program, where it runs, and how it is told
+def _refuse_options(
+    items: Sequence[typed.ScriptItem], choices: StreamChoices, settings: Mapping[str, Any]
+) -> None:
+    """Options that make no sense for the items that follow streams."""
+    if items and settings.get("fail_arithmetic"):
+        raise click.UsageError("--on-arithmetic fail does not go with streams.")
+    if choices.verify is not None and any(not item.incremental for item in items):
+        raise click.UsageError("--verify is for queries with incr.")
+    if choices.skip_batch is not None and choices.checkpoint is None:
+        raise click.UsageError("--skip-batch goes with --checkpoint.")
+
+
+def _follow(
     program: Program,
     session: Session,
     described: dict[str, Any],
@@ -253,13 +264,11 @@ def _advised(driver: Driver, choices: StreamChoices) -> Iterator[None]:
         number = driver.refused
         if number is None:
             raise
-        way = "Mend or remove its files and run again"
+        way = f"or leave its files out with --skip-batch {number}."
         if choices.checkpoint is None:
-            way += "; with --checkpoint DIR a run goes on where it was."
-        else:
-            way += f", or leave them out with --skip-batch {number}."
+            way = "with --checkpoint DIR from where it was."
         hint = f"{problem.hint}\n   " if problem.hint else ""
-        told = f"{hint}Batch {number} is not taken in, and nothing has changed. {way}"
+        told = f"{hint}Nothing has changed: mend batch {number} and run again, {way}"
         raise DataError(problem.code, problem.message, place=problem.place, hint=told) from None
 
 

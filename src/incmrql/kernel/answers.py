@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.states_ordered import in_order
+import numpy as np
+import pyarrow as pa
+
 from incmrql.kernel.content import Content
 from incmrql.kernel.desk import Desk, content_of, merged, rows_of
 from incmrql.kernel.form import Form
 from incmrql.kernel.groups import fold_rows
-from incmrql.kernel.layouts import leaves
+from incmrql.kernel.ordered import ranks_of
 from incmrql.kernel.physical import Answer, AnswerPart, Grouped, Mapped, Step
-from incmrql.kernel.rows import Rows, of_values, to_values
+from incmrql.kernel.rows import Rows, of_values, stacked, to_values
 from incmrql.kernel.table import scan
 from incmrql.reference import Environment, evaluate
 from incmrql.values import Bag, Value, encode
@@ -23,27 +24,42 @@ def answer_slots(answer: Answer) -> tuple[Form, ...]:
     return tuple(part.form for part in answer.parts)
 
 
-def answer_gather(answer: Answer, found: Sequence[Iterable[Rows]]) -> list[Content]:
+def answer_gather(
+    answer: Answer, found: Sequence[Iterable[Rows]], env: Environment
+) -> list[Content]:
     """The changes of an answer's parts, equal rows added up."""
     return [
-        merged(part.form, [content_of(part.form, rows) for rows in found[part.place] if len(rows)])
+        merged(part.form, [_gathered(part, rows, env) for rows in found[part.place] if len(rows)])
         for part in answer.parts
     ]
+
+
+def _gathered(part: AnswerPart, rows: Rows, env: Environment) -> Content:
+    return content_of(part.form, rows if part.paired is None else part.paired.apply(rows, env))
 
 
 def answer_meet(
     answer: Answer, changes: Sequence[Content], steps: Sequence[Step], desk: Desk
 ) -> Rows:
-    """What a batch does to an answer; the parts that are kept are remembered."""
+    """What a batch does to an answer; the parts that are kept are remembered.
+
+    Rows of a list have their places beside them: where they were, or where they are now.
+    """
     if answer.output.part is None:
         return _evaluated(answer, changes, steps, desk)
     for part, change in zip(answer.parts, changes, strict=True):
         desk.change(part.table, change)
-    rows = rows_of(changes[answer.output.parts.index(answer.output.part)])
-    if answer.row is None:
-        return rows
-    form = Form(leaves(answer.layout))
-    return rows_of(content_of(form, answer.row.apply(rows, desk.env)))
+    change = changes[answer.output.parts.index(answer.output.part)]
+    if answer.row is None or answer.main is None:
+        return rows_of(change)
+    table = desk.table(answer.main.table, answer.main.form)
+    old, new = change.take(change.weights < 0), change.take(change.weights > 0)
+    places = (
+        ranks_of(table, desk.reader, None, old),
+        ranks_of(table, desk.reader, change, new),
+    )
+    both = stacked([rows_of(old), rows_of(new)], change.form.rest)
+    return answer.row.apply(both, desk.env).beside(pa.array(np.concatenate(places)))
 
 
 def _evaluated(
@@ -97,7 +113,7 @@ def _collection(part: AnswerPart, content: Content) -> Value:
     rows = to_values(rows_of(content), part.layout)
     if part.order is None:
         return Bag([value for value, weight in rows for _ in range(weight)])
-    return in_order(Weighted(rows), part.order)
+    return [value for (_, value), weight in rows for _ in range(weight)]
 
 
 def whole_answer(answer: Answer, steps: Sequence[Step], desk: Desk) -> Value:

@@ -11,6 +11,7 @@ from pathlib import Path
 from incmrql.incremental.streams import Program, Stream
 from incmrql.kernel.answers import bucket_rows, whole_answer
 from incmrql.kernel.compile import environment
+from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.engine import Worked, run_steps
 from incmrql.kernel.inputs import InputFile, check_unchanged, checksum, read_file
@@ -46,6 +47,7 @@ def run_batch(kit: Kit, order: Order) -> tuple[Reading, Done]:
     given: dict[int, list[Rows]] = {}
     for file in order.files:
         given.setdefault(file.place, []).extend(read_rows(kit, file, reading))
+    crash_here("task-read", order.number)
     start = time.perf_counter()
     desk = desk_of(kit, order, order.tables)
     answers, worked = run_steps(kit.physical, given, desk)
@@ -103,16 +105,19 @@ def finish(
             content,
             order.number,
             everything if name in alone else buckets,
+            order.limits,
         )
         for name, content in desk.changes.items()
     }
     task = uuid.uuid4().hex[:8]
     tables = _written(order, plans, task)
+    crash_here("task-runs", order.number)
     changed = [0] * len(kit.physical.answers)
     for number, rows in answers.items():
         changed[number] = len(rows)
     after = {**desk.tables, **tables}
     parts = list(_outputs(kit, order, desk, after, answers, buckets, task))
+    crash_here("task-parts", order.number)
     rewritten = sum(each.rewritten for each in plans.values())
     seconds = Seconds(write=time.perf_counter() - start)
     return Done(
@@ -133,7 +138,11 @@ def _written(order: Order, plans: Mapping[str, Plan], task: str) -> dict[str, Ta
     runs: list[Run] = []
     if contents:
         file = f"{order.number:06d}-{order.attempt}-{task}.run"
-        runs = write_runs(Path(order.runs), file, contents)
+        try:
+            runs = write_runs(Path(order.runs), file, contents)
+        except OSError:
+            (Path(order.runs) / file).unlink(missing_ok=True)
+            raise
     tables = {}
     for name, each in plans.items():
         new, runs = runs[: len(each.written)], runs[len(each.written) :]
@@ -178,7 +187,12 @@ def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
 
 
 def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
-    return rows if answer.shown is None else answer.shown.apply(rows, env)
+    if answer.shown is None:
+        return rows
+    if not answer.is_placed:
+        return answer.shown.apply(rows, env)
+    values = Rows(rows.columns[:-1], rows.weights)
+    return answer.shown.apply(values, env).beside(rows.columns[-1])
 
 
 def answer_value(kit: Kit, number: int, tables: Mapping[str, Table], runs: Path) -> Value:

@@ -260,6 +260,7 @@ class _Compiler:
         layout = self.layouts[one.place]
         if one.order is None:
             return None, layout
+        layout = in_order(layout)
         row = typed.Variable("row", _BESIDE, layout.type)
         body = build.bag_of(build.item(build.var(row), 1))
         segment = self.lowering.segment([(row, layout)], body)
@@ -268,10 +269,14 @@ class _Compiler:
     def answer_part(self, number: int, n: int, one: Part, *, spread: bool) -> AnswerPart:
         """A part of an answer, kept in a table unless it follows from another one."""
         layout = self.layouts[one.place]
-        form = Form(leaves(layout))
+        form, paired = Form(leaves(layout)), None
+        if one.order is not None:
+            pairs = in_order(layout)
+            paired, layout = self.in_layout(layout, pairs), pairs
+            form = Form((), leaves(pairs), falling(pairs, one.order))
         derived = self.derived(one.place) if spread else None
         table = self.table(f"a{number}p{n}", form) if derived is None else None
-        return AnswerPart(one.place, layout, table, derived, form, one.order, one.variable)
+        return AnswerPart(one.place, layout, table, derived, form, paired, one.order, one.variable)
 
     def derived(self, place: int) -> Derived | None:
         """The fold that a node's rows follow from, if there is one."""

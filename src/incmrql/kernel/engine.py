@@ -91,7 +91,7 @@ def _answered(
     """What a batch does to an answer, equal rows added up."""
     if answer.is_keyed and answer.main is not None:
         return stacked(list(found[answer.main.place]), leaves(answer.layout))
-    return answer_meet(answer, answer_gather(answer, found), physical.steps, desk)
+    return answer_meet(answer, answer_gather(answer, found, desk.env), physical.steps, desk)
 
 
 def users_of(physical: Physical) -> Counter[int]:

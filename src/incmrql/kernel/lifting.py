@@ -71,10 +71,10 @@ def scaled_sums(parts: Parts, at: Integers, weights: Integers, of: Integers, n: 
     """Accumulators at places, each as often as its weight says, added up over `n` groups."""
     if len(weights) and np.abs(weights).max() > 1:
         return _scaled(parts, at, weights, of, n)
-    negative = bool(len(weights)) and bool((weights < 0).any())
+    once = bool((weights == 1).all())
     found: Parts = {}
     for name, column in parts.items():
-        chosen = column[at] * weights if negative else column[at]
+        chosen = column[at] if once else column[at] * weights
         found[name] = sums.added(chosen, of, n)
     return found
 

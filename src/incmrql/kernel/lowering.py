@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -10,11 +11,12 @@ from sqlglot import exp
 
 from incmrql.incremental.streams import Program
 from incmrql.kernel.layouts import Gone, Layout, Leaf, Struct, of_elements
+from incmrql.kernel.pinned import is_pinned
 from incmrql.kernel.rows import WEIGHT
-from incmrql.kernel.segment import ByRow, Picked, Segment, Text
+from incmrql.kernel.segment import ByRow, Picked, Pinned, Segment, Text
 from incmrql.sql import tree
 from incmrql.sql.builder import Builder
-from incmrql.sql.context import Context
+from incmrql.sql.context import Context, PythonPlace
 from incmrql.sql.expressions import lower
 from incmrql.sql.flows import Flow, emit
 from incmrql.sql.relations import relation
@@ -22,6 +24,7 @@ from incmrql.sql.rounding import in_place
 from incmrql.sql.shapes import Cell, Env, NotNative, Parts, Shape, split
 from incmrql.sql.tree import Dialect
 from incmrql.types import typed
+from incmrql.types.model import Type, is_scalar
 
 Given = Sequence[tuple[typed.Variable, Layout]]
 
@@ -66,11 +69,37 @@ class Lowering:
             env = env.bind(variable, head)
             head = emit(body, env, flow, builder)
         cells = list(_brought(head, made, ctx))
-        if ctx.places:
-            raise NotNative(ctx.places[0].reason)
         if builder.sources or builder.relations:
             raise NotNative("a source inside of a row")
-        return _picked(cells, flow) or Text(_printed(cells, flow, ctx))
+        shared = [_shared(place) for place in ctx.places]
+        picked = _picked(cells, flow)
+        if picked is not None:
+            return picked
+        text = _printed(cells, flow, ctx)
+        for place, function in zip(ctx.places, shared, strict=True):
+            text = text.replace(f"{place.name}(", f"{function.name}(")
+        return Text(text, tuple(shared))
+
+
+def _shared(place: PythonPlace) -> Pinned:
+    """The function that a place calls, if it is one that all engines share."""
+    types = tuple(variable.type for variable in place.parameters)
+    given = tuple(typed.Var(variable, type=variable.type) for variable in place.parameters)
+    if all(is_scalar(type_) for type_ in (*types, place.body.type)):
+        match place.body:
+            case typed.Builtin(name, operands) if operands == given and is_pinned(name):
+                return _named(name, types, place.body.type)
+            case typed.Cast(operand) if (operand,) == given:
+                return _named(None, types, place.body.type)
+            case _:
+                pass
+    raise NotNative(place.reason)
+
+
+def _named(builtin: str | None, types: tuple[Type, ...], result: Type) -> Pinned:
+    text = f"{builtin} {types} {result}"
+    digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return Pinned(f"pinned_{digest}", builtin, types, result)
 
 
 def _made(

@@ -21,7 +21,7 @@ from incmrql.kernel.keys import Keys, Mask, Places
 from incmrql.kernel.look import gathered, spans
 from incmrql.kernel.ranks import narrowed
 from incmrql.kernel.sorting import Groups, group
-from incmrql.kernel.spans import Span, weight_between
+from incmrql.kernel.spans import Span, find_rows, weight_between
 from incmrql.kernel.sums import Integers
 from incmrql.kernel.table import Reader, Table
 from incmrql.values.hash_columns import Hashes
@@ -207,3 +207,20 @@ def _in_order(table: Table, parts: list[tuple[Places, Content]]) -> tuple[Places
     places = np.concatenate([each for each, _ in parts])
     order = np.argsort(places, kind="stable")
     return places[order], concat([rows for _, rows in parts]).take(order)
+
+
+def ranks_of(table: Table, reader: Reader, extra: Content | None, rows: Content) -> Integers:
+    """How many rows of a table without keys stand before each of some rows; `extra` counts too."""
+    before = np.zeros(len(rows), np.int64)
+    contents = [reader.whole(table, run) for run in table.runs]
+    if extra is not None and len(extra):
+        contents.append(extra.with_before())
+    everything = np.arange(len(rows))
+    starts = np.zeros(len(rows), np.int64)
+    for content in contents:
+        stops = np.full(len(rows), len(content))
+        positions, _ = find_rows(
+            Span(content, everything, starts, stops), rows, everything, starts, stops
+        )
+        before += weight_between(content, starts, positions)
+    return before

@@ -12,7 +12,7 @@ from incmrql.formats.rows import MOST_REMEMBERED
 from incmrql.kernel.engine import Worked
 from incmrql.kernel.form import Form
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.table import Table, combined
+from incmrql.kernel.table import NO_LIMITS, Limits, Table, combined
 
 Mode: TypeAlias = Literal["changes", "snapshot", "rows"]
 """What is written: what a batch did to an answer, the whole of it, or the former for ourselves."""
@@ -44,6 +44,7 @@ class Order:
     runs: str
     targets: tuple[Target, ...] = ()
     is_first: bool = False
+    limits: Limits = NO_LIMITS
 
     def as_json(self) -> dict[str, Any]:
         """The order as text can hold it."""
@@ -56,16 +57,19 @@ class Order:
             "runs": self.runs,
             "targets": [asdict(target) for target in self.targets],
             "is_first": self.is_first,
+            "limits": {"inline": self.limits.inline, "locked": sorted(self.limits.locked)},
         }
 
     @staticmethod
     def of_json(found: dict[str, Any], forms: Iterable[tuple[str, Form]]) -> Order:
         """The order that a text holds, for tables of the given forms."""
+        limits = found["limits"]
         return Order(**{
             **found,
             "files": tuple(map(InputFile.of_json, found["files"])),
             "tables": tables_of_json(found["tables"], forms, found["buckets"]),
             "targets": tuple(Target(**each) for each in found["targets"]),
+            "limits": Limits(limits["inline"], frozenset(map(tuple, limits["locked"]))),
         })  # fmt: skip
 
 
@@ -99,6 +103,8 @@ class Reading:
     first_bad: list[BadRow] = field(default_factory=list)
     checksums: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    shuffled: int = 0
+    """Rows of contents that were sent to buckets."""
 
     def note(self, weights: Any, bad: Sequence[BadRow]) -> None:
         """Count rows by their weights, and the lines that are none."""
@@ -115,6 +121,7 @@ class Reading:
         self.first_bad += other.first_bad[: MOST_REMEMBERED - len(self.first_bad)]
         self.checksums.update(other.checksums)
         self.seconds += other.seconds
+        self.shuffled += other.shuffled
 
     def as_json(self) -> dict[str, Any]:
         """What was read, as text can hold it."""
@@ -123,6 +130,7 @@ class Reading:
             "bad": dict(self.bad),
             "first_bad": [asdict(row) for row in self.first_bad],
             "seconds": self.seconds,
+            "shuffled": self.shuffled,
         }
 
     @staticmethod
@@ -161,6 +169,8 @@ class Done:
     """The buckets that the task had."""
     whole: list[str] = field(default_factory=list)
     """The tables of which it had all buckets."""
+    shuffled: int = 0
+    """Rows of contents that were sent to buckets."""
 
     def as_json(self) -> dict[str, Any]:
         """What was done, as text can hold it."""
@@ -173,6 +183,7 @@ class Done:
             "seconds": asdict(self.seconds),
             "buckets": self.buckets,
             "whole": self.whole,
+            "shuffled": self.shuffled,
         }
 
     @staticmethod
@@ -200,6 +211,7 @@ def together(order: Order, results: Sequence[Done]) -> Done:
         all_.parts += done.parts
         all_.changed = _sums(all_.changed, done.changed)
         all_.rewritten += done.rewritten
+        all_.shuffled += done.shuffled
         all_.seconds = all_.seconds + done.seconds
         if not all_.worked.sent:
             all_.worked = done.worked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from incmrql.types.model import LONG, Record, Type, list_of
 from incmrql.values import Record as RecordValue
 from incmrql.values import Value
 
+PLACE: Final = "_position"
+"""The column of a list's change that says where a row was, or is."""
 Written = tuple[str, int, int]
 """The name of a file, its rows and its bytes."""
 
@@ -47,14 +49,15 @@ def write_values(folder: Path, name: str, answer: Answer, value: Value, format_:
 
 
 def _written(path: Path, rows: Rows, element: Type, target: Target) -> Written:
-    weighted = target.mode == "changes"
+    fields = list(parts_of(element))
+    columns = list(rows.columns)
+    if target.mode == "changes":
+        placed = len(columns) > len(fields)
+        fields += [*([(PLACE, LONG)] if placed else []), (WEIGHT, LONG)]
+        columns.append(pa.array(rows.weights))
     if target.format == "parquet":
-        labels = [label for label, _ in parts_of(element)]
-        columns = [*rows.columns, pa.array(rows.weights)] if weighted else list(rows.columns)
-        return _stored(path, pa.table(columns, names=[*labels, *([WEIGHT] if weighted else [])]))
-    fields = (*parts_of(element), *([(WEIGHT, LONG)] if weighted else []))
-    row = Record(fields)
-    columns = [*rows.columns, pa.array(rows.weights)] if weighted else list(rows.columns)
+        return _stored(path, pa.table(columns, names=[name for name, _ in fields]))
+    row = Record(tuple(fields))
     lists = [column_values(c, t) for c, (_, t) in zip(columns, fields, strict=True)]
     values = [RecordValue.of(row.names, list(each)) for each in zip(*lists, strict=True)]
     dump(path, values, list_of(row))
@@ -73,11 +76,19 @@ def _stored(path: Path, table: Any) -> Written:
 
 def read_rows(path: Path, answer: Answer) -> list[tuple[Value, int]]:
     """The rows of a file that was written for ourselves, with their weights."""
-    return to_values(from_table(pq.ParquetFile(path).read()), answer.layout)
+    return shown_values(from_table(pq.ParquetFile(path).read()), answer)
+
+
+def shown_values(rows: Rows, answer: Answer) -> list[tuple[Value, int]]:
+    """The values of a change of an answer, with their weights."""
+    columns = rows.columns[:-1] if answer.is_placed else rows.columns
+    return to_values(Rows(columns, rows.weights), answer.layout)
 
 
 def read_changes(path: Path, element: Type) -> list[tuple[Value, int]]:
     """The rows of a Parquet file of changes, with their weights."""
     table = pq.ParquetFile(path).read()
+    if PLACE in table.column_names:
+        table = table.drop_columns([PLACE])
     numbered = table.rename_columns([*names("c", len(types_of(element))), WEIGHT])
     return to_values(from_table(numbered), of_rows(element, packed=False))

@@ -231,6 +231,8 @@ class AnswerPart:
     table: str | None
     derived: Derived | None
     form: Form
+    paired: Segment | None
+    """Brings the rows of the node to the layout of a part in order."""
     order: tuple[bool, ...] | None
     variable: typed.Variable
 
@@ -258,6 +260,11 @@ class Answer:
         """The one part that the answer is, if it is a collection."""
         one = self.output.part
         return None if one is None else self.parts[self.output.parts.index(one)]
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it is a list: a change of it has the place of each row in its last column."""
+        return self.output.part is not None and self.output.part.order is not None
 
     @property
     def is_single(self) -> bool:

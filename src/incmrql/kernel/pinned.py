@@ -39,6 +39,11 @@ def apply(
     return _by_row(_meaning(function, result_type), columns, parameter_types, result_type)
 
 
+def is_pinned(function: str) -> bool:
+    """Whether a scalar built-in, or an operator, can be called here by its name."""
+    return function != "random" and (function in OTHER or function in SCALAR)
+
+
 def apply_cast(array: Arrow, source: Type, target: Type) -> Arrow:
     """A column in another type, null where a value has no form there."""
     return _by_row(lambda value: cast(value, target), [_whole(array)], [source], target)

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from incmrql.kernel import pinned
 from incmrql.kernel.layouts import Layout, column_type, leaves, rows_of, width
 from incmrql.kernel.rows import Rows, flat, no_rows, of_values, to_table
 from incmrql.reference import Environment, evaluate
+from incmrql.sql.tree import Dialect, type_text
 from incmrql.types import typed
 from incmrql.types.model import Type
 from incmrql.values import Value
@@ -29,10 +31,30 @@ class Picked:
 
 
 @dataclass(frozen=True, slots=True)
+class Pinned:
+    """A function that all engines share (`pinned.py`), and the name that a text has for it.
+
+    Without a built-in it is a conversion.
+    """
+
+    name: str
+    builtin: str | None
+    types: tuple[Type, ...]
+    result: Type
+
+    def apply(self, columns: list[Any]) -> Any:
+        """The results of whole columns."""
+        if self.builtin is None:
+            return pinned.apply_cast(columns[0], self.types[0], self.result)
+        return pinned.apply(self.builtin, columns, self.types, self.result)
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A text that DuckDB runs over the rows, which it knows as `given`."""
 
     text: str
+    functions: tuple[Pinned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +85,8 @@ class Segment:
         match self.how:
             case Picked():
                 return _picked(self.how, rows)
-            case Text(text):
-                return _queried(text, rows, self.types)
+            case Text():
+                return _queried(self.how, rows, self.types)
             case ByRow():
                 return _by_row(self.how, rows, self.made, env)
 
@@ -88,11 +110,27 @@ def _connection() -> Any:
     return found
 
 
-def _queried(text: str, rows: Rows, types: tuple[Type, ...]) -> Rows:
+@cache
+def _known(function: Pinned) -> None:
+    """Make a function known to DuckDB, once."""
+
+    def called(*columns: Any) -> Any:
+        return function.apply([flat(column) for column in columns])
+
+    types = [type_text(type_, Dialect.DUCKDB) for type_ in function.types]
+    result = type_text(function.result, Dialect.DUCKDB)
+    _connection().create_function(
+        function.name, called, types, result, type="arrow", null_handling="special"
+    )
+
+
+def _queried(how: Text, rows: Rows, types: tuple[Type, ...]) -> Rows:
     connection = _connection()
+    for function in how.functions:
+        _known(function)
     connection.register("given", to_table(rows))
     try:
-        found = connection.sql(text).to_arrow_table()
+        found = connection.sql(how.text).to_arrow_table()
     finally:
         connection.unregister("given")
     columns = [

@@ -21,6 +21,7 @@ import pyarrow as pa
 from incmrql.kernel.answers import answer_gather, answer_meet, answer_slots
 from incmrql.kernel.batches import Kit, desk_of, finish, read_rows
 from incmrql.kernel.content import Content, from_table, merge, to_table
+from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.desk import Desk, merged
 from incmrql.kernel.engine import Worked, check, ledger_content
 from incmrql.kernel.form import Form
@@ -146,6 +147,7 @@ def read_stage(
         for name in route.names():
             yield Sent(0, name, merged(route.form(name), []))
     yield from waiting.all()
+    crash_here("task-sent", order.number)
     yield reading
 
 
@@ -198,7 +200,7 @@ def meet_stage(
     yield from waiting.all()
     seconds = time.perf_counter() - start
     done = finish(kit, order, desk, answers, [bucket], single if bucket == 0 else ())
-    done.worked = worked
+    done.worked, done.shuffled = worked, waiting.sent
     done.seconds.kernel += seconds
     yield done
 
@@ -222,7 +224,7 @@ def _onward(
     everything = [found.get(place, []) for place in range(len(physical.steps))]
     for number, answer in enumerate(physical.answers):
         if not answer.is_keyed and any(everything[part.place] for part in answer.parts):
-            for part, content in enumerate(answer_gather(answer, everything)):
+            for part, content in enumerate(answer_gather(answer, everything, desk.env)):
                 yield from waiting.put(("answer", number, part), content)
 
 
@@ -249,6 +251,7 @@ class _Waiting:
         self.route, self.buckets = route, order.buckets
         self.parts: dict[Name, list[Content]] = {}
         self.sizes: dict[Name, int] = {}
+        self.sent = 0
 
     def put(self, name: Name, content: Content) -> Iterator[Sent]:
         """Add a content; what is sent because of it."""
@@ -269,6 +272,7 @@ class _Waiting:
             yield from self._sent(name, merge(self.parts.pop(name)))
 
     def _sent(self, name: Name, content: Content) -> Iterator[Sent]:
+        self.sent += len(content)
         if self.route.is_single(name):
             yield Sent(0, name, content)
         else:

@@ -103,7 +103,7 @@ def _added_up(
     largest = max(int(np.abs(weights).max()), 1)
     if largest * len(weights) >= _ROOM:
         digits = _times(digits, weights)
-    elif largest > 1 or (weights < 0).any():
+    elif (weights != 1).any():
         digits = tuple(digit * weights for digit in digits)
     first = int(index.min())
     width = int(index.max()) - first + len(digits)

@@ -96,14 +96,14 @@ class Reader:
         whole = self.whole(table, run)
         if len(run.buckets) == table.buckets:
             return whole
-        cuts = _cuts(whole, table.buckets)
+        cuts = cuts_of(whole, table.buckets)
         parts = [whole.slice(cuts[b], cuts[b + 1]) for b in sorted(run.buckets)]
         return parts[0] if len(parts) == 1 else concat(parts)
 
     def bucket(self, table: Table, run: Run, bucket: int) -> Content:
         """The rows of one bucket of a run."""
         whole = self.whole(table, run)
-        cuts = _cuts(whole, table.buckets)
+        cuts = cuts_of(whole, table.buckets)
         return whole.slice(cuts[bucket], cuts[bucket + 1])
 
     def whole(self, table: Table, run: Run) -> Content:
@@ -129,7 +129,29 @@ class Plan:
     rewritten: int
 
 
-def plan(table: Table, reader: Reader, delta: Content, turn: int, mine: Sequence[int]) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a batch leaves to others: merges of more old rows than `inline`, and locked runs."""
+
+    inline: int = 1 << 62
+    locked: frozenset[tuple[str, int]] = frozenset()
+
+    def leaves(self, run: Run) -> bool:
+        """Whether a run is not to be merged now."""
+        return run.rows > self.inline or (run.file, run.offset) in self.locked
+
+
+NO_LIMITS: Final = Limits()
+
+
+def plan(
+    table: Table,
+    reader: Reader,
+    delta: Content,
+    turn: int,
+    mine: Sequence[int],
+    limits: Limits = NO_LIMITS,
+) -> Plan:
     """The table after a change: what is merged with what.  `mine` are the buckets at hand.
 
     Of the buckets whose base is due, as many as the budget allows have their turn now.
@@ -137,12 +159,12 @@ def plan(table: Table, reader: Reader, delta: Content, turn: int, mine: Sequence
     levels = list(table.levels)
     absorbed = [delta]
     size = len(delta)
-    while levels and (rows := levels[-1].rows) < RATIO * size:
+    while levels and (rows := levels[-1].rows) < RATIO * size and not limits.leaves(levels[-1]):
         absorbed.insert(0, reader.read(table, levels.pop()))
         size += rows
     newest = merge(absorbed)
-    chosen = _due(replace(table, levels=tuple(levels)), newest, turn, mine, len(delta))
-    cuts = _cuts(newest, table.buckets)
+    chosen = _due(replace(table, levels=tuple(levels)), newest, turn, mine, len(delta), limits)
+    cuts = cuts_of(newest, table.buckets)
     written: list[Written] = []
     rewritten = size - len(delta)
     for bucket in chosen:
@@ -164,16 +186,24 @@ def plan(table: Table, reader: Reader, delta: Content, turn: int, mine: Sequence
 
 
 def _due(
-    table: Table, newest: Content, turn: int, mine: Sequence[int], change: int
+    table: Table,
+    newest: Content,
+    turn: int,
+    mine: Sequence[int],
+    change: int,
+    limits: Limits,
 ) -> frozenset[int]:
     """The buckets whose levels are merged into their base now."""
-    small = np.diff(_cuts(newest, table.buckets))
-    for run in table.levels:
-        small[list(run.buckets)] += run.counts
-    large = np.zeros(table.buckets, np.int64)
-    for run in table.bases:
-        large[list(run.buckets)] += run.counts
+    old, large = (np.zeros(table.buckets, np.int64) for _ in range(2))
+    free = np.ones(table.buckets, np.bool_)
+    for runs, counted in ((table.levels, old), (table.bases, large)):
+        for run in runs:
+            counted[list(run.buckets)] += run.counts
+            if (run.file, run.offset) in limits.locked:
+                free[list(run.buckets)] = False
+    small = old + np.diff(cuts_of(newest, table.buckets))
     due = small >= np.maximum(LEAST_BASE, large // RATIO)
+    due &= free & (old + large <= limits.inline)
     chosen: set[int] = set()
     spent = 0
     for bucket in sorted(mine, key=lambda b: (b - turn) % table.buckets):
@@ -195,7 +225,7 @@ def scan(table: Table, reader: Reader, bucket: int) -> Content:
 
 def by_bucket(content: Content, buckets: int) -> Iterator[tuple[int, Content]]:
     """A content cut into its buckets, without those that have no rows."""
-    cuts = _cuts(content, buckets)
+    cuts = cuts_of(content, buckets)
     for bucket in range(buckets):
         if cuts[bucket] < cuts[bucket + 1]:
             yield bucket, content.slice(cuts[bucket], cuts[bucket + 1])
@@ -223,7 +253,7 @@ def _restricted(runs: Iterable[Run], buckets: frozenset[int]) -> tuple[Run, ...]
     return tuple(run for run in cut if run.buckets)
 
 
-def _cuts(content: Content, buckets: int) -> Any:
+def cuts_of(content: Content, buckets: int) -> Any:
     """Where each bucket starts, and where the last one ends."""
     inner = np.searchsorted(content.hashes, bounds(buckets))
     return np.concatenate([[0], inner, [len(content)]]).astype(np.int64)

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from incmrql.diagnostics import CheckpointError
+from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.form import Form
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.orders import tables_of_json
@@ -93,6 +95,9 @@ class Checkpoint:
             each.mkdir(parents=True, exist_ok=True)
         path = self.folder / "program.json"
         if not path.exists():
+            if self.numbers():
+                message = f"checkpoint {self.folder} is damaged: program.json is missing"
+                raise CheckpointError(f"{message}, so that nobody knows what its state is of")
             write_new(path, {**program, "format": FORMAT, "buckets": buckets})
         return self.described()
 
@@ -148,7 +153,9 @@ class Checkpoint:
         """The files of all batches, in order; those of early ones together."""
         numbers = self.numbers()
         found: list[Taken] = []
-        for number in reversed(numbers):
+        for place, number in enumerate(reversed(numbers)):
+            if number != numbers[-1] - place:
+                raise CheckpointError(f"manifest {number + 1} is missing in {self.folder}")
             manifest = load(self._manifest(number))
             if manifest["all_files"] is not None:
                 found.append(_files(manifest["all_files"]))
@@ -201,12 +208,15 @@ class Checkpoint:
     ) -> State:
         """Write the next manifest; from here on the batch has happened."""
         number = before.number + 1
-        for file, _ in files:
-            if file.retracts:
-                before.consumed.setdefault(file.place, {}).pop(file.retracts, None)
+        back = {(file.place, file.retracts) for file, _ in files if file.retracts}
         fresh = [(file, digest) for file, digest in files if not file.retracts]
         full = number % FULL_EVERY == 0
-        known = [each for one in before.consumed.values() for each in one.values()]
+        known = [
+            each
+            for place, one in before.consumed.items()
+            for path, each in one.items()
+            if (place, path) not in back
+        ]
         content = {
             "number": number,
             "time": time.time(),
@@ -222,7 +232,11 @@ class Checkpoint:
         except FileExistsError:
             message = f"batch {number} of {self.folder} was committed by another driver"
             raise CheckpointError(message) from None
-        self.withdraw(number)
+        crash_here("manifest", number)
+        with suppress(OSError):  # an intent of a batch that has happened means nothing
+            self.withdraw(number)
+        for place, path in back:
+            before.consumed.get(place, {}).pop(path, None)
         for file, digest in fresh:  # one growing dictionary: a commit costs its change
             before.consumed.setdefault(file.place, {})[file.path] = (file, digest)
         return State(number, tables, outputs, before.consumed)
@@ -236,6 +250,8 @@ class Checkpoint:
         _remove(old, grace)
         done = (p for p in self.intents.glob("[0-9]*.json") if int(p.stem) <= state.number)
         _remove(done, grace)
+        for folder in (self.intents, self.manifests):
+            _remove(folder.glob(".*.tmp"), grace)
 
     def _intent(self, number: int) -> Path:
         return self.intents / f"{number:06d}.json"

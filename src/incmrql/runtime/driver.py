@@ -14,26 +14,31 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from incmrql.diagnostics import CheckpointError, DataError, IncmrqlError
+from incmrql.diagnostics import CheckpointError, DataError
 from incmrql.incremental.streams import Program
 from incmrql.kernel.batches import Kit, answer_value
+from incmrql.kernel.compaction import INLINE, Chore
 from incmrql.kernel.compile import compiled
+from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.orders import Format, Order, Target, tables_of_json
 from incmrql.kernel.outputs import read_rows
+from incmrql.kernel.runs import Run
 from incmrql.runtime import sinks
 from incmrql.runtime.changed import OnChange, settle_change
-from incmrql.runtime.checkpoint import Checkpoint, Output, State
-from incmrql.runtime.durable import crash_here
+from incmrql.runtime.checkpoint import Checkpoint, Output, State, Taken
+from incmrql.runtime.compacting import Compactor
 from incmrql.runtime.failures import spark_failures, unwritten
 from incmrql.runtime.feeds.archive import Archive, Keep
 from incmrql.runtime.feeds.feed import Feed, News
 from incmrql.runtime.lock import Lock
+from incmrql.runtime.naming import absolute, as_named
 from incmrql.runtime.opening import describe, feeds_of
 from incmrql.runtime.report import BatchReport, report_of
 from incmrql.spark.executors import check_executors
@@ -73,6 +78,8 @@ class StreamOptions:
     """Of a new checkpoint; an old one keeps its number."""
     large: int = LARGE
     """Bytes from which on a change is read in many tasks."""
+    inline: int = INLINE
+    """Old rows that a batch merges itself; larger merges are done beside the batches."""
     grace: float = 60.0
     """How long files that nobody names are left alone."""
     check_runs: bool = True
@@ -100,11 +107,14 @@ class Driver:
         self.program, self.options = program, options or StreamOptions()
         self.refused: int | None = None
         """The batch that was begun last, if the data forbade it."""
+        self._unfinished: Taken | None = None
+        """The files of the last batch while it is committed and not published."""
         self.kit = Kit(program, compiled(program))
         self.sinks = sinks.sinks_of(program, output, self.options.mode, self.options.format)
         checkpoint.mkdir(parents=True, exist_ok=True)
         self.lock = Lock(checkpoint / "lock")
         self.feeds: list[Feed] = []
+        self.compactor = Compactor(self._merge, self.options.inline)
         try:
             self.checkpoint = Checkpoint(checkpoint, self.kit.physical.forms)
             described = {**describe(program, script or {}), "window": self.options.window}
@@ -139,7 +149,11 @@ class Driver:
         """Let go of sources and checkpoint."""
         for feed in self.feeds:
             feed.close()
+        self.compactor.close()
         self.lock.release()
+
+    def _merge(self, chore: Chore) -> Run | None:
+        return self.job.compact(chore, str(self.checkpoint.runs.absolute()))
 
     @property
     def job(self) -> StreamJob:
@@ -147,7 +161,7 @@ class Driver:
         if self._job is None:
             spark = self._spark() if callable(self._spark) else self._spark
             check_executors(spark)
-            self._job = StreamJob(spark, self.kit, self.checkpoint.work)
+            self._job = StreamJob(spark, self.kit, self.checkpoint.work, self.checkpoint.buckets)
         return self._job
 
     def _refuse_other_way(self, known: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -204,6 +218,7 @@ class Driver:
 
     def step(self) -> BatchReport | None:
         """The next batch, if there is anything to take in; batch 0 may be empty."""
+        self._finish_last()
         files = self.intended()
         if files is None:
             files = self._portion(self.look().files)
@@ -228,6 +243,7 @@ class Driver:
 
     def run_batch(self, files: tuple[InputFile, ...]) -> BatchReport:
         """Take in some files; a batch that the data forbid is as if it had not begun."""
+        self._finish_last()
         number, self.refused = self.state.number + 1, None
         try:
             return self._batch(files)
@@ -237,7 +253,8 @@ class Driver:
                 self.refused = number
             raise
         except OSError as cause:
-            raise unwritten(number, (cause.strerror or str(cause)).lower()) from cause
+            told = unwritten if self.state.number < number else sinks.unpublished
+            raise told(number, (cause.strerror or str(cause)).lower()) from cause
 
     def _batch(self, files: tuple[InputFile, ...]) -> BatchReport:
         """Intent, run, manifest, publish."""
@@ -247,31 +264,61 @@ class Driver:
         crash_here("intent", number)
         skipped = number == self.options.skip_batch
         targets = () if skipped else self._targets(number, attempt)
-        begun = time.perf_counter()
-        result = self._run(self._order(number, attempt, () if skipped else files, targets))
-        ran = time.perf_counter()
-        crash_here("runs", number)
-        taken = [(file, result.reading.checksums.get(file.path, "")) for file in files]
-        self.archive.add(number, taken)
-        outputs = self._outputs(attempt, targets, result)
-        counts = {
-            "inserted": result.reading.inserted,
-            "deleted": result.reading.deleted,
-            "bad": result.reading.bad.total(),
-            "changed": result.done.changed,
-        }
-        tables = result.done.tables
-        self.state = self.checkpoint.commit(self.state, tables, outputs, taken, counts)
-        crash_here("manifest", number)
+        with _removed_on_failure(targets):
+            begun = time.perf_counter()
+            result = self._run(self._order(number, attempt, () if skipped else files, targets))
+            result = replace(result, reading=as_named(result.reading, files))
+            ran = time.perf_counter()
+            crash_here("runs", number)
+            taken = [(file, result.reading.checksums.get(file.path, "")) for file in files]
+            self.archive.add(number, taken)
+            crash_here("archive", number)
+            self._commit(self._outputs(attempt, targets, result), taken, result)
+        crash_here("committed", number)
         committed = time.perf_counter()
-        places = [sinks.publish(Path(each.folder), number, attempt, each.parts) for each in outputs]
-        crash_here("publish", number)
-        self._after(number, taken)
+        places = self._finish()
         done = time.perf_counter()
         times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
         return report_of(self.state, len(files), result, times, places)
 
-    def _after(self, number: int, taken: Sequence[tuple[InputFile, str]]) -> None:
+    def _commit(self, outputs: tuple[Output, ...], taken: Taken, result: JobResult) -> None:
+        reading, done = result.reading, result.done
+        counts = {
+            "inserted": reading.inserted,
+            "deleted": reading.deleted,
+            "bad": reading.bad.total(),
+            "changed": done.changed,
+        }
+        tables = self.compactor.swapped(done.tables)
+        self.state = self.checkpoint.commit(self.state, tables, outputs, taken, counts)
+        self._unfinished = taken
+
+    def _finish_last(self) -> None:
+        """Do what a failure after its commit has left of the last batch."""
+        try:
+            self._finish()
+        except OSError as cause:
+            why = (cause.strerror or str(cause)).lower()
+            raise sinks.unpublished(self.state.number, why) from cause
+
+    def _finish(self) -> list[Path]:
+        """Publish a batch that is committed, and let its sources know; not twice."""
+        taken, number = self._unfinished, self.state.number
+        if taken is None:
+            return []
+        places = [
+            sinks.publish(Path(each.folder), number, each.attempt, each.parts)
+            for each in self.state.outputs
+        ]
+        crash_here("publish", number)
+        self._after(number, taken)
+        crash_here("after", number)
+        self._unfinished = None
+        return places
+
+    def _after(self, number: int, taken: Taken) -> None:
+        if not self.options.window:
+            self.compactor.start(self.state.tables)
         again = {each.place for each in self.program.streams if not each.streaming}
         for feed in self.feeds:
             if not (self.options.window and feed.place in again):
@@ -322,19 +369,15 @@ class Driver:
             tables = tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
         runs = str(self.checkpoint.runs.absolute())
         return Order(
-            number, attempt, files, tables, self.checkpoint.buckets, runs, targets, first
+            number, attempt, absolute(files), tables, self.checkpoint.buckets, runs, targets, first,
+            self.compactor.limits,
         )  # fmt: skip
 
     def _run(self, order: Order) -> JobResult:
-        """The job; what a failed one has written for its targets is removed."""
+        """The job of a batch."""
         job = self.job
-        try:
-            with spark_failures(order.number):
-                return job.run(order, large=self.options.large)
-        except IncmrqlError:
-            for target in order.targets:
-                shutil.rmtree(target.folder, ignore_errors=True)
-            raise
+        with spark_failures(order.number):
+            return job.run(order, large=self.options.large)
 
     def replayed(self) -> tuple[InputFile, ...]:
         """The files that the answers are of, as they are kept, without those of skipped batches.
@@ -345,7 +388,7 @@ class Driver:
         if self.options.window and self.state.number >= 0:
             batches = [self.checkpoint.files(self.state.number)]
         read = [[each for each in files if each[1]] for files in batches]
-        return tuple(self.archive.replay(read))
+        return absolute(self.archive.replay(read))
 
     def _rebuild(self) -> None:
         """Build the state again from all input so far, as one batch."""
@@ -360,3 +403,14 @@ class Driver:
         result = self.job.run(order, large=self.options.large)
         counts = {"rebuilt": True}
         self.state = self.checkpoint.commit(self.state, result.done.tables, (), [], counts)
+
+
+@contextmanager
+def _removed_on_failure(targets: Sequence[Target]) -> Iterator[None]:
+    """What a batch that does not come to its commit has written for its targets is removed."""
+    try:
+        yield
+    except Exception:
+        for target in targets:
+            shutil.rmtree(target.folder, ignore_errors=True)
+        raise

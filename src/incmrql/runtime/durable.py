@@ -1,30 +1,33 @@
-"""Small files that are on disk as a whole or not at all, and a place to crash for tests."""
+"""Small files that are on disk as a whole or not at all."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import uuid
 import zlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from incmrql.diagnostics import CheckpointError
 from incmrql.kernel.runs import sync_folder
 
-CRASH: Final = "INCMRQL_CRASH_AT"
-"""The environment variable that names where a test wants this process to be killed."""
-
 
 def write_new(path: Path, content: dict[str, Any]) -> None:
-    """Create a file with a checksum; `FileExistsError` if there is one of that name."""
+    """Create a file with a checksum; `FileExistsError` if there is one of that name.
+
+    If this fails there is no new file.
+    """
     temporary = _written(path, content)
     try:
         os.link(temporary, path)  # fails where the name is taken, and shows the whole file
     finally:
         temporary.unlink()
-    sync_folder(path.parent)
+    try:
+        sync_folder(path.parent)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def write_over(path: Path, content: dict[str, Any]) -> None:
@@ -45,18 +48,16 @@ def load(path: Path) -> dict[str, Any]:
     return found
 
 
-def crash_here(point: str, number: int) -> None:
-    """Where a test may kill the process, as `point:batch`; does nothing otherwise."""
-    if os.environ.get(CRASH) == f"{point}:{number}":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 def _written(path: Path, content: dict[str, Any]) -> Path:
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
-    with temporary.open("x", encoding="utf-8") as stream:
-        json.dump({**content, "checksum": _checksum(content)}, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with temporary.open("x", encoding="utf-8") as stream:
+            json.dump({**content, "checksum": _checksum(content)}, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
     return temporary
 
 

@@ -23,9 +23,11 @@ import pyarrow as pa
 from incmrql.diagnostics import DataError
 from incmrql.formats.arrow_values import plain_type, reader
 from incmrql.incremental.streams import Stream
+from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.runs import sync_folder
 from incmrql.kernel.spools import read_spool
 from incmrql.reference.sources import not_there
+from incmrql.runtime.feeds.feed import News
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.types import typed
@@ -34,7 +36,7 @@ from incmrql.values import Value, decode, encode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 Options = tuple[tuple[str, Any], ...]
 
@@ -159,11 +161,12 @@ class FrameStream:
 
 
 class Flow:
-    """The streaming query that hands the batches of a data frame to a feed."""
+    """The feed of a streaming data frame, filled by a streaming query of its own."""
 
     def __init__(self, stream: FrameStream, feed: FrameFeed, checkpoint: Path) -> None:
+        self.place = feed.place
         self._feed, self._name = feed, stream.name
-        self._problem: BaseException | None = None
+        self._problem: Exception | None = None
         self._query: StreamingQuery = (
             stream.frame.writeStream.foreachBatch(self._take)
             .option("checkpointLocation", str(checkpoint.absolute()))
@@ -175,17 +178,30 @@ class Flow:
         try:
             self._query.processAllAvailable()
         except Exception as cause:
-            raise self._failure(cause) from cause
+            raise self._failure(cause) from None
 
-    def check(self) -> None:
-        """Raise what has ended the query, if anything has."""
+    def look(self, now: float) -> News:
+        """The batches that wait; what has ended the query is raised."""
         problem = self._query.exception()
         if problem is not None:
-            raise self._failure(problem) from problem
+            raise self._failure(problem) from None
+        return self._feed.look(now)
 
-    def stop(self) -> None:
+    def waiting(self, ending: str) -> News:
+        """The batches that wait."""
+        return self._feed.waiting(ending)
+
+    def verify_taken(self) -> None:
+        """Nobody but us writes here: there is nothing to verify."""
+
+    def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
+        """Remove files that are committed."""
+        self._feed.taken(files)
+
+    def close(self) -> None:
         """End the query."""
         self._query.stop()
+        self._feed.close()
 
     def _take(self, frame: DataFrame, number: int) -> None:
         from incmrql.spark.values import tables
@@ -196,7 +212,7 @@ class Flow:
             self._problem = problem
             raise
 
-    def _failure(self, cause: BaseException) -> DataError:
+    def _failure(self, cause: Exception) -> DataError:
         if isinstance(self._problem, DataError):
             return self._problem
         first = str(self._problem or cause).strip().splitlines()[0]

@@ -46,7 +46,9 @@ class Lock:
         self._thread.start()
 
     def release(self) -> None:
-        """Let others in."""
+        """Let others in; a second time does nothing."""
+        if self._stream.closed:
+            return
         self._stop.set()
         self._thread.join()
         self._stream.truncate(0)

@@ -20,7 +20,7 @@ from incmrql.types.model import PREDEFINED
 
 
 def bad_lines(driver: Driver, report: BatchReport, folder: Path) -> Iterator[str]:
-    """A sentence for each file of a batch with lines that are no rows; they are kept in `folder`."""
+    """A sentence for each file of a batch with bad lines, which are kept in `folder`."""
     if not report.bad.bad:
         return
     counts = dict(report.bad.files)

@@ -19,7 +19,9 @@ def rebucket(driver: Driver, buckets: int) -> int:
     """
     checkpoint, state = driver.checkpoint, driver.state
     if state.number < 0:
-        raise CheckpointError(f"checkpoint {checkpoint.folder} has no batch yet: nothing to rewrite")
+        raise CheckpointError(
+            f"checkpoint {checkpoint.folder} has no batch yet: nothing to rewrite"
+        )
     if driver.intended() is not None:
         message = f"checkpoint {checkpoint.folder} has a batch that was begun and not finished"
         raise CheckpointError(f"{message}: run the script once before")

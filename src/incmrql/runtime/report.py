@@ -39,6 +39,8 @@ class BatchReport:
     jobs: int
     stages: int
     tasks: int
+    rows_shuffled: int
+    """Rows that were sent from task to task, added up as far as that went before."""
     state_rows: int
     state_bytes: int
     state_read: int
@@ -81,6 +83,7 @@ def report_of(
         jobs=result.jobs,
         stages=result.stages,
         tasks=result.tasks,
+        rows_shuffled=reading.shuffled + done.shuffled,
         state_rows=state.rows,
         state_bytes=state.size,
         state_read=sum(worked.read),

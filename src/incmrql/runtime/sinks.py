@@ -15,6 +15,7 @@ from typing import Literal
 from incmrql.diagnostics import CheckpointError
 from incmrql.formats.replacing import unwritable
 from incmrql.incremental.streams import Program
+from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.orders import Format
 from incmrql.kernel.runs import sync_folder
 
@@ -68,6 +69,10 @@ def published(output: Path, number: int) -> Path:
 
 def prepare(output: Path, number: int, attempt: str) -> Path:
     """A hidden folder for the parts that an attempt writes."""
+    if published(output, number).exists():
+        message = f"{output} has the output of batch {number} of another run"
+        hint = "Give another folder, or the checkpoint of that run; or remove what is there."
+        raise CheckpointError(f"error: {message}\n = hint: {hint}")
     folder = _staging(output, number, attempt)
     try:
         folder.mkdir(parents=True)
@@ -88,10 +93,18 @@ def publish(output: Path, number: int, attempt: str, parts: tuple[str, ...]) -> 
             elif not (ready / part).exists():
                 raise CheckpointError(f"part {part} of batch {number} is missing in {staging}")
         sync_folder(ready)
+        crash_here("parts", number)
         ready.replace(final)
         sync_folder(output)
     shutil.rmtree(staging, ignore_errors=True)
     return final
+
+
+def unpublished(number: int, why: str) -> CheckpointError:
+    """A batch that is committed, and whose output could not be moved to its place."""
+    message = f"batch {number} is committed, but its output could not be published: {why}"
+    hint = "It is published before the next batch, or when the run is started again."
+    return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
 def leftovers(output: Path) -> Iterator[Path]:

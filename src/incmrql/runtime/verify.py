@@ -25,7 +25,7 @@ from incmrql.incremental.streams import Output, Program, Stream
 from incmrql.kernel.inputs import InputFile
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.runtime.driver import Driver
-from incmrql.spark.replay import net_rows
+from incmrql.spark.replay import ledger_differences, net_rows
 from incmrql.spark.scripts import Engine
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Collection
@@ -56,9 +56,7 @@ class Verified:
 
     def __str__(self) -> str:
         rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
-        return (
-            f"verified after batch {self.batch}: {rows} as over all data, {self.seconds:.1f} s"
-        )
+        return f"verified after batch {self.batch}: {rows} as over all data, {self.seconds:.1f} s"
 
 
 def verify(driver: Driver, spark: SparkSession) -> Verified:
@@ -67,7 +65,8 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
     Raises `DifferenceFound`; or `DataError` if some of the input is no longer there.
     """
     start = time.perf_counter()
-    engine = _engine(driver, spark)
+    kept = _kept(driver, spark)
+    engine = Engine(kept.env.world, lambda: spark, instead=kept.frame)
     rows = 0
     for number, output in enumerate(driver.program.outputs):
         item = item_of(driver.program, output)
@@ -78,6 +77,8 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
         found = _elements(driver.answer(number), output)
         rows += len(wanted)
         _compare(driver, engine, item, wanted, found)
+    for stream in driver.program.streams:
+        _check_ledger(driver, kept, stream)
     return Verified(driver.state.number, rows, time.perf_counter() - start)
 
 
@@ -100,14 +101,12 @@ def item_of(program: Program, output: Output) -> typed.ScriptItem:
 # --- the same query over kept input --------------------------------------------------------
 
 
-def _engine(driver: Driver, spark: SparkSession) -> Engine:
-    """The batch engine, with the rows that were taken in for those of the program's sources."""
+def _kept(driver: Driver, spark: SparkSession) -> _Kept:
     program = driver.program
-    world = new_world(
-        program.script, arguments=list(program.arguments), stored=dict(program.stored)
-    )
-    kept = _Kept(program, driver.replayed(), driver.job.sent.content, spark, Environment(world))
-    return Engine(world, lambda: spark, instead=kept.frame)
+    stored = dict(program.stored)
+    world = new_world(program.script, arguments=list(program.arguments), stored=stored)
+    files, kit = driver.replayed(), driver.job.sent.content
+    return _Kept(program, files, kit, spark, Environment(world))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +122,15 @@ class _Kept:
     def frame(self, source: typed.Source, path: str | None, packed: bool) -> DataFrame | None:
         """The rows of a source as the batches so far have left them."""
         stream = self.stream(source, path)
-        mine = [file for file in self.files if file.place == stream.place]
-        return net_rows(self.spark, self.kit, stream, mine, packed=packed)
+        files = self.files_of(stream)
+        return net_rows(self.spark, self.kit, stream, files, packed=packed)
+
+    def files_of(self, stream: Stream) -> list[InputFile]:
+        """The files that were taken in of a source."""
+        return [file for file in self.files if file.place == stream.place]
 
     def stream(self, source: typed.Source, path: str | None) -> Stream:
+        """The source of the program that a source of the query is."""
         socket = None
         if source.host is not None and source.port is not None:
             socket = evaluate(source.host, self.env), evaluate(source.port, self.env)
@@ -175,6 +179,21 @@ def _compare(
         raise DifferenceFound(message, driver.state.number)
 
 
+def _check_ledger(driver: Driver, kept: _Kept, stream: Stream) -> None:
+    """Refuse a ledger that does not have the rows that were taken in."""
+    ledger = driver.state.tables.get(f"l{stream.place}")
+    if ledger is None:
+        return
+    runs, files = driver.checkpoint.runs, kept.files_of(stream)
+    found = ledger_differences(kept.spark, kept.kit, stream, files, ledger, runs, MOST_NAMED)
+    if found:
+        extra = tuple((row, count) for row, count in found if count > 0)
+        missing = tuple((row, -count) for row, count in found if count < 0)
+        lines = [f"the ledger of {stream.name} after batch {driver.state.number} is not its rows"]
+        lines += [*_listed("missing", missing), *_listed("too many", extra)]
+        raise DifferenceFound("\n".join(lines), driver.state.number, missing, extra)
+
+
 def _about(driver: Driver) -> str:
     return f"the answer after batch {driver.state.number}"
 
@@ -190,10 +209,11 @@ def _difference(
     first = [row for row, _ in (*absent, *surplus)][:MOST_EXPLAINED]
     sources = _lineage(driver, engine, item, first)
     lines = [f"{_about(driver)} is not the answer over all data"]
-    lines += _listed("missing", absent, missing)
-    lines += _listed("too many", surplus, extra)
+    lines += _listed("missing", absent, len(missing))
+    lines += _listed("too many", surplus, len(extra))
     for row, made_from in sources:
-        lines.append(f"{_shown(row)} should come from" if made_from else f"nothing makes {_shown(row)}")
+        known = f"{_shown(row)} comes from"
+        lines.append(known if made_from else f"nothing makes {_shown(row)}")
         lines += [f"  {name}: {_shown(value)}" for name, value in made_from[:_MOST_SOURCES]]
         if len(made_from) > _MOST_SOURCES:
             lines.append(f"  and {len(made_from) - _MOST_SOURCES} more")
@@ -205,12 +225,10 @@ def _named(rows: Counter[bytes]) -> tuple[tuple[Value, int], ...]:
     return tuple((decode(row), count) for row, count in first)
 
 
-def _listed(
-    what: str, named: Sequence[tuple[Value, int]], everything: Counter[bytes]
-) -> list[str]:
+def _listed(what: str, named: Sequence[tuple[Value, int]], everything: int = 0) -> list[str]:
     lines = [f"{what}: {_shown(row)}" + (f", {n} times" if n > 1 else "") for row, n in named]
-    if len(everything) > len(named):
-        lines.append(f"{what}: {len(everything) - len(named)} more rows")
+    if everything > len(named):
+        lines.append(f"{what}: {everything - len(named)} more rows")
     return lines
 
 
@@ -230,7 +248,7 @@ def _lineage(
     asked = replace(item, kind="lineage")
     world = engine.world
     try:
-        noted = annotated(asked, program.script, world.stored, partial(_name, program, engine))
+        noted = annotated(asked, program.script, world.stored, partial(_name, engine))
         expr = _only(noted.expr, rows, last_number(program.script, noted.expr))
         world.stored.update(noted.stored)
         world.stored.update({_key(n): row for n, row in enumerate(rows)})
@@ -264,7 +282,7 @@ def _only(expr: typed.Expr, rows: Sequence[Value], last: int) -> typed.Expr:
     return build.for_each(pair, expr, build.var(pair), typed.Condition(condition))
 
 
-def _name(program: Program, engine: Engine, source: typed.Source) -> str:
+def _name(engine: Engine, source: typed.Source) -> str:
     """How a source is called in what is said of it."""
     env = Environment(engine.world)
     path = None if source.path is None else evaluate(source.path, env)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NEEDED: Final = ("incmrql", "duckdb", "pyarrow", "numpy")
-_PROBE: Final = '''
+_PROBE: Final = """
 def probe(_numbers):
     import json, socket, sys
     from importlib import import_module
@@ -30,7 +30,7 @@ def probe(_numbers):
         except (ImportError, PackageNotFoundError):
             found[name] = None
     yield json.dumps([socket.gethostname(), ".".join(map(str, sys.version_info[:2])), found])
-'''
+"""
 """Sent as it is: a function of this module could only be read where this module is."""
 _SHIP: Final = (
     "Install incmrql on every worker and let PYSPARK_PYTHON name its Python; or pack the "

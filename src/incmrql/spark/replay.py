@@ -21,7 +21,7 @@ from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.layouts import Struct
 from incmrql.kernel.orders import Reading, tables_of_json
 from incmrql.kernel.rows import Rows, to_values
-from incmrql.kernel.table import Reader, Table
+from incmrql.kernel.table import Reader, Table, scan
 from incmrql.spark.failures import Carried
 from incmrql.spark.native_columns import quoted
 from incmrql.spark.packing import Packed
@@ -29,13 +29,16 @@ from incmrql.spark.streaming import balanced
 from incmrql.spark.values import (
     ONE,
     batches,
+    from_arrow,
     is_wide,
     spark_schema,
     spark_type,
+    tables,
     value_schema,
-    value_type,
+    without_null,
 )
 from incmrql.types.model import Type
+from incmrql.values import Value
 
 
 def net_rows(
@@ -46,19 +49,56 @@ def net_rows(
     Equal rows are added up by their weights; those that were deleted more often than inserted,
     which only deletions that are trusted can do, are not there.
     """
-    types = _columns(stream)
-    names = [f"c{place}" for place in range(len(types))]
     if not files:
         return spark.createDataFrame([], spark_schema(stream.element, packed=packed))
-    groups = balanced(files, max(2 * spark.sparkContext.defaultParallelism, 1))
-    columns = [f"{n} {spark_type(t).simpleString()}" for n, t in zip(names, types, strict=True)]
-    found = spark.range(0, len(groups), 1, len(groups)).mapInArrow(
-        partial(_read, kit, types, groups), ", ".join([*columns, f"{WEIGHT} bigint"])
-    )
-    net = found.groupBy(*names).agg({WEIGHT: "sum"}).toDF(*names, WEIGHT).where(f"{WEIGHT} > 0")
+    net = _added_up(_weighted(spark, kit, stream, files), stream).where(f"{WEIGHT} > 0")
     row = f"explode(array_repeat({_element(stream)}, cast({WEIGHT} as int))) as {ONE}"
     rows = net.selectExpr(row)
     return rows if packed or not is_wide(stream.element) else rows.select(f"{ONE}.*")
+
+
+def ledger_differences(  # noqa: PLR0913 (a source, its files and its ledger)
+    spark: SparkSession,
+    kit: Packed,
+    stream: Stream,
+    files: Sequence[InputFile],
+    ledger: Table,
+    runs: Path,
+    most: int,
+) -> list[tuple[Value, int]]:
+    """Some rows of which the ledger of a source has more, or fewer, than the files leave."""
+    task = partial(_ledger, ledger, str(runs.absolute()), len(_columns(stream)))
+    kept = spark.range(0, ledger.buckets, 1, ledger.buckets).mapInArrow(task, _schema(stream))
+    if files:
+        taken = _weighted(spark, kit, stream, files)
+        names = taken.columns[:-1]
+        kept = kept.union(taken.selectExpr(*names, f"-{WEIGHT}"))
+    differing = _added_up(kept, stream).where(f"{WEIGHT} <> 0").limit(most)
+    found: list[tuple[Value, int]] = []
+    for table in tables(differing.selectExpr(f"{_element(stream)} as {ONE}", WEIGHT)):
+        rows = from_arrow(table.select([ONE]), stream.element, packed=True)
+        found += zip(rows, table.column(WEIGHT).to_pylist(), strict=True)
+    return found
+
+
+def _weighted(
+    spark: SparkSession, kit: Packed, stream: Stream, files: Sequence[InputFile]
+) -> DataFrame:
+    """The rows of files with their weights."""
+    groups = balanced(files, max(2 * spark.sparkContext.defaultParallelism, 1))
+    task = partial(_read, kit, len(_columns(stream)), groups)
+    return spark.range(0, len(groups), 1, len(groups)).mapInArrow(task, _schema(stream))
+
+
+def _schema(stream: Stream) -> str:
+    types = [spark_type(type_).simpleString() for type_ in _columns(stream)]
+    return ", ".join([*[f"c{n} {t}" for n, t in enumerate(types)], f"{WEIGHT} bigint"])
+
+
+def _added_up(frame: DataFrame, stream: Stream) -> DataFrame:
+    """Equal rows as one, with the sum of their weights."""
+    names = [f"c{place}" for place in range(len(_columns(stream)))]
+    return frame.groupBy(*names).agg({WEIGHT: "sum"}).toDF(*names, WEIGHT)
 
 
 def _columns(stream: Stream) -> tuple[Type, ...]:
@@ -78,37 +118,55 @@ def _element(stream: Stream) -> str:
 
 
 def _read(
-    sent: Packed, types: tuple[Type, ...], groups: list[list[InputFile]], numbers: Iterator[Any]
+    sent: Packed, width: int, groups: list[list[InputFile]], numbers: Iterator[Any]
 ) -> Iterator[Any]:
     """The rows of some files with their weights, in a task."""
     kit: Kit = sent.unpacked()
-    names = [*[f"c{place}" for place in range(len(types))], WEIGHT]
+    names = [*[f"c{place}" for place in range(width)], WEIGHT]
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             for file in groups[number]:
                 try:
                     for rows in read_rows(kit, file, Reading()):
-                        columns = [
-                            column.cast(value_type(type_))
-                            for column, type_ in zip(rows.columns, types, strict=True)
-                        ]
+                        columns = [_as_spark(column) for column in rows.columns]
                         weights = pa.array(rows.weights, pa.int64())
                         yield pa.record_batch([*columns, weights], names=names)
                 except DataError as problem:
                     raise Carried(problem) from None
 
 
+def _ledger(table: Table, runs: str, width: int, given: Iterator[Any]) -> Iterator[Any]:
+    """The rows of some buckets of a ledger: its last columns, as a declared key stands first."""
+    reader = Reader(Path(runs), OPENED)
+    names = [*[f"c{place}" for place in range(width)], WEIGHT]
+    for batch in given:
+        for bucket in batch.column(0).to_pylist():
+            content = scan(table, reader, bucket)
+            columns = [_as_spark(column) for column in content.columns[-width:]]
+            yield pa.record_batch([*columns, pa.array(content.weights)], names=names)
+
+
+def _as_spark(column: Any) -> Any:
+    """A column in the Arrow type that Spark has for it."""
+    return column.cast(without_null(column.type))
+
+
 # --- answers -------------------------------------------------------------------------------
 
 
 def answer_rows(
-    spark: SparkSession, kit: Kit, sent: Packed, number: int, tables: Mapping[str, Table], runs: Path
+    spark: SparkSession,
+    kit: Kit,
+    sent: Packed,
+    number: int,
+    state: Mapping[str, Table],
+    runs: Path,
 ) -> DataFrame:
     """The rows of an answer without order, read from run files by tasks, bucket by bucket."""
     answer = kit.physical.answers[number]
     packed = not isinstance(answer.layout, Struct)
-    buckets = max((table.buckets for table in tables.values()), default=1)
-    found = {name: table.as_json() for name, table in tables.items()}
+    buckets = max((table.buckets for table in state.values()), default=1)
+    found = {name: table.as_json() for name, table in state.items()}
     task = partial(_bucket, sent, number, found, buckets, str(runs.absolute()), packed=packed)
     schema = spark_schema(answer.output.element, packed=packed)
     return spark.range(0, buckets, 1, buckets).mapInArrow(task, schema)
@@ -126,8 +184,8 @@ def _bucket(  # noqa: PLR0913 (all that a task needs to know)
 ) -> Iterator[Any]:
     kit: Kit = sent.unpacked()
     answer = kit.physical.answers[number]
-    tables = tables_of_json(found, kit.physical.forms, buckets)
-    desk = Desk(tables, Reader(Path(runs), OPENED), kit.env(), is_first=False)
+    state = tables_of_json(found, kit.physical.forms, buckets)
+    desk = Desk(state, Reader(Path(runs), OPENED), kit.env(), is_first=False)
     element = answer.output.element
     for batch in given:
         for bucket in batch.column(0).to_pylist():

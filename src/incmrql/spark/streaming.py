@@ -23,9 +23,12 @@ import pyarrow as pa
 from incmrql.diagnostics import CheckpointError, DataError, InternalError
 from incmrql.incremental.changes import Negative
 from incmrql.kernel.batches import Kit, run_batch
+from incmrql.kernel.compaction import Chore, merge_runs
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.orders import Done, Order, Reading, together
+from incmrql.kernel.runs import Opened, Run
 from incmrql.kernel.stages import Route, Sent, meet_stage, packed, read_stage, unpacked
+from incmrql.kernel.table import Reader, Table
 from incmrql.spark.packing import Packed
 from incmrql.spark.packing import packed as pack
 
@@ -60,14 +63,14 @@ class JobResult:
 class StreamJob:
     """The job of a program, run batch by batch; `folder` is where an order waits for its task."""
 
-    def __init__(self, spark: SparkSession, kit: Kit, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, kit: Kit, folder: Path, buckets: int) -> None:
         self.spark = spark.newSession()
         for name, value in _SETTINGS.items():
             self.spark.conf.set(name, value)
         context = self.spark.sparkContext
         if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
             context.pythonExec = sys.executable  # the one that has this package
-        self.kit, self.order_file = kit, folder / "order.json"
+        self.kit, self.order_file, self.buckets = kit, folder / "order.json", buckets
         self.route = Route(kit.physical)
         self.sent = _sent_kit(kit)
         one = self.spark.range(0, 1, 1, 1)
@@ -90,6 +93,17 @@ class StreamJob:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
         reading, done = self._read([(row[0], row[1]) for row in rows], order)
         return JobResult(reading, done, *_counted(context, group))
+
+    def compact(self, chore: Chore, runs: str) -> Run | None:
+        """Merge the runs of a chore in a job of its own; may be called from another thread."""
+        context = self.spark.sparkContext
+        context.setJobGroup(f"{self.group}-merging", f"merging {chore.rows} rows")
+        text = json.dumps(chore.as_json())
+        task = partial(_merged, self.sent, text, runs, self.buckets)
+        frame = self.spark.range(0, 1, 1, 1).mapInArrow(task, "kind string, text string")
+        ((_, found),) = frame.collect()
+        made = json.loads(found)
+        return None if made is None else Run.of_json(made)
 
     def _in_stages(self, order: Order) -> DataFrame:
         """The plan of a large change: read by files, then meet by bucket, stage after stage."""
@@ -207,6 +221,19 @@ def _whole(sent: _SentKit, path: str, rows: Iterator[Any]) -> Iterator[Any]:
 
     answers = [(kind, json.dumps(found)) for kind, found in _guarded(done)]
     yield pa.record_batch([list(column) for column in zip(*answers, strict=True)], schema=_RESULT)
+
+
+def _merged(
+    sent: _SentKit, text: str, runs: str, buckets: int, rows: Iterator[Any]
+) -> Iterator[Any]:
+    """The runs of a chore, merged."""
+    for _ in rows:
+        pass
+    chore = Chore.of_json(json.loads(text))
+    form = dict(_kit(sent).physical.forms)[chore.table]
+    run = merge_runs(chore, Table(chore.table, form, buckets), Reader(Path(runs), Opened()))
+    found = json.dumps(None if run is None else run.as_json())
+    yield pa.record_batch([["merged"], [found]], schema=_RESULT)
 
 
 def _take(

@@ -1,0 +1,16 @@
+"""Settings of Spark on the command line."""
+
+from __future__ import annotations
+
+import click
+
+
+def spark_settings(given: tuple[str, ...]) -> dict[str, str]:
+    """The settings of Spark that `K=V` words spell."""
+    found = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{word!r} is not of the form K=V", param_hint="--conf")
+        found[name] = value
+    return found

@@ -1,0 +1,68 @@
+"""`incmrql verify`: the answers of a checkpoint against the same queries over all its input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from incmrql.cli.settings import spark_settings
+from incmrql.cli.state import beside
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option("--master", help="The Spark to run on; this machine if not given.")
+@click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="What was found as a JSON object.")
+def verify(checkpoint: Path, master: str | None, conf: tuple[str, ...], as_json: bool) -> int:
+    """Run the queries of CHECKPOINT over everything it has taken in, and compare.
+
+    The exit code is 3 if there is a difference; its rows are named, and where they come from.
+    """
+    from incmrql.diagnostics import CheckpointError, DifferenceFound
+    from incmrql.runtime import Driver, StreamOptions
+    from incmrql.runtime.reopening import read_program
+    from incmrql.runtime.verify import verify as compared
+    from incmrql.session import Session
+    from incmrql.values import show
+
+    folder = checkpoint.absolute()
+    settings = spark_settings(conf)
+    program, described = read_program(folder)
+    if described.get("window"):
+        message = f"checkpoint {folder} answers for each batch alone"
+        raise CheckpointError(f"{message}: there is no answer over all data to compare")
+    script = described.get("script") or {}
+    with (
+        beside(described),
+        Session(master=master, conf=settings) as session,
+        Driver(
+            program, folder, None, session.private_spark, StreamOptions(), script=script
+        ) as driver,
+    ):
+        if driver.state.number < 0:
+            raise CheckpointError(f"checkpoint {folder} has taken in nothing yet")
+        try:
+            found = compared(driver, session.private_spark())
+        except DifferenceFound as problem:
+            if not as_json:
+                raise
+            rows = {
+                "missing": [[show(row), count] for row, count in problem.missing],
+                "extra": [[show(row), count] for row, count in problem.extra],
+                "lineage": [
+                    [show(row), [[name, show(value)] for name, value in sources]]
+                    for row, sources in problem.lineage
+                ],
+            }
+            told = {"same": False, "batch": problem.batch, "message": problem.message, **rows}
+            click.echo(json.dumps(told, ensure_ascii=False))
+            return 3
+    if as_json:
+        told = {"same": True, "batch": found.batch, "rows": found.rows, "seconds": found.seconds}
+        click.echo(json.dumps(told))
+    else:
+        click.echo(str(found), err=True)
+    return 0

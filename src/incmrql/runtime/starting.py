@@ -1,0 +1,103 @@
+"""What `start` of a query is told: the options of a run, and what it is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+
+from incmrql.diagnostics import DataError
+from incmrql.incremental.streams import Program
+from incmrql.runtime.driver import StreamOptions
+from incmrql.runtime.handles import FrameStream, PushedStream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DRIVER: Final = frozenset(each.name for each in fields(StreamOptions))
+
+
+class StartOptions(TypedDict, total=False):
+    """How a query follows its streams."""
+
+    checkpoint: str | Path | None
+    """The folder from which a stopped or killed run goes on; none lasts as long as the run."""
+    output: str | Path | None
+    """The folder that gets a folder `batch=N` for every batch."""
+    mode: Literal["changes", "snapshot"] | None
+    format: Literal["parquet", "json", "csv"]
+    trigger: str | float | None
+    """The time from batch to batch of a loop in the background; none: `step` makes batches."""
+    settle: str | float
+    """How long a file must not have changed."""
+    window: bool
+    """Whether each batch is answered alone."""
+    keep_input: Literal["all", "none"] | int | None
+    on_change: Literal["reuse", "rebuild", "refuse"]
+    """What becomes of a checkpoint of another query."""
+    on_batch: Callable[[Any], None] | None
+    """Called with each `Batch`."""
+    available_now: bool
+    """Whether the loop ends when it has taken in what is there."""
+    max_batches: int | None
+    max_files_per_batch: int | None
+    skip_batch: int | None
+    """The number of a batch that is not taken in."""
+    verify: int | None
+    """Compare the answer with that over all data after every so many batches."""
+    buckets: int
+    check_runs: bool
+    """Whether the files of the state are compared with their checksums at the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a run is made of."""
+
+    program: Program
+    spark: Callable[[], SparkSession]
+    streams: Mapping[str, PushedStream | FrameStream]
+    registered: Mapping[str, Any]
+    described: Mapping[str, Any]
+    options: StartOptions = field(default_factory=lambda: StartOptions())
+
+    def followed(self) -> dict[int, PushedStream | FrameStream]:
+        """The streams of the session that the program reads, by the places of their inputs."""
+        return {
+            each.place: self.streams[each.source.name]
+            for each in self.program.streams
+            if each.source.format == "registered" and each.source.name in self.streams
+        }
+
+
+def seconds(time_: str | float) -> float:
+    """A time such as `500ms`, `1s` or `2m`, or a number of seconds, in seconds."""
+    if isinstance(time_, int | float) and not isinstance(time_, bool) and time_ >= 0:
+        return float(time_)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", str(time_).strip())
+    if found is None or isinstance(time_, bool):
+        raise DataError("R212", f"{time_!r} is not a time such as 500ms, 1s or 2m")
+    return float(found[1]) * _UNITS[found[2] or "s"]
+
+
+def check_names(options: StartOptions) -> None:
+    """Refuse options that there are not."""
+    unknown = sorted(options.keys() - StartOptions.__annotations__.keys())
+    if unknown:
+        known = ", ".join(sorted(StartOptions.__annotations__))
+        hint = f"Options are: {known}."
+        raise DataError("R212", f'start has no option "{unknown[0]}"', hint=hint)
+
+
+def stream_options(options: StartOptions, *, keep_changes: bool) -> StreamOptions:
+    """The options of the driver."""
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if name in _DRIVER and value is not None
+    }
+    for name in ("trigger", "settle"):
+        if name in given:
+            given[name] = seconds(given[name])
+    return StreamOptions(**given, keep_changes=keep_changes)

@@ -1,0 +1,118 @@
+"""`incmrql run` with streams: what is printed and written, batch by batch."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import incmrql
+from tests.cli.streams import AVERAGE, STREAM, TYPE, Shop, shop_at
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("on_spark")]
+FIRST = '{ ("Oslo",2,15.0), ("Rome",1,4.0) }'
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.chdir(tmp_path)
+    return shop_at(tmp_path)
+
+
+def test_answers_on_stdout_and_a_line_for_each_batch_on_stderr(shop: Shop) -> None:
+    first = shop.run()
+    assert (first.code, first.lines) == (0, [FIRST])
+    assert first.err.startswith("batch 0: 3 rows in, 0 out; 2 changes; ")
+    assert first.err.endswith(" ms\n")
+    shop.sells("2.csv", "Rome,6\n")
+    shop.takes_back("2.csv", "Oslo,20\n")
+    second = shop.run(AVERAGE, "--mode", "changes")
+    rows = '(("Oslo",1,10.0),1), (("Oslo",2,15.0),-1), (("Rome",1,4.0),-1), (("Rome",2,5.0),1)'
+    assert second.lines == [f"{{ {rows} }}"]
+    assert second.err.startswith("batch 1: 1 rows in, 1 out; 4 changes; ")
+    assert shop.run().lines == []
+
+
+def test_an_object_for_each_batch(shop: Shop) -> None:
+    shop.sells("2.csv", "Rome,6\n")
+    done = shop.run(AVERAGE, "--json", "--max-files-per-batch", "1")
+    batches = [json.loads(line) for line in done.lines]
+    assert [(each["number"], each["inserted"]) for each in batches] == [(0, 3), (1, 1)]
+    assert batches[0]["answers"] == [[["Oslo", 2, 15.0], ["Rome", 1, 4.0]]]
+    assert done.err == ""
+    shop.sells("3.csv", "Rome,5\n")
+    (third,) = shop.run(AVERAGE, "--json", "--mode", "changes").lines
+    rows = json.loads(third)["changes"][0]
+    assert sorted(rows) == [[["Rome", 2, 5.0], -1], [["Rome", 3, 5.0], 1]]
+
+
+def test_all_streaming_items_of_a_script_take_in_the_same_batches(shop: Shop) -> None:
+    shop.sells("2.csv", "Rome,6\n")
+    script = (
+        f"S = {STREAM};\nincr count(S);\n1 + 1;\nstore least := 5.0;\n"
+        "incr select s.city from s in S where s.price > least;\n"
+        'store "kept" from incr select s.price from s in S;\n'
+        'dump "cities.json" from incr select distinct s.city from s in S;\n'
+    )
+    done = shop.run(script, "--max-files-per-batch", "1")
+    assert done.lines == ["2", "3", '{ "Oslo", "Oslo" }', "4", '{ "Oslo", "Oslo", "Rome" }']
+    for name in ("kept", "cities.json"):
+        assert [p.name for p in sorted((shop.folder / name).iterdir())] == [
+            "batch=000000", "batch=000001",
+        ]  # fmt: skip
+    texts = [path.read_text() for path in (shop.folder / "cities.json").rglob("*.json")]
+    assert sorted(re.findall(r"Oslo|Rome", "".join(texts))) == ["Oslo", "Rome"]
+    # The values that were stored are part of the checkpoint: it is read again without Spark.
+    assert incmrql("state", "ck", "--node", "0", "--limit", "1").code == 0
+
+
+def test_output_in_a_folder(shop: Shop) -> None:
+    done = shop.run(AVERAGE, "--output", "out", "--format", "csv")
+    assert (done.code, done.lines) == (0, [])
+    (part,) = (shop.folder / "out" / "batch=000000").iterdir()
+    assert part.read_text().splitlines()[0] == "_1,_2,_3,_weight"
+    assert sorted(part.read_text().splitlines()[1:]) == ["Oslo,2,15.0,1", "Rome,1,4.0,1"]
+    shop.sells("2.csv", "Rome,6\n")
+    again = shop.run(AVERAGE, "--output", "out", "--format", "csv", "--mode", "snapshot")
+    assert again.code == 0
+    parts = [p.read_text() for p in (shop.folder / "out" / "batch=000001").iterdir()]
+    rows = [row for part in parts for row in part.splitlines()[1:]]
+    assert sorted(rows) == ["Oslo,2,15.0", "Rome,2,5.0"]
+
+
+def test_without_incr_each_batch_is_answered_alone(shop: Shop) -> None:
+    shop.sells("2.csv", "Rome,6\n")
+    (shop.folder / "rates.csv").write_text("Oslo,2\nRome,3\n")
+    query = (
+        f"select (s.city, s.price * r.price) from s in {STREAM}, "
+        f'r in source(line, "rates.csv", ",", {TYPE}) where s.city = r.city;'
+    )
+    done = shop.run(query, "--max-files-per-batch", "1")
+    assert done.lines == [
+        '{ ("Oslo",20.0), ("Oslo",40.0), ("Rome",12.0) }',
+        '{ ("Rome",18.0) }',
+    ]
+    refused = shop.run(f"incr {query}")
+    assert refused.code == 1
+    assert "answers for each batch alone, and this one answers over everything" in refused.err
+
+
+def test_lines_that_are_no_rows_go_to_quarantine(shop: Shop) -> None:
+    shop.sells("2.csv", "Rome\nRome,6\n")
+    done = shop.run()
+    assert done.lines == ['{ ("Oslo",2,15.0), ("Rome",2,5.0) }']
+    said = "1 line of sales/2.csv was quarantined: line 1: expected 2 columns, found 1\n"
+    assert done.err.startswith(said)
+    (kept,) = (shop.folder / "quarantine").iterdir()
+    assert json.loads(kept.read_text())["line"] == 1
+
+
+def test_verified_as_it_runs(shop: Shop) -> None:
+    shop.sells("2.csv", "Rome,6\n")
+    done = shop.run(AVERAGE, "--verify", "2", "--max-files-per-batch", "1")
+    assert done.code == 0
+    assert [line.split(":")[0] for line in done.err.splitlines()] == [
+        "batch 0", "batch 1", "verified after batch 1",
+    ]  # fmt: skip

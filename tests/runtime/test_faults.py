@@ -1,0 +1,319 @@
+"""What goes wrong outside: bad input, full disks, damaged checkpoints.
+
+Each time: a clear error, the state as it was, and the run goes on when the cause is gone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from incmrql.diagnostics import CheckpointError, DataError, IncmrqlError
+from incmrql.kernel import batches
+from incmrql.runtime import Driver
+from incmrql.values import Bag
+from tests.kernel.programs import reference_answer
+from tests.runtime.here import driver_here, touched, watched
+from tests.runtime.streaming import MIXED, OPTIONS, QUICK, Place, answer, average, fill, state
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARQUET = (
+    'incr select (k, sum(x.V)) from x in stream(parquet, "{data}", type(< K: int, V: double >)) '
+    "group by k: x.K;"
+)
+ENOUGH = 80
+"""More writes than a batch has."""
+
+
+# --- a full disk, at each write of a batch -----------------------------------------------
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["going on", "started again"])
+def test_a_full_disk_at_any_write_of_a_batch_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool
+) -> None:
+    quiet, place = Place(tmp_path / "quiet"), Place(tmp_path / "full")
+    for each in (quiet, place):
+        fill(each, ENOUGH, 5)
+    with driver_here(quiet, MIXED) as driver:
+        while driver.step() is not None:
+            pass
+        wanted = state(driver)
+    driver = driver_here(place, MIXED)
+    failed: list[str] = []
+    at = batch = 0
+    while True:
+        before, committed = state(driver), driver.state.number
+        with watched(monkeypatch, at) as disk:
+            try:
+                report = driver.step()
+            except IncmrqlError as problem:
+                assert "no space left on device" in str(problem)
+                assert f"batch {batch}" in str(problem) or isinstance(problem, DataError)
+                failed.append(disk.where)
+            else:
+                if disk.where:  # nothing that is needed was on its way to the disk
+                    failed.append(f"without harm: {disk.where}")
+                else:
+                    assert report is None or disk.writes <= at
+                    break
+        assert driver.state.number in {committed, committed + 1}
+        if driver.state.number == committed:
+            assert state(driver) == before
+        at += 1
+        if restarted:
+            driver.close()
+            driver = driver_here(place, MIXED)
+        if driver.state.number < batch:
+            report = driver.step()
+            assert report is not None
+            assert report.number == batch
+        batch += 1
+    while driver.step() is not None:
+        pass
+    assert state(driver) == wanted
+    assert place.published() == quiet.published()
+    for output in place.outputs():
+        assert [path.name for path in output.glob(".*")] == []
+    driver.close()
+    kinds = " ".join(failed)
+    for needed in ("intents", "runs", "archive", "manifests", "out/1", "out/3"):
+        assert needed in kinds, failed
+
+
+# --- files that are not what they were ---------------------------------------------------
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Iterator[tuple[Place, Driver, dict[str, Any]]]:
+    """A stream after its first batch, in this process."""
+    place = average(tmp_path)
+    place.put("1.csv", "7,3.0\n")
+    with driver_here(place, QUICK) as driver:
+        driver.step()
+        yield place, driver, state(driver)
+
+
+def refused(driver: Driver, code: str, before: dict[str, Any]) -> DataError:
+    """The next batch is refused, and everything is as before."""
+    number = driver.state.number
+    with pytest.raises(DataError) as caught:
+        driver.step()
+    assert caught.value.code == code
+    assert (driver.state.number, driver.intended(), driver.refused) == (number, None, number + 1)
+    assert state(driver) == before
+    return caught.value
+
+
+def test_a_file_that_vanishes_between_listing_and_reading(
+    begun: tuple[Place, Driver, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, driver, before = begun
+    path = place.put("2.csv", "8,1.0\n")
+    intend = driver.checkpoint.intend
+
+    def gone(*given: Any) -> None:
+        intend(*given)
+        path.unlink(missing_ok=True)
+
+    monkeypatch.setattr(driver.checkpoint, "intend", gone)
+    assert "no such file" in str(refused(driver, "R301", before))
+    assert driver.step() is None
+    place.put("3.csv", "9,1.0\n")
+    assert driver.step() is not None
+    assert answer(place.output) == Bag([(7, 3.0), (9, 1.0)])
+
+
+def test_a_file_that_grows_while_it_is_read(
+    begun: tuple[Place, Driver, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, driver, before = begun
+    path = place.put("2.csv", "8,1.0\n")
+    read = batches.read_file
+
+    def growing(*given: Any) -> Iterator[Any]:
+        yield from read(*given)
+        with path.open("a") as stream:
+            stream.write("8,2.0\n")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batches, "read_file", growing)
+        assert "size or time" in str(refused(driver, "R301", before))
+    assert driver.step() is not None
+    assert answer(place.output) == Bag([(7, 3.0), (8, 1.5)])
+
+
+def test_a_file_that_cannot_be_read(begun: tuple[Place, Driver, dict[str, Any]]) -> None:
+    place, driver, before = begun
+    place.put("2.csv", "8,1.0\n")
+    bad = place.data / "3.csv"
+    bad.symlink_to("/proc/self/mem")  # whoever reads it gets an error, the superuser too
+    assert "3.csv" in str(refused(driver, "R102", before))
+    bad.unlink()
+    assert driver.step() is not None
+    assert answer(place.output) == Bag([(7, 3.0), (8, 1.0)])
+
+
+def test_rows_that_are_deleted_and_not_there(begun: tuple[Place, Driver, dict[str, Any]]) -> None:
+    place, driver, before = begun
+    bad = place.put("1.csv", "7,3.0\n7,3.0\n", deletes=True)
+    assert "< K: 7, V: 3.0 >" in str(refused(driver, "R205", before))
+    bad.write_text("7,3.0\n")
+    assert driver.step() is not None
+    assert answer(place.output) == Bag()
+
+
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [("cut", "R123"), ("flipped", "R103"), ("empty", "R123"), ("other rows", "R121")],
+)
+def test_a_parquet_file_that_is_damaged(tmp_path: Path, damage: str, code: str) -> None:
+    place = Place(tmp_path, PARQUET)
+    table = pa.table({"K": pa.array([1, 2], pa.int32()), "V": [1.0, 2.0]})
+    pq.write_table(table, place.data / "1.parquet")
+    with driver_here(place, QUICK) as driver:
+        driver.step()
+        before = state(driver)
+        path = place.data / "2.parquet"
+        many = pa.table({"K": pa.array(range(5_000), pa.int32()), "V": [0.5] * 5_000})
+        pq.write_table(many, path)
+        whole = bytearray(path.read_bytes())
+        match damage:
+            case "cut":
+                path.write_bytes(whole[: len(whole) // 2])
+            case "flipped":
+                whole[4:2_000] = bytes(byte ^ 0x5A for byte in whole[4:2_000])
+                path.write_bytes(whole)
+            case "empty":
+                path.write_bytes(b"")
+            case _:
+                pq.write_table(pa.table({"K": ["x"]}), path)
+        touched(path)
+        assert "2.parquet" in str(refused(driver, code, before))
+        pq.write_table(table, path)
+        assert driver.step() is not None
+        assert driver.answer() == reference_answer(place.text)
+
+
+# --- a checkpoint that is damaged --------------------------------------------------------
+
+
+def last(folder: Path) -> Path:
+    return max(folder.glob("[0-9]*"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
+@pytest.mark.parametrize("what", ["runs", "manifests", "program.json"])
+def test_a_damaged_checkpoint_is_refused_and_goes_on_when_it_is_mended(
+    tmp_path: Path, what: str, damage: str
+) -> None:
+    place = average(tmp_path)
+    fill(place, 3)
+    options = replace(OPTIONS, max_files_per_batch=2)
+    with driver_here(place, options) as driver:
+        driver.step()
+        driver.step()
+    path = place.checkpoint / what
+    path = path if path.is_file() else last(path)
+    whole = path.read_bytes()
+    match damage:
+        case "cut":
+            path.write_bytes(whole[: len(whole) // 2])
+        case "flipped":
+            changed = bytearray(whole)
+            changed[len(whole) // 2] ^= 1
+            path.write_bytes(changed)
+        case _:
+            path.unlink()
+    if (what, damage) == ("manifests", "gone"):
+        with driver_here(place, options) as driver:  # nothing says that there was more
+            assert driver.state.number == 0
+            with pytest.raises(CheckpointError, match="of another run"):
+                driver.step()
+    else:
+        with pytest.raises(CheckpointError, match=str(place.checkpoint)):
+            driver_here(place, options)
+    path.write_bytes(whole)
+    with driver_here(place, options) as driver:
+        report = driver.step()
+        assert report is not None
+        assert report.number == 2
+    assert answer(place.output) == reference_answer(place.text)
+
+
+def test_a_damaged_intent_is_told(begun: tuple[Place, Driver, dict[str, Any]]) -> None:
+    place, driver, before = begun
+    place.put("2.csv", "8,1.0\n")
+    driver.checkpoint.intend(1, driver.look().files)
+    path = last(driver.checkpoint.intents)
+    whole = path.read_text()
+    path.write_text(whole[:-5])
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        driver.step()
+    assert state(driver) == before
+    path.write_text(whole)
+    assert driver.step() is not None
+
+
+# --- the same where tasks are Spark's ----------------------------------------------------
+
+
+@pytest.mark.spark
+def test_what_workers_cannot_write_or_read_is_told(tmp_path: Path, spark: SparkSession) -> None:
+    """In one task and in stages: no folder for runs, a run that is cut, files of all kinds."""
+    for large in (1 << 20, 0):
+        place = average(tmp_path / str(large))
+        place.put("1.csv", "7,3.0\n8,1.0\n")
+        with place.driver(spark, replace(QUICK, large=large)) as driver:
+            driver.step()
+            before = state(driver)
+            place.put("2.csv", "7,5.0\n")
+            runs = driver.checkpoint.runs
+            os.rename(runs, tmp_path / "away")
+            with pytest.raises(CheckpointError, match=r"(cannot be read|could not be written)"):
+                driver.step()
+            os.rename(tmp_path / "away", runs)
+            assert (driver.state.number, state(driver)) == (0, before)
+            bad = place.data / "3.csv"
+            bad.symlink_to("/proc/self/mem")
+            driver.checkpoint.withdraw(1)
+            assert "3.csv" in str(refused(driver, "R102", before))
+            bad.unlink()
+            gone = place.put("4.csv", "1,1.0\n")
+            files = driver.look().files
+            gone.unlink()
+            with pytest.raises(DataError) as caught:
+                driver.run_batch(files)
+            assert caught.value.code == "R301"
+            assert state(driver) == before
+            assert sorted(path.name for path in place.output.iterdir()) == ["batch=000000"]
+            assert driver.step() is not None
+        assert answer(place.output) == Bag([(7, 4.0), (8, 1.0)])
+
+
+@pytest.mark.spark
+def test_a_run_that_is_cut_while_the_stream_runs(tmp_path: Path, spark: SparkSession) -> None:
+    place = average(tmp_path)
+    place.put("1.csv", "".join(f"{key},3.0\n" for key in range(5_000)))
+    with place.driver(spark) as driver:
+        driver.step()
+        place.put("2.csv", "7,5.0\n")
+        path = last(driver.checkpoint.runs)
+        whole = path.read_bytes()
+        os.truncate(path, 100)
+        for _ in range(2):  # whether a worker has mapped it already or not
+            with pytest.raises(IncmrqlError):
+                driver.step()
+            assert driver.state.number == 0
+        path.write_bytes(whole)
+        assert driver.step() is not None
+        assert dict(driver.answer())[7] == 4.0  # type: ignore[arg-type]

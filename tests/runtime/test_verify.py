@@ -1,0 +1,251 @@
+"""Verifying: answers that were kept against the same queries over all input."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import incmrql
+from incmrql.kernel.rows import WEIGHT
+from incmrql.runs import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+JOIN = (
+    "select < who: c.name, spent: sum(o.price) > from o in orders, c in customers "
+    "where o.who = c.id group by c.name"
+)
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> Iterator[incmrql.Session]:
+    with incmrql.Session(spark=spark) as made:
+        yield made
+
+
+def plant(checkpoint: Path, table: str, change: Any) -> None:
+    """Change the Arrow data of the first run of a table, in its place on disk."""
+    (last,) = sorted((checkpoint / "manifests").glob("*.json"))[-1:]
+    manifest = json.loads(last.read_text())
+    tables = manifest["content"]["tables"] if "content" in manifest else manifest["tables"]
+    run, *_ = _runs(tables[table])
+    path = checkpoint / "runs" / run["file"]
+    data = bytearray(path.read_bytes())
+    part = data[run["offset"] : run["offset"] + run["size"]]
+    with pa.ipc.open_file(pa.BufferReader(bytes(part))) as reader:
+        found = change(reader.read_all())
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, found.schema) as writer:
+        writer.write_table(found.combine_chunks())
+    made = sink.getvalue().to_pybytes()
+    assert len(made) == run["size"]
+    assert made != bytes(part)
+    data[run["offset"] : run["offset"] + run["size"]] = made
+    path.write_bytes(data)
+
+
+def _runs(found: Any) -> Iterator[dict[str, Any]]:
+    """All runs anywhere inside of what a manifest says of a table."""
+    if isinstance(found, dict) and "checksum" in found:
+        yield found
+    elif isinstance(found, dict | list):
+        for each in found.values() if isinstance(found, dict) else found:
+            yield from _runs(each)
+
+
+def one_more(table: Any) -> Any:
+    """The first row once more."""
+    place = table.column_names.index(WEIGHT)
+    weights = table.column(place).to_pylist()
+    changed = pa.array([weights[0] + 1, *weights[1:]], table.schema.field(place).type)
+    return table.set_column(place, table.schema.field(place), changed)
+
+
+def counted_once_more(table: Any) -> Any:
+    """The count of the first group is one more."""
+    (name,) = [name for name in table.column_names if name.endswith(".n")]
+    place = table.column_names.index(name)
+    counts = table.column(place).to_pylist()
+    changed = pa.array([counts[0] + 1, *counts[1:]], table.schema.field(place).type)
+    return table.set_column(place, table.schema.field(place), changed)
+
+
+def reopened(session: incmrql.Session, text: str, checkpoint: Path) -> Run:
+    return session.query(text).start(checkpoint=checkpoint, check_runs=False)
+
+
+def answer_table(run: Run) -> str:
+    """The table that an answer is kept in."""
+    (part,) = run._driver.kit.physical.answers[0].parts
+    assert part.table is not None
+    return part.table
+
+
+def test_a_planted_row_is_found_and_named(session: incmrql.Session, tmp_path: Path) -> None:
+    rows = session.stream("rows", "< K: int, V: string >")
+    text = "select (r.K, r.V) from r in rows where r.K > 0"
+    rows.insert([(k, f"v{k}") for k in range(5)])
+    with session.query(text).start(checkpoint=tmp_path / "ck", buckets=1) as run:
+        run.step()
+        table = answer_table(run)
+        assert run.verify().rows == 4
+    plant(tmp_path / "ck", table, one_more)
+    with pytest.raises(incmrql.CheckpointError, match="checksum"):
+        session.query(text).start(checkpoint=tmp_path / "ck")
+    with reopened(session, text, tmp_path / "ck") as run:
+        with pytest.raises(incmrql.DifferenceFound) as caught:
+            run.verify()
+        found = caught.value
+        ((row, count),) = found.extra
+        assert (found.batch, found.missing, count) == (0, (), 1)
+        ((about, sources),) = found.lineage
+        assert about == row
+        assert [(name, (leaf.K, leaf.V)) for name, leaf in sources] == [("rows", row)]
+        assert f'too many: ({row[0]},"{row[1]}")' in str(found)
+        assert "comes from" in str(found)
+
+
+def test_a_planted_error_in_a_group_is_found(session: incmrql.Session, tmp_path: Path) -> None:
+    rows = session.stream("rows", "< K: int, V: int >")
+    text = "select (k, count(r)) from r in rows group by k: r.K"
+    rows.insert([(k % 2, k) for k in range(6)])
+    with session.query(text).start(checkpoint=tmp_path / "ck", buckets=1) as run:
+        run.step()
+        (table,) = [name for name, each in run._driver.state.tables.items() if each.rows == 2]
+    plant(tmp_path / "ck", table, counted_once_more)
+    with reopened(session, text, tmp_path / "ck") as run:
+        with pytest.raises(incmrql.DifferenceFound) as caught:
+            run.verify()
+        ((extra, _),), ((missing, _),) = caught.value.extra, caught.value.missing
+        assert extra == (missing[0], 4)
+        lineage = dict(caught.value.lineage)
+        assert len(lineage[missing]) == 3
+        assert lineage[extra] == ()
+        assert "nothing makes" in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [None, "K"])
+def test_a_planted_error_in_a_ledger_is_found(
+    session: incmrql.Session, tmp_path: Path, key: str | None
+) -> None:
+    options = {} if key is None else {"key": key}
+    rows = session.stream("rows", "< K: int, V: string >", **options)
+    rows.insert([(k, f"v{k}") for k in range(3)])
+    with session.query("count(rows)").start(checkpoint=tmp_path / "ck", buckets=1) as run:
+        run.step()
+        assert run.verify().rows == 1
+        (table,) = [name for name in run._driver.state.tables if name.startswith("l")]
+    plant(tmp_path / "ck", table, one_more)
+    with reopened(session, "count(rows)", tmp_path / "ck") as run:
+        with pytest.raises(incmrql.DifferenceFound, match="the ledger of rows") as caught:
+            run.verify()
+        ((row, count),) = caught.value.extra
+        assert (row.V, count) == (f"v{row.K}", 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        JOIN,
+        "select distinct o.who from o in orders",
+        "select o from o in orders order by o.price desc, o.who limit 3",
+        "(count(orders), max(orders.price))",
+        "select (a.who, b.who) from a in orders, b in orders where a.price = b.price",
+        "select (c.id, (select o.price from o in orders where o.who = c.id)) from c in customers",
+    ],
+)
+def test_right_answers_are_verified(session: incmrql.Session, text: str) -> None:
+    orders = session.stream("orders", "< who: int, price: double >")
+    customers = session.stream("customers", "< id: int, name: string >")
+    with session.query(text).start() as run:
+        customers.insert([(1, "Ann"), (2, "Bo"), (3, None)])
+        orders.insert([(1, 0.1), (1, 0.2), (2, float("nan")), (2, -0.0), (1, 0.1)])
+        run.step()
+        orders.delete([(1, 0.1), (2, 0.0)])
+        orders.insert([(3, 1e300), (1, float("nan"))])
+        run.step()
+        report = run.verify()
+        answer = run.answer()
+        assert report.rows == (len(answer) if isinstance(answer, list) else 1)
+        assert "verified after batch 1" in str(report)
+
+
+def test_sources_of_every_kind(session: incmrql.Session, tmp_path: Path) -> None:
+    def put(name: str, text: str) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (1_000_000, 1_000_000))
+
+    put("sales/1.csv", "1,10\n2,20\nx,y\n")
+    put("gone/1.csv", "2,20\n")
+    put("json/1.json", '{"id": 1, "tags": ["a", "b"]}\nnull\n')
+    put("fixed/1.csv", "1,one\n")
+    text = (
+        f'select (s.V, n, j) from s in stream(line, "{tmp_path}/sales", ",", '
+        f'type(< K: int, V: int >), deletes: "{tmp_path}/gone"), '
+        f'(i, n) in source(line, "{tmp_path}/fixed", ",", type((int, string))), '
+        f'j in stream(json, "{tmp_path}/json", type(< id: int, tags: list(string) >)) '
+        "where s.K = i and j.id = i"
+    )
+    with session.query(text).start() as run:
+        run.step()
+        assert len(run.answer()) == 1
+        assert run.verify().rows == 1
+        put("sales/2.csv", "1,30\n")
+        run.step()
+        assert run.verify().rows == 2
+        (tmp_path / "sales" / "1.csv").unlink()
+        with pytest.raises(incmrql.DataError, match="changed or is gone") as caught:
+            run.verify()
+        assert caught.value.code == "R305"
+
+
+def test_input_that_was_not_kept_cannot_be_verified(session: incmrql.Session) -> None:
+    rows = session.stream("rows", "int")
+    rows.insert([1])
+    with session.query("sum(rows)").start(keep_input="none") as run:
+        run.step()
+        with pytest.raises(incmrql.DataError, match="was not kept") as caught:
+            run.verify()
+        assert caught.value.code == "R305"
+        assert run.answer() == 1
+
+
+def test_batches_that_were_skipped_are_no_part_of_it(
+    session: incmrql.Session, tmp_path: Path
+) -> None:
+    rows = session.stream("rows", "int")
+    with session.query("sum(rows)").start(checkpoint=tmp_path / "ck", skip_batch=1) as run:
+        for number in range(3):
+            rows.insert([10**number])
+            run.step()
+        assert run.answer() == 101
+        assert run.verify().rows == 1
+
+
+def test_every_so_many_batches(session: incmrql.Session, tmp_path: Path) -> None:
+    rows = session.stream("rows", "int")
+    text = "select x from x in rows"
+    rows.insert([1])
+    with session.query(text).start(checkpoint=tmp_path / "ck", buckets=1) as run:
+        run.step()
+        table = answer_table(run)
+    plant(tmp_path / "ck", table, one_more)
+    query = session.query(text)
+    with query.start(checkpoint=tmp_path / "ck", check_runs=False, verify=3) as run:
+        rows.insert([2])
+        run.step()
+        rows.insert([3])
+        with pytest.raises(incmrql.DifferenceFound, match="too many: 1"):
+            run.step()
+        assert run.status.batch == 2
