@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from benchmarks.incremental_queries import Workload
@@ -12,6 +12,8 @@ from benchmarks.incremental_run import Bench, Stage, TooSlow, opened, timed
 from incmrql.runtime import BatchReport
 
 SIDES: Final = ("incremental", "engine", "hand")
+SMALLER: Final = 50
+"""How many times smaller batches are whose reads are counted."""
 PHASES: Final = ("job", "read", "kernel", "write", "commit", "publish")
 
 
@@ -127,10 +129,15 @@ def _round(stage: Stage, found: Pairs, *, is_counted: bool) -> None:
 
 
 def measure_reads(bench: Bench, workload: Workload, batches: int = 3) -> dict[str, list[int]]:
-    """Rows of state that batches read with a tenth of the history, and with all of it."""
+    """Rows of state that batches read with a tenth of the history and its keys, and with all.
+
+    The batches are small, so that they touch as many keys of few as they do of many.
+    """
     found: dict[str, list[int]] = {}
+    batch = max(workload.size(bench.scale).batch // SMALLER, 50)
     for name, history in (("x1", 0.1), ("x10", 1.0)):
-        with opened(bench, workload, workload.size(bench.scale, history)) as stage:
+        size = replace(workload.size(bench.scale * history), batch=batch)
+        with opened(bench, workload, size) as stage:
             found[name] = []
             for _ in range(batches):
                 stage.supply.add()

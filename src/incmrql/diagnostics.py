@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Any
 
 MOST_REPORTED = 10
 """At most this many problems of a script are shown at once."""
@@ -211,9 +212,9 @@ class DifferenceFound(IncmrqlError):
         self,
         message: str,
         batch: int = -1,
-        missing: tuple[tuple[object, int], ...] = (),
-        extra: tuple[tuple[object, int], ...] = (),
-        lineage: tuple[tuple[object, tuple[tuple[str, object], ...]], ...] = (),
+        missing: tuple[tuple[Any, int], ...] = (),
+        extra: tuple[tuple[Any, int], ...] = (),
+        lineage: tuple[tuple[Any, tuple[tuple[str, Any], ...]], ...] = (),
     ) -> None:
         self.message, self.batch = message, batch
         self.missing, self.extra, self.lineage = missing, extra, lineage

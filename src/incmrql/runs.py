@@ -10,15 +10,15 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from incmrql.diagnostics import DataError, IncmrqlError
 from incmrql.runtime.driver import Driver
+from incmrql.runtime.events import Batch, Event, Status
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
-from incmrql.runtime.handles import Flow, FrameStream, PushedStream
+from incmrql.runtime.handles import Flow, FrameStream, PushedStream, linked
 from incmrql.runtime.loop import run_driver
 from incmrql.runtime.opening import Framed
 from incmrql.runtime.report import BatchReport
@@ -33,79 +33,6 @@ if TYPE_CHECKING:
 MOST_EVENTS: Final = 1000
 """Events that a run remembers."""
 _POLL: Final = 0.1
-
-
-class Batch:
-    """A batch that is done: its number, what it changed, and all numbers of its report."""
-
-    def __init__(self, report: BatchReport, load: Callable[[], list[tuple[Value, int]]]) -> None:
-        self.report = report
-        self._load = load
-        self._changes: list[tuple[Value, int]] | None = None
-
-    @property
-    def number(self) -> int:
-        """Its number, from 0."""
-        return self.report.number
-
-    @property
-    def seconds(self) -> float:
-        """The time it took."""
-        return self.report.seconds
-
-    @property
-    def rows_in(self) -> int:
-        """Rows that were inserted or deleted."""
-        return self.report.rows_in
-
-    @property
-    def state_rows(self) -> int:
-        """Rows of all state tables after it."""
-        return self.report.state_rows
-
-    def changes(self) -> list[tuple[Value, int]]:
-        """What it did to the answer: rows with how many of them came, or, negative, went."""
-        if self._changes is None:
-            self._changes = self._load()
-        return list(self._changes)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "report":
-            raise AttributeError(name)
-        return getattr(self.report, name)
-
-    def __repr__(self) -> str:
-        report = self.report
-        return (
-            f"Batch(number={report.number}, rows_in={report.rows_in}, "
-            f"changed={report.changed}, seconds={report.seconds:.3f})"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened to a run: a batch, or a problem."""
-
-    time: float
-    """Seconds since 1970."""
-    report: BatchReport | None = None
-    problem: BaseException | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How a run is doing.
-
-    `ready`: it waits for `step`; `running`: its loop is on; `finished`: its loop is done;
-    `failed`: its loop has met a problem; `stopped`.
-    """
-
-    state: Literal["ready", "running", "finished", "failed", "stopped"]
-    batch: int
-    """The last batch, -1 before the first."""
-    state_rows: int
-    state_bytes: int
-    problem: BaseException | None = None
 
 
 class Run:
@@ -294,8 +221,7 @@ class Run:
         runs = driver.checkpoint.work / f"answer-{state.number:06d}"
         runs.mkdir(exist_ok=True)
         for name in {run.file for table in state.tables.values() for run in table.runs}:
-            if not (runs / name).exists():
-                _linked(driver.checkpoint.runs / name, runs / name)
+            linked(driver.checkpoint.runs / name, runs / name)
         sent = driver.job.sent.content
         return answer_rows(spark, driver.kit, sent, 0, state.tables, runs)
 
@@ -393,10 +319,4 @@ def _remove(folder: Path | None) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _linked(path: Path, target: Path) -> None:
-    try:
-        target.hardlink_to(path)
-    except FileExistsError:
-        return
-    except OSError:  # another device, or one without links
-        shutil.copyfile(path, target)
+__all__ = ["Batch", "Event", "Run", "Status"]

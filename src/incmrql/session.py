@@ -25,12 +25,13 @@ from incmrql.reference.python_types import row_type, table_type
 from incmrql.syntax.depth import room
 from incmrql.types import Catalog, model, typed
 from incmrql.types.resourced import with_sources
-from incmrql.values import Value
+from incmrql.values import Value, show
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+    from incmrql.incremental.streams import Program
     from incmrql.runs import Run
     from incmrql.runtime.handles import FrameStream, PushedStream
     from incmrql.runtime.starting import StartOptions
@@ -318,20 +319,35 @@ class Result:
             hint = "collect() answers it; stream(...) or session.stream(...) is what is followed."
             raise DataError("R212", "the query reads no stream", hint=hint)
         with room(DEEPEST):
-            program = program_of([self.item], script, self.arguments, self._stored())
-            data = {name: rows for name, (rows, _) in session._data.items()}
-            for name, rows in data.items():
-                if hasattr(rows, "sparkSession"):
-                    data[name] = FrameTables(rows)
-            described = {"text": self.item.span.source.text, "arguments": list(self.arguments)}
-            run = Run(
-                Started(
-                    program, session.private_spark, dict(session._streams), data, described, options
-                )
-            )
+            stored = self._stored()
+            program = program_of([self.item], script, self.arguments, stored)
+            data = {
+                name: FrameTables(rows) if hasattr(rows, "sparkSession") else rows
+                for name, (rows, _) in session._data.items()
+            }
+            streams, asked = dict(session._streams), self._asked(program, stored)
+            run = Run(Started(program, session.private_spark, streams, data, asked, options))
         session._runs = [each for each in session._runs if each.status.state != "stopped"]
         session._runs.append(run)
         return run
+
+    def _asked(self, program: Program, stored: Mapping[str, Value]) -> dict[str, Any]:
+        """What a checkpoint keeps, so that the program can be made again."""
+        sources = [each.source for each in program.streams if each.source.format == "registered"]
+        return {
+            "text": self.item.span.source.text,
+            "arguments": list(self.arguments),
+            "stored": {name: show(value) for name, value in stored.items()},
+            "item": self.compiled.typed.items.index(self.item),
+            "registered": {
+                each.name: {
+                    "type": str(each.row),
+                    "streaming": each.streaming,
+                    "options": dict(each.options),
+                }
+                for each in sources
+            },
+        }
 
     def _stored(self) -> dict[str, Value]:
         """The values that items before the query store."""

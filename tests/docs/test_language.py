@@ -43,10 +43,18 @@ NO_EXAMPLE: Final = {
     "R209": "a loop of very many steps",
     "R211": "a Spark that is too small",
     "R212": "a session used wrongly from Python",
+    "R213": "a cluster without incmrql",
     "R301": "a stream whose files change",
     "R302": "a stream whose files change",
     "R303": "a stream of rows that are null",
     "R304": "a stream whose rows share a key",
+    "R305": "a stream whose files are gone",
+    "R306": "rows pushed from Python",
+    "R307": "a checkpoint written by others",
+    "R308": "rows pushed from Python",
+    "R309": "rows pushed from Python",
+    "R310": "a socket of a stream",
+    "R311": "a streaming data frame",
 }
 """Codes without an example on the page, with the reason; tests below raise them."""
 

@@ -31,8 +31,9 @@ def commands(console: str) -> list[tuple[str, str]]:
 
 
 def without_times(talk: str) -> str:
-    """What a command says beside its answers, without the lines that tell how long a batch took."""
-    return re.sub(r"^batch \d+: .* ms\n", "", talk, flags=re.MULTILINE)
+    """What a command says beside its answers, without how long a batch or a comparison took."""
+    talk = re.sub(r"^batch \d+: .* ms\n", "", talk, flags=re.MULTILINE)
+    return re.sub(r", [\d.]+ s$", "", talk, flags=re.MULTILINE)
 
 
 @pytest.mark.spark

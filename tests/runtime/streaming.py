@@ -33,7 +33,7 @@ QUICK = StreamOptions(settle=0.0, trigger=0.0)
 OPTIONS = replace(QUICK, available_now=True, max_files_per_batch=ONE_BATCH, grace=0.0)
 MIXED = replace(OPTIONS, large=6_000, buckets=3, keep_input="all")
 """Each second batch of those below is large."""
-MOST_FAILURES = 10
+MOST_FAILURES = 20
 Weights = Counter[tuple[object, ...]]
 
 

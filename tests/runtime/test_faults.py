@@ -5,6 +5,7 @@ Each time: a clear error, the state as it was, and the run goes on when the caus
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,12 +17,25 @@ import pyarrow.parquet as pq
 import pytest
 
 from incmrql.diagnostics import CheckpointError, DataError, IncmrqlError
-from incmrql.kernel import batches
-from incmrql.runtime import Driver
+from incmrql.incremental.streams import program_of
+from incmrql.kernel import batches, inputs
+from incmrql.runtime import Driver, sinks
+from incmrql.runtime.feeds.push import PushFeed
 from incmrql.values import Bag
+from tests.incremental.stepping import typed_script
 from tests.kernel.programs import reference_answer
 from tests.runtime.here import driver_here, touched, watched
-from tests.runtime.streaming import MIXED, OPTIONS, QUICK, Place, answer, average, fill, state
+from tests.runtime.streaming import (
+    MIXED,
+    OPTIONS,
+    QUICK,
+    Place,
+    answer,
+    average,
+    changes,
+    fill,
+    state,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,13 +44,14 @@ PARQUET = (
     'incr select (k, sum(x.V)) from x in stream(parquet, "{data}", type(< K: int, V: double >)) '
     "group by k: x.K;"
 )
-ENOUGH = 80
+ENOUGH = 45
 """More writes than a batch has."""
 
 
 # --- a full disk, at each write of a batch -----------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarted", [False, True], ids=["going on", "started again"])
 def test_a_full_disk_at_any_write_of_a_batch_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool
@@ -54,18 +69,13 @@ def test_a_full_disk_at_any_write_of_a_batch_changes_nothing(
     while True:
         before, committed = state(driver), driver.state.number
         with watched(monkeypatch, at) as disk:
-            try:
-                report = driver.step()
-            except IncmrqlError as problem:
-                assert "no space left on device" in str(problem)
-                assert f"batch {batch}" in str(problem) or isinstance(problem, DataError)
-                failed.append(disk.where)
-            else:
-                if disk.where:  # nothing that is needed was on its way to the disk
-                    failed.append(f"without harm: {disk.where}")
-                else:
-                    assert report is None or disk.writes <= at
-                    break
+            told = _told(driver)
+        if not disk.where:
+            break  # a batch has no more writes than this
+        if told:
+            assert "no space left on device" in told
+            assert f"batch {batch}" in told or "R130" in told
+        failed.append(disk.where)
         assert driver.state.number in {committed, committed + 1}
         if driver.state.number == committed:
             assert state(driver) == before
@@ -88,6 +98,46 @@ def test_a_full_disk_at_any_write_of_a_batch_changes_nothing(
     kinds = " ".join(failed)
     for needed in ("intents", "runs", "archive", "manifests", "out/1", "out/3"):
         assert needed in kinds, failed
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["going on", "started again"])
+def test_what_is_committed_and_not_published_is_published_later_and_not_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool
+) -> None:
+    script = typed_script("select (k, count(x)) from x in R group by k: x.A;", frozenset("R"))
+    place = Place(tmp_path, "1;")
+    place.program = program_of(script.items, script)
+    driver = driver_here(place, QUICK)
+    feed = driver.feeds[0]
+    assert isinstance(feed, PushFeed)
+    feed.insert([{"A": 1, "B": 2, "C": 0.5, "S": "a"}] * 3)
+
+    def full(_folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sinks, "sync_folder", full)
+        for _ in range(2):
+            with pytest.raises(CheckpointError, match="committed, but its output could not be"):
+                driver.step()
+            assert driver.state.number == 0
+    assert changes(place.output) == {}
+    if restarted:
+        driver.close()
+        driver = driver_here(place, QUICK)
+    assert driver.step() is None
+    assert changes(place.output) == {"batch=000000": {(1, 3): 1}}
+    assert driver.answer() == Bag([(1, 3)])
+    driver.close()
+
+
+def _told(driver: Driver) -> str:
+    """What is said of the next batch, if it fails."""
+    try:
+        driver.step()
+    except IncmrqlError as problem:
+        return str(problem)
+    return ""
 
 
 # --- files that are not what they were ---------------------------------------------------
@@ -138,7 +188,7 @@ def test_a_file_that_grows_while_it_is_read(
 ) -> None:
     place, driver, before = begun
     path = place.put("2.csv", "8,1.0\n")
-    read = batches.read_file
+    read = inputs.read_file
 
     def growing(*given: Any) -> Iterator[Any]:
         yield from read(*given)
@@ -174,7 +224,7 @@ def test_rows_that_are_deleted_and_not_there(begun: tuple[Place, Driver, dict[st
 
 @pytest.mark.parametrize(
     ("damage", "code"),
-    [("cut", "R123"), ("flipped", "R103"), ("empty", "R123"), ("other rows", "R121")],
+    [("cut", "R103"), ("flipped", "R103"), ("empty", "R103"), ("other rows", "R121")],
 )
 def test_a_parquet_file_that_is_damaged(tmp_path: Path, damage: str, code: str) -> None:
     place = Place(tmp_path, PARQUET)
@@ -223,7 +273,8 @@ def test_a_damaged_checkpoint_is_refused_and_goes_on_when_it_is_mended(
         driver.step()
         driver.step()
     path = place.checkpoint / what
-    path = path if path.is_file() else last(path)
+    if path.is_dir():
+        path = min(path.glob("[0-9]*")) if (what, damage) == ("manifests", "gone") else last(path)
     whole = path.read_bytes()
     match damage:
         case "cut":
@@ -234,14 +285,8 @@ def test_a_damaged_checkpoint_is_refused_and_goes_on_when_it_is_mended(
             path.write_bytes(changed)
         case _:
             path.unlink()
-    if (what, damage) == ("manifests", "gone"):
-        with driver_here(place, options) as driver:  # nothing says that there was more
-            assert driver.state.number == 0
-            with pytest.raises(CheckpointError, match="of another run"):
-                driver.step()
-    else:
-        with pytest.raises(CheckpointError, match=str(place.checkpoint)):
-            driver_here(place, options)
+    with pytest.raises(CheckpointError, match=str(place.checkpoint)):
+        driver_here(place, options)
     path.write_bytes(whole)
     with driver_here(place, options) as driver:
         report = driver.step()
@@ -314,6 +359,7 @@ def test_a_run_that_is_cut_while_the_stream_runs(tmp_path: Path, spark: SparkSes
             with pytest.raises(IncmrqlError):
                 driver.step()
             assert driver.state.number == 0
-        path.write_bytes(whole)
+    path.write_bytes(whole)
+    with driver_here(place, QUICK) as driver:  # workers that have mapped the cut file stay with it
         assert driver.step() is not None
-        assert dict(driver.answer())[7] == 4.0  # type: ignore[arg-type]
+        assert dict(driver.answer())[7] == 4.0

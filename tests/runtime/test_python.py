@@ -308,7 +308,8 @@ def test_a_loop_in_the_background(session: incmrql.Session) -> None:
             arrived.notify()
 
     run = session.query("sum(rows)").start(trigger="20ms", on_batch=note, verify=2)
-    assert run.status.state == "running"
+    before = run.status
+    assert before.state == "running"
     with pytest.raises(incmrql.DataError, match="by itself"):
         run.step()
     for number in range(3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,9 @@ import pytest
 import incmrql
 from incmrql.kernel.rows import WEIGHT
 from incmrql.runs import Run
+from incmrql.runtime import Driver
+from incmrql.runtime.reopening import read_program
+from incmrql.runtime.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,7 +141,7 @@ def test_a_planted_error_in_a_group_is_found(session: incmrql.Session, tmp_path:
 def test_a_planted_error_in_a_ledger_is_found(
     session: incmrql.Session, tmp_path: Path, key: str | None
 ) -> None:
-    options = {} if key is None else {"key": key}
+    options: dict[str, Any] = {} if key is None else {"key": key}
     rows = session.stream("rows", "< K: int, V: string >", **options)
     rows.insert([(k, f"v{k}") for k in range(3)])
     with session.query("count(rows)").start(checkpoint=tmp_path / "ck", buckets=1) as run:
@@ -210,6 +214,20 @@ def test_sources_of_every_kind(session: incmrql.Session, tmp_path: Path) -> None
         assert caught.value.code == "R305"
 
 
+def test_a_checkpoint_can_be_verified_without_the_session_that_made_it(
+    session: incmrql.Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = session.stream("rows", "< K: int, V: string >", key=("K",))
+    session.register("names", [(1, "one")], type="(int, string)")
+    text = "store least := 0; select (n, r.V) from r in rows, (i, n) in names where r.K = i;"
+    with session.query(text).start(checkpoint=tmp_path / "ck") as run:
+        rows.insert([(1, "a"), (2, "b")])
+        run.step()
+    program, described = read_program(tmp_path / "ck")
+    with Driver(program, tmp_path / "ck", None, spark, script=described["script"]) as driver:
+        assert verify(driver, spark).rows == 1
+
+
 def test_input_that_was_not_kept_cannot_be_verified(session: incmrql.Session) -> None:
     rows = session.stream("rows", "int")
     rows.insert([1])
@@ -249,3 +267,26 @@ def test_every_so_many_batches(session: incmrql.Session, tmp_path: Path) -> None
         with pytest.raises(incmrql.DifferenceFound, match="too many: 1"):
             run.step()
         assert run.status.batch == 2
+
+
+def test_a_planted_error_in_any_table_is_found(session: incmrql.Session, tmp_path: Path) -> None:
+    """One row more in any state table, also where no answer shows it yet."""
+    orders = session.stream("orders", "< who: int, price: double >")
+    customers = session.stream("customers", "< id: int, name: string >")
+    checkpoint = tmp_path / "ck"
+    with session.query(JOIN).start(checkpoint=checkpoint) as run:
+        orders.insert([{"who": n % 3, "price": float(n)} for n in range(9)])
+        customers.insert([{"id": n, "name": f"name {n}"} for n in range(3)])
+        run.step()
+        run.verify()
+        tables = [name for name, table in run._driver.state.tables.items() if table.runs]
+    assert len(tables) > 4
+    for number, name in enumerate(tables):
+        copy = tmp_path / f"copy{number}"
+        shutil.copytree(checkpoint, copy)
+        plant(copy, name, one_more)
+        with (
+            session.query(JOIN).start(checkpoint=copy, check_runs=False) as again,
+            pytest.raises(incmrql.DifferenceFound),
+        ):
+            again.verify()

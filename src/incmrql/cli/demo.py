@@ -46,7 +46,7 @@ class _Size:
     batches: int
 
 
-_SMALL = _Size(40, 4, 2, 6, batches=4)
+_SMALL = _Size(40, 4, 2, 6, batches=3)
 _LARGE = _Size(100_000, 200, 50, 20_000, batches=2)
 
 
@@ -145,7 +145,8 @@ class _Demo:
                 report = driver.step()
                 assert report is not None
                 self._tell(driver, report, query, shows=shows)
-            click.echo(f"{verify(driver, spark)}")
+            if not shows:
+                click.echo(f"{verify(driver, spark)}")
 
     def _tell(self, driver: Driver, report: BatchReport, query: Any, *, shows: bool) -> None:
         begun = time.perf_counter()

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _ONCE = ("store-value", "lineage", "debug")
 """Items that are answered once, from what is there, even if they read a stream."""
 _NO_TERM = ("A001", "A002")
+_NOT_OF_FILES = ("R130", "R213")
+"""Problems of a batch that have nothing to do with the files it takes in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +264,7 @@ def _advised(driver: Driver, choices: StreamChoices) -> Iterator[None]:
         yield
     except DataError as problem:
         number = driver.refused
-        if number is None:
+        if number is None or problem.code in _NOT_OF_FILES:
             raise
         way = f"or leave its files out with --skip-batch {number}."
         if choices.checkpoint is None:

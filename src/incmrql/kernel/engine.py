@@ -11,7 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +32,16 @@ MOST_NAMED = 3
 
 @dataclass(slots=True)
 class Worked:
-    """What a batch did at each step: rows sent on, rows of state read, seconds."""
+    """What a batch did at each step: rows sent on, rows of state read, seconds.
+
+    Chunks are often made when they are asked for; such work counts where it is done.
+    """
 
     sent: list[int]
     read: list[int]
     seconds: list[float]
+    _inside: list[tuple[float, int]] = field(default_factory=list, repr=False)
+    """Of what is being counted: the seconds and rows of what was counted inside of it."""
 
     @staticmethod
     def of(count: int) -> Worked:
@@ -44,17 +50,34 @@ class Worked:
 
     @contextmanager
     def at(self, place: int, desk: Desk) -> Iterator[None]:
-        """Count what is done inside as work of a step."""
-        start, read = time.perf_counter(), desk.reader.tally.rows
-        yield
-        self.read[place] += desk.reader.tally.rows - read
-        self.seconds[place] += time.perf_counter() - start
+        """Count what is done inside as work of a step, but for what counts as that of another."""
+        start, before = time.perf_counter(), desk.reader.tally.rows
+        self._inside.append((0.0, 0))
+        try:
+            yield
+        finally:
+            seconds, read = time.perf_counter() - start, desk.reader.tally.rows - before
+            others = self._inside.pop()
+            self.seconds[place] += seconds - others[0]
+            self.read[place] += read - others[1]
+            if self._inside:
+                outer = self._inside.pop()
+                self._inside.append((outer[0] + seconds, outer[1] + read))
 
-    def counted(self, place: int, chunks: Iterable[Rows]) -> Iterator[Rows]:
-        """The chunks that a step sends on, counted as they are taken."""
-        for rows in chunks:
+    def counted(self, place: int, chunks: Iterable[Rows], desk: Desk) -> Iterator[Rows]:
+        """The chunks that a step sends on, counted as they are made."""
+        waiting = iter(chunks)
+        while True:
+            with self.at(place, desk):
+                rows = next(waiting, None)
+            if rows is None:
+                return
             self.sent[place] += len(rows)
             yield rows
+
+    def as_json(self) -> dict[str, Any]:
+        """The numbers as text can hold them."""
+        return {"sent": self.sent, "read": self.read, "seconds": self.seconds}
 
     def add(self, other: Worked) -> None:
         """Put in what was done elsewhere."""
@@ -80,7 +103,7 @@ def run_steps(
                 chunks: Iterable[Rows] = given.get(place, ())
             else:
                 chunks = advanced(step, [found[each] for each in below(step)], desk)
-            chunks = worked.counted(place, chunks)
+            chunks = worked.counted(place, chunks, desk)
             found.append(chunks if users[place] == 1 else list(chunks))
     return [_answered(answer, physical, found, desk) for answer in physical.answers], worked
 

@@ -179,7 +179,7 @@ class Done:
             "parts": [asdict(part) for part in self.parts],
             "changed": self.changed,
             "rewritten": self.rewritten,
-            "worked": asdict(self.worked),
+            "worked": self.worked.as_json(),
             "seconds": asdict(self.seconds),
             "buckets": self.buckets,
             "whole": self.whole,

@@ -182,9 +182,9 @@ def meet_stage(
                 merged(form, brought.get(("step", place, slot), []))
                 for slot, form in enumerate(slots(step))
             ]
-            for rows in worked.counted(place, meet(step, contents, desk)):
-                keyed.put(place, rows)
-                yield from _onward(kit, {place: [rows]}, desk, worked, waiting)
+        for rows in worked.counted(place, meet(step, contents, desk), desk):
+            keyed.put(place, rows)
+            yield from _onward(kit, {place: [rows]}, desk, worked, waiting)
     for number, answer in enumerate(kit.physical.answers):
         if answer.main is not None and answer.is_keyed:
             if keyed.rows.get(answer.main.place):
@@ -215,12 +215,14 @@ def _onward(
         inputs = [found.get(each, []) for each in below(step)]
         if place in found or not any(inputs):
             continue
-        with worked.at(place, desk):
-            if isinstance(step, Mapped | United):
-                found[place] = list(worked.counted(place, stateless(step, inputs, desk)))
-            elif not isinstance(step, Taken | Fixed):
-                for slot, content in enumerate(gather(step, inputs, desk.env)):
-                    yield from waiting.put(("step", place, slot), content)
+        if isinstance(step, Mapped | United):
+            chunks = stateless(step, inputs, desk)
+            found[place] = list(worked.counted(place, chunks, desk))
+        elif not isinstance(step, Taken | Fixed):
+            with worked.at(place, desk):
+                brought = gather(step, inputs, desk.env)
+            for slot, content in enumerate(brought):
+                yield from waiting.put(("step", place, slot), content)
     everything = [found.get(place, []) for place in range(len(physical.steps))]
     for number, answer in enumerate(physical.answers):
         if not answer.is_keyed and any(everything[part.place] for part in answer.parts):
@@ -240,7 +242,7 @@ class _Kept:
             self.rows[place].append(rows)
 
 
-_MOST_WAITING = 1 << 19
+_MOST_WAITING = 1 << 21
 """Rows that a task adds up before it sends them."""
 
 

@@ -16,6 +16,7 @@ def settle_change(
 ) -> bool:
     """Whether the state has to be built again; a change that nobody agreed to is refused.
 
+    What is built again is described once that is committed.
     `reuse` takes the state over if every node of the new program is one of the old, in the same
     place; the answers may then differ in what is made of them.
     """
@@ -31,8 +32,31 @@ def settle_change(
     if policy == "reuse" and before != after:
         told = _told(checkpoint, known, now)
         raise CheckpointError(f"{told}\nIts state cannot be used as it is: nodes differ.")
+    if policy == "rebuild":
+        if known["streams"] != now["streams"]:
+            told = _told(checkpoint, known, now)
+            raise CheckpointError(f"{told}\nIt cannot be rebuilt here: its sources are others.")
+        return True
     checkpoint.describe(now)
-    return policy == "rebuild"
+    return False
+
+
+def known_program(
+    checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The description of the program whose state is there.
+
+    It is another one than `program.json` has where a run was killed just after it had built the
+    state again.
+    """
+    numbers = checkpoint.numbers()
+    rebuilt = checkpoint.manifest(numbers[-1])["counts"].get("rebuilt") if numbers else None
+    if rebuilt is None or rebuilt == known["identity"]:
+        return known
+    if rebuilt == now["identity"]:
+        checkpoint.describe(now)
+        return now
+    return {**known, "identity": rebuilt}
 
 
 def _told(checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -16,74 +16,41 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from incmrql.diagnostics import CheckpointError, DataError
 from incmrql.incremental.streams import Program
 from incmrql.kernel.batches import Kit, answer_value
-from incmrql.kernel.compaction import INLINE, Chore
+from incmrql.kernel.compaction import Chore
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.orders import Format, Order, Target, tables_of_json
+from incmrql.kernel.orders import Order, Target, tables_of_json
 from incmrql.kernel.outputs import read_rows
 from incmrql.kernel.runs import Run
+from incmrql.kernel.table import Table
 from incmrql.runtime import sinks
-from incmrql.runtime.changed import OnChange, settle_change
+from incmrql.runtime.changed import known_program, settle_change
 from incmrql.runtime.checkpoint import Checkpoint, Output, State, Taken
 from incmrql.runtime.compacting import Compactor
 from incmrql.runtime.failures import spark_failures, unwritten
-from incmrql.runtime.feeds.archive import Archive, Keep
+from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.feed import Feed, News
 from incmrql.runtime.lock import Lock
 from incmrql.runtime.naming import absolute, as_named
 from incmrql.runtime.opening import describe, feeds_of
+from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.report import BatchReport, report_of
 from incmrql.spark.executors import check_executors
-from incmrql.spark.streaming import LARGE, JobResult, StreamJob
+from incmrql.spark.streaming import JobResult, StreamJob
 from incmrql.values import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CLEAN_EVERY = 20
-
-
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
-    """How a stream runs; times are in seconds."""
-
-    mode: Literal["changes", "snapshot"] = "changes"
-    format: Format = "parquet"
-    trigger: float = 1.0
-    """Time from the start of a look at the sources to the next."""
-    settle: float = 1.0
-    """How long a file must not have changed."""
-    available_now: bool = False
-    """Take in what is there, then end."""
-    max_batches: int | None = None
-    max_files_per_batch: int | None = None
-    keep_input: Keep | None = None
-    """None: what was pushed, sent or registered, but not the user's own files."""
-    keep_changes: bool = False
-    """Whether the change of the last batch can be asked for."""
-    skip_batch: int | None = None
-    """A batch that is not taken in: its files count as taken."""
-    window: bool = False
-    """Whether each batch is answered alone."""
-    on_change: OnChange = "refuse"
-    buckets: int = 8
-    """Of a new checkpoint; an old one keeps its number."""
-    large: int = LARGE
-    """Bytes from which on a change is read in many tasks."""
-    inline: int = INLINE
-    """Old rows that a batch merges itself; larger merges are done beside the batches."""
-    grace: float = 60.0
-    """How long files that nobody names are left alone."""
-    check_runs: bool = True
-    """Whether checksums of the state are compared at the start."""
 
 
 class Driver:
@@ -118,7 +85,8 @@ class Driver:
         try:
             self.checkpoint = Checkpoint(checkpoint, self.kit.physical.forms)
             described = {**describe(program, script or {}), "window": self.options.window}
-            known = self.checkpoint.prepare(described, self.options.buckets)
+            there = self.checkpoint.prepare(described, self.options.buckets)
+            known = known_program(self.checkpoint, there, described)
             self._refuse_other_way(known, described)
             rebuild = settle_change(self.checkpoint, known, described, self.options.on_change)
             keep = self.options.keep_input
@@ -135,6 +103,7 @@ class Driver:
             self._job: StreamJob | None = None
             if rebuild:
                 self._rebuild()
+                self.checkpoint.describe(described)
         except BaseException:
             self.close()
             raise
@@ -333,16 +302,17 @@ class Driver:
 
     def _targets(self, number: int, attempt: str) -> tuple[Target, ...]:
         """Where the answers of a batch are written; all folders are there when this returns."""
-        found = []
-        for each in self.sinks:
-            folder = sinks.prepare(each.folder, number, attempt)
-            found.append(Target(each.answer, str(folder.absolute()), each.mode, each.format))
-        if self.options.keep_changes:
-            for answer in range(len(self.kit.physical.answers)):
-                folder = self.checkpoint.work / f"changes-{number:06d}-{answer}"
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir(parents=True)
-                found.append(Target(answer, str(folder.absolute()), "rows"))
+        found: list[Target] = []
+        with _removed_on_failure(found):
+            for each in self.sinks:
+                folder = sinks.prepare(each.folder, number, attempt)
+                found.append(Target(each.answer, str(folder.absolute()), each.mode, each.format))
+            if self.options.keep_changes:
+                for answer in range(len(self.kit.physical.answers)):
+                    folder = self.checkpoint.work / f"changes-{number:06d}-{answer}"
+                    shutil.rmtree(folder, ignore_errors=True)
+                    folder.mkdir(parents=True)
+                    found.append(Target(answer, str(folder.absolute()), "rows"))
         return tuple(found)
 
     def _outputs(
@@ -390,19 +360,21 @@ class Driver:
         read = [[each for each in files if each[1]] for files in batches]
         return absolute(self.archive.replay(read))
 
+    def rebuilt(self, files: Sequence[InputFile], folder: Path) -> Mapping[str, Table]:
+        """The tables that files build as one batch, with runs in a folder; nothing is committed."""
+        tables = tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
+        number, attempt = self.state.number + 1, uuid.uuid4().hex[:8]
+        runs, buckets = str(folder.absolute()), self.checkpoint.buckets
+        order = Order(number, attempt, tuple(files), tables, buckets, runs, is_first=True)
+        return self.job.run(order, large=self.options.large).done.tables
+
     def _rebuild(self) -> None:
         """Build the state again from all input so far, as one batch."""
-        files = self.replayed()
-        number, attempt = self.state.number, uuid.uuid4().hex[:8]
-        if number < 0:
+        if self.state.number < 0:
             return
-        tables = tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
-        runs = str(self.checkpoint.runs.absolute())
-        buckets = self.checkpoint.buckets
-        order = Order(number + 1, attempt, files, tables, buckets, runs, (), is_first=True)
-        result = self.job.run(order, large=self.options.large)
-        counts = {"rebuilt": True}
-        self.state = self.checkpoint.commit(self.state, result.done.tables, (), [], counts)
+        tables = self.rebuilt(self.replayed(), self.checkpoint.runs)
+        counts = {"rebuilt": self.program.identity}
+        self.state = self.checkpoint.commit(self.state, tables, (), [], counts)
 
 
 @contextmanager

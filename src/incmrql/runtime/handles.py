@@ -92,7 +92,7 @@ class PushedStream:
             given = set() if is_new else self._given.get(checkpoint, set())
             for path in files:
                 if path.name not in given:
-                    _linked(path, feed.folder / path.name)
+                    linked(path, feed.folder / path.name)
             sync_folder(feed.folder)
             self._feeds[checkpoint] = feed
             self._note(checkpoint, files)
@@ -240,8 +240,11 @@ def _spooled(path: Path, element: Type) -> Iterable[tuple[Value, int]]:
         yield from zip(map(read, values), batch.column(1).to_pylist(), strict=True)
 
 
-def _linked(path: Path, target: Path) -> None:
+def linked(path: Path, target: Path) -> None:
+    """Let a file that never changes be at another place too."""
     try:
         os.link(path, target)
+    except FileExistsError:
+        return
     except OSError:  # another device, or one without links
         shutil.copyfile(path, target)

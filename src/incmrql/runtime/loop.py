@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from incmrql.incremental.streams import Program
-from incmrql.runtime.driver import Driver, StreamOptions
+from incmrql.runtime.driver import Driver
+from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.report import BatchReport
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ def feeds_of(  # noqa: PLR0913 (a program, where it stands, and its data)
         elif stream.path is None and stream.streaming:
             found.append(PushFeed(stream, folder, consumed))
         elif stream.path is None:
-            if data is None:
+            if data is None and not begun:
                 message = f'there are no data for "{stream.source.name}"'
                 raise DataError("R208", message, hint="Register them before the start.")
             found.append(RegisteredFeed(stream, folder, data, consumed, begun=begun))

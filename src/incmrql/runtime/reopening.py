@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +20,12 @@ from incmrql.kernel.compile import compiled
 from incmrql.kernel.content import Content
 from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader, Table, scan
-from incmrql.loading import catalog_for, read_include
+from incmrql.loading import catalog_for, read_include, type_from_text
 from incmrql.pipeline import compile_script
 from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
+from incmrql.types.resourced import with_sources
 from incmrql.values import Bag, Record, Value, read
 
 _ONCE: Final = ("store-value", "lineage", "debug")
@@ -65,7 +67,13 @@ def _made(asked: dict[str, Any], *, window: bool) -> Program:
 
     path, words = asked.get("path", ""), list(asked.get("arguments", ()))
     source = Source(asked["text"], path or "<query>")
-    script = compile_script(source, catalog_for(source, words), read_include).typed
+    known = asked.get("registered", {})
+    registered = {n: (type_from_text(each["type"]), each["streaming"]) for n, each in known.items()}
+    catalog = replace(catalog_for(source, words), registered=registered)
+    script = compile_script(source, catalog, read_include).typed
+    if "item" in asked:  # of a session in Python, which follows one query of a text
+        script = with_sources(script, partial(_declared, known))
+        return program_of([script.items[asked["item"]]], script, words, _stored(asked, script))
     items = [
         item
         for item in script.items
@@ -74,6 +82,15 @@ def _made(asked: dict[str, Any], *, window: bool) -> Program:
         and follows_streams(item.expr, script)
     ]
     return program_of(items, script, words, _stored(asked, script))
+
+
+def _declared(known: dict[str, Any], source: typed.Source) -> typed.Source:
+    """A source with what a session has declared of it."""
+    if source.format != "registered" or source.name not in known:
+        return source
+    found = known[source.name]["options"]
+    options = {n: tuple(each) if isinstance(each, list) else each for n, each in found.items()}
+    return replace(source, options=tuple({**options, **dict(source.options)}.items()))
 
 
 def _stored(asked: dict[str, Any], script: typed.Script) -> dict[str, Value]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from incmrql.diagnostics import DataError
 from incmrql.incremental.streams import Program
-from incmrql.runtime.driver import StreamOptions
 from incmrql.runtime.handles import FrameStream, PushedStream
+from incmrql.runtime.options import StreamOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

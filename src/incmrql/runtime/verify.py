@@ -7,7 +7,9 @@ part in it.  Answers are compared row by row as multisets, lists also in their o
 
 from __future__ import annotations
 
+import shutil
 import time
+import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +27,7 @@ from incmrql.incremental.streams import Output, Program, Stream
 from incmrql.kernel.inputs import InputFile
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.runtime.driver import Driver
-from incmrql.spark.replay import ledger_differences, net_rows
+from incmrql.spark.replay import ledger_differences, net_rows, state_differences
 from incmrql.spark.scripts import Engine
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Collection
@@ -79,6 +81,7 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
         _compare(driver, engine, item, wanted, found)
     for stream in driver.program.streams:
         _check_ledger(driver, kept, stream)
+    _check_state(driver, kept)
     return Verified(driver.state.number, rows, time.perf_counter() - start)
 
 
@@ -185,13 +188,35 @@ def _check_ledger(driver: Driver, kept: _Kept, stream: Stream) -> None:
     if ledger is None:
         return
     runs, files = driver.checkpoint.runs, kept.files_of(stream)
-    found = ledger_differences(kept.spark, kept.kit, stream, files, ledger, runs, MOST_NAMED)
+    found = ledger_differences(kept.spark, kept.kit, stream, files, ledger, runs, most=MOST_NAMED)
     if found:
         extra = tuple((row, count) for row, count in found if count > 0)
         missing = tuple((row, -count) for row, count in found if count < 0)
         lines = [f"the ledger of {stream.name} after batch {driver.state.number} is not its rows"]
         lines += [*_listed("missing", missing), *_listed("too many", extra)]
         raise DifferenceFound("\n".join(lines), driver.state.number, missing, extra)
+
+
+def _check_state(driver: Driver, kept: _Kept) -> None:
+    """Refuse state that is not what all input at once builds: it may spoil answers to come."""
+    if driver.options.window:
+        return
+    scratch = driver.checkpoint.work / f"verify-{uuid.uuid4().hex[:8]}"
+    scratch.mkdir(parents=True)
+    try:
+        built = driver.rebuilt(kept.files, scratch)
+        runs = driver.checkpoint.runs
+        found = state_differences(kept.spark, driver.state.tables, runs, built, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if found:
+        number = driver.state.number
+        lines = [f"the state after batch {number} is not what all data build"]
+        lines += [
+            f"table {name} differs in {rows} row{'s' if rows > 1 else ''}: {first}"
+            for name, rows, first in found
+        ]
+        raise DifferenceFound("\n".join(lines), number)
 
 
 def _about(driver: Driver) -> str:

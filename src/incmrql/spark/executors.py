@@ -35,8 +35,8 @@ def probe(_numbers):
 _SHIP: Final = (
     "Install incmrql on every worker and let PYSPARK_PYTHON name its Python; or pack the "
     "environment (venv-pack or conda-pack) and ship it: "
-    "--conf spark.archives=environment.tar.gz#environment "
-    "--conf spark.pyspark.python=./environment/bin/python"
+    "--conf spark.archives=environment.tar.gz#environment with "
+    "PYSPARK_PYTHON=./environment/bin/python."
 )
 
 
@@ -75,13 +75,13 @@ def differences(python: str, versions: dict[str, str | None]) -> str:
 
 
 def _reason(problem: Exception) -> str:
-    """The line of an error of Spark's that says most."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    for mark in ("PYTHON_VERSION_MISMATCH", "Cannot run program", "Error:"):
-        for line in lines:
-            if mark in line:
-                return line[:300]
-    return lines[0][:300] if lines else type(problem).__name__
+    """The part of an error of Spark's that says most."""
+    text = str(problem)
+    for mark in ("[PYTHON_VERSION_MISMATCH]", "Cannot run program", "Error:"):
+        _, found, rest = text.partition(mark)
+        if found:
+            return (mark + rest).splitlines()[0][:300]
+    return text.strip().splitlines()[0][:300] if text.strip() else type(problem).__name__
 
 
 def _refused(message: str) -> DataError:

@@ -16,11 +16,14 @@ from incmrql.incremental.streams import Stream
 from incmrql.kernel.answers import bucket_rows
 from incmrql.kernel.batches import OPENED, Kit, read_rows
 from incmrql.kernel.columns import WEIGHT, is_spread, parts_of
+from incmrql.kernel.comparing import difference
+from incmrql.kernel.comparing import rows_of as differing_rows
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.layouts import Struct
 from incmrql.kernel.orders import Reading, tables_of_json
 from incmrql.kernel.rows import Rows, to_values
+from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader, Table, scan
 from incmrql.spark.failures import Carried
 from incmrql.spark.native_columns import quoted
@@ -38,7 +41,7 @@ from incmrql.spark.values import (
     without_null,
 )
 from incmrql.types.model import Type
-from incmrql.values import Value
+from incmrql.values import Value, show
 
 
 def net_rows(
@@ -64,6 +67,7 @@ def ledger_differences(  # noqa: PLR0913 (a source, its files and its ledger)
     files: Sequence[InputFile],
     ledger: Table,
     runs: Path,
+    *,
     most: int,
 ) -> list[tuple[Value, int]]:
     """Some rows of which the ledger of a source has more, or fewer, than the files leave."""
@@ -204,3 +208,49 @@ def _wide(rows: Rows, element: Type) -> Any:
     schema = value_schema(element)
     columns = [c.cast(field.type) for c, field in zip(rows.columns, schema, strict=True)]
     return pa.record_batch(columns, schema=schema)
+
+
+def state_differences(
+    spark: SparkSession,
+    kept: Mapping[str, Table],
+    runs: Path,
+    built: Mapping[str, Table],
+    scratch: Path,
+) -> list[tuple[str, int, str]]:
+    """Tables of a state that are not what all input builds: name, differing rows, the first ones.
+
+    Buckets are compared in tasks; `built` are the tables that were built anew, in `scratch`.
+    """
+    pairs = [(name, bucket) for name in sorted(kept) for bucket in range(kept[name].buckets)]
+    if not pairs:
+        return []
+    places = str(runs.absolute()), str(scratch.absolute())
+    task = partial(_differing, pairs, dict(kept), dict(built), places)
+    frame = spark.range(0, len(pairs), 1, min(len(pairs), 8)).mapInArrow(
+        task, "name string, rows long, first string"
+    )
+    found: dict[str, tuple[int, str]] = {}
+    for name, count, first in frame.collect():
+        before = found.get(name, (0, first))
+        found[name] = before[0] + count, before[1]
+    return [(name, *each) for name, each in sorted(found.items())]
+
+
+def _differing(
+    pairs: Sequence[tuple[str, int]],
+    kept: Mapping[str, Table],
+    built: Mapping[str, Table],
+    places: tuple[str, str],
+    rows: Iterator[Any],
+) -> Iterator[Any]:
+    """The differences of some tables in some buckets."""
+    readers = [Reader(Path(place), Opened()) for place in places]
+    for batch in rows:
+        for number in batch.column(0).to_pylist():
+            name, bucket = pairs[number]
+            content = difference((kept[name], readers[0]), (built[name], readers[1]), bucket)
+            if len(content):
+                first = ", ".join(show(row, 10) for row in differing_rows(content, 3))
+                yield pa.record_batch(
+                    [[name], [len(content)], [first]], names=["name", "rows", "first"]
+                )

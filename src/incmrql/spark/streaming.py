@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from incmrql.diagnostics import CheckpointError, DataError, InternalError
 from incmrql.incremental.changes import Negative
@@ -89,6 +90,8 @@ class StreamJob:
                 rows = self.small.collect()
             else:
                 rows = self._in_stages(order).collect()
+        except Py4JJavaError as problem:
+            raise _unfinished(order.number, str(problem)) from None
         finally:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
         reading, done = self._read([(row[0], row[1]) for row in rows], order)
@@ -146,6 +149,17 @@ class StreamJob:
         return reading, together(order, results)
 
 
+def _unfinished(number: int, told: str) -> Exception:
+    """A job that Spark gave up."""
+    lines = [line.strip() for line in told.splitlines() if "Exception: " in line]
+    why = lines[0].split("Exception: ", 1)[1][:300] if lines else told[:300]
+    if "Python worker exited unexpectedly" in told:
+        why = "a Python worker of Spark's was killed"
+    message = f"batch {number} was not finished: {why}"
+    hint = "What was committed before is as it was. Run again: the batch is done once more."
+    return CheckpointError(f"error: {message}\n = hint: {hint}")
+
+
 def _trusted(kit: Kit, problem: str) -> Exception:
     """What is wrong where deletions are trusted: one of them was of a row that is not there."""
     names = [s.name for s in kit.program.streams if s.streaming and not s.ledger]
@@ -189,7 +203,8 @@ class _SentKit:
 
 
 _KITS: dict[str, Kit] = {}
-"""The programs that this worker has unpacked; the last one only."""
+"""The programs that this worker has unpacked, the newest last."""
+_MOST_KITS: Final = 4
 
 
 def _sent_kit(kit: Kit) -> _SentKit:
@@ -200,10 +215,11 @@ def _sent_kit(kit: Kit) -> _SentKit:
 
 def _kit(sent: _SentKit) -> Kit:
     if sent.digest not in _KITS:
-        _KITS.clear()
         found = sent.content.unpacked()
         assert isinstance(found, Kit)
         _KITS[sent.digest] = found
+        while len(_KITS) > _MOST_KITS:
+            del _KITS[next(iter(_KITS))]
     return _KITS[sent.digest]
 
 

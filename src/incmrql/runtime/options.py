@@ -1,0 +1,47 @@
+"""How a stream runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from incmrql.kernel.compaction import INLINE
+from incmrql.kernel.orders import Format
+from incmrql.runtime.changed import OnChange
+from incmrql.runtime.feeds.archive import Keep
+from incmrql.spark.streaming import LARGE
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How a stream runs; times are in seconds."""
+
+    mode: Literal["changes", "snapshot"] = "changes"
+    format: Format = "parquet"
+    trigger: float = 1.0
+    """Time from the start of a look at the sources to the next."""
+    settle: float = 1.0
+    """How long a file must not have changed."""
+    available_now: bool = False
+    """Take in what is there, then end."""
+    max_batches: int | None = None
+    max_files_per_batch: int | None = None
+    keep_input: Keep | None = None
+    """None: what was pushed, sent or registered, but not the user's own files."""
+    keep_changes: bool = False
+    """Whether the change of the last batch can be asked for."""
+    skip_batch: int | None = None
+    """A batch that is not taken in: its files count as taken."""
+    window: bool = False
+    """Whether each batch is answered alone."""
+    on_change: OnChange = "refuse"
+    buckets: int = 8
+    """Of a new checkpoint; an old one keeps its number."""
+    large: int = LARGE
+    """Bytes from which on a change is read in many tasks."""
+    inline: int = INLINE
+    """Old rows that a batch merges itself; larger merges are done beside the batches."""
+    grace: float = 60.0
+    """How long files that nobody names are left alone."""
+    check_runs: bool = True
+    """Whether checksums of the state are compared at the start."""

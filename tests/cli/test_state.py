@@ -1,0 +1,143 @@
+"""`incmrql state` and `incmrql verify`: what a checkpoint holds, and whether it is right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from incmrql.diagnostics import DifferenceFound
+from incmrql.kernel.runs import Opened, write_runs
+from incmrql.runtime.checkpoint import Checkpoint
+from incmrql.runtime.durable import load, write_over
+from incmrql.runtime.reopening import about_table, read_program
+from incmrql.values import read
+from tests.cli.commands import Outcome, incmrql
+from tests.cli.streams import AVERAGE, Shop, shop_at
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.chdir(tmp_path)
+    return shop_at(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "holds"),
+    [
+        ("n12", 12, "accumulators by key"),
+        ("n3r1", 3, "rows by key"),
+        ("n3t0", 3, "values in order"),
+        ("l0", 0, "ledger of rows, for deletions"),
+        ("a0p1", None, "rows of answer 1"),
+    ],
+)
+def test_what_the_name_of_a_table_says(name: str, node: int | None, holds: str) -> None:
+    assert about_table(name) == (node, holds)
+
+
+def without_spark(monkeypatch: pytest.MonkeyPatch, *words: str) -> Outcome:
+    """A command that must not start Spark."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("incmrql.spark.session.start", refuse)
+        return incmrql(*words)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("on_spark")
+def test_a_checkpoint_from_another_folder(
+    shop: Shop, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shop.run(AVERAGE, "--max-files-per-batch", "1").code == 0
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(elsewhere)
+    where = str(shop.checkpoint)
+    told = without_spark(monkeypatch, "state", where)
+    assert told.code == 0
+    assert "  1 batch, the last at " in told.out
+    assert "  1 file taken in" in told.out
+    facts = json.loads(without_spark(monkeypatch, "state", where, "--json").out)
+    assert [(t["name"], t["node"], t["rows"]) for t in facts["tables"]] == [
+        ("l0", 0, 3), ("n2", 2, 2),
+    ]  # fmt: skip
+    rows = without_spark(monkeypatch, "state", where, "--node", "2").lines
+    kept = {row.key: row.times for row in map(read, rows)}
+    assert kept == {"Oslo": 2, "Rome": 1}
+    assert without_spark(monkeypatch, "state", where, "--node", "9").code == 2
+    assert len(without_spark(monkeypatch, "state", where, "--node", "0", "--limit", "1").lines) == 1
+    assert incmrql("verify", where).code == 0
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("on_spark")
+def test_another_number_of_buckets(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shop.run().code == 0
+    before = without_spark(monkeypatch, "state", "ck", "--node", "0").lines
+    for buckets in (3, 16, 1):
+        done = without_spark(monkeypatch, "state", "ck", "--rebucket", str(buckets))
+        assert (done.code, done.out) == (0, ""), done.err
+        facts = json.loads(without_spark(monkeypatch, "state", "ck", "--json").out)
+        assert facts["buckets"] == buckets
+        assert without_spark(monkeypatch, "state", "ck", "--node", "0").lines == before
+        shop.sells(f"{buckets}-more.csv", "Rome,6\n")
+        assert shop.run().code == 0
+        before = without_spark(monkeypatch, "state", "ck", "--node", "0").lines
+    shop.takes_back("2.csv", "Oslo,20\nRome,4\n")
+    assert shop.run().lines == ['{ ("Oslo",1,10.0), ("Rome",3,6.0) }']
+
+
+def plant_an_error(folder: Path) -> None:
+    """Make one accumulator of the state another one, with all checksums right."""
+    program, _ = read_program(folder)
+    from incmrql.kernel.compile import compiled
+
+    checkpoint = Checkpoint(folder, compiled(program).forms)
+    checkpoint.described()
+    table = checkpoint.recovered().tables["n2"]
+    (run,) = table.runs
+    content = Opened().content(checkpoint.runs, run, table.form)
+    name = next(name for name in content.parts if name.endswith(".n"))
+    column = content.parts[name].copy()
+    column[0] += 1
+    content.parts[name] = column
+    counts = dict(zip(run.buckets, run.counts, strict=True))
+    (planted,) = write_runs(checkpoint.runs, "planted.run", [(content, counts)])
+    last = max((folder / "manifests").glob("[0-9]*.json"))
+    manifest = load(last)
+    kind = "levels" if table.levels else "bases"
+    manifest["tables"]["n2"][kind] = [planted.as_json()]
+    write_over(last, manifest)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("on_spark")
+def test_a_planted_error_is_found(shop: Shop) -> None:
+    assert shop.run().code == 0
+    plant_an_error(shop.checkpoint)
+    told = incmrql("verify", "ck", "--json")
+    assert told.code == 3
+    found = json.loads(told.out)
+    assert (found["same"], len(found["missing"]), len(found["extra"])) == (False, 1, 1)
+    assert found["message"].startswith("the answer after batch 0 is not the answer over all data")
+    ((_, sources),) = [pair for pair in found["lineage"] if pair[0] == found["missing"][0][0]]
+    assert sources
+    assert all("sales" in name for name, _ in sources)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("on_spark")
+def test_a_difference_ends_a_run_with_its_own_code(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def differs(*_: object) -> None:
+        raise DifferenceFound("the answer is another", 0)
+
+    monkeypatch.setattr("incmrql.runtime.verify.verify", differs)
+    for done in (shop.run(AVERAGE, "--verify", "1"), incmrql("verify", "ck")):
+        assert done.code == 3
+        assert done.err.splitlines()[-1] == "difference: the answer is another"

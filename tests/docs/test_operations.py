@@ -1,0 +1,62 @@
+"""docs/operations.md names every option, every file and every column that there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from incmrql.cli.main import commands
+from incmrql.cli.stream_options import stream_options
+from incmrql.kernel.content import added_up, to_table
+from incmrql.kernel.form import Form
+from incmrql.kernel.inputs import InputFile
+from incmrql.runtime.checkpoint import FORMAT, Checkpoint, State
+from incmrql.runtime.durable import load
+from incmrql.runtime.opening import describe
+from incmrql.types.model import INT
+from tests.kernel.programs import AVERAGE, program_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+NAMED = set(re.findall(r"`([^`\n]+)`", PAGE))
+
+
+def test_every_option_of_streams() -> None:
+    @stream_options
+    def nothing() -> None:
+        pass
+
+    options = [option.opts[0] for option in nothing.__click_params__]  # type: ignore[attr-defined]
+    listed = re.findall(r"^\| `(--[\w-]+)", PAGE, re.MULTILINE)
+    assert set(options) <= set(listed)
+    known = {o for each in commands.commands["run"].params for o in each.opts}
+    assert set(listed) <= known
+
+
+def test_the_files_and_fields_of_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    program = program_of(AVERAGE.format(data=tmp_path / "d", deletes=tmp_path / "d"))
+    checkpoint = Checkpoint(tmp_path / "ck")
+    known = checkpoint.prepare({**describe(program, {}), "window": False}, 8)
+    assert f"`format` (of the checkpoint, {FORMAT})" in PAGE
+    assert set(known) <= NAMED
+    assert {field for node in known["nodes"] for field in node} <= NAMED
+    assert {field for stream in known["streams"] for field in stream} <= NAMED
+    file = InputFile("a", 1, 2, 0)
+    checkpoint.intend(0, [file])
+    checkpoint.commit(State(-1, {}), {}, (), [(file, "x")], {})
+    manifest = load(tmp_path / "ck" / "manifests" / "000000.json")
+    assert set(manifest) | set(manifest["files"][0]) <= NAMED
+    for path in (tmp_path / "ck").iterdir():
+        assert path.name in PAGE
+
+
+@pytest.mark.parametrize("form", [Form((INT,)), Form((INT,), (INT,)), Form((), (INT,), (False,))])
+def test_the_columns_of_runs(form: Form) -> None:
+    width = len(form.keys) + len(form.rest)
+    column = pa.array([1, 2], pa.int32())
+    content = added_up(form, [column] * width, np.ones(2, np.int64))
+    assert set(to_table(content).column_names) <= NAMED

@@ -1,0 +1,187 @@
+"""A stream that is killed at random times, and very many random streams on Spark; for hours.
+
+    python -m tests.runtime.soak --kills 50 --batches 200
+    python -m tests.runtime.soak --kills 0 --cases 1000
+
+A process that runs batches is killed with SIGKILL at times drawn at random, itself or one of the
+Python workers of its tasks, and started again; outputs, state and archive must be those of a
+process that nobody killed.  A case is a random query over random rows that come and go, compared
+with the evaluator after each batch.  The exit code tells whether there was a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from incmrql.syntax.depth import room
+from tests.runtime.here import driver_here
+from tests.runtime.streaming import MIXED, Place, fill, kept, state, strays
+
+ROOT = Path(__file__).parent.parent.parent
+WORKER = b"pyspark.daemon"
+EVERY_SECONDS = 30
+"""How often it says how far it is."""
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+# --- kills -------------------------------------------------------------------------------
+
+
+def started(place: Place) -> subprocess.Popen[str]:
+    """The stream in a process, which has its Spark when this returns."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.runtime.streaming", "local[2]", str(place.folder)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    return process
+
+
+def kills(number: int, batches: int, seed: int) -> bool:
+    """Kill a stream so many times; whether the end is that of one that was left alone."""
+    chance = Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        quiet, place = Place(Path(folder, "quiet")), Place(Path(folder, "killed"))
+        for each in (quiet, place):
+            fill(each, batches, 200, large=400)
+        begun = time.monotonic()
+        process = started(quiet)
+        process.communicate()
+        assert process.returncode == 0
+        whole = time.monotonic() - begun
+        say(f"undisturbed: {batches} batches in {whole:.0f} s")
+        done = _killed(place, number, whole / max(number, 1), chance)
+        return done == number and _same(place, quiet)
+
+
+def _killed(place: Place, number: int, pace: float, chance: Random) -> int:
+    """Kill the stream until it has been killed so often; how often that was."""
+    done = drivers = 0
+    process = started(place)
+    while done < number:
+        time.sleep(chance.uniform(0, pace))
+        if process.poll() is not None:
+            say("all batches were done before all kills")
+            return done
+        workers = list(_workers(process.pid))
+        if workers and chance.random() < 0.3:
+            _kill(chance.choice(workers))
+        else:
+            process.kill()
+            process.communicate()
+            process = started(place)
+            drivers += 1
+        done += 1
+        batch = len(list(place.outputs()[-1].glob("batch=*")))
+        say(f"kill {done}: {drivers} of the driver, {batch} batches")
+    process.communicate()
+    assert process.returncode == 0
+    return done
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _workers(driver: int) -> Iterator[int]:
+    """The Python workers that run tasks below a process."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    for pid in parents:
+        above = pid
+        while above in parents and above != driver:
+            above = parents[above]
+        if above == driver and _is_worker(pid) and _is_worker(parents[pid]):
+            yield pid
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return WORKER in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _same(place: Place, quiet: Place) -> bool:
+    with driver_here(place, MIXED) as one, driver_here(quiet, MIXED) as two:
+        results = {
+            "state": state(one) == state(two),
+            "outputs": place.published() == quiet.published(),
+            "archive": kept(place) == kept(quiet),
+            "nothing left": not strays(place.checkpoint),
+            "nothing begun": one.intended() is None,
+        }
+    for name, good in results.items():
+        say(f"{name}: {'the same' if good else 'DIFFERENT'}")
+    return all(results.values())
+
+
+# --- random streams ----------------------------------------------------------------------
+
+
+def streams(number: int, seed: int) -> int:
+    """So many random cases on Spark; how many failed."""
+    from incmrql.spark.session import private, start
+    from tests.spark.streamed import case_of, check
+
+    spark = start("local[2]", {"spark.sql.shuffle.partitions": "2"})
+    own = private(spark)
+    done = failed = 0
+    begun = said = time.monotonic()
+    with room():
+        while done < number:
+            try:
+                done += check(case_of(seed), own)
+            except Exception:
+                failed += 1
+                done += 1
+                say(f"seed {seed}\n{traceback.format_exc(limit=-3)}")
+            seed += 1
+            if time.monotonic() - said > EVERY_SECONDS:
+                said = time.monotonic()
+                say(f"{done} cases, {said - begun:.0f} s")
+    spark.stop()
+    say(f"{done} cases, {failed} failures")
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--batches", type=int, default=200)
+    parser.add_argument("--cases", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1_000)
+    wanted = parser.parse_args()
+    good = not wanted.kills or kills(wanted.kills, wanted.batches, wanted.seed)
+    if wanted.cases:
+        good = not streams(wanted.cases, wanted.seed) and good
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
