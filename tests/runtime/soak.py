@@ -68,19 +68,19 @@ def kills(number: int, batches: int, seed: int) -> bool:
         assert process.returncode == 0
         whole = time.monotonic() - begun
         say(f"undisturbed: {batches} batches in {whole:.0f} s")
-        done = _killed(place, number, whole / max(number, 1), chance)
+        done = _killed(place, number, whole / batches, batches, chance)
         return done == number and _same(place, quiet)
 
 
-def _killed(place: Place, number: int, pace: float, chance: Random) -> int:
-    """Kill the stream until it has been killed so often; how often that was."""
-    done = drivers = 0
+def _killed(place: Place, number: int, pace: float, batches: int, chance: Random) -> int:
+    """Kill the stream at times that are spread over all batches; how often it was killed."""
+    drivers = 0
     process = started(place)
-    while done < number:
-        time.sleep(chance.uniform(0, pace))
-        if process.poll() is not None:
+    for done, target in enumerate(sorted(chance.randrange(batches - 1) for _ in range(number))):
+        if not _reached(process, target):
             say("all batches were done before all kills")
             return done
+        time.sleep(chance.uniform(0, 2 * pace))
         workers = list(_workers(process.pid))
         if workers and chance.random() < 0.3:
             _kill(chance.choice(workers))
@@ -89,12 +89,21 @@ def _killed(place: Place, number: int, pace: float, chance: Random) -> int:
             process.communicate()
             process = started(place)
             drivers += 1
-        done += 1
         batch = len(list(place.outputs()[-1].glob("batch=*")))
-        say(f"kill {done}: {drivers} of the driver, {batch} batches")
+        say(f"kill {done + 1}: {drivers} of the driver, {batch} batches")
     process.communicate()
     assert process.returncode == 0
-    return done
+    return number
+
+
+def _reached(process: subprocess.Popen[str], target: int) -> bool:
+    """Wait until a batch is done, or a later one; whether there is more to do."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        word, number = line.split()
+        if word == "batch" and int(number) >= target:
+            return True
+    return False
 
 
 def _kill(pid: int) -> None:

@@ -23,7 +23,7 @@ from incmrql.reference import Environment, new_world
 from incmrql.reference.environment import Evaluate
 from incmrql.types import typed
 from incmrql.types.model import Collection, Type
-from incmrql.values import Value
+from incmrql.values import Value, encode
 
 PUSHED = ("registered", "python")
 """Formats whose rows do not lie in files of the user's."""
@@ -101,6 +101,13 @@ class Program:
         """A text that is another one for a program that keeps another state."""
         return _digest(*self.identities, *(repr(output.result) for output in self.outputs))
 
+    def _stored_in(self, node: Node) -> Iterator[str]:
+        """The stored values that a node reads, as texts."""
+        keys = set(_STORED.findall(repr(node)))
+        for key, value in self.stored:
+            if key in keys:
+                yield f"{key} {encode(value).hex()}"
+
     @property
     def identities(self) -> tuple[str, ...]:
         """The same for each node: what it does, and the nodes it takes changes from."""
@@ -112,7 +119,14 @@ class Program:
             stream = streams.get(place)
             paths = [] if stream is None else [str(stream.path), str(stream.deletes)]
             found.append(
-                _digest(engine, _shown(node), *_functions(node, self.script), *paths, *below)
+                _digest(
+                    engine,
+                    _shown(node),
+                    *_functions(node, self.script),
+                    *self._stored_in(node),
+                    *paths,
+                    *below,
+                )
             )
         return tuple(found)
 
@@ -159,6 +173,7 @@ def _stream(place: int, node: Input, evaluate: Evaluate, env: Environment) -> St
 
 _VARIABLE = re.compile(r"Variable\(name='[^']*', number=-?\d+")
 _BELOW = re.compile(r"\b(?:(?:input|left|right)=\d+|(?:inputs|parts)=\([\d, ]*\))")
+_STORED = re.compile(r"\bkey='([^']*)'")
 _CALLED = re.compile(r"(?:function|name|aggregation)='([^']*)'")
 
 
