@@ -13,7 +13,8 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.types import typed
 from incmrql.values import Value
 
-NUMBERS = 'stream(line, "{data}", ",", type(< K: int, V: double >), deletes: "{deletes}")'  # a stream of numbers that come and go
+NUMBERS = 'stream(line, "{data}", ",", type(< K: int, V: double >), deletes: "{deletes}")'
+"""A stream of numbers that come and go."""
 AVERAGE = f"incr select (k, avg(x.V)) from x in {NUMBERS} group by k: x.K;"
 """The average of a number by key."""
 SEVERAL = f"""

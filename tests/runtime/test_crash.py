@@ -38,6 +38,8 @@ FAILING = {9: "task-sent", 10: "task-runs", 11: "task-runs", 12: "task-parts", 1
 RETRIED = {14: "task-read", 15: "task-runs", 16: "task-parts", 17: "task-parts"}
 """Where a worker is killed when Spark tries again."""
 BATCHES = 18
+BRIEF = "-XX:TieredStopAtLevel=1"
+"""For a Java that lives for two batches."""
 
 
 def run(place: Place, crash: str, master: str = "local[2]") -> subprocess.CompletedProcess[str]:
@@ -45,7 +47,7 @@ def run(place: Place, crash: str, master: str = "local[2]") -> subprocess.Comple
     return subprocess.run(
         [sys.executable, "-m", "tests.runtime.streaming", master, str(place.folder)],
         cwd=ROOT,
-        env={**os.environ, CRASH: crash},
+        env={**os.environ, CRASH: crash, "JAVA_TOOL_OPTIONS": BRIEF},
         capture_output=True,
         text=True,
         check=False,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from incmrql.kernel import table as tables
 from incmrql.kernel.physical import below
 from incmrql.runtime import BatchReport, Driver
 from incmrql.values import Value, encode, identical, show
@@ -54,12 +53,6 @@ def script(*texts: str) -> str:
     return "".join(f"incr {t.replace('RR', R).replace('SS', S)};\n" for t in texts)
 
 
-@pytest.fixture
-def small_bases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bases and merges for few rows too."""
-    monkeypatch.setattr(tables, "LEAST_BASE", 8)
-
-
 class Rows:
     """Rows that come and go, written batch by batch to any number of places."""
 
@@ -97,7 +90,6 @@ def answers(driver: Driver) -> list[Value]:
     return [driver.answer(number) for number in range(len(driver.program.outputs))]
 
 
-@pytest.mark.usefixtures("small_bases")
 @pytest.mark.parametrize("texts", [tuple(SHAPES.values()), (LOOP,)], ids=["shapes", "loop"])
 def test_one_task_many_and_both_in_turns_give_the_same(
     tmp_path: Path, spark: SparkSession, texts: tuple[str, ...]

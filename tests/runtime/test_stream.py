@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from incmrql.diagnostics import CheckpointError, DataError
-from incmrql.kernel import table as tables
+from incmrql.kernel.table import LEAST_BASE
 from incmrql.runtime import BatchReport, Driver, run_stream
 from incmrql.values import Bag, identical
 from tests.kernel.programs import reference_answer, reference_answers
@@ -75,9 +76,8 @@ def test_thirty_batches_are_thirty_jobs_with_the_answers_of_all_data_so_far(
 
 
 def test_a_large_change_goes_through_many_tasks_to_the_same_answers_and_state(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, spark: SparkSession
 ) -> None:
-    monkeypatch.setattr(tables, "LEAST_BASE", 8)
     small, large, mixed = (Place(tmp_path / name) for name in ("small", "large", "mixed"))
     for place in (small, large, mixed):
         fill(place, 6, large=400)
@@ -101,6 +101,29 @@ def test_a_large_change_goes_through_many_tasks_to_the_same_answers_and_state(
     wanted = reference_answers(small.text)
     assert [answer(each) for each in small.outputs()[:2]] == wanted[:2]
     assert answer(small.outputs()[2]) == Bag([wanted[2]])
+
+
+def test_bases_are_merged_to_the_same_state_in_one_task_and_in_many(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    chance = random.Random(3)
+    places = [average(tmp_path / how) for how in ("one", "many")]
+    found = []
+    for batch in range(3):
+        rows = [f"{chance.randrange(30_000)},{chance.random()!r}\n" for _ in range(3 * LEAST_BASE)]
+        for place in places:
+            place.put(f"{batch}.csv", "".join(rows))
+    for place, large in zip(places, (1 << 30, 0), strict=True):
+        options = replace(QUICK, buckets=2, large=large, max_files_per_batch=1)
+        with place.driver(spark, options) as driver:
+            reports = [driver.step() for _ in range(3)]
+            assert all(report is not None and report.jobs == 1 for report in reports)
+            assert sum(report.rewritten for report in reports if report) > LEAST_BASE
+            assert any(table.bases for table in driver.state.tables.values())
+            found.append((state(driver), driver.answer()))
+    assert found[0] == found[1]
+    assert changes(places[0].output) == changes(places[1].output)
+    assert found[0][1] == reference_answer(places[0].text)
 
 
 def test_a_refused_batch_leaves_everything_as_it_was(tmp_path: Path, spark: SparkSession) -> None:

@@ -181,6 +181,11 @@ class Driver:
         files = tuple(file for news in found for file in news.files)
         return News(files, sum(news.restless for news in found))
 
+    def is_done(self) -> bool:
+        """Whether there is nothing to take in, nor will be when what is there has come to rest."""
+        news = self.look()
+        return not news.restless and not any(map(self._is_streaming, news.files))
+
     def intended(self) -> tuple[InputFile, ...] | None:
         """The files of a batch that was begun and not committed."""
         return self.checkpoint.intent(self.state.number + 1)

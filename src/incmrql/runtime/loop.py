@@ -52,7 +52,7 @@ def run_driver(
             done += 1
         if chosen.max_batches is not None and done >= chosen.max_batches:
             return
-        if chosen.available_now and report is None and not driver.look().restless:
+        if chosen.available_now and report is None and driver.is_done():
             return
         if report is None or not chosen.available_now:
             stop.wait(max(0.0, begun + chosen.trigger - time.monotonic()))
