@@ -88,8 +88,9 @@ docs: java ## run the examples in the documentation
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/pytest tests/docs
 
 .PHONY: soak
-soak: setup ## the tests without Spark, and 50,000 random streams, for hours
+soak: java ## random streams by the thousand, kills at random times, more of every test, for hours
 	$(BIN)/python -m tests.incremental.soak --cases 50000
+	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 50 --batches 200 --cases 1000
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 -m "not spark"
 
 .PHONY: mutants

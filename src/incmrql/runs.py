@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
@@ -235,6 +235,22 @@ class Run:
 
         self._check_on()
         return verify(self._driver, self._started.spark())
+
+    def lineage(self, rows: Sequence[Value] | None = None) -> list[Value]:
+        """Rows of the answer, or all, each with the rows of sources that it comes from."""
+        return self._traced(rows, "lineage")
+
+    def debug(self, rows: Sequence[Value] | None = None) -> list[Value]:
+        """Rows of the answer, or all, each with the tree of values that led to it."""
+        return self._traced(rows, "debug")
+
+    def _traced(
+        self, rows: Sequence[Value] | None, kind: Literal["lineage", "debug"]
+    ) -> list[Value]:
+        from incmrql.runtime.verify import trace
+
+        self._check_on()
+        return trace(self._driver, self._started.spark(), rows, kind)
 
     # --- its life --------------------------------------------------------------------------
 

@@ -290,3 +290,20 @@ def test_a_planted_error_in_any_table_is_found(session: incmrql.Session, tmp_pat
             pytest.raises(incmrql.DifferenceFound),
         ):
             again.verify()
+
+
+def test_lineage_and_debug_of_rows_of_an_answer(session: incmrql.Session) -> None:
+    """Over everything that was taken in: what was deleted again is not there."""
+    rows = session.stream("rows", "< K: int, V: int >")
+    rows.insert([(1, 5), (1, 6), (2, 7)])
+    with session.query("select (k, sum(r.V)) from r in rows group by k: r.K").start() as run:
+        run.step()
+        rows.delete([(1, 6)])
+        run.step()
+        ((row, leaves),) = run.lineage([(1, 5)])
+        assert row == (1, 5)
+        assert [(name, (leaf.K, leaf.V)) for name, leaf in leaves] == [("rows", (1, 5))]
+        assert {row for row, _ in run.lineage()} == {(1, 5), (2, 7)}
+        ((row, tree),) = run.debug([(2, 7)])
+        assert row == (2, 7)
+        assert "7" in str(tree)

@@ -22,6 +22,9 @@ from incmrql.kernel.table import LEAST_BASE, RATIO, Reader, Table, cuts_of
 INLINE: Final = 1 << 17
 """Old rows that a batch merges itself at the most, for each table and bucket."""
 
+MERGED: Final = "-merged-"
+"""Is in the names of files that chores have written."""
+
 Place = tuple[str, int]
 """Where a run lies: its file and offset."""
 
@@ -106,7 +109,7 @@ def merge_runs(chore: Chore, table: Table, reader: Reader) -> Run | None:
     cuts = cuts_of(whole, table.buckets)
     counts = {bucket: int(cuts[bucket + 1] - cuts[bucket]) for bucket in chore.buckets}
     newest = max(run.file for run in chore.runs).split("-")[0]
-    file = f"{newest}-merged-{uuid.uuid4().hex[:8]}.run"
+    file = f"{newest}{MERGED}{uuid.uuid4().hex[:8]}.run"
     return write_runs(Path(reader.folder), file, [(whole, counts)])[0]
 
 

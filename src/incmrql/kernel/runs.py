@@ -129,6 +129,7 @@ class Opened:
             self._files[path] = _mapped(path)
         data = self._files[path]
         if data.size < run.offset + run.size:
+            del self._files[path]  # a mended file is mapped anew
             raise CheckpointError(f"run file {path} was cut off")
         part = pa.BufferReader(data.slice(run.offset, run.size))
         with pa.ipc.open_file(part) as reader:

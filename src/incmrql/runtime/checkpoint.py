@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from incmrql.diagnostics import CheckpointError
+from incmrql.kernel.compaction import MERGED
 from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.form import Form
 from incmrql.kernel.inputs import InputFile
@@ -32,6 +33,8 @@ from incmrql.runtime.durable import load, write_new, write_over
 from incmrql.runtime.feeds.feed import Consumed
 
 FORMAT: Final = 2
+_SWAPPED_WITHIN: Final = 600.0
+"""Seconds within which a merged run is named by a manifest, if ever."""
 FULL_EVERY: Final = 50
 """A manifest of this many names all files so far."""
 
@@ -244,7 +247,10 @@ class Checkpoint:
     def clean(self, state: State, grace: float) -> None:
         """Remove run files that no manifest names, and old manifests and intents."""
         named = {run.file for table in state.tables.values() for run in table.runs}
-        _remove((path for path in self.runs.iterdir() if path.name not in named), grace)
+        strays = [path for path in self.runs.iterdir() if path.name not in named]
+        merged = [path for path in strays if MERGED in path.name]
+        _remove(merged, max(grace, _SWAPPED_WITHIN))
+        _remove((path for path in strays if MERGED not in path.name), grace)
         full = state.number - state.number % FULL_EVERY
         old = (p for p in self.manifests.glob("[0-9]*.json") if int(p.stem) < full - 1)
         _remove(old, grace)

@@ -29,7 +29,7 @@ from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.orders import Order, Target, tables_of_json
 from incmrql.kernel.outputs import read_rows
-from incmrql.kernel.runs import Run
+from incmrql.kernel.runs import Run, sync_folder
 from incmrql.kernel.table import Table
 from incmrql.runtime import sinks
 from incmrql.runtime.changed import known_program, settle_change
@@ -247,6 +247,8 @@ class Driver:
             taken = [(file, result.reading.checksums.get(file.path, "")) for file in files]
             self.archive.add(number, taken)
             crash_here("archive", number)
+            for target in targets:
+                sync_folder(Path(target.folder))
             self._commit(self._outputs(attempt, targets, result), taken, result)
         crash_here("committed", number)
         committed = time.perf_counter()

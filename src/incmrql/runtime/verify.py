@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from incmrql.algebra import build
 from incmrql.algebra.lineage import annotated
@@ -265,24 +265,52 @@ def _shown(value: Value) -> str:
 # --- where rows should come from -----------------------------------------------------------
 
 
+def trace(
+    driver: Driver,
+    spark: SparkSession,
+    rows: Sequence[Value] | None,
+    kind: Literal["lineage", "debug"],
+    number: int = 0,
+) -> list[Value]:
+    """What `lineage` or `debug` tells of rows of an answer, or of all, over all input so far.
+
+    May raise `QueryError` where that is no query, and `DataError` where input is gone.
+    """
+    kept = _kept(driver, spark)
+    engine = Engine(kept.env.world, lambda: spark, instead=kept.frame)
+    item = item_of(driver.program, driver.program.outputs[number])
+    return _noted(driver.program, engine, item, rows, kind)
+
+
+def _noted(
+    program: Program,
+    engine: Engine,
+    item: typed.ScriptItem,
+    rows: Sequence[Value] | None,
+    kind: Literal["lineage", "debug"],
+) -> list[Value]:
+    """The rows of an answer with their notes; all, or those that are among some."""
+    world = engine.world
+    noted = annotated(
+        replace(item, kind=kind), program.script, world.stored, partial(_name, engine)
+    )
+    world.stored.update(noted.stored)
+    expr = noted.expr
+    if rows is not None:
+        expr = _only(expr, rows, last_number(program.script, expr))
+        world.stored.update({_key(n): row for n, row in enumerate(rows)})
+    query = engine.query(expr)
+    return [] if query is None else noted.answer(engine.value(query))
+
+
 def _lineage(
     driver: Driver, engine: Engine, item: typed.ScriptItem, rows: Sequence[Value]
 ) -> tuple[tuple[Value, tuple[tuple[str, Value], ...]], ...]:
     """Some rows with the rows of sources that make them; nothing where that cannot be asked."""
-    program = driver.program
-    asked = replace(item, kind="lineage")
-    world = engine.world
     try:
-        noted = annotated(asked, program.script, world.stored, partial(_name, engine))
-        expr = _only(noted.expr, rows, last_number(program.script, noted.expr))
-        world.stored.update(noted.stored)
-        world.stored.update({_key(n): row for n, row in enumerate(rows)})
-        query = engine.query(expr)
+        answer = _noted(driver.program, engine, item, rows, "lineage")
     except QueryError:
         return ()
-    if query is None:
-        return ()
-    answer = noted.answer(engine.value(query))
     found: dict[bytes, dict[bytes, Any]] = {encode(row): {} for row in rows}
     for row, leaves in answer:
         if encode(row) in found:
@@ -314,4 +342,4 @@ def _name(engine: Engine, source: typed.Source) -> str:
     return source.name or str(path)
 
 
-__all__ = ["Verified", "item_of", "verify"]
+__all__ = ["Verified", "item_of", "trace", "verify"]
