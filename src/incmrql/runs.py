@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from incmrql.diagnostics import DataError, IncmrqlError
+from incmrql.runtime.changed import check_kept
 from incmrql.runtime.driver import Driver
 from incmrql.runtime.events import Batch, Event, Status
 from incmrql.runtime.feeds.frames import FrameFeed
@@ -222,6 +223,7 @@ class Run:
         runs.mkdir(exist_ok=True)
         for name in {run.file for table in state.tables.values() for run in table.runs}:
             linked(driver.checkpoint.runs / name, runs / name)
+        check_kept(driver.kit.physical.answers[0])
         sent = driver.job.sent.content
         return answer_rows(spark, driver.kit, sent, 0, state.tables, runs)
 

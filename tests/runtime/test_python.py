@@ -486,3 +486,28 @@ def test_stopping_from_a_callback_and_with_the_session(spark: SparkSession) -> N
 )
 def test_times(text: Any, expected: float) -> None:
     assert seconds(text) == expected
+
+
+def test_an_answer_that_is_not_kept(session: incmrql.Session, tmp_path: Path) -> None:
+    """Changes are right, the whole is refused; what follows from other state is there anyway."""
+    rows = session.stream("rows", "< K: int, V: int >")
+    rows.insert([(1, 2), (2, 3)])
+    text = "select (r.K, r.V) from r in rows where r.V > 2"
+    place = tmp_path / "ck"
+    with session.query(text).start(checkpoint=place, keep_answer=False) as run:
+        assert step(run).changes() == [((2, 3), 1)]
+        rows.delete([(2, 3)])
+        assert step(run).changes() == [((2, 3), -1)]
+        for asked in (run.answer, run.answer_df):
+            with pytest.raises(incmrql.DataError) as caught:
+                asked()
+            assert caught.value.code == "R312"
+        assert run.verify().rows == 0
+    with pytest.raises(incmrql.CheckpointError, match="does not keep its answer"):
+        session.query(text).start(checkpoint=place)
+    with pytest.raises(incmrql.DataError, match="not kept"):
+        session.query(text).start(keep_answer=False, output=tmp_path / "out", mode="snapshot")
+    counts = "select (k, count(r)) from r in rows group by k: r.K"
+    with session.query(counts).start(keep_answer=False) as run:
+        step(run)
+        same(run.answer(), Bag([(1, 1)]))

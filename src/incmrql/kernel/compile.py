@@ -63,9 +63,13 @@ from incmrql.types import typed
 from incmrql.types.model import Collection, Tuple
 
 
-def compiled(program: Program) -> Physical:
-    """The program as the kernel runs it."""
-    return _Compiler(program).physical()
+def compiled(program: Program, *, keep_answer: bool = True) -> Physical:
+    """The program as the kernel runs it.
+
+    Without `keep_answer` an answer that changes row by row, and does not follow from other state,
+    is not kept.
+    """
+    return _Compiler(program, keep_answer).physical()
 
 
 def environment(program: Program) -> Environment:
@@ -81,6 +85,7 @@ _BESIDE = 1 << 40
 @dataclass(slots=True)
 class _Compiler:
     program: Program
+    keep_answer: bool = True
     steps: list[Step] = field(default_factory=list)
     layouts: list[Layout] = field(default_factory=list)
     forms: dict[str, Form] = field(default_factory=dict)
@@ -275,7 +280,8 @@ class _Compiler:
             paired, layout = self.in_layout(layout, pairs), pairs
             form = Form((), leaves(pairs), falling(pairs, one.order))
         derived = self.derived(one.place) if spread else None
-        table = self.table(f"a{number}p{n}", form) if derived is None else None
+        kept = derived is None and (self.keep_answer or not spread)
+        table = self.table(f"a{number}p{n}", form) if kept else None
         return AnswerPart(one.place, layout, table, derived, form, paired, one.order, one.variable)
 
     def derived(self, place: int) -> Derived | None:

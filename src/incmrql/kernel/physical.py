@@ -262,6 +262,11 @@ class Answer:
         return None if one is None else self.parts[self.output.parts.index(one)]
 
     @property
+    def is_kept(self) -> bool:
+        """Whether all of it can be had from the state."""
+        return all(part.table is not None or part.derived is not None for part in self.parts)
+
+    @property
     def is_placed(self) -> bool:
         """Whether it is a list: a change of it has the place of each row in its last column."""
         return self.output.part is not None and self.output.part.order is not None

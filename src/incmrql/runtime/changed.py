@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from incmrql.diagnostics import CheckpointError
+from incmrql.diagnostics import CheckpointError, DataError
+from incmrql.kernel.physical import Answer
 from incmrql.runtime.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from incmrql.runtime.options import StreamOptions
 
 OnChange: TypeAlias = Literal["reuse", "rebuild", "refuse"]
 
@@ -74,3 +78,38 @@ def _told(checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, An
         "or give another checkpoint."
     )
     return "\n".join(lines)
+
+
+def ways(options: StreamOptions) -> dict[str, bool]:
+    """How a run keeps its state, as far as that cannot change."""
+    return {"window": options.window, "keep_answer": options.keep_answer}
+
+
+_WAYS: Final = {
+    "window": ("answers over everything so far", "answers for each batch alone"),
+    "keep_answer": ("does not keep its answer", "keeps its answer"),
+}
+
+
+def refuse_other_way(
+    checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any]
+) -> None:
+    """A state that is kept in one way is of no use in another."""
+    before = {"window": False, "keep_answer": True, **known}
+    differing = [name for name in _WAYS if bool(before[name]) != bool(now[name])]
+    if not differing:
+        return
+    if not checkpoint.numbers():
+        checkpoint.describe(now)
+        return
+    how = _WAYS[differing[0]]
+    was, is_now = (how[bool(each[differing[0]])] for each in (before, now))
+    message = f"checkpoint {checkpoint.folder} is of a run that {was}"
+    raise CheckpointError(f"{message}, and this one {is_now}: give another checkpoint")
+
+
+def check_kept(answer: Answer) -> None:
+    """Refuse to give an answer that was not kept."""
+    if not answer.is_kept:
+        hint = "Start with keep_answer=True and another checkpoint, or add up the changes."
+        raise DataError("R312", "the whole answer is not kept", hint=hint)

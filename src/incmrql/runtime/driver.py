@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from incmrql.diagnostics import CheckpointError, DataError
+from incmrql.diagnostics import DataError
 from incmrql.incremental.streams import Program
 from incmrql.kernel.batches import Kit, answer_value
 from incmrql.kernel.compaction import Chore
@@ -32,7 +32,7 @@ from incmrql.kernel.outputs import read_rows
 from incmrql.kernel.runs import Run, sync_folder
 from incmrql.kernel.table import Table
 from incmrql.runtime import sinks
-from incmrql.runtime.changed import known_program, settle_change
+from incmrql.runtime.changed import check_kept, known_program, refuse_other_way, settle_change, ways
 from incmrql.runtime.checkpoint import Checkpoint, Output, State, Taken
 from incmrql.runtime.compacting import Compactor
 from incmrql.runtime.failures import spark_failures, unwritten
@@ -76,18 +76,21 @@ class Driver:
         """The batch that was begun last, if the data forbade it."""
         self._unfinished: Taken | None = None
         """The files of the last batch while it is committed and not published."""
-        self.kit = Kit(program, compiled(program))
+        self.kit = Kit(program, compiled(program, keep_answer=self.options.keep_answer))
         self.sinks = sinks.sinks_of(program, output, self.options.mode, self.options.format)
+        for each in self.sinks:
+            if each.mode == "snapshot":
+                check_kept(self.kit.physical.answers[each.answer])
         checkpoint.mkdir(parents=True, exist_ok=True)
         self.lock = Lock(checkpoint / "lock")
         self.feeds: list[Feed] = []
         self.compactor = Compactor(self._merge, self.options.inline)
         try:
             self.checkpoint = Checkpoint(checkpoint, self.kit.physical.forms)
-            described = {**describe(program, script or {}), "window": self.options.window}
+            described = {**describe(program, script or {}), **ways(self.options)}
             there = self.checkpoint.prepare(described, self.options.buckets)
             known = known_program(self.checkpoint, there, described)
-            self._refuse_other_way(known, described)
+            refuse_other_way(self.checkpoint, known, described)
             rebuild = settle_change(self.checkpoint, known, described, self.options.on_change)
             keep = self.options.keep_input
             archive = self.checkpoint.input / "archive"
@@ -133,18 +136,6 @@ class Driver:
             self._job = StreamJob(spark, self.kit, self.checkpoint.work, self.checkpoint.buckets)
         return self._job
 
-    def _refuse_other_way(self, known: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """A state of one batch alone is none of all batches, nor the other way round."""
-        if bool(known.get("window")) == now["window"]:
-            return
-        if not self.checkpoint.numbers():
-            self.checkpoint.describe(now)
-            return
-        how = ("over everything so far", "for each batch alone")
-        was, is_now = (how[bool(each.get("window"))] for each in (known, now))
-        message = f"checkpoint {self.checkpoint.folder} is of a run that answers {was}"
-        raise CheckpointError(f"{message}, and this one answers {is_now}: give another checkpoint")
-
     def _recovered(self) -> State:
         """The committed state, its output published; what killed attempts left is removed."""
         state = self.checkpoint.recovered()
@@ -160,6 +151,7 @@ class Driver:
 
     def answer(self, number: int = 0) -> Value:
         """The whole of an answer after the last batch, from the state; no job is run."""
+        check_kept(self.kit.physical.answers[number])
         runs = self.checkpoint.runs.absolute()
         return answer_value(self.kit, number, self.state.tables, runs)
 

@@ -28,6 +28,8 @@ class StreamOptions:
     max_files_per_batch: int | None = None
     keep_input: Keep | None = None
     """None: what was pushed, sent or registered, but not the user's own files."""
+    keep_answer: bool = True
+    """Whether the whole answer can be asked for where it does not follow from other state."""
     keep_changes: bool = False
     """Whether the change of the last batch can be asked for."""
     skip_batch: int | None = None

@@ -35,6 +35,8 @@ class StartOptions(TypedDict, total=False):
     """How long a file must not have changed."""
     window: bool
     """Whether each batch is answered alone."""
+    keep_answer: bool
+    """Whether the whole answer is kept; without it only changes can be asked for."""
     keep_input: Literal["all", "none"] | int | None
     on_change: Literal["reuse", "rebuild", "refuse"]
     """What becomes of a checkpoint of another query."""

@@ -71,6 +71,8 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
     engine = Engine(kept.env.world, lambda: spark, instead=kept.frame)
     rows = 0
     for number, output in enumerate(driver.program.outputs):
+        if not driver.kit.physical.answers[number].is_kept:
+            continue
         item = item_of(driver.program, output)
         query = engine.query(item.expr)
         if query is None:
