@@ -26,7 +26,6 @@ from incmrql.formats import BadRow, Read, Row, read
 from incmrql.formats.parquet import write_parquet
 from incmrql.incremental.streams import Stream, program_of
 from incmrql.kernel import inputs, spools
-from incmrql.kernel.columns import gathered, table_rows, types_of, weights_of
 from incmrql.kernel.inputs import (
     InputFile,
     checksum,
@@ -34,6 +33,8 @@ from incmrql.kernel.inputs import (
     write_spool,
     write_spool_table,
 )
+from incmrql.kernel.layouts import of_rows
+from incmrql.kernel.rows import from_table, to_values
 from incmrql.kernel.spools import read_spool
 from incmrql.loading import catalog_for, read_include, type_from_text
 from incmrql.pipeline import compile_script
@@ -77,12 +78,8 @@ def input_file(path: Path, **fields: Any) -> InputFile:
 
 
 def rows_of(stream: Stream, table: Any) -> list[tuple[bytes, int]]:
-    types = (stream.element,) if stream.packed else types_of(stream.element)
-    values = [
-        found[0] if stream.packed else gathered(found, stream.element)
-        for found in table_rows(table, "c", types)
-    ]
-    return [(encode(v), w) for v, w in zip(values, weights_of(table).tolist(), strict=True)]
+    layout = of_rows(stream.element, packed=stream.packed)
+    return [(encode(value), weight) for value, weight in to_values(from_table(table), layout)]
 
 
 def judged(stream: Stream, script: typed.Script, path: Path, *, deletes: bool) -> list[Read]:

@@ -11,8 +11,9 @@ from typing import Any
 
 from incmrql.diagnostics import Source
 from incmrql.incremental.streams import Stream, program_of
-from incmrql.kernel.columns import gathered, table_rows, types_of, weights_of
 from incmrql.kernel.inputs import InputFile, checksum, read_file
+from incmrql.kernel.layouts import of_rows
+from incmrql.kernel.rows import from_table, to_values
 from incmrql.loading import catalog_for, read_include, type_from_text
 from incmrql.pipeline import compile_script
 from incmrql.runtime.feeds import Feed
@@ -48,12 +49,10 @@ def put(path: Path, text: str, seconds: float) -> Path:
 def content(stream: Stream, files: Sequence[InputFile]) -> Counter[bytes]:
     """The rows of files with their weights added up."""
     total: Counter[bytes] = Counter()
-    types = (stream.element,) if stream.packed else types_of(stream.element)
+    layout = of_rows(stream.element, packed=stream.packed)
     for file in files:
         for chunk in read_file(stream, {}, file):
-            weights = weights_of(chunk.table).tolist()
-            for values, weight in zip(table_rows(chunk.table, "c", types), weights, strict=True):
-                value = values[0] if stream.packed else gathered(values, stream.element)
+            for value, weight in to_values(from_table(chunk.table), layout):
                 total[encode(value)] += weight
     return Counter({row: weight for row, weight in total.items() if weight})
 

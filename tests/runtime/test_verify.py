@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import incmrql
-from incmrql.kernel.rows import WEIGHT
+from incmrql.kernel.columns import WEIGHT
 from incmrql.runs import Run
 from incmrql.runtime import Driver
 from incmrql.runtime.reopening import read_program

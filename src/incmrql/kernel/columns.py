@@ -6,17 +6,14 @@ A record or a tuple has a column for each field, anything else one column.  Colu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from incmrql.formats.arrow_types import arrow_type
 from incmrql.formats.arrow_values import plain_type, reader, stored
 from incmrql.types.model import Record, Tuple, Type
-from incmrql.values import Record as RecordValue
 from incmrql.values import Value
 
 WEIGHT: Final = "_weight"
@@ -71,26 +68,10 @@ def spread(value: Value, element: Type) -> list[Value]:
     return list(value.values_) if isinstance(element, Record) else list(value)
 
 
-def gathered(values: list[Value], element: Type) -> Value:
-    """The element whose columns hold these values."""
-    if not is_spread(element):
-        return values[0]
-    return RecordValue.of(element.names, values) if isinstance(element, Record) else tuple(values)
-
-
 def column_values(column: Any, type_: Type) -> list[Value]:
     """The values of a column."""
     read = reader(column.type, type_)
     return [read(plain) for plain in column.cast(plain_type(column.type)).to_pylist()]
-
-
-def table_rows(table: Any, letter: str, types: tuple[Type, ...]) -> Iterator[list[Value]]:
-    """The values of the columns, row by row."""
-    columns = [
-        column_values(flat(table.column(name)), type_)
-        for name, type_ in zip(names(letter, len(types)), types, strict=True)
-    ]
-    return map(list, zip(*columns, strict=True))
 
 
 def flat(column: Any) -> Any:
@@ -98,9 +79,3 @@ def flat(column: Any) -> Any:
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def weights_of(table: Any) -> npt.NDArray[np.int64]:
-    """The weights of a table's rows."""
-    weights: npt.NDArray[np.int64] = flat(table.column(WEIGHT)).to_numpy(zero_copy_only=False)
-    return weights

@@ -10,9 +10,9 @@ from typing import assert_never
 from sqlglot import exp
 
 from incmrql.incremental.streams import Program
+from incmrql.kernel.columns import WEIGHT
 from incmrql.kernel.layouts import Gone, Layout, Leaf, Struct, of_elements
 from incmrql.kernel.pinned import is_pinned
-from incmrql.kernel.rows import WEIGHT
 from incmrql.kernel.segment import ByRow, Picked, Pinned, Segment, Text
 from incmrql.sql import tree
 from incmrql.sql.builder import Builder

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from incmrql.formats import dump
-from incmrql.kernel.columns import column_values, names, parts_of, types_of
+from incmrql.kernel.columns import WEIGHT, column_values, parts_of
 from incmrql.kernel.layouts import of_rows
 from incmrql.kernel.orders import Format, Target
 from incmrql.kernel.physical import Answer
-from incmrql.kernel.rows import WEIGHT, Rows, from_table, of_values, to_table, to_values
+from incmrql.kernel.rows import Rows, from_table, of_values, to_table, to_values
 from incmrql.types.model import LONG, Record, Type, list_of
 from incmrql.values import Record as RecordValue
 from incmrql.values import Value
@@ -83,12 +83,3 @@ def shown_values(rows: Rows, answer: Answer) -> list[tuple[Value, int]]:
     """The values of a change of an answer, with their weights."""
     columns = rows.columns[:-1] if answer.is_placed else rows.columns
     return to_values(Rows(columns, rows.weights), answer.layout)
-
-
-def read_changes(path: Path, element: Type) -> list[tuple[Value, int]]:
-    """The rows of a Parquet file of changes, with their weights."""
-    table = pq.ParquetFile(path).read()
-    if PLACE in table.column_names:
-        table = table.drop_columns([PLACE])
-    numbered = table.rename_columns([*names("c", len(types_of(element))), WEIGHT])
-    return to_values(from_table(numbered), of_rows(element, packed=False))

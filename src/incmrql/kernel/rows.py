@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from incmrql.kernel.columns import WEIGHT, flat
 from incmrql.kernel.layouts import Layout, column_type, columns_of, leaves, rows_of
 from incmrql.kernel.sums import Integers
 from incmrql.types.model import Type
 from incmrql.values import Value
-
-WEIGHT: Final = "_weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +74,6 @@ def from_table(table: Any) -> Rows:
     """The rows of a table whose last column has the weights."""
     columns = [flat(column) for column in table.columns]
     return Rows(tuple(columns[:-1]), columns[-1].to_numpy(zero_copy_only=False))
-
-
-def flat(column: Any) -> Any:
-    """A column as one array."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def of_values(rows: Sequence[tuple[Value, int]], layout: Layout) -> Rows:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from incmrql.kernel import pinned
+from incmrql.kernel.columns import flat
 from incmrql.kernel.layouts import Layout, column_type, leaves, rows_of, width
-from incmrql.kernel.rows import Rows, flat, no_rows, of_values, to_table
+from incmrql.kernel.rows import Rows, no_rows, of_values, to_table
 from incmrql.reference import Environment, evaluate
 from incmrql.sql.tree import Dialect, type_text
 from incmrql.types import typed

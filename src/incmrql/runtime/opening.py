@@ -19,10 +19,6 @@ from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.feeds.sockets import SocketFeed
 
 
-class Pushed:
-    """Marks a name whose rows are pushed."""
-
-
 class Framed:
     """Marks a name whose rows come from a streaming data frame."""
 
