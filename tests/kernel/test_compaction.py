@@ -20,6 +20,7 @@ from incmrql.kernel.form import Form
 from incmrql.kernel.runs import Opened, Run, write_runs
 from incmrql.kernel.table import Limits, Reader, Table, plan, scan
 from incmrql.types.model import INT
+from tests.effort import fewest
 
 FORM = Form((INT,), (INT,))
 BUCKETS = 3
@@ -100,6 +101,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "LEAST_BASE", 3)
 
 
+@fewest
 @given(
     st.lists(st.one_of(changes, st.sampled_from(["begin", "end"])), max_size=25), st.integers(0, 9)
 )

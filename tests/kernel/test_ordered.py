@@ -41,6 +41,7 @@ from incmrql.types.model import (
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.values import Bag
 from incmrql.values import Record as RecordValue
+from tests.effort import fewest
 from tests.kernel.tables import (
     BUCKETS,
     Asked,
@@ -244,6 +245,7 @@ def cases(forms: list[Form], **how: bool) -> st.SearchStrategy[Case]:
 
 @pytest.mark.usefixtures("any_hash")
 def test_unordered_tables_hold_the_sum_of_their_changes(tmp_path: Path) -> None:
+    @fewest
     @given(cases(UNORDERED, negative=True))
     def holds(case: Case) -> None:
         run_history(tmp_path, *case)
@@ -253,6 +255,7 @@ def test_unordered_tables_hold_the_sum_of_their_changes(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("any_hash", "steps")
 def test_ordered_tables_give_rows_by_their_place(tmp_path: Path) -> None:
+    @fewest
     @given(cases(ORDERED))
     def holds(case: Case) -> None:
         run_history(tmp_path, *case)
@@ -262,6 +265,7 @@ def test_ordered_tables_give_rows_by_their_place(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("any_hash", "steps")
 def test_tables_that_keep_only_some_rows_of_a_key(tmp_path: Path) -> None:
+    @fewest
     @given(cases(MOST, deletes=False))
     def holds(case: Case) -> None:
         run_history(tmp_path, *case)

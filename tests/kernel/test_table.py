@@ -25,6 +25,7 @@ from incmrql.kernel.runs import Opened, write_runs
 from incmrql.kernel.table import Reader, Table, plan, scan
 from incmrql.types.model import INT
 from incmrql.values.hash_columns import Hashes
+from tests.effort import fewer
 
 BUCKETS = 4
 FORM = Form((INT,))
@@ -104,6 +105,7 @@ CHANGES = st.lists(
 def test_a_table_holds_the_sum_of_its_changes(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("runs")
 
+    @fewer
     @given(CHANGES)
     def holds(changes: list[dict[int, int]]) -> None:
         kept = Kept(Reader(folder, Opened()))
