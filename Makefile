@@ -71,7 +71,7 @@ test: java ## everything: lint and the whole test suite
 	echo "lint: $$((SECONDS - start)) s"; \
 	$(BIN)/pytest -n 2 -m "not spark" --durations=5; \
 	echo "without Spark: $$((SECONDS - start)) s"; \
-	$(BIN)/pytest -n 2 --dist loadfile -m spark --durations=5; \
+	$(BIN)/pytest -m spark --durations=5; \
 	echo "make test: $$((SECONDS - start)) s"
 
 .PHONY: fmt
