@@ -44,7 +44,6 @@ def test_a_second_process_is_refused_and_a_signal_ends_the_first(tmp_path: Path)
         os.killpg(first.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
         out, err = first.communicate(timeout=LONGEST_WAIT)
     assert (first.returncode, out) == (0, "")
-    lines = err.splitlines()
-    assert [line.split(":")[0] for line in lines] == [
-        "batch 0", "batch 1", "stopping after this batch",
-    ]  # fmt: skip
+    first_line, *others = [line.split(":")[0] for line in err.splitlines()]
+    assert first_line == "batch 0"
+    assert sorted(others) == ["batch 1", "stopping after this batch"]  # whichever comes first
