@@ -102,6 +102,7 @@ SHAPES = (
     "sum(select x.C from x in R)",
     "count(R) + count(S)",
     "select distinct x.S from x in R",
+    "select distinct < A: t, q: a > from < A: a, T: t > in S limit 2",
     "(select x.A from x in R) union (select y.A from y in S)",
     "select x.A from x in R where not exists(select y from y in S where y.A = x.A)",
     "select (x.B, y.T) from x in R, y in S where x.A < y.A",

@@ -46,7 +46,7 @@ def extremes(  # noqa: PLR0913 (a table, keys, a change of it, and what is asked
     if not len(change):
         return old, old
     words = [change.order, before[1].order]
-    if not all(decides(ranking.form, each).all() for each in words if each is not None):
+    if not all(each is not None and decides(ranking.form, each).all() for each in words):
         after = front(table, reader, change, *asked, 1, last=last)
         return old, _column(ranking, [after], n, type_)
     better, again = _after(before, change, touched, last=last)
