@@ -13,8 +13,10 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
 
-from incmrql.diagnostics import DataError
+from incmrql.diagnostics import DataError, QueryError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.streams import Program, program_of
 from incmrql.kernel import joins, stages
@@ -27,11 +29,15 @@ from incmrql.kernel.rows import of_values
 from incmrql.kernel.segment import ByRow
 from incmrql.syntax.depth import room
 from incmrql.values import Value, identical, show
+from tests.algebra.refusals import reject_if_refused
+from tests.algebra.shapes import shaped
+from tests.effort import fewer
 from tests.incremental.seeded import EVERY, PAIRWISE, Traits, history, some_tables
 from tests.incremental.stepping import ALL, Batch, Run, deleted, inserted, r, s
 from tests.incremental.test_coverage import STREAMS, Pair, pairs
 from tests.kernel.kernels import FileRun, KernelRun, StagedRun
-from tests.queries_stacked import over
+from tests.queries import queries, scripts
+from tests.queries_stacked import over, stacked
 
 TWICE = 8
 """Parts of the pairs, so that they can be tried side by side."""
@@ -231,3 +237,23 @@ def _layout(kernel: KernelRun, name: str) -> Layout:
     step = kernel.physical.steps[kernel.streams[name]]
     assert isinstance(step, Taken)
     return step.layout
+
+
+@fewer
+@given(st.one_of(queries(), scripts(), stacked(), shaped()), st.integers(0, 10**6))
+def test_random_queries(text: str, start: int) -> None:
+    """Queries of every generator; one that the data forbid is refused by both."""
+    chance = Random(start)
+    streams, traits = chance.choice(STREAMS), chance.choice(EVERY)
+    try:
+        run = Run(text, streams, some_tables(chance, traits, ALL - streams))
+    except QueryError as problem:
+        reject_if_refused(problem)
+    program = program_of([run.item], run.script, stored=run.stored)
+    with room(), TemporaryDirectory() as folder:
+        try:
+            compare(
+                run, KernelRun(program, Path(folder)), history(chance, traits, streams), streams
+            )
+        except DataError:
+            reject()
