@@ -83,7 +83,7 @@ class KernelRun:
     def _write(self, desk: Desk) -> None:
         everything = range(self.buckets)
         for name, content in desk.changes.items():
-            made = plan(self.tables[name], self.reader, content, self.number, everything)
+            made = plan(desk.known(name), self.reader, content, self.number, everything)
             contents = [(each.content, each.counts) for each in made.written]
             runs = write_runs(self.folder, f"{uuid.uuid4().hex}.run", contents) if contents else []
             bases = [r for r, w in zip(runs, made.written, strict=True) if w.base]

@@ -14,6 +14,7 @@ from typing import assert_never
 from incmrql.incremental.nodes import (
     Constant,
     Edge,
+    Given,
     Groups,
     Input,
     Join,
@@ -40,6 +41,8 @@ def edge(node: Node, before: Sequence[Edge]) -> Edge:
             return CONSTANT
         case Input(source=source):
             return Edge(False, not source.streaming, node.insert_only, node.unique)
+        case Given():
+            return Edge(constant=False, invariant=False, insert_only=False)
         case Linear(steps=steps):
             single = len(steps) == 1 and _is_single(*steps[0], below[0].unique)
             return Edge(constant, invariant, grows, single=single)

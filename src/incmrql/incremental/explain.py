@@ -21,6 +21,7 @@ from incmrql.incremental.monoids import BAG
 from incmrql.incremental.nodes import (
     Constant,
     Edge,
+    Given,
     Groups,
     Input,
     Join,
@@ -110,6 +111,8 @@ def _does(node: Node) -> str:
             return name if name.startswith(kind) else f"{kind} {name}"
         case Constant(expr):
             return f"constant {show_expr(expr)}"
+        case Given():
+            return "rows of a loop"
         case Linear():
             return "each row on its own"
         case Merge():

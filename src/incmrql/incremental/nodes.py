@@ -223,7 +223,14 @@ class Repeated:
     term: Repeat
 
 
-Node: TypeAlias = Input | Constant | Linear | Merge | Join | Groups | Ordered | Repeated
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows that come from outside of a plan: those of an input or of a variable of a loop."""
+
+    element: Type
+
+
+Node: TypeAlias = Input | Constant | Given | Linear | Merge | Join | Groups | Ordered | Repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +275,7 @@ class Plan:
 def inputs(node: Node) -> tuple[int, ...]:
     """The places of the nodes that a node takes changes from."""
     match node:
-        case Input() | Constant():
+        case Input() | Constant() | Given():
             return ()
         case Linear(input=place) | Ordered(input=place):
             return (place,)

@@ -69,33 +69,34 @@ def plan_of(item: typed.ScriptItem, script: typed.Script) -> Plan:
 def plan_query(query: Query, script: typed.Script, span: Span = NOWHERE) -> Plan:
     """The plan of a query in normal form; may raise `QueryError`."""
     refuse_chance(query, script, span)
-    return _Planning(query, script).plan()
+    return Planning(query, script).plan()
 
 
 def plan_items(items: Sequence[typed.ScriptItem], script: typed.Script) -> tuple[Plan, ...]:
     """The plans of several items that share their sources: the last one has the nodes of all."""
     plans: list[Plan] = []
-    planning: _Planning | None = None
+    planning: Planning | None = None
     for item in items:
         query, _ = normal_form(translate(item.expr, script))
         refuse_chance(query, script, item.span)
-        planning = _Planning(query, script, planning)
+        planning = Planning(query, script, planning)
         plans.append(planning.plan())
     return tuple(plans)
 
 
-class _Planning:
+class Planning:
     """The nodes made so far, and where the rows of terms and parts come from.
 
     Those of the items `before` stay where they are, and their sources are used again.
     """
 
-    def __init__(self, query: Query, script: typed.Script, before: _Planning | None = None) -> None:
+    def __init__(self, query: Query, script: typed.Script, before: Planning | None = None) -> None:
         self.query, self.script = query, script
         self.names = Names(max((variable.number for variable in variables_of(query)), default=0))
         self.nodes: list[Node] = [] if before is None else before.nodes
         self.edges: list[Edge] = [] if before is None else before.edges
         self.shared: dict[typed.Variable, int] = {}
+        self.given: dict[typed.Variable, int] = {}
         self.lists: dict[typed.Variable, Sort] = {}
         self.register = Register()
         self.entered: set[int] = set()
@@ -104,10 +105,11 @@ class _Planning:
         self.declared = _declared(query)
 
     def plan(self) -> Plan:
+        """The plan of the query."""
         wanted = used(self.query.result)
         parts = []
         for variable, term in self.query.parts:
-            self._enter(term)
+            self.enter(term)
             order = term.descending if isinstance(term, Sort) and term.ordered else None
             if isinstance(term, Sort) and order is not None:
                 place = self.pairs(term)
@@ -120,7 +122,8 @@ class _Planning:
         nodes, edges = tuple(self.nodes), tuple(self.edges)
         return Plan(nodes, edges, tuple(parts), self.query.result, self.query)
 
-    def _enter(self, term: Term) -> None:
+    def enter(self, term: Term) -> None:
+        """Make a term known, so that equal ones are one node."""
         self.register.enter(term)
         self.entered.update(map(id, terms(term)))
 
@@ -150,6 +153,8 @@ class _Planning:
                 return self.values(self.shared[variable], self.lists[variable])
             case Shared(variable):
                 return self.shared[variable]
+            case Loop(variable) if variable in self.given:
+                return self.given[variable]
             case Loop():
                 raise InternalError("a loop variable outside of its loop")
             case CMap(variable, body, (GroupBy() | CoGroup()) as groups):

@@ -18,6 +18,7 @@ from incmrql.incremental.nodes import (
     Accumulator,
     AccumulatorKind,
     Constant,
+    Given,
     Groups,
     Input,
     Join,
@@ -81,7 +82,7 @@ def _shape(node: Node, plan: Plan) -> Shape:
             return Shape(
                 "source", _ledgers(node), "the change" if node.source.streaming else "once"
             )
-        case Constant():
+        case Constant() | Given():
             return Shape("source", (), "once")
         case Linear() | Merge():
             return Shape("linear", (), "the change")

@@ -13,9 +13,11 @@ from typing import assert_never
 from incmrql.diagnostics import DataError, nearest
 from incmrql.incremental.changes import Negative, Weighted
 from incmrql.incremental.ledgers import Ledgers, check_key, rows_by_key
+from incmrql.incremental.looping import Iterate, numbered
 from incmrql.incremental.merging import Plain, plain
 from incmrql.incremental.nodes import (
     Constant,
+    Given,
     Groups,
     Input,
     Join,
@@ -37,6 +39,7 @@ from incmrql.incremental.states import (
     Work,
 )
 from incmrql.incremental.states_groups import GroupsState
+from incmrql.incremental.states_loops import NumberedState
 from incmrql.incremental.states_ordered import OrderedState, in_order
 from incmrql.reference import Environment, evaluate, from_python
 from incmrql.types import typed
@@ -49,6 +52,7 @@ class Stepper:
 
     plan: Plan
     env: Environment
+    iterate: Iterate = "recompute"
     batches: int = 0
     changes: dict[typed.Variable, Weighted] = field(default_factory=dict)
     _states: list[State | None] = field(init=False)
@@ -58,7 +62,7 @@ class Stepper:
     _answer: Value = None
 
     def __post_init__(self) -> None:
-        self._states = [_state(node, self.env) for node in self.plan.nodes]
+        self._states = [_state(node, self.env, self.iterate) for node in self.plan.nodes]
         self._ledgers = Ledgers(self.plan)
         self._parts = [Weighted() for _ in self.plan.parts]
 
@@ -213,10 +217,18 @@ class Stepper:
         return change
 
 
-def _state(node: Node, env: Environment) -> State | None:
+def _loop(node: Repeated, env: Environment, iterate: Iterate) -> State:
+    """A loop at work."""
+    steps = numbered(node, env.world.script) if iterate == "exact" else ""
+    if isinstance(steps, str):
+        return RepeatedState(node, env)
+    return NumberedState(node, env, steps)
+
+
+def _state(node: Node, env: Environment, iterate: Iterate) -> State | None:
     """A node at work; inputs and constants are fed by the stepper."""
     match node:
-        case Input() | Constant():
+        case Input() | Constant() | Given():
             return None
         case Linear():
             return LinearState(node, env)
@@ -229,7 +241,7 @@ def _state(node: Node, env: Environment) -> State | None:
         case Ordered():
             return OrderedState(node, env)
         case Repeated():
-            return RepeatedState(node, env)
+            return _loop(node, env, iterate)
         case _:
             assert_never(node)
 

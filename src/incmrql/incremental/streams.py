@@ -17,6 +17,7 @@ from typing import Any
 
 from incmrql.algebra.show import show_query
 from incmrql.diagnostics import DataError
+from incmrql.incremental.looping import Iterate
 from incmrql.incremental.nodes import Edge, Input, Node, Part, Plan, inputs
 from incmrql.incremental.plan import plan_items
 from incmrql.reference import Environment, new_world
@@ -95,6 +96,8 @@ class Program:
     arguments: tuple[str, ...] = ()
     stored: tuple[tuple[str, Value], ...] = field(default=(), repr=False)
     """The values that items before have stored, by name."""
+    iterate: Iterate = "default"
+    """How loops are kept."""
 
     @property
     def identity(self) -> str:
@@ -136,6 +139,7 @@ def program_of(
     script: typed.Script,
     arguments: Sequence[str] = (),
     stored: Mapping[str, Value] | None = None,
+    iterate: Iterate = "default",
 ) -> Program:
     """The program of some items of a script; may raise `QueryError`."""
     plans = plan_items(items, script)
@@ -148,7 +152,9 @@ def program_of(
         if isinstance(node, Input)
     )
     outputs = tuple(_output(item, plan) for item, plan in zip(items, plans, strict=True))
-    return Program(nodes, edges, streams, outputs, script, tuple(arguments), tuple(known.items()))
+    return Program(
+        nodes, edges, streams, outputs, script, tuple(arguments), tuple(known.items()), iterate
+    )
 
 
 def _output(item: typed.ScriptItem, plan: Plan) -> Output:

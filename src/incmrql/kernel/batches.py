@@ -100,7 +100,7 @@ def finish(
     everything, alone = range(order.buckets), frozenset(single)
     plans = {
         name: plan(
-            desk.tables[name],
+            desk.known(name),
             desk.reader,
             content,
             order.number,

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from incmrql.algebra import build
-from incmrql.algebra.term import element as element_of
 from incmrql.incremental.merging import how_many
 from incmrql.incremental.nodes import (
     Constant,
+    Given,
     Groups,
     Input,
     Join,
@@ -23,6 +23,7 @@ from incmrql.incremental.nodes import (
 from incmrql.incremental.streams import Output, Program
 from incmrql.kernel.alone import flattened, group_of, over
 from incmrql.kernel.compile_groups import GroupsCompiler
+from incmrql.kernel.compile_loops import LoopCompiler
 from incmrql.kernel.form import Form
 from incmrql.kernel.fusing import fuse
 from incmrql.kernel.layouts import (
@@ -35,6 +36,7 @@ from incmrql.kernel.layouts import (
     leaves,
     meet,
     narrowed,
+    of_elements,
     of_rows,
     pair_of,
     part,
@@ -47,8 +49,8 @@ from incmrql.kernel.physical import (
     Derived,
     Fixed,
     Grouped,
+    Handed,
     Joined,
-    Looped,
     Mapped,
     Physical,
     Side,
@@ -60,7 +62,6 @@ from incmrql.kernel.physical import (
 from incmrql.kernel.segment import Picked, Segment
 from incmrql.reference import Environment, new_world
 from incmrql.types import typed
-from incmrql.types.model import Collection, Tuple
 
 
 def compiled(program: Program, *, keep_answer: bool = True) -> Physical:
@@ -84,22 +85,34 @@ _BESIDE = 1 << 40
 
 @dataclass(slots=True)
 class _Compiler:
+    """The steps made so far; `given` are the layouts of rows that come from outside."""
+
     program: Program
     keep_answer: bool = True
     steps: list[Step] = field(default_factory=list)
     layouts: list[Layout] = field(default_factory=list)
     forms: dict[str, Form] = field(default_factory=dict)
+    given: dict[int, Layout] = field(default_factory=dict)
     lowering: Lowering = field(init=False)
     env: Environment = field(init=False)
 
     def __post_init__(self) -> None:
         self.lowering, self.env = Lowering(self.program), environment(self.program)
 
-    def physical(self) -> Physical:
+    def inside(self, program: Program, given: dict[int, Layout]) -> _Compiler:
+        """A compiler of a program inside of this one."""
+        return _Compiler(program, given=given)
+
+    def all_steps(self) -> None:
+        """The step of each node."""
         for place, node in enumerate(self.program.nodes):
             step, layout = self.step(place, node)
             self.steps.append(step)
             self.layouts.append(layout)
+
+    def physical(self) -> Physical:
+        """The whole program."""
+        self.all_steps()
         fuse(self.program, self.steps, self.lowering)
         answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.outputs))
         return Physical(tuple(self.steps), tuple(self.layouts), answers, tuple(self.forms.items()))
@@ -110,11 +123,10 @@ class _Compiler:
             case Input():
                 return self.taken(place, node)
             case Constant(expr):
-                assert isinstance(expr.type, Collection)
-                layout: Layout = Leaf(expr.type.element)
-                if isinstance(expr.type.element, Tuple) and not expr.type.element.items:
-                    layout = Struct((), expr.type.element)
+                layout = of_elements(expr, {})
                 return Fixed(expr, layout), layout
+            case Given():
+                return Handed(self.given[place]), self.given[place]
             case Linear(input=below, steps=((variable, body), *rest)):
                 segment = self.lowering.segment([(variable, self.layouts[below])], body, rest)
                 return Mapped(below, segment), segment.made
@@ -127,7 +139,7 @@ class _Compiler:
             case Ordered():
                 return self.sorted(place, node)
             case Repeated():
-                return self.looped(place, node)
+                return LoopCompiler(self, place, node).step()
             case _:
                 assert_never(node)  # type: ignore[arg-type]
 
@@ -222,7 +234,7 @@ class _Compiler:
         segment = self.lowering.segment(given, flattened(body))
         return Joined((left, right), key, segment), segment.made
 
-    # --- order and loops -------------------------------------------------------------------
+    # --- order -------------------------------------------------------------------
 
     def sorted(self, place: int, node: Ordered) -> tuple[Step, Layout]:
         layout = self.layouts[node.input]
@@ -234,16 +246,6 @@ class _Compiler:
         name = self.table(f"n{place}t", form)
         paired = self.brought(node.input, wanted)
         return Sorted(node.input, paired, wanted, name, form, limit), wanted
-
-    def looped(self, place: int, node: Repeated) -> tuple[Step, Layout]:
-        layouts = tuple(self.layouts[each] for each in node.inputs)
-        forms = tuple(Form(leaves(each)) for each in layouts)
-        names = [self.table(f"n{place}i{n}", form) for n, form in enumerate(forms)]
-        layout = Leaf(element_of(node.term))
-        form = Form(leaves(layout))
-        result = self.table(f"n{place}x", form)
-        step = Looped(node.inputs, layouts, node, tuple(names), forms, result, layout, form)
-        return step, layout
 
     # --- answers ---------------------------------------------------------------------------
 

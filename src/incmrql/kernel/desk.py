@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,17 +24,33 @@ class Desk:
     env: Environment
     is_first: bool
     changes: dict[str, Content] = field(default_factory=dict)
+    cleared: set[str] = field(default_factory=set)
+    """The tables of which nothing is kept but the changes."""
+    notes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What steps say of themselves, by the name of a table of theirs."""
 
     def table(self, name: str | None, form: Form) -> Table:
         """A state table; one that is not kept is empty."""
-        found = None if name is None else self.tables.get(name)
-        return Table(name or "", form, 1) if found is None else found
+        if name is None or name not in self.tables:
+            return Table(name or "", form, 1)
+        return self.known(name)
+
+    def known(self, name: str) -> Table:
+        """What is kept of a table beside its changes."""
+        found = self.tables[name]
+        return replace(found, levels=(), bases=()) if name in self.cleared else found
 
     def change(self, name: str | None, content: Content) -> None:
         """Add to a table, if it is kept."""
         if name is not None and name in self.tables and len(content):
             known = self.changes.get(name)
             self.changes[name] = content if known is None else merge([known, content])
+
+    def clear(self, name: str, form: Form) -> None:
+        """Forget all that a table has, its changes too."""
+        if name in self.tables:
+            self.cleared.add(name)
+            self.changes[name] = empty(form)
 
 
 def content_of(form: Form, rows: Rows) -> Content:

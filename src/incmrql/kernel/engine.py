@@ -22,9 +22,20 @@ from incmrql.kernel.content import Content, touched_keys
 from incmrql.kernel.desk import Desk, content_of, merged
 from incmrql.kernel.layouts import leaves
 from incmrql.kernel.look import grouped_rows, look_up
-from incmrql.kernel.physical import Answer, Fixed, Mapped, Physical, Step, Taken, United, below
+from incmrql.kernel.physical import (
+    Answer,
+    Fixed,
+    Handed,
+    Mapped,
+    Physical,
+    Step,
+    Taken,
+    United,
+    below,
+)
 from incmrql.kernel.rows import Rows, stacked, to_values
-from incmrql.kernel.steps import gather, meet, stateless
+from incmrql.kernel.stateless import stateless
+from incmrql.kernel.steps import gather, meet
 from incmrql.values import show
 
 MOST_NAMED = 3
@@ -40,6 +51,8 @@ class Worked:
     sent: list[int]
     read: list[int]
     seconds: list[float]
+    notes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What steps say of themselves, by the name of a table of theirs."""
     _inside: list[tuple[float, int]] = field(default_factory=list, repr=False)
     """Of what is being counted: the seconds and rows of what was counted inside of it."""
 
@@ -77,13 +90,19 @@ class Worked:
 
     def as_json(self) -> dict[str, Any]:
         """The numbers as text can hold them."""
-        return {"sent": self.sent, "read": self.read, "seconds": self.seconds}
+        return {
+            "sent": self.sent,
+            "read": self.read,
+            "seconds": self.seconds,
+            "notes": self.notes,
+        }
 
     def add(self, other: Worked) -> None:
         """Put in what was done elsewhere."""
         self.sent = [a + b for a, b in zip(self.sent, other.sent, strict=True)]
         self.read = [a + b for a, b in zip(self.read, other.read, strict=True)]
         self.seconds = [a + b for a, b in zip(self.seconds, other.seconds, strict=True)]
+        self.notes |= other.notes
 
 
 def run_steps(
@@ -105,7 +124,9 @@ def run_steps(
                 chunks = advanced(step, [found[each] for each in below(step)], desk)
             chunks = worked.counted(place, chunks, desk)
             found.append(chunks if users[place] == 1 else list(chunks))
-    return [_answered(answer, physical, found, desk) for answer in physical.answers], worked
+    answers = [_answered(answer, physical, found, desk) for answer in physical.answers]
+    worked.notes = desk.notes
+    return answers, worked
 
 
 def _answered(
@@ -129,8 +150,8 @@ def advanced(step: Step, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterab
     match step:
         case Fixed() | Mapped() | United():
             return stateless(step, inputs, desk)
-        case Taken():
-            raise InternalError("the rows of a source are given")
+        case Taken() | Handed():
+            raise InternalError("rows that come from outside are given")
         case _:
             return meet(step, gather(step, inputs, desk.env), desk)
 

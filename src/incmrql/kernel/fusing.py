@@ -29,9 +29,10 @@ from incmrql.types.walk import free
 _BESIDE = 1 << 42
 
 
-def fuse(program: Program, steps: list[Step], lowering: Lowering) -> None:
-    """Note at joins which fold they can add up for."""
+def fuse(program: Program, steps: list[Step], lowering: Lowering, used: Sequence[int] = ()) -> None:
+    """Note at joins which fold they can add up for; `used` are places whose rows others need."""
     users = Counter(place for step in steps for place in below(step))
+    users.update(used)
     users.update(part.place for output in program.outputs for part in output.parts)
     for place, step in enumerate(steps):
         if not isinstance(step, Grouped) or not _only_sums(step):

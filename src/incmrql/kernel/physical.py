@@ -5,9 +5,11 @@ All that can be known before there are data is worked out here, once; tasks only
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from incmrql.incremental.looping import Iterate, Looping
 from incmrql.incremental.nodes import Reading, Repeated, Request
 from incmrql.incremental.streams import Output, Stream
 from incmrql.kernel.finishing import Asked
@@ -196,8 +198,52 @@ class Sorted:
 
 
 @dataclass(frozen=True, slots=True)
+class Handed:
+    """Rows that come from outside of the steps: of an input or a variable of a loop."""
+
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The steps of a loop's own program; `looping` says which places are what.
+
+    `initial` and `step` bring rows to the layout of each variable, where they have another one.
+    """
+
+    steps: tuple[Step, ...]
+    layouts: tuple[Layout, ...]
+    looping: Looping
+    variables: tuple[Layout, ...]
+    initial: tuple[Segment | None, ...]
+    step: tuple[Segment | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The program of all steps of a loop, and the tables that it keeps.
+
+    `tables` has the names of the loop's tables for those of the program; `slots` the tables of
+    each step with groups, by key; `differences` those of the variables, by number; `stored` the
+    forms of the program's tables and the column that has the number.
+    """
+
+    inner: Inner
+    tables: tuple[tuple[str, str], ...]
+    slots: Mapping[int, tuple[tuple[str, Form], ...]]
+    differences: tuple[tuple[str, Form], ...]
+    stored: Mapping[str, tuple[Form, int]]
+    brought: Segment | None
+    """From the rows of the chosen variable to those of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Looped:
-    """A loop, run again whenever an input changes; the last result is kept."""
+    """A loop: all rows of its inputs and its last result are kept.
+
+    `plain` is the program of one step, `numbered` that of all steps, and `reason` says why there
+    is none.  `counters` has what is known of the loop itself, by name and number.
+    """
 
     inputs: tuple[int, ...]
     layouts: tuple[Layout, ...]
@@ -207,9 +253,24 @@ class Looped:
     result: str
     layout: Layout
     form: Form
+    limit: int | None
+    plain: Inner
+    numbered: Numbered | None
+    reason: str
+    counters: tuple[str, Form]
+    iterate: Iterate = "default"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All tables of the loop."""
+        own = (*self.tables, self.result, self.counters[0])
+        if self.numbered is None:
+            return own
+        steps = [name for _, name in self.numbered.tables]
+        return (*own, *steps, *[name for name, _ in self.numbered.differences])
 
 
-Step: TypeAlias = Taken | Fixed | Mapped | United | Joined | Grouped | Sorted | Looped
+Step: TypeAlias = Taken | Fixed | Handed | Mapped | United | Joined | Grouped | Sorted | Looped
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +352,7 @@ class Physical:
 def below(step: Step) -> tuple[int, ...]:
     """The places of the steps that a step takes rows from."""
     match step:
-        case Taken() | Fixed():
+        case Taken() | Fixed() | Handed():
             return ()
         case Mapped(input=place) | Sorted(input=place):
             return (place,)

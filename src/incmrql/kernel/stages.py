@@ -30,7 +30,8 @@ from incmrql.kernel.layouts import leaves
 from incmrql.kernel.orders import Done, Order, Reading
 from incmrql.kernel.physical import Fixed, Looped, Mapped, Physical, Taken, United, below
 from incmrql.kernel.rows import Rows, stacked
-from incmrql.kernel.steps import gather, meet, slots, stateless
+from incmrql.kernel.stateless import stateless
+from incmrql.kernel.steps import Stateful, gather, meet, slots
 from incmrql.kernel.table import by_bucket
 
 Name: TypeAlias = tuple[str, int, int]
@@ -87,7 +88,7 @@ class Route:
                 return dict(self.physical.forms)[f"l{number}"]
             case "step":
                 step = self.physical.steps[number]
-                assert not isinstance(step, Taken | Fixed | Mapped | United)
+                assert isinstance(step, Stateful)
                 return slots(step)[slot]
             case _:
                 return answer_slots(self.physical.answers[number])[slot]
@@ -101,10 +102,10 @@ class Route:
 
     def single_tables(self) -> list[str]:
         """The tables of such steps and answers."""
-        found = []
+        found: list[str] = []
         for step in self.physical.steps:
             if isinstance(step, Looped):
-                found += [*step.tables, step.result]
+                found += step.names
         for answer in self.physical.answers:
             if answer.is_single:
                 found += [part.table for part in answer.parts if part.table is not None]
@@ -176,7 +177,7 @@ def meet_stage(
     for place, step in enumerate(kit.physical.steps):
         if ("step", place) not in called:
             continue
-        assert not isinstance(step, Taken | Fixed | Mapped | United)
+        assert isinstance(step, Stateful)
         with worked.at(place, desk):
             contents = [
                 merged(form, brought.get(("step", place, slot), []))
@@ -200,6 +201,7 @@ def meet_stage(
     yield from waiting.all()
     seconds = time.perf_counter() - start
     done = finish(kit, order, desk, answers, [bucket], single if bucket == 0 else ())
+    worked.notes = desk.notes
     done.worked, done.shuffled = worked, waiting.sent
     done.seconds.kernel += seconds
     yield done
@@ -218,7 +220,7 @@ def _onward(
         if isinstance(step, Mapped | United):
             chunks = stateless(step, inputs, desk)
             found[place] = list(worked.counted(place, chunks, desk))
-        elif not isinstance(step, Taken | Fixed):
+        elif isinstance(step, Stateful):
             with worked.at(place, desk):
                 brought = gather(step, inputs, desk.env)
             for slot, content in enumerate(brought):

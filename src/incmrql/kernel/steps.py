@@ -7,45 +7,25 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
-from incmrql.algebra.interpret import elements
-from incmrql.incremental.changes import Negative, Weighted
 from incmrql.kernel.content import Content, added_up, empty, merge
 from incmrql.kernel.desk import Desk, content_of, rows_of
 from incmrql.kernel.form import Form
 from incmrql.kernel.groups import grouped_gather, grouped_meet, grouped_slots
 from incmrql.kernel.joins import joined_gather, joined_meet
 from incmrql.kernel.keys import no_keys
+from incmrql.kernel.loops import looped_meet
 from incmrql.kernel.ordered import front
 from incmrql.kernel.physical import (
-    Fixed,
     Grouped,
     Joined,
     Looped,
-    Mapped,
     Sorted,
-    United,
 )
-from incmrql.kernel.rows import Rows, of_values, stacked, to_values
+from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.segment import Segment
-from incmrql.kernel.table import scan
-from incmrql.reference import Environment, evaluate
-from incmrql.values import Bag
+from incmrql.reference import Environment
 
 Stateful: TypeAlias = Joined | Grouped | Sorted | Looped
-Stateless: TypeAlias = Fixed | Mapped | United
-
-
-def stateless(step: Stateless, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterable[Rows]:
-    """The change of a step that keeps nothing, in chunks."""
-    match step:
-        case Mapped(segment=segment):
-            return (segment.apply(rows, desk.env) for rows in inputs[0] if len(rows))
-        case United():
-            return _united(step, inputs, desk)
-        case Fixed():
-            return _fixed(step, desk)
-        case _:
-            assert_never(step)
 
 
 def slots(step: Stateful) -> tuple[Form, ...]:
@@ -91,22 +71,9 @@ def meet(step: Stateful, brought: Sequence[Content], desk: Desk) -> Iterator[Row
         case Sorted():
             return _sorted(step, brought[0], desk)
         case Looped():
-            return _looped(step, brought, desk)
+            return looped_meet(step, brought, desk)
         case _:
             assert_never(step)
-
-
-def _fixed(step: Fixed, desk: Desk) -> Iterator[Rows]:
-    """All elements in the first batch, and none later."""
-    if desk.is_first:
-        found = Weighted((row, 1) for row in evaluate(step.expr, desk.env) or ())
-        yield of_values(list(found), step.layout)
-
-
-def _united(step: United, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterator[Rows]:
-    for segment, chunks in zip(step.segments, inputs, strict=True):
-        for rows in chunks:
-            yield rows if segment is None else segment.apply(rows, desk.env)
 
 
 def _sorted(step: Sorted, change: Content, desk: Desk) -> Iterator[Rows]:
@@ -134,29 +101,3 @@ def _collected(
         if len(rows):
             found.append(added_up(form, rows.columns, rows.weights))
     return merge(found) if found else empty(form)
-
-
-def _looped(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
-    """The loop again over all of its inputs, if one has changed or it never ran."""
-    if not desk.is_first and not any(map(len, changes)):
-        return
-    env = desk.env
-    for n, (change, layout) in enumerate(zip(changes, step.layouts, strict=True)):
-        table = desk.table(step.tables[n], step.forms[n])
-        known = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
-        whole = rows_of(merge([*known, change]))
-        desk.reader.tally.rows += len(whole)
-        if (whole.weights < 0).any():
-            raise Negative("a loop has fewer than no rows")
-        rows = to_values(whole, layout)
-        bag = Bag([value for value, weight in rows for _ in range(weight)])
-        env = env.bind(step.node.variables[n], bag)
-        desk.change(step.tables[n], change)
-    result = Weighted((row, 1) for row in elements(step.node.term, env))
-    new = content_of(step.form, of_values(list(result), step.layout))
-    table = desk.table(step.result, step.form)
-    old = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
-    negated = [each.with_weights(-each.weights) for each in old if len(each)]
-    change = merge([new, *negated])
-    desk.change(step.result, change)
-    yield rows_of(change)

@@ -42,7 +42,7 @@ def iterate(
     steps, running = 0, True
     while running and (ending.limit is None or steps < ending.limit):
         if ending.limit is None and steps >= ending.most:
-            _too_long(ending, steps)
+            too_long(ending, steps)
         stepped = step(values)
         fresh = [_rows(x) if f else x for x, f in zip(stepped, ending.flagged, strict=True)]
         running = _goes_on(ending, stepped, fresh, values)
@@ -67,7 +67,8 @@ def _goes_on(ending: Ending, stepped: list[Value], fresh: list[Value], before: l
     return ending.limit is not None or not identical(fresh, before)
 
 
-def _too_long(ending: Ending, steps: int) -> None:
+def too_long(ending: Ending, steps: int) -> None:
+    """Refuse a loop that does not end."""
     raise DataError(
         "R202",
         f"the loop still changes after {steps:,} steps",

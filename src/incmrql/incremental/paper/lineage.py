@@ -15,6 +15,7 @@ from typing import TypeAlias, assert_never
 
 from incmrql.incremental.nodes import (
     Constant,
+    Given,
     Groups,
     Input,
     Join,
@@ -111,7 +112,7 @@ def lineage_of(plan: Plan) -> tuple[str, ...]:
 
 def _of_node(node: Node, place: int, below: list[Lineage]) -> Lineage:
     match node:
-        case Input() | Constant():
+        case Input() | Constant() | Given():
             return Empty()
         case Linear(input=at):
             return below[at]

@@ -1,0 +1,123 @@
+"""From a loop to its programs: one of a single step, and one of all steps with their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from incmrql.incremental.looping import Looping, numbered, plain
+from incmrql.incremental.nodes import Given, Repeated
+from incmrql.kernel.form import Form
+from incmrql.kernel.fusing import fuse
+from incmrql.kernel.groups import grouped_slots
+from incmrql.kernel.layouts import Layout, Leaf, leaves, meet, part, width
+from incmrql.kernel.physical import Grouped, Inner, Joined, Looped, Numbered
+from incmrql.reference import evaluate
+from incmrql.types.model import LONG, STRING
+
+if TYPE_CHECKING:
+    from incmrql.kernel.compile import _Compiler
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCompiler:
+    """A loop of a program."""
+
+    compiler: _Compiler
+    place: int
+    node: Repeated
+
+    def step(self) -> tuple[Looped, Layout]:
+        """What is done for the loop, and the layout of the rows it sends on."""
+        node, compiler = self.node, self.compiler
+        script = compiler.program.script
+        layouts = tuple(compiler.layouts[each] for each in node.inputs)
+        forms = tuple(Form(leaves(each)) for each in layouts)
+        names = tuple(self.table(f"i{n}", form) for n, form in enumerate(forms))
+        inner = self.inner(plain(node, script), layouts)
+        layout = inner.variables[node.term.chosen]
+        steps = numbered(node, script)
+        counters = Form((STRING, LONG))
+        found = Looped(
+            node.inputs,
+            layouts,
+            node,
+            names,
+            forms,
+            self.table("x", Form(leaves(layout))),
+            layout,
+            Form(leaves(layout)),
+            None if node.term.limit is None else evaluate(node.term.limit, compiler.env) or 0,
+            inner,
+            None if isinstance(steps, str) else self.numbered(steps, layouts, layout),
+            steps if isinstance(steps, str) else "",
+            (self.table("c", counters), counters),
+            compiler.program.iterate,
+        )
+        return found, layout
+
+    def table(self, name: str, form: Form) -> str:
+        """The name of a new table of the loop."""
+        return self.compiler.table(f"n{self.place}{name}", form)
+
+    def inner(self, looping: Looping, inputs: Sequence[Layout], *, fused: bool = True) -> Inner:
+        """The steps of a loop's own program, over inputs in these layouts.
+
+        A variable has the layout of its first rows, as far as a step keeps to it.
+        """
+        program = replace(
+            self.compiler.program, nodes=looping.nodes, edges=looping.edges, streams=(), outputs=()
+        )
+        known = dict(zip(looping.inputs, inputs, strict=True))
+        variables: list[Layout] = []
+        while True:
+            compiler = self.compiler.inside(program, dict(known))
+            for n, place in enumerate(looping.variables):
+                node = looping.nodes[place]
+                assert isinstance(node, Given)
+                compiler.given[place] = variables[n] if variables else Leaf(node.element)
+            compiler.all_steps()
+            found = [compiler.layouts[place] for place in looping.initial]
+            if variables:
+                both = zip(found, looping.step, strict=True)
+                found = [meet(layout, compiler.layouts[place]) for layout, place in both]
+            if found == variables:
+                break
+            variables = found
+        if fused:
+            used = (*looping.step, *[each for each in looping.flags if each is not None])
+            fuse(program, compiler.steps, compiler.lowering, used)
+        initial, step = (
+            tuple(compiler.brought(p, layout) for p, layout in zip(places, found, strict=True))
+            for places in (looping.initial, looping.step)
+        )
+        return Inner(
+            tuple(compiler.steps), tuple(compiler.layouts), looping, tuple(found), initial, step
+        )
+
+    def numbered(self, looping: Looping, inputs: Sequence[Layout], answer: Layout) -> Numbered:
+        """The program of all steps, and its tables."""
+        inner = self.inner(looping, inputs, fused=False)
+        stored: dict[str, tuple[Form, int]] = {}
+        slots: dict[int, tuple[tuple[str, Form], ...]] = {}
+        for place, step in enumerate(inner.steps):
+            if isinstance(step, Joined):
+                for side in step.sides:
+                    assert side.table is not None
+                    stored[side.table] = side.form, len(side.form.keys)
+            elif isinstance(step, Grouped):
+                slots[place] = tuple(
+                    (f"n{place}k{n}", Form(form.keys[1:], (LONG, *form.rest)))
+                    for n, form in enumerate(grouped_slots(step))
+                )
+                stored |= {name: (form, len(form.keys)) for name, form in slots[place]}
+        tables = tuple((name, self.table(f"s{name}", form)) for name, (form, _) in stored.items())
+        differences = []
+        for n, layout in enumerate(inner.variables):
+            form = Form((LONG,), leaves(part(layout, 1)))
+            differences.append((self.table(f"d{n}", form), form))
+        row = part(inner.variables[self.node.term.chosen], 1)
+        assert width(row)
+        brought = self.compiler.in_layout(row, answer)
+        return Numbered(inner, tables, slots, tuple(differences), stored, brought)

@@ -1,0 +1,279 @@
+"""Loops at work: kept exactly from step to step, or run again, whichever the costs favour.
+
+| way | kept | a batch costs |
+|---|---|---|
+| exact | the differences from step to step | what changes, in the steps that it reaches |
+| recompute | the inputs | all of them, once for each step |
+
+Both give the answer of the batch loop.  Costs are counted in rows: what a loop reads and makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from incmrql.incremental.changes import Negative
+from incmrql.incremental.driving import drive
+from incmrql.kernel.content import Content, merge
+from incmrql.kernel.desk import Desk, content_of, rows_of
+from incmrql.kernel.numbered import Machine, difference
+from incmrql.kernel.physical import Looped, Numbered
+from incmrql.kernel.recompute import Ran, recomputed
+from incmrql.kernel.rows import Rows
+from incmrql.kernel.table import scan
+from incmrql.reference.repeat import Ending
+
+Way: TypeAlias = Literal["exact", "recompute"]
+
+MOVING: Final = 0.5
+"""A loop whose steps change more of their rows than this is run again."""
+DEARER: Final = 6
+"""How much more a row costs on the exact way."""
+PATIENCE: Final = 2
+"""Batches in a row that are dearer than running the loop again before that is done."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What is known of a loop itself, by name and number."""
+
+    known: dict[tuple[str, int], int]
+    changed: dict[tuple[str, int], int]
+
+    def __getitem__(self, name: str) -> int:
+        return self.known.get((name, 0), 0)
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.add(name, 0, value - self[name])
+
+    def add(self, name: str, number: int, more: int) -> None:
+        """Add to a counter."""
+        at = name, number
+        self.known[at] = self.known.get(at, 0) + more
+        self.changed[at] = self.changed.get(at, 0) + more
+
+    def numbers(self, name: str) -> dict[int, int]:
+        """The counters of a name."""
+        return {n: count for (each, n), count in self.known.items() if each == name and count}
+
+
+def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+    """The change of a loop's answer, if an input has changed or it never ran."""
+    counters = _counters(step, desk)
+    if counters["runs"] and not any(map(len, changes)):
+        return
+    way, reason = _way(step, counters)
+    note: dict[str, Any] = {}
+    if way == "exact" and counters["exact"]:
+        answer = _exactly(step, changes, counters, desk, note)
+        _judge(step, counters)
+    else:
+        inputs = _inputs(step, changes, desk)
+        if way == "exact":
+            answer = _built(step, inputs, counters, desk, note)
+        else:
+            answer, ran = _again(step, inputs, desk, note)
+            _forgotten(step, counters, desk)
+            _estimate(counters, ran, inputs)
+            if step.iterate == "default" and _dies_out(step, ran):
+                reason = _built_beside(step, inputs, counters, desk)
+    for name, change in zip(step.tables, changes, strict=True):
+        desk.change(name, change)
+    counters["runs"] += 1
+    _keep(step, counters, desk)
+    desk.change(step.result, answer)
+    desk.notes[step.result] = {"way": way, "reason": reason, **note}
+    yield rows_of(answer)
+
+
+# --- which way -----------------------------------------------------------------------------
+
+
+def _way(step: Looped, counters: Counters) -> tuple[Way, str]:
+    if step.numbered is None:
+        return "recompute", step.reason
+    match step.iterate:
+        case "exact":
+            return "exact", "asked for"
+        case "recompute":
+            return "recompute", "asked for"
+        case _:
+            pass
+    if counters["exact"]:
+        share = counters["cost"] / max(counters["again"], 1)
+        return "exact", f"the last batch cost {share:.1%} of running the loop again"
+    return "recompute", _moving(counters)
+
+
+def _moving(counters: Counters) -> str:
+    if not counters["runs"]:
+        return "the first batch"
+    return f"{counters['moved']:,} rows change from step to step, of {counters['rows']:,}"
+
+
+def _dies_out(step: Looped, ran: Ran) -> bool:
+    """Whether most rows of a step are those of the step before."""
+    return step.numbered is not None and ran.rows > 0 and ran.moved < MOVING * ran.rows
+
+
+def _estimate(counters: Counters, ran: Ran, inputs: Sequence[Rows]) -> None:
+    size = sum(map(len, inputs))
+    counters["again"] = ran.rows + ran.steps * size
+    counters["rows"], counters["moved"] = ran.rows, ran.moved
+
+
+def _judge(step: Looped, counters: Counters) -> None:
+    """Give up the exact way when it has been the dearer one for some batches."""
+    dear = counters["cost"] > counters["again"]
+    counters["dear"] = counters["dear"] + 1 if dear else 0
+    if step.iterate == "default" and counters["dear"] >= PATIENCE:
+        counters["exact"] = 0
+
+
+# --- the ways ------------------------------------------------------------------------------
+
+
+def _exactly(
+    step: Looped, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
+) -> Content:
+    """Send the changes through the steps."""
+    given = [rows_of(change) for change in changes]
+    before = desk.reader.tally.rows
+    found = _driven(step, given, counters, desk, note, is_first=False)
+    counters["cost"] = DEARER * (desk.reader.tally.rows - before + note["rows"])
+    answer = _brought(step, found, desk)
+    return content_of(step.form, answer)
+
+
+def _built(
+    step: Looped, inputs: Sequence[Rows], counters: Counters, desk: Desk, note: dict[str, Any]
+) -> Content:
+    """Begin to keep the loop exactly, from all rows of its inputs."""
+    _forgotten(step, counters, desk)
+    found = _driven(step, inputs, counters, desk, note, is_first=True)
+    counters["exact"] = 1
+    new = content_of(step.form, _brought(step, found, desk))
+    return _instead(step, new, desk)
+
+
+def _built_beside(step: Looped, inputs: Sequence[Rows], counters: Counters, desk: Desk) -> str:
+    """The same after the loop was run again, for the batches to come."""
+    _driven(step, inputs, counters, desk, {}, is_first=True)
+    counters["exact"] = 1
+    return f"{_moving(counters)}: from now on exact"
+
+
+def _driven(
+    step: Looped,
+    given: Sequence[Rows],
+    counters: Counters,
+    desk: Desk,
+    note: dict[str, Any],
+    *,
+    is_first: bool,
+) -> Rows:
+    """Drive changes through a loop, and keep what that changes; the change of its answer."""
+    numbered = step.numbered
+    assert numbered is not None
+    ending = Ending(step.node.term.flagged, step.limit, desk.env.world.max_steps)
+    machine = Machine(numbered, given, desk, is_first)
+    stop = None if is_first else counters["stop"]
+    course = drive(machine, ending, counters.numbers("flags"), stop)
+    for number, rows in enumerate(course.differences):
+        for variable, each in enumerate(rows):
+            if len(each):
+                desk.change(*difference(numbered, variable, number, each))
+    for number, count in course.flags.items():
+        counters.add("flags", number, count)
+    counters["stop"] = course.stop
+    note |= {"steps": course.ran, "rows": machine.sent}
+    return course.answer[step.node.term.chosen]
+
+
+def _again(
+    step: Looped, inputs: Sequence[Rows], desk: Desk, note: dict[str, Any]
+) -> tuple[Content, Ran]:
+    """Run the loop again from all rows of its inputs."""
+    rows, ran = recomputed(step, inputs, desk)
+    note |= {"steps": ran.steps, "rows": ran.rows}
+    return _instead(step, content_of(step.form, rows), desk), ran
+
+
+def _instead(step: Looped, new: Content, desk: Desk) -> Content:
+    """The change from the last answer to another one."""
+    table = desk.table(step.result, step.form)
+    old = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
+    return merge([new, *[each.with_weights(-each.weights) for each in old if len(each)]])
+
+
+def _brought(step: Looped, rows: Rows, desk: Desk) -> Rows:
+    numbered = step.numbered
+    assert numbered is not None
+    if not len(rows) or numbered.brought is None:
+        return rows
+    return numbered.brought.apply(rows, desk.env)
+
+
+def _inputs(step: Looped, changes: Sequence[Content], desk: Desk) -> list[Rows]:
+    """All rows of the inputs."""
+    found = []
+    for name, form, change in zip(step.tables, step.forms, changes, strict=True):
+        table = desk.table(name, form)
+        known = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
+        whole = rows_of(merge([*known, change]))
+        desk.reader.tally.rows += len(whole)
+        if (whole.weights < 0).any():
+            raise Negative("a loop has fewer than no rows")
+        found.append(whole)
+    return found
+
+
+# --- what is kept --------------------------------------------------------------------------
+
+
+def _forgotten(step: Looped, counters: Counters, desk: Desk) -> None:
+    """Keep nothing of the steps."""
+    numbered = step.numbered
+    if numbered is None:
+        return
+    for name, form in _tables(numbered):
+        if desk.table(name, form).runs:
+            desk.clear(name, form)
+    for number, count in counters.numbers("flags").items():
+        counters.add("flags", number, -count)
+    counters["stop"] = counters["exact"] = counters["dear"] = 0
+
+
+def _tables(numbered: Numbered) -> list[tuple[str, Any]]:
+    own = dict(numbered.tables)
+    stored = [(own[name], form) for name, (form, _) in numbered.stored.items()]
+    return [*stored, *numbered.differences]
+
+
+def _counters(step: Looped, desk: Desk) -> Counters:
+    name, form = step.counters
+    table = desk.table(name, form)
+    known: dict[tuple[str, int], int] = {}
+    for bucket in range(table.buckets):
+        content = scan(table, desk.reader, bucket)
+        names, numbers = (column.to_pylist() for column in content.keys.columns)
+        for each, number, weight in zip(names, numbers, content.weights.tolist(), strict=True):
+            known[each, number] = weight
+    return Counters(known, {})
+
+
+def _keep(step: Looped, counters: Counters, desk: Desk) -> None:
+    name, form = step.counters
+    some = {at: count for at, count in counters.changed.items() if count}
+    if some:
+        columns = (
+            pa.array([each for each, _ in some], pa.string()),
+            pa.array([number for _, number in some], pa.int64()),
+        )
+        weights = np.array(list(some.values()), np.int64)
+        desk.change(name, content_of(form, Rows(columns, weights)))

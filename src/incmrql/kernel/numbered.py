@@ -1,0 +1,361 @@
+"""A loop that is kept exactly: changes go through its steps, over rows with their numbers.
+
+Joins find their partners of all steps at once, and what belongs to a later step waits for it.
+Groups are asked four times for each key that something reached: with the rows up to this step
+and up to the one before, before the batch and after it; what a step changes is
+
+    (after up to i - after up to i-1) - (before up to i - before up to i-1)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from incmrql.kernel.accumulators import Parts, tidy
+from incmrql.kernel.content import Content, added_up, asked_keys, empty, merge
+from incmrql.kernel.desk import Desk, consolidated, content_of
+from incmrql.kernel.form import Form
+from incmrql.kernel.groups import grouped_gather, grouped_meet, grouped_slots
+from incmrql.kernel.joins import joined_gather, joined_meet
+from incmrql.kernel.keys import Keys, concat_keys
+from incmrql.kernel.layouts import leaves
+from incmrql.kernel.look import partners
+from incmrql.kernel.overlay import Overlay, overlay
+from incmrql.kernel.physical import (
+    Fixed,
+    Grouped,
+    Handed,
+    Inner,
+    Joined,
+    Mapped,
+    Numbered,
+    Step,
+    United,
+    below,
+)
+from incmrql.kernel.rows import Rows, no_rows, stacked
+from incmrql.kernel.sorting import Groups
+from incmrql.kernel.stateless import stateless
+from incmrql.kernel.table import Table, scan
+from incmrql.types.model import LONG
+
+BEFORE, BEFORE_LESS, AFTER, AFTER_LESS = range(4)
+_SIGNS: Final = np.array([-1, 1, 1, -1], np.int64)
+
+
+@dataclass(slots=True)
+class Machine:
+    """The steps of a loop at work in one batch (`incremental.driving`).
+
+    `given` are the changes of the inputs, or all their rows when nothing is kept yet.
+    """
+
+    numbered: Numbered
+    given: Sequence[Rows]
+    desk: Desk
+    is_first: bool
+    inside: Overlay = field(init=False)
+    moving: frozenset[int] = field(init=False)
+    still: dict[int, list[Rows]] = field(default_factory=dict)
+    pending: dict[int, dict[int, list[Rows]]] = field(default_factory=dict)
+    later: dict[int, dict[int, list[Keys]]] = field(default_factory=dict)
+    """By step and place, the keys of groups that changed and have rows of that step."""
+    sent: int = 0
+
+    def __post_init__(self) -> None:
+        self.inside = overlay(self.desk, dict(self.numbered.tables))
+        self.inside.is_first = self.is_first
+        moving = set(self.inner.looping.variables)
+        for place, step in enumerate(self.inner.steps):
+            if moving.intersection(below(step)):
+                moving.add(place)
+        self.moving = frozenset(moving)
+
+    @property
+    def inner(self) -> Inner:
+        """The program of the loop."""
+        return self.numbered.inner
+
+    def start(self) -> list[Rows]:
+        """Take in the changes of the inputs; the changes of the first rows of the variables."""
+        looping = self.inner.looping
+        found = {place: [rows] for place, rows in zip(looping.inputs, self.given, strict=True)}
+        places = [p for p in range(len(self.inner.steps)) if p not in self.moving]
+        self.still = self._run(0, found, places)
+        return [
+            self._unnumbered(self.still.get(place, ()), segment, variable)
+            for variable, (place, segment) in enumerate(
+                zip(looping.initial, self.inner.initial, strict=True)
+            )
+        ]
+
+    def step(self, number: int, changes: Sequence[Rows]) -> tuple[list[Rows], int]:
+        """Send changes through a step: those of what it makes, and of its true flags."""
+        looping = self.inner.looping
+        found = dict(self.still) if number == 0 else {}
+        for place, rows in zip(looping.variables, changes, strict=True):
+            found[place] = [Rows((_numbers(number, len(rows)), *rows.columns), rows.weights)]
+        found = self._run(number, found, sorted(self.moving.difference(looping.variables)))
+        made = [
+            self._unnumbered(found.get(place, ()), segment, variable)
+            for variable, (place, segment) in enumerate(
+                zip(looping.step, self.inner.step, strict=True)
+            )
+        ]
+        flags = [
+            int(rows.weights.sum())
+            for place in looping.flags
+            if place is not None
+            for rows in found.get(place, ())
+        ]
+        return made, sum(flags)
+
+    def waits(self, number: int) -> bool:
+        """Whether a step has something to do, though its variables may not change."""
+        if number == 0 and any(len(rows) for each in self.still.values() for rows in each):
+            return True
+        return bool(self.pending.get(number) or self.later.get(number))
+
+    def waits_after(self, number: int) -> bool:
+        """Whether a later step has."""
+        return any(step > number for step in (*self.pending, *self.later))
+
+    def differences(self, number: int) -> list[Rows]:
+        """What the difference of each variable at a step was before the batch."""
+        asked = _numbers(number, 1)
+        found = []
+        for (name, form), layout in zip(
+            self.numbered.differences, self.inner.variables, strict=True
+        ):
+            types = leaves(layout)[1:]
+            hashes, keys, _ = asked_keys(Keys((asked,), (LONG,)))
+            parts = [
+                Rows(rows.rest.columns, rows.weights)
+                for _, rows in partners(self.desk.table(name, form), self.desk.reader, hashes, keys)
+            ]
+            found.append(consolidated(Form(types), stacked(parts, types)))
+        return found
+
+    def forget(self, number: int) -> None:
+        """Keep nothing of the steps from this one on."""
+        for name, (where, column) in self.numbered.stored.items():
+            table = self.inside.table(name, where)
+            for bucket in range(table.buckets):
+                content = scan(table, self.inside.reader, bucket)
+                gone = content.take(_longs(content.columns[column]) >= number)
+                self.inside.change(name, _negative(gone))
+
+    def sum(self, parts: Sequence[Rows]) -> Rows:
+        """All rows, equal ones added up."""
+        some = [part for part in parts if len(part)]
+        if not some:
+            return Rows((), np.zeros(0, np.int64))
+        variable = next(
+            leaves(layout)[1:]
+            for layout in self.inner.variables
+            if len(leaves(layout)) - 1 == len(some[0].columns)
+        )
+        return consolidated(Form(variable), stacked(some, variable))
+
+    @staticmethod
+    def negative(rows: Rows) -> Rows:
+        """The same rows, taken away."""
+        return rows.times(-1)
+
+    @staticmethod
+    def some(rows: Rows) -> bool:
+        """Whether there are any rows."""
+        return bool(len(rows))
+
+    # --- one step --------------------------------------------------------------------------
+
+    def _run(
+        self, number: int, found: dict[int, list[Rows]], places: Iterable[int]
+    ) -> dict[int, list[Rows]]:
+        for place in places:
+            if place in found:
+                continue
+            step = self.inner.steps[place]
+            inputs = [found.get(each, []) for each in below(step)]
+            rows = [each for each in self._rows(place, step, number, inputs) if len(each)]
+            self.sent += sum(map(len, rows))
+            if rows:
+                found[place] = rows
+        return found
+
+    def _rows(
+        self, place: int, step: Step, number: int, inputs: Sequence[list[Rows]]
+    ) -> Iterable[Rows]:
+        match step:
+            case Fixed():
+                return stateless(step, [], self.inside) if number == 0 else ()
+            case Mapped() | United():
+                return stateless(step, inputs, self.inside) if any(inputs) else ()
+            case Joined():
+                return self._joined(place, step, number, inputs)
+            case Grouped():
+                return self._grouped(place, step, number, inputs)
+            case _:
+                assert isinstance(step, Handed)
+                return ()
+
+    def _joined(
+        self, place: int, step: Joined, number: int, inputs: Sequence[list[Rows]]
+    ) -> Iterable[Rows]:
+        """Pairs of this step; those of later steps wait for them."""
+        found = self.pending.get(number, {}).pop(place, [])
+        if not self.pending.get(number):
+            self.pending.pop(number, None)
+        if any(inputs):
+            brought = joined_gather(step, inputs, self.inside.env)
+            for rows in joined_meet(step, brought, self.inside):
+                steps = _longs(rows.columns[0])
+                for each in np.unique(steps).tolist():
+                    mine = rows.take(steps == each)
+                    if each == number:
+                        found.append(mine)
+                    else:
+                        self.pending.setdefault(each, {}).setdefault(place, []).append(mine)
+        return found
+
+    def _grouped(
+        self, place: int, step: Grouped, number: int, inputs: Sequence[list[Rows]]
+    ) -> Iterable[Rows]:
+        """What a step changes for the keys that something reached."""
+        waiting = self.later.get(number, {}).pop(place, [])
+        if not self.later.get(number):
+            self.later.pop(number, None)
+        slots = self.numbered.slots[place]
+        brought: list[Content | None] = [None] * len(slots)
+        if any(inputs):
+            gathered = grouped_gather(step, inputs, self.inside.env)
+            brought = [
+                _rekeyed(content, form) if len(content) else None
+                for content, (_, form) in zip(gathered, slots, strict=True)
+            ]
+        keys = [*waiting, *[each.keys for each in brought if each is not None]]
+        if not keys:
+            return []
+        hashes, touched, _ = asked_keys(concat_keys(keys))
+        variants: list[Content] = []
+        for (name, form), new, whole in zip(slots, brought, grouped_slots(step), strict=True):
+            old, added = self._known(name, form, hashes, touched)
+            self._note(place, number, old)
+            variants.append(_variants(whole, number, old, added, new))
+        nothing = Desk({}, self.inside.reader, self.inside.env, is_first=True)
+        made = list(grouped_meet(step, variants, nothing))
+        for (name, _), new in zip(slots, brought, strict=True):
+            if new is not None:
+                self.inside.change(name, new)
+        return [self._signed(step, number, rows) for rows in made if len(rows)]
+
+    def _known(
+        self, name: str, form: Form, hashes: Any, keys: Keys
+    ) -> tuple[list[Content], list[Content]]:
+        """The rows of keys before the batch, and those that earlier steps of it added."""
+        table = self.inside.table(name, form)
+        reader = self.inside.reader
+        assert self.inside.below is not None
+        before = self.inside.below.table(self.inside.names[name], form)
+        old = [rows for _, rows in partners(before, reader, hashes, keys)]
+        added = _only_added(table, before)
+        return old, [rows for _, rows in partners(added, reader, hashes, keys)]
+
+    def _note(self, place: int, number: int, old: Sequence[Content]) -> None:
+        """Remember the keys that have rows of later steps."""
+        for rows in old:
+            steps = _longs(rows.rest.columns[0])
+            for each in np.unique(steps[steps > number]).tolist():
+                mine = rows.keys.take(np.flatnonzero(steps == each))
+                self.later.setdefault(each, defaultdict(list))[place].append(mine)
+
+    def _signed(self, step: Grouped, number: int, rows: Rows) -> Rows:
+        weights = rows.weights * _SIGNS[_longs(rows.columns[0])]
+        columns = (_numbers(number, len(rows)), *rows.columns[1:])
+        return consolidated(Form(step.body.types), Rows(columns, weights))
+
+    def _unnumbered(self, chunks: Iterable[Rows], segment: Any, variable: int) -> Rows:
+        """Rows of a variable without their numbers, equal ones added up."""
+        types = leaves(self.inner.variables[variable])
+        found = [
+            each if segment is None else segment.apply(each, self.inside.env) for each in chunks
+        ]
+        whole = stacked(found, types)
+        bare = Rows(whole.columns[1:], whole.weights)
+        return consolidated(Form(types[1:]), bare) if len(bare) else no_rows(types[1:])
+
+
+def difference(numbered: Numbered, variable: int, number: int, rows: Rows) -> tuple[str, Content]:
+    """Rows as a change of the table of a variable's differences."""
+    name, form = numbered.differences[variable]
+    return name, content_of(form, Rows((_numbers(number, len(rows)), *rows.columns), rows.weights))
+
+
+def _rekeyed(content: Content, form: Form) -> Content:
+    """What was brought to (step, key), by key: the step comes first in the rest."""
+    width = len(content.form.keys)
+    columns = content.columns
+    moved = (*columns[1:width], columns[0], *columns[width:])
+    return added_up(form, moved, content.weights, _same(content.parts))
+
+
+def _same(parts: Parts) -> Any:
+    def lifted(groups: Groups) -> Parts:
+        return tidy({name: groups.add_up(column) for name, column in parts.items()})
+
+    return lifted if parts else None
+
+
+def _variants(
+    form: Form,
+    number: int,
+    old: Sequence[Content],
+    added: Sequence[Content],
+    new: Content | None,
+) -> Content:
+    """The rows of groups, before and after, up to a step and up to the one before."""
+    pieces: list[Content] = []
+    before = ((BEFORE, number), (BEFORE_LESS, number - 1))
+    after = ((AFTER, number), (AFTER_LESS, number - 1))
+    for contents, tags in (
+        (old, (*before, *after)),
+        (added, after),
+        ([] if new is None else [new], after[:1]),
+    ):
+        for content in contents:
+            steps = _longs(content.rest.columns[0])
+            for tag, until in tags:
+                chosen = content.take(steps <= until)
+                if len(chosen):
+                    pieces.append(_tagged(chosen, form, tag))
+    return merge(pieces) if pieces else empty(form)
+
+
+def _tagged(content: Content, form: Form, tag: int) -> Content:
+    keys, rest = content.keys.columns, content.rest.columns
+    columns = (_numbers(tag, len(content)), *keys, *rest[1:])
+    return added_up(form, columns, content.weights, _same(content.parts))
+
+
+def _only_added(table: Table, before: Table) -> Table:
+    """A table with nothing but what a batch added."""
+    return replace(table, bases=(), levels=table.levels[len(before.levels) :])
+
+
+def _numbers(number: int, count: int) -> Any:
+    return pa.array(np.full(count, number, np.int64))
+
+
+def _longs(column: Any) -> Any:
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _negative(content: Content) -> Content:
+    parts = {name: -column for name, column in content.parts.items()}
+    return replace(content.with_weights(-content.weights), parts=parts)

@@ -1,0 +1,35 @@
+"""Loops kept by the stepper, exactly and by running them again, against the batch loop."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from incmrql.incremental.looping import numbered
+from incmrql.incremental.nodes import Repeated
+from incmrql.incremental.states_loops import NumberedState
+from tests.effort import fewer
+from tests.incremental.loops import EXACT, OTHERS, Batch, Loops, histories
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_every_batch_of_an_exact_loop_answers_as_the_batch_loop_does(name: str) -> None:
+    @settings(fewer)
+    @given(histories())
+    def tried(history: list[Batch]) -> None:
+        run = Loops(EXACT[name])
+        states = [s for s in run.stepper._states if isinstance(s, NumberedState)]
+        assert states, "the loop is kept exactly"
+        for batch in history:
+            run.step(batch)
+
+    tried()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_loop_that_has_no_numbers_says_why_and_is_run_again(name: str) -> None:
+    run = Loops(OTHERS[name])
+    (node,) = [node for node in run.plan.nodes if isinstance(node, Repeated)]
+    assert isinstance(numbered(node, run.script), str)
+    run.step({"E": [((1, 2), 1), ((2, 3), 1)], "P": [((1.0, 2.0), 1)]})
+    run.step({"E": [((1, 2), -1), ((1, 4), 1)]})

@@ -1,0 +1,124 @@
+"""Loops in the kernel, on each way, against the batch loop at every batch."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from incmrql.incremental.changes import Weighted
+from incmrql.incremental.looping import Iterate
+from incmrql.incremental.streams import Program, program_of
+from incmrql.kernel import loops
+from incmrql.values import identical, show
+from tests.effort import fewest
+from tests.incremental.loops import EXACT, OTHERS, REACHED, Batch, Loops, histories
+from tests.kernel.kernels import KernelRun, StagedRun
+
+ALL = EXACT | OTHERS
+
+
+def program(text: str, iterate: Iterate) -> tuple[Loops, Program]:
+    known = Loops(text, "recompute")
+    return known, program_of([known.item], known.script, iterate=iterate)
+
+
+def agrees(known: Loops, run: KernelRun, batch: Batch) -> None:
+    run.step(batch)
+    for name, rows in batch.items():
+        known.data[name].merge(Weighted(rows))
+    expected, got = known.expected(), run.answer()
+    assert identical(expected, got), f"{known.text}\n{show(expected)}\n{show(got)}"
+
+
+def way(run: KernelRun) -> dict[str, Any]:
+    (note,) = run.worked.notes.values()
+    return note
+
+
+@pytest.mark.parametrize("iterate", ["exact", "recompute", "default"])
+@pytest.mark.parametrize("name", ALL)
+def test_every_batch_answers_as_the_batch_loop_does(
+    name: str, iterate: Iterate, tmp_path: Path
+) -> None:
+    _, made = program(ALL[name], iterate)
+    first = KernelRun(made, tmp_path / "first")
+
+    @settings(fewest)
+    @given(histories(4))
+    def tried(history: list[Batch]) -> None:
+        known, _ = program(ALL[name], iterate)
+        run = KernelRun(made, Path(tempfile.mkdtemp(dir=tmp_path)), physical=first.physical)
+        for batch in history:
+            agrees(known, run, batch)
+
+    tried()
+
+
+def chain(length: int, start: int = 1) -> list[tuple[Any, int]]:
+    return [((n, n + 1), 1) for n in range(start, start + length)]
+
+
+def test_the_default_begins_by_running_the_loop_and_goes_on_exactly(tmp_path: Path) -> None:
+    known, made = program(REACHED, "default")
+    run = KernelRun(made, tmp_path)
+    agrees(known, run, {"E": chain(40)})
+    assert way(run)["way"] == "recompute"
+    assert way(run)["reason"].endswith("from now on exact")
+    for batch in ({"E": [((40, 90), 1)]}, {"E": [((40, 90), -1), ((3, 91), 1)]}):
+        agrees(known, run, batch)
+        assert way(run)["way"] == "exact"
+        assert way(run)["steps"] <= 6
+
+
+def test_the_default_gives_up_the_exact_way_where_it_is_dearer(tmp_path: Path) -> None:
+    known, made = program(REACHED, "default")
+    run = KernelRun(made, tmp_path)
+    agrees(known, run, {"E": chain(12)})
+    ways = Counter[str]()
+    for number in range(8):
+        sign = -1 if number % 2 == 0 else 1
+        agrees(known, run, {"E": [((1, 2), sign)]})
+        ways[way(run)["way"]] += 1
+    assert ways["exact"] >= loops.PATIENCE
+    assert ways["recompute"] > 0
+
+
+def test_loops_that_move_everywhere_are_run_again(tmp_path: Path) -> None:
+    known, made = program(EXACT["pagerank"], "default")
+    run = KernelRun(made, tmp_path)
+    for more in (2, 3, 5):
+        agrees(
+            known,
+            run,
+            {"E": [((n, m), 1) for n in range(11) for m in (n * n % 11, (n + more) % 11)]},
+        )
+        assert way(run)["way"] == "recompute"
+
+
+@pytest.mark.parametrize("size", [40, 400])
+def test_an_exact_batch_reads_what_it_changes(size: int, tmp_path: Path) -> None:
+    _, made = program(REACHED, "exact")
+    run = KernelRun(made, tmp_path)
+    run.step({"E": [((1, n), 1) for n in range(2, size)]})
+    run.step({"E": [((5, 10_001), 1), ((10_001, 10_002), 1)]})
+    assert sum(run.worked.read) <= 30
+    run.step({"E": [((5, 10_001), -1)]})
+    assert sum(run.worked.read) <= 60
+
+
+@pytest.mark.parametrize("name", ["reached", "pagerank-until", "factors"])
+def test_stages_answer_as_one_place_does(name: str, tmp_path: Path) -> None:
+    @settings(max_examples=6)
+    @given(histories(3))
+    def tried(history: list[Batch]) -> None:
+        known, made = program(ALL[name], "default")
+        run = StagedRun(made, Path(tempfile.mkdtemp(dir=tmp_path)))
+        for batch in history:
+            agrees(known, run, batch)
+
+    tried()
