@@ -11,7 +11,10 @@ from tests.cli.commands import incmrql
 POINTS = 'Points = stream(line, "in", type(< X: int, Y: double >));\n'
 AVERAGE = POINTS + "incr select (x, avg(p.Y)) from p in Points group by x: p.X;"
 CROSS = POINTS + "incr select (p.X, q.X)\n from p in Points, q in Points;"
-LOOP = POINTS + "incr repeat xs = select p.X from p in Points step xs limit 3;"
+LOOP = (
+    POINTS + "incr repeat xs = select p.X from p in Points "
+    "step (select x from x in xs order by x limit 2) limit 3;"
+)
 CHANCE = POINTS + "incr select p.X + random(9) from p in Points;"
 NO_TERM = POINTS + (
     "incr fold(\\(n: long, p: < X: int, Y: double >): long. n + "

@@ -17,9 +17,9 @@ def report(number: int, bad: int = 0) -> BatchReport:
     zeros = {
         name: 0
         for name in BatchReport.__dataclass_fields__
-        if name not in {*counts, "number", "bad", "nodes", "outputs", "seconds"}
+        if name not in {*counts, "number", "bad", "nodes", "loops", "outputs", "seconds"}
     }
-    values = {**zeros, **counts, "nodes": (), "outputs": (Path("out"),)}
+    values = {**zeros, **counts, "nodes": (), "loops": (), "outputs": (Path("out"),)}
     lines = ReadReport(2, bad)
     return BatchReport(number=number, bad=lines, seconds=0.0254, **values)  # type: ignore[arg-type]
 

@@ -83,6 +83,7 @@ EXACT: Final = {
     "pagerank": PAGERANK,
     "pagerank-until": PAGERANK_UNTIL,
     "countdown": COUNTDOWN,
+    "means": MEANS,
     "nearest": NEAREST,
     "factors": FACTORS,
     "growing": GROWING,
@@ -91,7 +92,6 @@ EXACT: Final = {
     "totals": TOTALS,
 }
 OTHERS: Final = {
-    "means": MEANS,
     "nested": """repeat x = {1} step select distinct n from n in
       (repeat y = x step select distinct m from m in (y union (select b from (a, b) in E, a in y)))
       limit 2""",

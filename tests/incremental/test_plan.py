@@ -263,7 +263,7 @@ def test_chance_in_a_function_is_refused() -> None:
         ("select (x.A, y.A) from x in R, y in S", ["W101"]),
         ("sum(select y.D from x in R, y in S)", []),
         (SCALAR, ["W102"]),
-        ("repeat x = R.A step (select y from y in x where y > 1) limit 3", ["W103"]),
+        ("repeat x = R.A step (select y from y in x order by y limit 2) limit 3", ["W103"]),
         ("max(R.A)", []),
         ("median(distinct(R.C))", ["W104"]),
         ("count(select (x, y) from x in R.A, y in R.A where x < y) + 1", ["W101"]),
@@ -287,7 +287,9 @@ def test_shapes_say_what_is_kept_for_whom() -> None:
     kinds_of = [shape.kind for shape in shapes(planned(JOIN))]
     assert kinds_of == ["source", "linear", "source", "linear", "bilinear"]
     loop = shapes(planned("repeat x = R.A step x limit 3"))[-1]
-    assert (loop.kind, loop.is_incremental) == ("loop", False)
+    assert (loop.kind, loop.is_incremental) == ("loop", True)
+    again = "repeat x = R.A step (select y from y in x order by y limit 2) limit 3"
+    assert not shapes(planned(again))[-1].is_incremental
 
 
 def test_a_plan_reads_as_a_tree() -> None:

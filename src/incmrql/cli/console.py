@@ -9,13 +9,14 @@ import json
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 if TYPE_CHECKING:
     from incmrql.runtime import BatchReport
+    from incmrql.runtime.report import LoopWork
 
 _NEWEST = 8
 """Batches that the table on a terminal shows."""
@@ -62,6 +63,8 @@ class Json:
         """Print the object."""
         fields = {name: getattr(report, name) for name in _JSON}
         found = {**fields, "bad": report.bad.bad, "seconds": round(report.seconds, 4)}
+        if report.loops:
+            found["loops"] = [asdict(loop) for loop in report.loops]
         text = json.dumps(found)[:-1]
         values = ", ".join(map(self.show, answers))
         click.echo(f'{text}, "{self.name}": [{values}]}}' if answers else f"{text}}}")
@@ -115,8 +118,15 @@ def summary(report: BatchReport) -> str:
     return (
         f"batch {report.number}: {report.inserted:,} rows in, {report.deleted:,} out; {bad}"
         f"{report.changed:,} changes; {report.state_rows:,} rows of state; "
-        f"{report.seconds * 1000:,.0f} ms"
+        f"{report.seconds * 1000:,.0f} ms{''.join(map(_loop, report.loops))}"
     )
+
+
+def _loop(loop: LoopWork) -> str:
+    """How a loop was kept, at the end of a line."""
+    steps = "1 step" if loop.steps == 1 else f"{loop.steps:,} steps"
+    error = "" if loop.error is None else f", {loop.error['kind']} {loop.error['figure']:.3g}"
+    return f"; loop: {loop.way}, {steps}{error} ({loop.reason})"
 
 
 def table(reports: Sequence[BatchReport] | deque[BatchReport]) -> list[str]:

@@ -63,6 +63,9 @@ class StreamChoices:
     verify: int | None
     strict: bool
     on_change: Literal["reuse", "rebuild", "refuse"]
+    iterate: Literal["default", "exact", "recompute", "diffuse"]
+    tolerance: float | None
+    resync: int | None
 
     @property
     def to_console(self) -> bool:
@@ -135,6 +138,25 @@ _OPTIONS = (
         type=click.Choice(["reuse", "rebuild", "refuse"]),
         default="refuse",
         help="Streams: what to do if the checkpoint is of another query.",
+    ),
+    click.option(
+        "--iterate",
+        type=click.Choice(["default", "exact", "recompute", "diffuse"]),
+        default="default",
+        help="Streams: how loops are kept. The default is exact, or runs the loop again where "
+        "that costs less; diffuse is an approximation with a stated error.",
+    ),
+    click.option(
+        "--tolerance",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="X",
+        help="Streams: with diffuse, the error from which on a loop is run again.",
+    ),
+    click.option(
+        "--resync",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Streams: with diffuse, run loops again every N batches.",
     ),
 )
 

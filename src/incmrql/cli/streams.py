@@ -227,6 +227,9 @@ def _options(choices: StreamChoices, *, window: bool, keep_changes: bool) -> Str
         skip_batch=choices.skip_batch,
         window=window,
         on_change=choices.on_change,
+        iterate=choices.iterate,
+        tolerance=choices.tolerance,
+        resync=choices.resync,
     )
 
 

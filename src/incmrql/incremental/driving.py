@@ -47,8 +47,8 @@ class Machine(Protocol[T]):
     def forget(self, number: int) -> None:
         """Keep nothing of the steps from this one on."""
 
-    def sum(self, parts: Sequence[T]) -> T:
-        """All rows, equal ones added up."""
+    def sums(self, parts: Sequence[Sequence[T]]) -> list[T]:
+        """All rows of each variable, equal ones added up."""
 
     def negative(self, rows: T) -> T:
         """The same rows, taken away."""
@@ -89,11 +89,11 @@ def drive(
         if not any(map(machine.some, changes)) and not machine.waits(number):
             if not machine.waits_after(number):
                 break
-            changes = [machine.sum([]) for _ in changes]
+            changes = machine.sums([])
             course.differences.append(changes)
             continue
         changes = _made(machine, course, number, changes)
-    course.answer = _sums(machine, course.differences)
+    course.answer = machine.sums(course.differences)
     return course
 
 
@@ -104,10 +104,7 @@ def _made(machine: Machine[T], course: Course[T], number: int, changes: Sequence
     if flags:
         course.flags[number] = flags
     if number == 0:
-        first = course.differences[0]
-        found = [
-            machine.sum([new, machine.negative(old)]) for new, old in zip(found, first, strict=True)
-        ]
+        found = machine.sums([found, list(map(machine.negative, course.differences[0]))])
     course.differences.append(found)
     return found
 
@@ -125,13 +122,12 @@ def _with_flags(
             break
         if ending.limit is None and number >= ending.most:
             too_long(ending, number)
-        if number >= known and stop is not None:
-            old = machine.differences(number) if number == known else []
-            changes = [machine.sum(both) for both in zip(changes, old, strict=False)] or changes
+        if number == stop:
+            changes = machine.sums([changes, machine.differences(number)])
         if any(map(machine.some, changes)) or machine.waits(number):
             changes = _made(machine, course, number, changes)
         else:
-            changes = [machine.sum([]) for _ in changes]
+            changes = machine.sums([])
             course.differences.append(changes)
         trues += flags.get(number, 0) + course.flags.get(number, 0)
         course.stop = number + 1
@@ -151,11 +147,7 @@ def _moved(machine: Machine[T], course: Course[T], known: int) -> list[T]:
     del course.differences[course.stop + 1 :]
     parts = list(course.differences)
     for number in range(course.stop + 1, known + 1):
-        gone = [machine.negative(old) for old in machine.differences(number)]
+        gone = list(map(machine.negative, machine.differences(number)))
         parts.append(gone)
         course.differences.append(gone)
-    return _sums(machine, parts)
-
-
-def _sums(machine: Machine[T], parts: Sequence[Sequence[T]]) -> list[T]:
-    return [machine.sum(each) for each in zip(*parts, strict=True)]
+    return machine.sums(parts)

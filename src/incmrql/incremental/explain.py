@@ -126,7 +126,7 @@ def _does(node: Node) -> str:
             return f"the first {show_expr(limit)} rows by ({keys})"
         case Repeated(term=term):
             names = ", ".join(map(show_variable, term.variables))
-            return f"repeat ({names}), not incremental"
+            return f"repeat ({names})"
         case _:
             assert_never(node)
 

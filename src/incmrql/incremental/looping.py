@@ -78,12 +78,10 @@ def plain(node: Repeated, script: typed.Script) -> Looping:
 
 def numbered(node: Repeated, script: typed.Script) -> Looping | str:
     """The program of all steps, over rows with the numbers of steps; or why there is none."""
+    reason = why_not(node)
+    if reason:
+        return reason
     term = node.term
-    for each in (t for whole in (*term.initial, *term.step) for t in terms(whole)):
-        if isinstance(each, Sort):
-            return "rows are taken by their order in each step"
-        if isinstance(each, Repeat):
-            return "there is another loop inside of it"
     names = _names(node)
     step, flags = _flagless(term, term.step, names)
     numbering = _Numbering(names)
@@ -92,6 +90,17 @@ def numbered(node: Repeated, script: typed.Script) -> Looping | str:
     return _planned(
         node, initial, [numbering.term(each) for each in step], numbered_flags, script, tagged=True
     )
+
+
+def why_not(node: Repeated) -> str:
+    """Why a loop has no numbered program; nothing if it has one."""
+    term = node.term
+    for each in (t for whole in (*term.initial, *term.step) for t in terms(whole)):
+        if isinstance(each, Sort):
+            return "rows are taken by their order in each step"
+        if isinstance(each, Repeat):
+            return "there is another loop inside of it"
+    return ""
 
 
 def _names(node: Repeated) -> Names:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
 from incmrql.incremental.judge import Judge, components
+from incmrql.incremental.looping import why_not
 from incmrql.incremental.nodes import (
     Accumulator,
     AccumulatorKind,
@@ -68,7 +69,7 @@ class Shape:
     @property
     def is_incremental(self) -> bool:
         """Whether a batch costs less than all the data."""
-        return self.kind != "loop"
+        return not any(each.code == "W103" for each in self.warnings)
 
 
 def shapes(plan: Plan) -> tuple[Shape, ...]:
@@ -97,11 +98,21 @@ def _shape(node: Node, plan: Plan) -> Shape:
             what = f"first {show_expr(node.limit)} rows in order" if node.grows else "rows in order"
             return Shape("per key", (Kept(what),), "the change and the rows answered")
         case Repeated():
-            message = "this loop is run again from all of its input whenever that changes"
-            keeps = (Kept("rows of the loop's inputs"), Kept("rows of its last result"))
-            return Shape("loop", keeps, "all of its input", (Warned("W103", message),))
+            return _loop(node)
         case _:
             assert_never(node)
+
+
+def _loop(node: Repeated) -> Shape:
+    """A loop is kept from step to step where it can be, and else run again."""
+    keeps = (Kept("rows of the loop's inputs"), Kept("rows of its last result"))
+    reason = why_not(node)
+    if reason:
+        message = "this loop is run again from all of its input whenever that changes"
+        return Shape("loop", keeps, "all of its input", (Warned("W103", f"{message}: {reason}"),))
+    steps = Kept("differences from step to step, while these are few")
+    cost = "what changes, in the steps it reaches; or all of its input where most rows change"
+    return Shape("loop", (*keeps, steps), cost)
 
 
 _SIDES: Final = ("left", "right")

@@ -339,11 +339,11 @@ class _Machine:
             if isinstance(state, PointsState):
                 state.cancel()
 
-    @staticmethod
-    def sum(parts: Sequence[Weighted]) -> Weighted:
-        found = Weighted()
+    def sums(self, parts: Sequence[Sequence[Weighted]]) -> list[Weighted]:
+        found = [Weighted() for _ in self.looping.variables]
         for part in parts:
-            found.merge(part)
+            for rows, each in zip(found, part, strict=True):
+                rows.merge(each)
         return found
 
     @staticmethod

@@ -11,7 +11,7 @@ from incmrql.incremental.nodes import Given, Repeated
 from incmrql.kernel.form import Form
 from incmrql.kernel.fusing import fuse
 from incmrql.kernel.groups import grouped_slots
-from incmrql.kernel.layouts import Layout, Leaf, leaves, meet, part, width
+from incmrql.kernel.layouts import Layout, Leaf, leaves, meet, part
 from incmrql.kernel.physical import Grouped, Inner, Joined, Looped, Numbered
 from incmrql.reference import evaluate
 from incmrql.types.model import LONG, STRING
@@ -118,6 +118,5 @@ class LoopCompiler:
             form = Form((LONG,), leaves(part(layout, 1)))
             differences.append((self.table(f"d{n}", form), form))
         row = part(inner.variables[self.node.term.chosen], 1)
-        assert width(row)
         brought = self.compiler.in_layout(row, answer)
         return Numbered(inner, tables, slots, tuple(differences), stored, brought)

@@ -151,17 +151,14 @@ class Machine:
                 gone = content.take(_longs(content.columns[column]) >= number)
                 self.inside.change(name, _negative(gone))
 
-    def sum(self, parts: Sequence[Rows]) -> Rows:
-        """All rows, equal ones added up."""
-        some = [part for part in parts if len(part)]
-        if not some:
-            return Rows((), np.zeros(0, np.int64))
-        variable = next(
-            leaves(layout)[1:]
-            for layout in self.inner.variables
-            if len(leaves(layout)) - 1 == len(some[0].columns)
-        )
-        return consolidated(Form(variable), stacked(some, variable))
+    def sums(self, parts: Sequence[Sequence[Rows]]) -> list[Rows]:
+        """All rows of each variable, equal ones added up."""
+        found = []
+        for variable, layout in enumerate(self.inner.variables):
+            types = leaves(layout)[1:]
+            whole = stacked([part[variable] for part in parts], types)
+            found.append(consolidated(Form(types), whole) if len(whole) else whole)
+        return found
 
     @staticmethod
     def negative(rows: Rows) -> Rows:

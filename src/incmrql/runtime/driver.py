@@ -71,7 +71,8 @@ class Driver:
         registered: Mapping[str, Any] | None = None,
         script: Mapping[str, Any] | None = None,
     ) -> None:
-        self.program, self.options = program, options or StreamOptions()
+        self.options = options or StreamOptions()
+        self.program = program = replace(program, iterate=self.options.iterate)
         self.refused: int | None = None
         """The batch that was begun last, if the data forbade it."""
         self._unfinished: Taken | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from incmrql.incremental.looping import Iterate
 from incmrql.kernel.compaction import INLINE
 from incmrql.kernel.orders import Format
 from incmrql.runtime.changed import OnChange
@@ -37,6 +38,12 @@ class StreamOptions:
     window: bool = False
     """Whether each batch is answered alone."""
     on_change: OnChange = "refuse"
+    iterate: Iterate = "default"
+    """How loops are kept: exactly, by running them again, or by letting differences diffuse."""
+    tolerance: float | None = None
+    """Of loops that diffuse: the error from which on they are run again."""
+    resync: int | None = None
+    """Of loops that diffuse: after how many batches they are run again in any case."""
     buckets: int = 8
     """Of a new checkpoint; an old one keeps its number."""
     large: int = LARGE

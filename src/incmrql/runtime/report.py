@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from incmrql.formats import ReadReport
 from incmrql.kernel.orders import Reading
@@ -19,6 +20,18 @@ class NodeWork:
     sent: int
     read: int
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoopWork:
+    """How a loop was kept up to date in a batch, and why so; its steps, and rows that they made."""
+
+    way: Literal["exact", "recompute", "diffuse"]
+    reason: str
+    steps: int
+    rows: int
+    error: Mapping[str, Any] | None = None
+    """Of a loop that diffuses: what is known of its error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,8 @@ class BatchReport:
     state_read: int
     """Rows of state that were looked at."""
     nodes: tuple[NodeWork, ...]
+    loops: tuple[LoopWork, ...]
+    """Those that something reached."""
     read: float
     """In tasks, added up; so are `kernel` and `write`."""
     kernel: float
@@ -88,6 +103,7 @@ def report_of(
         state_bytes=state.size,
         state_read=sum(worked.read),
         nodes=tuple(NodeWork(*each) for each in nodes),
+        loops=tuple(LoopWork(**note) for _, note in sorted(worked.notes.items())),
         read=reading.seconds,
         kernel=done.seconds.kernel,
         write=done.seconds.write,

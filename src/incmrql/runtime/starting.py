@@ -40,6 +40,12 @@ class StartOptions(TypedDict, total=False):
     keep_input: Literal["all", "none"] | int | None
     on_change: Literal["reuse", "rebuild", "refuse"]
     """What becomes of a checkpoint of another query."""
+    iterate: Literal["default", "exact", "recompute", "diffuse"]
+    """How loops are kept: exactly, by running them again, or by letting differences diffuse."""
+    tolerance: float | None
+    """Of loops that diffuse: the error from which on they are run again."""
+    resync: int | None
+    """Of loops that diffuse: after how many batches they are run again in any case."""
     on_batch: Callable[[Any], None] | None
     """Called with each `Batch`."""
     available_now: bool
