@@ -46,7 +46,8 @@ PAGERANK = """repeat x = (select distinct (n, 1.0) from (a, b) in E, n in {a, b}
 PAGERANK_UNTIL = """repeat x = (select distinct (n, 1.0) from (a, b) in E, n in {a, b})
   step select ((n, s), abs(s - r) > 0.05) from (n, r) in x, (n, s) in
     (select (b, 0.15 + 0.85 * sum(z)) from (a, b) in E, (a, r) in x,
-       (a, k) in (select (a, count(b)) from (a, b) in E group by a), z = r / k group by b) limit 6"""
+       (a, k) in (select (a, count(b)) from (a, b) in E group by a), z = r / k
+       group by b) limit 6"""
 COUNTDOWN = """repeat x = (select (n, n) from n in N) step
   select ((n, if m > 0 then m - 1 else m), m > 1) from (n, m) in x"""
 MEANS = """repeat c = {(0.0, 0.0), (4.0, 4.0)} step
@@ -115,8 +116,15 @@ class Loops:
         self.data = {name: Weighted() for name in ROWS}
         query, _ = normal_form(translate(self.item.expr, self.script))
         self.plan = plan_query(query, self.script)
+        self.iterate: Iterate = iterate
         self.stepper = Stepper(self.plan, self.env(), iterate)
         self.names = {node.name for node in self.plan.nodes if isinstance(node, Input)}
+
+    def again(self) -> Loops:
+        """The same loop before its first batch."""
+        self.data = {name: Weighted() for name in ROWS}
+        self.stepper = Stepper(self.plan, self.env(), self.iterate)
+        return self
 
     def env(self) -> Environment:
         bags = {name: rows.bag() for name, rows in self.data.items()}

@@ -70,6 +70,10 @@ KMEANS_FROM_ROWS = """
 repeat c = (select p from p in points where p#0 > 0.0) step
   select (avg(p#0), avg(p#1)) from p in points
   group by k: (select m from m in c order by abs(m#0-p#0) desc, m#1 limit 1) limit 3"""
+TIED = """
+repeat c = {(2L, "a", 0L), (1L, "c", 0L), (1L, "b", 0L), (3L, "d", 0L)} step
+  select (k[0]#0, k[0]#1, count(n)) from (n, s) in nodes
+  group by k: (select m from m in c order by (m#0 - n) * (m#0 - n) desc limit 1) limit 2"""
 REACHED = """
 repeat x = {1L} step select distinct y from y in
   (x union (select e#1 from e in edges, n in x where e#0 = n))"""
