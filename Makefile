@@ -64,14 +64,13 @@ check: lint ## lint and the fast tests: no JVM, under a minute
 
 .PHONY: test
 test: export HYPOTHESIS_PROFILE ?= ci
+test: export MYPY_NUM_WORKERS ?= 2
 test: java ## everything: lint and the whole test suite
 	@start=$$SECONDS; \
 	$(MAKE) --no-print-directory lint; \
 	export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
 	echo "lint: $$((SECONDS - start)) s"; \
-	$(BIN)/pytest -n 2 -m "not spark" --durations=5; \
-	echo "without Spark: $$((SECONDS - start)) s"; \
-	$(BIN)/pytest -m spark --durations=5; \
+	$(BIN)/pytest -n 2 --dist loadgroup --durations=5; \
 	echo "make test: $$((SECONDS - start)) s"
 
 .PHONY: fmt

@@ -1,4 +1,4 @@
-"""What all tests share: how many random examples, and how golden files are rewritten."""
+"""What all tests share: how many random examples, in which process, and the golden files."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 # Tests that are not about Spark run commands without it, here and in processes they start.
 os.environ.setdefault("INCMRQL_ENGINE", "reference")
+# Every Java here is short-lived: with its second compiler it would spend half its time on that.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +36,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the code says now into the golden files",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Say what stays together where tests run side by side (`--dist loadgroup`).
+
+    The tests on Spark share one Java, and others what their file has prepared; parts of a slow
+    test go anywhere.
+    """
+    for item in items if config.pluginmanager.has_plugin("xdist") else ():
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif not (item.get_closest_marker("slow") and hasattr(item, "callspec")):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_power_failure() -> Iterator[None]:
+    """Files need not outlive one here: `os.fsync` refuses what is not open, and does not wait.
+
+    Processes that tests start, to be killed or not, do wait.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
 
 
 @pytest.fixture

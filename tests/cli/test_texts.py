@@ -85,12 +85,12 @@ def test_too_deep(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_bag_of_five_megabytes(tmp_path: Path) -> None:
-    rows = [f'({n},"v{n}",{n}.5)' for n in range(190_000)]
+def test_a_bag_of_a_megabyte(tmp_path: Path) -> None:
+    rows = [f'({n},"v{n}",{n}.5)' for n in range(42_000)]
     path = tmp_path / "big.mrql"
     path.write_text(f"count({{{','.join(rows)}}});")
-    assert path.stat().st_size > 4_900_000
-    assert incmrql("run", path).answer == "190000"
+    assert path.stat().st_size > 1_000_000
+    assert incmrql("run", path).answer == "42000"
 
 
 def test_thousands_of_items(tmp_path: Path) -> None:

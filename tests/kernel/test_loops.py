@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.looping import Iterate
+from incmrql.incremental.looping import Iterate, Iteration
 from incmrql.incremental.streams import Program, program_of
 from incmrql.kernel import loops
 from incmrql.values import identical, show
@@ -24,7 +24,7 @@ ALL = EXACT | OTHERS
 
 def program(text: str, iterate: Iterate) -> tuple[Loops, Program]:
     known = Loops(text, "recompute")
-    return known, program_of([known.item], known.script, iterate=iterate)
+    return known, program_of([known.item], known.script, iteration=Iteration(iterate))
 
 
 def agrees(known: Loops, run: KernelRun, batch: Batch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import Any as Arrow
 
 import duckdb
@@ -56,9 +57,15 @@ def table_of(rows: list[Value], type_: Type, *, packed: bool) -> pa.Table:
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(array)])
 
 
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    """One for all statements: to make it takes longer than most of them."""
+    return duckdb.connect(config={"threads": 1})
+
+
 def run(made: Statement, data: Tables, env: Environment) -> list[Value]:
     """The rows that DuckDB has for a statement."""
-    connection = duckdb.connect(config={"threads": 1})
+    connection = database().cursor()
     connection.execute("SET TimeZone='UTC'")
     for name, scan in made.sources:
         packed = may_hold_null(scan.source)

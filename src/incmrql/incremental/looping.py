@@ -51,6 +51,19 @@ Iterate: TypeAlias = Literal["default", "exact", "recompute", "diffuse"]
 
 
 @dataclass(frozen=True, slots=True)
+class Iteration:
+    """How loops are kept, and when one that diffuses is run again.
+
+    That is when the figure of its error passes `tolerance` times the sum of the sizes of its
+    values, and after `resync` batches.
+    """
+
+    way: Iterate = "default"
+    tolerance: float | None = None
+    resync: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Looping:
     """The nodes of a loop, by their places.
 

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from incmrql.diagnostics import DataError, nearest
 from incmrql.incremental.changes import Negative, Weighted
+from incmrql.incremental.diffuse import DiffusedState
 from incmrql.incremental.ledgers import Ledgers, check_key, rows_by_key
 from incmrql.incremental.looping import Iterate, numbered
 from incmrql.incremental.merging import Plain, plain
@@ -219,6 +220,8 @@ class Stepper:
 
 def _loop(node: Repeated, env: Environment, iterate: Iterate) -> State:
     """A loop at work."""
+    if iterate == "diffuse":
+        return DiffusedState(node, env)
     steps = numbered(node, env.world.script) if iterate == "exact" else ""
     if isinstance(steps, str):
         return RepeatedState(node, env)

@@ -17,7 +17,7 @@ from typing import Any
 
 from incmrql.algebra.show import show_query
 from incmrql.diagnostics import DataError
-from incmrql.incremental.looping import Iterate
+from incmrql.incremental.looping import Iteration
 from incmrql.incremental.nodes import Edge, Input, Node, Part, Plan, inputs
 from incmrql.incremental.plan import plan_items
 from incmrql.reference import Environment, new_world
@@ -96,7 +96,7 @@ class Program:
     arguments: tuple[str, ...] = ()
     stored: tuple[tuple[str, Value], ...] = field(default=(), repr=False)
     """The values that items before have stored, by name."""
-    iterate: Iterate = "default"
+    iteration: Iteration = field(default_factory=Iteration)
     """How loops are kept."""
 
     @property
@@ -139,7 +139,7 @@ def program_of(
     script: typed.Script,
     arguments: Sequence[str] = (),
     stored: Mapping[str, Value] | None = None,
-    iterate: Iterate = "default",
+    iteration: Iteration | None = None,
 ) -> Program:
     """The program of some items of a script; may raise `QueryError`."""
     plans = plan_items(items, script)
@@ -152,9 +152,8 @@ def program_of(
         if isinstance(node, Input)
     )
     outputs = tuple(_output(item, plan) for item, plan in zip(items, plans, strict=True))
-    return Program(
-        nodes, edges, streams, outputs, script, tuple(arguments), tuple(known.items()), iterate
-    )
+    given = tuple(arguments), tuple(known.items()), iteration or Iteration()
+    return Program(nodes, edges, streams, outputs, script, *given)
 
 
 def _output(item: typed.ScriptItem, plan: Plan) -> Output:

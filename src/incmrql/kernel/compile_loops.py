@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from incmrql.incremental.diffuse import diffused
+from incmrql.incremental.diffuse_shape import Centroids
 from incmrql.incremental.looping import Looping, numbered, plain
 from incmrql.incremental.nodes import Given, Repeated
+from incmrql.kernel.diffuse_means import centres_form, is_fit
 from incmrql.kernel.form import Form
 from incmrql.kernel.fusing import fuse
 from incmrql.kernel.groups import grouped_slots
 from incmrql.kernel.layouts import Layout, Leaf, leaves, meet, part
-from incmrql.kernel.physical import Grouped, Inner, Joined, Looped, Numbered
+from incmrql.kernel.physical import Grouped, Inner, Joined, Looped, Means, Numbered
 from incmrql.reference import evaluate
 from incmrql.types.model import LONG, STRING
 
@@ -53,9 +56,23 @@ class LoopCompiler:
             None if isinstance(steps, str) else self.numbered(steps, layouts, layout),
             steps if isinstance(steps, str) else "",
             (self.table("c", counters), counters),
-            compiler.program.iterate,
+            compiler.program.iteration,
+            self.means(inner),
         )
         return found, layout
+
+    def means(self, inner: Inner) -> Means | None:
+        """The tables of a loop over centroids, if it is to be diffused."""
+        if self.compiler.program.iteration.way != "diffuse":
+            return None
+        shape = diffused(self.node, self.compiler.program.script, self.compiler.program.edges)
+        if not isinstance(shape, Centroids) or not is_fit(inner.steps[shape.averaged]):
+            return None
+        averaged = inner.steps[shape.averaged]
+        assert isinstance(averaged, Grouped)
+        places = centres_form(averaged, inner.variables[0])
+        sums = self.table("m", averaged.form), averaged.form
+        return Means(shape, inner, sums, (self.table("z", places), places))
 
     def table(self, name: str, form: Form) -> str:
         """The name of a new table of the loop."""

@@ -10,8 +10,10 @@ Both give the answer of the batch loop.  Costs are counted in rows: what a loop 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -21,6 +23,7 @@ from incmrql.incremental.changes import Negative
 from incmrql.incremental.driving import drive
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.desk import Desk, content_of, rows_of
+from incmrql.kernel.diffuse_means import follow, reset
 from incmrql.kernel.numbered import Machine, difference
 from incmrql.kernel.physical import Looped, Numbered
 from incmrql.kernel.recompute import Ran, recomputed
@@ -28,7 +31,7 @@ from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import scan
 from incmrql.reference.repeat import Ending
 
-Way: TypeAlias = Literal["exact", "recompute"]
+Way: TypeAlias = Literal["exact", "recompute", "diffuse"]
 
 MOVING: Final = 0.5
 """A loop whose steps change more of their rows than this is run again."""
@@ -69,7 +72,9 @@ def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterato
         return
     way, reason = _way(step, counters)
     note: dict[str, Any] = {}
-    if way == "exact" and counters["exact"]:
+    if step.asked.way == "diffuse":
+        answer, way, reason = _diffused(step, changes, counters, desk, note)
+    elif way == "exact" and counters["exact"]:
         answer = _exactly(step, changes, counters, desk, note)
         _judge(step, counters)
     else:
@@ -80,7 +85,7 @@ def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterato
             answer, ran = _again(step, inputs, desk, note)
             _forgotten(step, counters, desk)
             _estimate(counters, ran, inputs)
-            if step.iterate == "default" and _dies_out(step, ran):
+            if step.asked.way == "default" and _dies_out(step, ran):
                 reason = _built_beside(step, inputs, counters, desk)
     for name, change in zip(step.tables, changes, strict=True):
         desk.change(name, change)
@@ -97,7 +102,7 @@ def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterato
 def _way(step: Looped, counters: Counters) -> tuple[Way, str]:
     if step.numbered is None:
         return "recompute", step.reason
-    match step.iterate:
+    match step.asked.way:
         case "exact":
             return "exact", "asked for"
         case "recompute":
@@ -131,7 +136,7 @@ def _judge(step: Looped, counters: Counters) -> None:
     """Give up the exact way when it has been the dearer one for some batches."""
     dear = counters["cost"] > counters["again"]
     counters["dear"] = counters["dear"] + 1 if dear else 0
-    if step.iterate == "default" and counters["dear"] >= PATIENCE:
+    if step.asked.way == "default" and counters["dear"] >= PATIENCE:
         counters["exact"] = 0
 
 
@@ -166,6 +171,44 @@ def _built_beside(step: Looped, inputs: Sequence[Rows], counters: Counters, desk
     _driven(step, inputs, counters, desk, {}, is_first=True)
     counters["exact"] = 1
     return f"{_moving(counters)}: from now on exact"
+
+
+def _diffused(
+    step: Looped, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
+) -> tuple[Content, Way, str]:
+    """Let the changes alone move the last answer; or run the loop again, and begin from there."""
+    counters["since"] += 1
+    reason = _reason_to_resync(step, counters)
+    if not reason and step.means is not None:
+        every = [partial(_input, step, n, changes, desk) for n in range(len(changes))]
+        moved = follow(step.means, [rows_of(change) for change in changes], every, desk)
+        if moved is None:
+            reason = "the points do not fit the centroids that are kept"
+        elif not moved.figure <= (step.asked.tolerance or math.inf) * moved.norm:
+            reason = f"the residual passes the tolerance: {moved.figure:.3g}"
+        else:
+            error = {"kind": "residual", "figure": moved.figure, "norm": moved.norm}
+            note |= {"steps": 1, "rows": len(moved.change), "error": error}
+            return content_of(step.form, moved.change), "diffuse", "asked for"
+    inputs = _inputs(step, changes, desk)
+    answer, ran = _again(step, inputs, desk, note)
+    _forgotten(step, counters, desk)
+    counters["since"] = 0
+    if step.means is not None and ran.before:
+        counters["diffuse"] = int(reset(step.means, inputs, ran.before[0], desk))
+    note["error"] = {"kind": "resynchronised", "figure": 0.0}
+    return answer, "recompute", reason
+
+
+def _reason_to_resync(step: Looped, counters: Counters) -> str:
+    """Why a loop is run again before anything is diffused."""
+    if step.means is None:
+        return "differences of this loop are not diffused inside tasks"
+    if not counters["diffuse"]:
+        return "nothing is kept to diffuse from" if counters["runs"] else "the first batch"
+    if step.asked.resync is not None and counters["since"] >= step.asked.resync:
+        return f"{counters['since']} batches since it was run"
+    return ""
 
 
 def _driven(
@@ -221,16 +264,18 @@ def _brought(step: Looped, rows: Rows, desk: Desk) -> Rows:
 
 def _inputs(step: Looped, changes: Sequence[Content], desk: Desk) -> list[Rows]:
     """All rows of the inputs."""
-    found = []
-    for name, form, change in zip(step.tables, step.forms, changes, strict=True):
-        table = desk.table(name, form)
-        known = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
-        whole = rows_of(merge([*known, change]))
-        desk.reader.tally.rows += len(whole)
-        if (whole.weights < 0).any():
-            raise Negative("a loop has fewer than no rows")
-        found.append(whole)
-    return found
+    return [_input(step, number, changes, desk) for number in range(len(changes))]
+
+
+def _input(step: Looped, number: int, changes: Sequence[Content], desk: Desk) -> Rows:
+    """All rows of an input."""
+    table = desk.table(step.tables[number], step.forms[number])
+    known = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
+    whole = rows_of(merge([*known, changes[number]]))
+    desk.reader.tally.rows += len(whole)
+    if (whole.weights < 0).any():
+        raise Negative("a loop has fewer than no rows")
+    return whole
 
 
 # --- what is kept --------------------------------------------------------------------------
@@ -238,6 +283,7 @@ def _inputs(step: Looped, changes: Sequence[Content], desk: Desk) -> list[Rows]:
 
 def _forgotten(step: Looped, counters: Counters, desk: Desk) -> None:
     """Keep nothing of the steps."""
+    counters["diffuse"] = 0
     numbered = step.numbered
     if numbered is None:
         return

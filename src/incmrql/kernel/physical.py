@@ -6,10 +6,11 @@ All that can be known before there are data is worked out here, once; tasks only
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from incmrql.incremental.looping import Iterate, Looping
+from incmrql.incremental.diffuse_shape import Centroids
+from incmrql.incremental.looping import Iteration, Looping
 from incmrql.incremental.nodes import Reading, Repeated, Request
 from incmrql.incremental.streams import Output, Stream
 from incmrql.kernel.finishing import Asked
@@ -238,6 +239,28 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True)
+class Means:
+    """A loop over centroids: its shape, and the tables of sums and of places."""
+
+    shape: Centroids
+    inner: Inner
+    sums: tuple[str, Form]
+    centres: tuple[str, Form]
+
+    @property
+    def averaged(self) -> Grouped:
+        """The step that averages."""
+        step = self.inner.steps[self.shape.averaged]
+        assert isinstance(step, Grouped)
+        return step
+
+    @property
+    def row(self) -> Layout:
+        """The layout of a centroid."""
+        return self.inner.variables[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Looped:
     """A loop: all rows of its inputs and its last result are kept.
 
@@ -258,16 +281,21 @@ class Looped:
     numbered: Numbered | None
     reason: str
     counters: tuple[str, Form]
-    iterate: Iterate = "default"
+    asked: Iteration = field(default_factory=Iteration)
+    """How the loop is to be kept."""
+    means: Means | None = None
+    """Of a loop over centroids that is diffused."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """All tables of the loop."""
-        own = (*self.tables, self.result, self.counters[0])
-        if self.numbered is None:
-            return own
-        steps = [name for _, name in self.numbered.tables]
-        return (*own, *steps, *[name for name, _ in self.numbered.differences])
+        own = [*self.tables, self.result, self.counters[0]]
+        if self.numbered is not None:
+            own += [name for _, name in self.numbered.tables]
+            own += [name for name, _ in self.numbered.differences]
+        if self.means is not None:
+            own += [self.means.sums[0], self.means.centres[0]]
+        return tuple(own)
 
 
 Step: TypeAlias = Taken | Fixed | Handed | Mapped | United | Joined | Grouped | Sorted | Looped

@@ -6,8 +6,9 @@ loop before knows which rows meet: only the values are new.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,20 +49,33 @@ class Ran:
     """Of all variables, after each step."""
     moved: int
     """Rows that a step left out or brought in, compared with the one before."""
+    before: tuple[Rows, ...] = ()
+    """The rows of the variables before the last step."""
 
 
-def recomputed(step: Looped, inputs: Sequence[Rows], desk: Desk) -> tuple[Rows, Ran]:
-    """The rows of the chosen variable when the loop ends, each once; and what that took."""
-    machine = _Machine(step.plain, inputs, Desk({}, desk.reader, desk.env, is_first=True))
+class TooManyRows(Exception):
+    """A step of a loop makes more rows than it may."""
+
+
+def recomputed(
+    step: Looped, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
+) -> tuple[Rows, Ran]:
+    """The rows of the chosen variable when the loop ends, each once; and what that took.
+
+    Nothing in a step may have more rows than `most`, or `TooManyRows` is raised.
+    """
+    machine = Steps(step.plain, inputs, Desk({}, desk.reader, desk.env, is_first=True), most)
     variables = [_Variable(layout) for layout in step.plain.variables]
     for variable, rows in zip(variables, machine.initial(), strict=True):
         variable.take_in(rows)
     steps = size = moved = 0
     goes_on = True
+    before: tuple[Rows, ...] = ()
     while goes_on and (step.limit is None or steps < step.limit):
         if step.limit is None and steps >= desk.env.world.max_steps:
             raise _too_long(steps)
-        fresh, flagged = machine.step([variable.rows for variable in variables])
+        before = tuple(variable.rows for variable in variables)
+        fresh, flagged = machine.step(before)
         differing = sum(v.take_in(rows) for v, rows in zip(variables, fresh, strict=True))
         goes_on = flagged if any(step.node.term.flagged) else differing > 0
         if step.limit is not None and not differing:
@@ -69,7 +83,7 @@ def recomputed(step: Looped, inputs: Sequence[Rows], desk: Desk) -> tuple[Rows, 
         steps += 1
         size += sum(len(variable.rows) for variable in variables)
         moved += differing
-    return variables[step.node.term.chosen].rows, Ran(steps, size, moved)
+    return variables[step.node.term.chosen].rows, Ran(steps, size, moved, before)
 
 
 def _too_long(steps: int) -> DataError:
@@ -118,11 +132,13 @@ class _Variable:
 # --- steps -----------------------------------------------------------------------------------
 
 
-class _Machine:
+class Steps:
     """The steps of a loop's program at work."""
 
-    def __init__(self, inner: Inner, inputs: Sequence[Rows], desk: Desk) -> None:
-        self.inner, self.desk = inner, desk
+    def __init__(
+        self, inner: Inner, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
+    ) -> None:
+        self.inner, self.desk, self.most = inner, desk, most
         self.moving = _moving(inner)
         self.workers: dict[int, Joining | Grouping] = {}
         for place, step in enumerate(inner.steps):
@@ -161,6 +177,17 @@ class _Machine:
         flags = [found[place] for place in looping.flags if place is not None]
         return rows, any(len(chunk) for chunks in flags for chunk in chunks)
 
+    def at(self, place: int, variables: Sequence[Rows]) -> list[Rows]:
+        """The rows of a place in a step."""
+        found = dict(self.known)
+        found.update(
+            {p: [rows] for p, rows in zip(self.inner.looping.variables, variables, strict=True)}
+        )
+        for each in sorted(self.moving - found.keys()):
+            if each <= place:
+                found[each] = list(self._advanced(each, found))
+        return list(map(plain_rows, found[place]))
+
     def _brought(
         self,
         places: Sequence[int],
@@ -175,7 +202,16 @@ class _Machine:
             rows.append(stacked(list(map(plain_rows, made)), leaves(layout)))
         return rows
 
-    def _advanced(self, place: int, found: dict[int, Iterable[Rows]]) -> Iterable[Rows]:
+    def _advanced(self, place: int, found: dict[int, Iterable[Rows]]) -> Iterator[Rows]:
+        """The rows of a step, as long as they are not too many."""
+        count = 0
+        for rows in self._made(place, found):
+            count += len(rows)
+            if count > self.most:
+                raise TooManyRows
+            yield rows
+
+    def _made(self, place: int, found: dict[int, Iterable[Rows]]) -> Iterable[Rows]:
         step, env = self.inner.steps[place], self.desk.env
         inputs = [found[each] for each in below(step)]
         match step:
@@ -202,7 +238,7 @@ class _Machine:
                     stacked(list(map(plain_rows, chunks)), leaves(layout))
                     for chunks, layout in zip(inputs, layouts, strict=True)
                 ]
-                return [recomputed(step, given, self.desk)[0]]
+                return [recomputed(step, given, self.desk, self.most)[0]]
             case Taken() | Handed():
                 raise InternalError("rows that come from outside are given")
 

@@ -72,7 +72,7 @@ class Driver:
         script: Mapping[str, Any] | None = None,
     ) -> None:
         self.options = options or StreamOptions()
-        self.program = program = replace(program, iterate=self.options.iterate)
+        self.program = program = replace(program, iteration=self.options.iteration)
         self.refused: int | None = None
         """The batch that was begun last, if the data forbade it."""
         self._unfinished: Taken | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from incmrql.incremental.looping import Iterate
+from incmrql.incremental.looping import Iterate, Iteration
 from incmrql.kernel.compaction import INLINE
 from incmrql.kernel.orders import Format
 from incmrql.runtime.changed import OnChange
@@ -54,3 +54,8 @@ class StreamOptions:
     """How long files that nobody names are left alone."""
     check_runs: bool = True
     """Whether checksums of the state are compared at the start."""
+
+    @property
+    def iteration(self) -> Iteration:
+        """How loops are kept."""
+        return Iteration(self.iterate, self.tolerance, self.resync)

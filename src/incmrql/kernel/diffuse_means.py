@@ -1,0 +1,256 @@
+"""Centroids that are diffused: new points go to the nearest, old ones are not assigned again.
+
+Kept are the exact sums and counts of each centroid, under the key that it had when the loop was
+run last, where it is now, and where it was then.  A batch costs its points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from incmrql.incremental.changes import Negative
+from incmrql.kernel.accumulators import Parts
+from incmrql.kernel.content import Content, added_up, empty
+from incmrql.kernel.desk import Desk, content_of
+from incmrql.kernel.form import Form
+from incmrql.kernel.groups import grouped_gather, grouped_meet, grouped_slots
+from incmrql.kernel.layouts import Layout, leaves, rows_of
+from incmrql.kernel.overlay import Overlay, overlay
+from incmrql.kernel.physical import Grouped, Means
+from incmrql.kernel.recompute import Steps
+from incmrql.kernel.rows import Rows, of_values, stacked, to_values
+from incmrql.kernel.sorting import Groups
+from incmrql.kernel.table import scan
+from incmrql.values import Value, encode
+
+
+@dataclass(frozen=True, slots=True)
+class Centre:
+    """A centroid: its key, where it is, and where it was when the loop was run last."""
+
+    key: Value
+    row: Value
+    home: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What points did to centroids: the change of their rows, and the error that is known."""
+
+    change: Rows
+    figure: float
+    norm: float
+
+
+def centres_form(averaged: Grouped, row: Layout) -> Form:
+    """The form of the table of places: key, row, home."""
+    return Form(averaged.form.keys, (*leaves(row), *leaves(row)))
+
+
+def is_fit(step: Any) -> bool:
+    """Whether a step keeps nothing but sums of one side."""
+    return (
+        isinstance(step, Grouped)
+        and step.mode == "fold"
+        and len(step.sides) == 1
+        and not step.rankings
+        and step.sides[0].table is None
+        and step.table is not None
+    )
+
+
+def follow(means: Means, changes: Sequence[Rows], every: Sequence[Any], desk: Desk) -> Moved | None:
+    """Points that come and go; None if the loop has to be run again.
+
+    `every` gives all rows of an input, for points that others like them were there before.
+    """
+    inside = overlay(desk, {str(means.averaged.table): means.sums[0]})
+    centres = _centres(means, desk)
+    if not centres:
+        return None
+    where = {encode(centre.row): place for place, centre in reversed(list(enumerate(centres)))}
+    now = list(centres)
+    found: list[Rows] = []
+    try:
+        for sign in (1, -1):
+            assigned = _assigned(means, centres, changes, sign, every, desk)
+            for key, content in _by_centre(means, assigned, sign, desk):
+                place = _place(key, where)
+                if place is None:
+                    return None
+                made = _taken(means, now[place].key, content, inside)
+                rows = [each for each, weight in _values(made, means.row) if weight > 0]
+                if made and len(rows) != 1:
+                    return None
+                at = rows[0] if rows else now[place].row
+                now[place] = Centre(now[place].key, at, now[place].home)
+                found += made
+    except Negative:
+        return None
+    _keep(means, centres, now, desk)
+    figures = [_distance(each.row, each.home) for each in now]
+    norm = math.fsum(abs(x) for each in now for x in _doubles(each.row))
+    return Moved(stacked(found, leaves(means.row)), math.fsum(figures), norm)
+
+
+def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: Desk) -> bool:
+    """Begin from the loop's own result, with the points that the last step gives each centroid."""
+    for name, form in (means.sums, means.centres):
+        desk.clear(name, form)
+    inside = overlay(desk, {str(means.averaged.table): means.sums[0]})
+    steps = Steps(means.inner, inputs, Desk({}, desk.reader, desk.env, is_first=True))
+    assigned = steps.at(means.shape.assigned, [before])
+    sums = grouped_gather(means.averaged, [assigned], desk.env)[0]
+    keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
+    centres = []
+    for place, key in enumerate(keys):
+        made = _taken(means, key, sums.slice(place, place + 1), inside)
+        rows = [row for row, _ in _values(made, means.row)]
+        if len(rows) != 1 or not all(map(math.isfinite, _doubles(rows[0]))):
+            return False
+        centres.append(Centre(key, rows[0], rows[0]))
+    _keep(means, [], centres, desk)
+    return bool(centres)
+
+
+# --- points ----------------------------------------------------------------------------------
+
+
+def _assigned(
+    means: Means,
+    centres: Sequence[Centre],
+    changes: Sequence[Rows],
+    sign: int,
+    every: Sequence[Any],
+    desk: Desk,
+) -> list[Rows]:
+    """The points that come or go, each with the centroid that is nearest now."""
+    shape = means.shape
+    given = [_absolute(rows) for rows in changes]
+    fed = changes[shape.fed]
+    given[shape.fed] = _absolute(fed.take(fed.weights * sign > 0))
+    if not len(given[shape.fed]):
+        return []
+    found = _run(means, given, centres, desk)
+    if found is None and shape.ranked != shape.fed:
+        given[shape.ranked] = every[shape.ranked]()
+        found = _run(means, given, centres, desk)
+    if found is None:
+        raise Negative("a point has no centroid")
+    return found
+
+
+def _run(
+    means: Means, given: Sequence[Rows], centres: Sequence[Centre], desk: Desk
+) -> list[Rows] | None:
+    """Points with their nearest centroids; None if some have none."""
+    rows = of_values([(centre.row, 1) for centre in centres], means.row)
+    steps = Steps(means.inner, given, Desk({}, desk.reader, desk.env, is_first=True))
+    points = sum(int(each.weights.sum()) for each in steps.at(means.shape.points, [rows]))
+    found = steps.at(means.shape.assigned, [rows])
+    return found if sum(int(each.weights.sum()) for each in found) == points else None
+
+
+def _by_centre(
+    means: Means, assigned: Sequence[Rows], sign: int, desk: Desk
+) -> Iterator[tuple[Value, Content]]:
+    """What points bring to the sums of each centroid, by the key with its row now."""
+    if not assigned:
+        return
+    sums = grouped_gather(means.averaged, [assigned], desk.env)[0]
+    keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
+    for place, key in enumerate(keys):
+        one = sums.slice(place, place + 1)
+        parts = {name: column * sign for name, column in one.parts.items()}
+        yield key, _rekeyed(one, one.keys.columns, one.weights * sign, parts)
+
+
+def _place(key: Value, where: Mapping[bytes, int]) -> int | None:
+    """The place of the centroid whose row is in the key of a group, maybe as its only part."""
+    while encode(key) not in where:
+        if not isinstance(key, tuple | list) or len(key) != 1:
+            return None
+        key = key[0]
+    return where[encode(key)]
+
+
+def _rekeyed(content: Content, columns: Sequence[Any], weights: Any, parts: Parts) -> Content:
+    def same(_groups: Groups) -> Parts:
+        return parts
+
+    return added_up(content.form, columns, weights, same)
+
+
+def _taken(means: Means, key: Value, content: Content, inside: Overlay) -> list[Rows]:
+    """Add to the sums of a centroid; what that does to its row."""
+    columns = of_values([(key, 1)], means.averaged.key).columns
+    mine = _rekeyed(content, columns, content.weights, content.parts)
+    others = [empty(form) for form in grouped_slots(means.averaged)[1:]]
+    segment = means.inner.step[0]
+    made = list(grouped_meet(means.averaged, [mine, *others], inside))
+    return [rows if segment is None else segment.apply(rows, inside.env) for rows in made]
+
+
+# --- places ----------------------------------------------------------------------------------
+
+
+def _centres(means: Means, desk: Desk) -> list[Centre]:
+    name, form = means.centres
+    table = desk.table(name, form)
+    found = []
+    key, row = means.averaged.key, means.row
+    width = len(leaves(row))
+    for bucket in range(table.buckets):
+        content = scan(table, desk.reader, bucket)
+        keys = rows_of(content.keys.columns, key, len(content))
+        rows = rows_of(content.rest.columns[:width], row, len(content))
+        homes = rows_of(content.rest.columns[width:], row, len(content))
+        found += [Centre(*each) for each in zip(keys, rows, homes, strict=True)]
+    return found
+
+
+def _keep(means: Means, old: Sequence[Centre], new: Sequence[Centre], desk: Desk) -> None:
+    name, form = means.centres
+    parts = []
+    for centres, sign in ((old, -1), (new, 1)):
+        columns = [
+            of_values([(getattr(each, part), sign) for each in centres], layout)
+            for part, layout in _parts(means)
+        ]
+        if centres:
+            weights = np.full(len(centres), sign, np.int64)
+            parts.append(Rows(tuple(c for rows in columns for c in rows.columns), weights))
+    desk.change(name, content_of(form, stacked(parts, (*form.keys, *form.rest))))
+
+
+def _parts(means: Means) -> tuple[tuple[str, Layout], ...]:
+    return ("key", means.averaged.key), ("row", means.row), ("home", means.row)
+
+
+def _absolute(rows: Rows) -> Rows:
+    return Rows(rows.columns, np.abs(rows.weights))
+
+
+def _values(chunks: Sequence[Rows], layout: Layout) -> list[tuple[Value, int]]:
+    return [pair for rows in chunks for pair in to_values(rows, layout)]
+
+
+def _distance(one: Value, other: Value) -> float:
+    return math.fsum(abs(a - b) for a, b in zip(_doubles(one), _doubles(other), strict=True))
+
+
+def _doubles(value: Value) -> Iterator[float]:
+    """The doubles of a row, in order."""
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _doubles(part)
+    elif hasattr(value, "values_"):
+        for part in value.values_:
+            yield from _doubles(part)

@@ -1,0 +1,99 @@
+"""Loops over streams on Spark: each way, batch by batch, against the batch loop."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import incmrql
+from incmrql.diagnostics import IncmrqlError
+from incmrql.incremental.changes import Weighted
+from incmrql.incremental.looping import Iterate
+from incmrql.types.model import DOUBLE, Tuple, Type
+from incmrql.values import Value, identical, show
+from tests.incremental.loops import EXACT, MEANS, REACHED, ROWS, Loops
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+NAMED = (
+    "pagerank", "pagerank-until", "means", "factors", "reached", "shortest", "components",
+)  # fmt: skip
+BATCHES = 3
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> Iterator[incmrql.Session]:
+    with incmrql.Session(spark=spark) as made:
+        yield made
+
+
+def row(chance: random.Random, type_: Type) -> Value:
+    if isinstance(type_, Tuple):
+        return tuple(row(chance, each) for each in type_.items)
+    return chance.choice([0.5, 1.25, 3.0, 4.0]) if type_ == DOUBLE else chance.randrange(8)
+
+
+def changes(chance: random.Random, there: dict[str, list[Value]]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for name, type_ in ROWS.items():
+        chance.shuffle(there[name])
+        gone = [there[name].pop() for _ in range(min(2, len(there[name]) // 3))]
+        fresh = [row(chance, type_) for _ in range(9)]
+        there[name] += fresh
+        found[name] = [*[(each, -1) for each in gone], *[(each, 1) for each in fresh]]
+    return found
+
+
+@pytest.mark.parametrize("iterate", ["default", "exact"])
+@pytest.mark.parametrize("name", NAMED)
+def test_each_batch_answers_as_the_batch_loop_does(
+    session: incmrql.Session, name: str, iterate: Iterate
+) -> None:
+    known = Loops(EXACT[name], "recompute")
+    streams = {each: session.stream(each, str(ROWS[each])) for each in known.names}
+    run = session.query(EXACT[name]).start(iterate=iterate)
+    chance, there = random.Random(name), dict[str, list[Value]]()
+    there = {each: [] for each in ROWS}
+    for number in range(BATCHES):
+        for each, rows in changes(chance, there).items():
+            known.data[each].merge(Weighted(rows))
+            if each in streams:
+                streams[each].insert([value for value, weight in rows if weight > 0])
+                streams[each].delete([value for value, weight in rows if weight < 0])
+        batch = run.step()
+        assert batch is not None
+        assert (batch.number, batch.report.jobs) == (number, 1)
+        assert batch.report.loops
+        expected, got = known.expected(), run.answer()
+        assert identical(got, expected), f"{show(expected)}\n{show(got)}"
+    run.verify()
+    run.stop()
+
+
+def test_centroids_diffuse_and_are_run_again(session: incmrql.Session) -> None:
+    points = session.stream("P", str(ROWS["P"]))
+    run = session.query(MEANS).start(iterate="diffuse", resync=3)
+    chance = random.Random(5)
+    kinds = []
+    for _ in range(5):
+        points.insert([(chance.random() + 3 * (n % 2), chance.random()) for n in range(30)])
+        batch = run.step()
+        assert batch is not None
+        (loop,) = batch.report.loops
+        assert loop.error is not None
+        kinds.append(loop.error["kind"])
+    assert kinds == ["resynchronised", "residual", "residual", "resynchronised", "residual"]
+    run.stop()
+
+
+def test_a_loop_that_supports_itself_is_not_diffused(session: incmrql.Session) -> None:
+    session.stream("E", str(ROWS["E"]))
+    with pytest.raises(IncmrqlError, match="A104") as found:
+        session.query(REACHED).start(iterate="diffuse")
+    assert "r -> a" in str(found.value)
