@@ -85,8 +85,9 @@ class Means:
         if not centroids:
             raise UnmeasuredError("there are no centroids")
         self._rank(changes[self.shape.ranked], centroids)
+        nearest = {encode(each.row): identity for identity, each in self._rows()}
         for sign in (1, -1):
-            self._assign(changes, sign, centroids)
+            self._assign(changes, sign, centroids, nearest)
 
     def _rank(self, change: Weighted, centroids: Weighted) -> None:
         """Know by the keys of points what pairs are made of."""
@@ -99,7 +100,13 @@ class Means:
                 rows.add(row, weight)
                 self.ranked.put(encode(key), rows if rows else None)
 
-    def _assign(self, changes: Sequence[Weighted], sign: int, centroids: Weighted) -> None:
+    def _assign(
+        self,
+        changes: Sequence[Weighted],
+        sign: int,
+        centroids: Weighted,
+        nearest: dict[bytes, bytes],
+    ) -> None:
         """Give points to the centroid that is nearest now, or take them from it."""
         feed = self.shape.fed
         rows = Weighted((row, abs(w)) for row, w in changes[feed] if w * sign > 0)
@@ -115,7 +122,6 @@ class Means:
         if self.shape.ranked != feed:
             given[self.shape.ranked] = ranked
         found = self._run(given, centroids)[self.shape.assigned]
-        nearest = {encode(each.row): (identity, each) for identity, each in self._rows()}
         for key, values in by_key(found).values():
             self._give(nearest, key, values, sign)
 
@@ -124,15 +130,19 @@ class Means:
 
     def _give(
         self,
-        nearest: dict[bytes, tuple[bytes, Centre]],
+        nearest: dict[bytes, bytes],
         key: Value,
         values: Weighted,
         sign: int,
     ) -> None:
-        row = key[0] if isinstance(key, tuple) else key
-        if encode(row) not in nearest:
-            raise UnmeasuredError("points are near to something else than a centroid")
-        identity, centre = nearest[encode(row)]
+        while encode(key) not in nearest:  # the row may be the only part of its group's key
+            if not isinstance(key, tuple | list) or len(key) != 1:
+                raise UnmeasuredError("points are near to something else than a centroid")
+            key = key[0]
+        identity = nearest[encode(key)]
+        centre = self.centres.get(identity)
+        if centre is None:
+            raise UnmeasuredError("a centroid has gone")
         change = Weighted(((centre.key, value), weight * sign) for value, weight in values)
         made = self._taken_in(identity, change)
         group = self.state.groups.get(identity)

@@ -7,7 +7,7 @@ run last, where it is now, and where it was then.  A batch costs its points.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from incmrql.kernel.recompute import Steps
 from incmrql.kernel.rows import Rows, of_values, stacked, to_values
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.table import scan
+from incmrql.types.model import Type
 from incmrql.values import Value, encode
 
 
@@ -64,7 +65,9 @@ def is_fit(step: Any) -> bool:
     )
 
 
-def follow(means: Means, changes: Sequence[Rows], every: Sequence[Any], desk: Desk) -> Moved | None:
+def follow(
+    means: Means, changes: Sequence[Rows], every: Sequence[Callable[[], Rows]], desk: Desk
+) -> Moved | None:
     """Points that come and go; None if the loop has to be run again.
 
     `every` gives all rows of an input, for points that others like them were there before.
@@ -73,19 +76,17 @@ def follow(means: Means, changes: Sequence[Rows], every: Sequence[Any], desk: De
     centres = _centres(means, desk)
     if not centres:
         return None
-    where = {encode(centre.row): place for place, centre in reversed(list(enumerate(centres)))}
     now = list(centres)
     found: list[Rows] = []
     try:
         for sign in (1, -1):
-            assigned = _assigned(means, centres, changes, sign, every, desk)
-            for key, content in _by_centre(means, assigned, sign, desk):
-                place = _place(key, where)
-                if place is None:
-                    return None
+            given = _brought(means, centres, changes, sign, every, desk)
+            if given is None:
+                return None
+            for place, content in given:
                 made = _taken(means, now[place].key, content, inside)
                 rows = [each for each, weight in _values(made, means.row) if weight > 0]
-                if made and len(rows) != 1:
+                if any(map(len, made)) and len(rows) != 1:
                     return None
                 at = rows[0] if rows else now[place].row
                 now[place] = Centre(now[place].key, at, now[place].home)
@@ -121,53 +122,57 @@ def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: Desk) -> boo
 # --- points ----------------------------------------------------------------------------------
 
 
-def _assigned(
+def _brought(
     means: Means,
     centres: Sequence[Centre],
     changes: Sequence[Rows],
     sign: int,
-    every: Sequence[Any],
+    every: Sequence[Callable[[], Rows]],
     desk: Desk,
-) -> list[Rows]:
-    """The points that come or go, each with the centroid that is nearest now."""
+) -> list[tuple[int, Content]] | None:
+    """What points that come or go bring to the sums of the centroids that are nearest now.
+
+    Points that others like them were there before have no change of their own where points are
+    told apart: then they are looked for among all.
+    """
     shape = means.shape
     given = [_absolute(rows) for rows in changes]
     fed = changes[shape.fed]
     given[shape.fed] = _absolute(fed.take(fed.weights * sign > 0))
     if not len(given[shape.fed]):
         return []
-    found = _run(means, given, centres, desk)
+    found = _nearest(means, given, centres, sign, desk)
     if found is None and shape.ranked != shape.fed:
-        given[shape.ranked] = every[shape.ranked]()
-        found = _run(means, given, centres, desk)
-    if found is None:
-        raise Negative("a point has no centroid")
+        ranked = changes[shape.ranked]
+        gone = _absolute(ranked.take(ranked.weights < 0))
+        given[shape.ranked] = stacked([every[shape.ranked](), gone], _types(means, shape.ranked))
+        found = _nearest(means, given, centres, sign, desk)
     return found
 
 
-def _run(
-    means: Means, given: Sequence[Rows], centres: Sequence[Centre], desk: Desk
-) -> list[Rows] | None:
-    """Points with their nearest centroids; None if some have none."""
+def _types(means: Means, number: int) -> tuple[Type, ...]:
+    return leaves(means.inner.layouts[means.inner.looping.inputs[number]])
+
+
+def _nearest(
+    means: Means, given: Sequence[Rows], centres: Sequence[Centre], sign: int, desk: Desk
+) -> list[tuple[int, Content]] | None:
+    """What points bring to the sums, by the place of a centroid; None if some have none."""
+    where = {encode(centre.row): place for place, centre in reversed(list(enumerate(centres)))}
     rows = of_values([(centre.row, 1) for centre in centres], means.row)
     steps = Steps(means.inner, given, Desk({}, desk.reader, desk.env, is_first=True))
-    points = sum(int(each.weights.sum()) for each in steps.at(means.shape.points, [rows]))
-    found = steps.at(means.shape.assigned, [rows])
-    return found if sum(int(each.weights.sum()) for each in found) == points else None
-
-
-def _by_centre(
-    means: Means, assigned: Sequence[Rows], sign: int, desk: Desk
-) -> Iterator[tuple[Value, Content]]:
-    """What points bring to the sums of each centroid, by the key with its row now."""
-    if not assigned:
-        return
+    assigned = steps.at(means.shape.assigned, [rows])
     sums = grouped_gather(means.averaged, [assigned], desk.env)[0]
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
-    for place, key in enumerate(keys):
-        one = sums.slice(place, place + 1)
+    found: list[tuple[int, Content]] = []
+    for at, key in enumerate(keys):
+        place = _place(key, where)
+        if place is None:
+            return None
+        one = sums.slice(at, at + 1)
         parts = {name: column * sign for name, column in one.parts.items()}
-        yield key, _rekeyed(one, one.keys.columns, one.weights * sign, parts)
+        found.append((place, _rekeyed(one, one.keys.columns, one.weights * sign, parts)))
+    return found
 
 
 def _place(key: Value, where: Mapping[bytes, int]) -> int | None:
