@@ -24,7 +24,10 @@ POINTS = st.tuples(*[st.floats(-8, 8, width=32) for _ in range(2)])
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[list[tuple[Value, int]]]:
-    """Batches of points that come, and some that go again."""
+    """Batches of points that come, and some that go again; two stay, so there is a centroid.
+
+    Without any the two begin anew at different batches.
+    """
     there: list[Value] = []
     found = []
     for number in range(draw(st.integers(2, 5))):
@@ -32,9 +35,10 @@ def histories(draw: st.DrawFn) -> list[list[tuple[Value, int]]]:
             (there.pop(draw(st.integers(0, len(there) - 1))), -1)
             for _ in range(draw(st.integers(0, min(2, len(there)))))
         ]
-        fresh = draw(st.lists(POINTS, min_size=0 if number else 2, max_size=6))
+        fresh = draw(st.lists(POINTS, max_size=6))
         there += fresh
-        found.append([*gone, *[(point, 1) for point in fresh]])
+        stay = [] if number else [(0.5, 0.25), (3.5, 4.0)]
+        found.append([*gone, *[(point, 1) for point in (*stay, *fresh)]])
     return found
 
 
