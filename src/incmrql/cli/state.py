@@ -186,7 +186,10 @@ def _rebucket(folder: Path, buckets: int) -> None:
         raise InternalError("rewriting a checkpoint asked for Spark")
 
     program, described = read_program(folder)
-    options = StreamOptions(window=bool(described.get("window")))
+    options = StreamOptions(
+        window=bool(described.get("window")),
+        iterate="diffuse" if described.get("diffuse") else "default",
+    )
     script = described.get("script") or {}
     with beside(described), Driver(program, folder, None, no_spark, options, script=script) as it:
         before = it.checkpoint.buckets

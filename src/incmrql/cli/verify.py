@@ -31,6 +31,9 @@ def verify(checkpoint: Path, master: str | None, conf: tuple[str, ...], as_json:
     folder = checkpoint.absolute()
     settings = spark_settings(conf)
     program, described = read_program(folder)
+    if described.get("diffuse"):
+        message = f"loops of checkpoint {folder} diffuse"
+        raise CheckpointError(f"{message}: its answer is an approximation, with a stated error")
     if described.get("window"):
         message = f"checkpoint {folder} answers for each batch alone"
         raise CheckpointError(f"{message}: there is no answer over all data to compare")

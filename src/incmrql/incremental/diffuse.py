@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from incmrql.algebra.interpret import elements
-from incmrql.diagnostics import NOWHERE, Diagnostic, QueryError
+from incmrql.diagnostics import NOWHERE, Diagnostic, QueryError, Span
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.diffuse_centroids import Means
 from incmrql.incremental.diffuse_rows import UnmeasuredError
@@ -36,6 +36,7 @@ from incmrql.incremental.states import Work
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.repeat import Ending, iterate
 from incmrql.types import typed
+from incmrql.types.walk import nodes
 from incmrql.values import Bag, Value
 
 ErrorKind: TypeAlias = Literal["bound", "residual", "resynchronised"]
@@ -70,8 +71,14 @@ def diffused(
     """How a loop is diffused; raises `QueryError` if it is not."""
     found = diffusion(node, script, edges)
     if isinstance(found, Refused):
-        raise QueryError(Diagnostic(found.code, found.message, NOWHERE, hint=found.hint))
+        raise QueryError(Diagnostic(found.code, found.message, _span(script), hint=found.hint))
     return found
+
+
+def _span(script: typed.Script) -> Span:
+    """The place of the first loop of a script."""
+    every = (each for item in script.items for each in nodes(item.expr))
+    return next((each.span for each in every if isinstance(each, typed.Repeat)), NOWHERE)
 
 
 @dataclass(slots=True)

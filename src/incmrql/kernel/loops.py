@@ -85,7 +85,8 @@ def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterato
             answer, ran = _again(step, inputs, desk, note)
             _forgotten(step, counters, desk)
             _estimate(counters, ran, inputs)
-            if step.asked.way == "default" and _dies_out(step, ran):
+            counters["pause"] = max(counters["pause"] - 1, 0)
+            if step.asked.way == "default" and _dies_out(step, ran) and not counters["pause"]:
                 reason = _built_beside(step, inputs, counters, desk)
     for name, change in zip(step.tables, changes, strict=True):
         desk.change(name, change)
@@ -133,11 +134,15 @@ def _estimate(counters: Counters, ran: Ran, inputs: Sequence[Rows]) -> None:
 
 
 def _judge(step: Looped, counters: Counters) -> None:
-    """Give up the exact way when it has been the dearer one for some batches."""
+    """Give up the exact way when it has been the dearer one for some batches.
+
+    It is tried again after a while, which gets longer each time.
+    """
     dear = counters["cost"] > counters["again"]
     counters["dear"] = counters["dear"] + 1 if dear else 0
     if step.asked.way == "default" and counters["dear"] >= PATIENCE:
         counters["exact"] = 0
+        counters["span"] = counters["pause"] = min(max(2 * counters["span"], 8), 256)
 
 
 # --- the ways ------------------------------------------------------------------------------

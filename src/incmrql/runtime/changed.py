@@ -82,12 +82,17 @@ def _told(checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, An
 
 def ways(options: StreamOptions) -> dict[str, bool]:
     """How a run keeps its state, as far as that cannot change."""
-    return {"window": options.window, "keep_answer": options.keep_answer}
+    return {
+        "window": options.window,
+        "keep_answer": options.keep_answer,
+        "diffuse": options.iterate == "diffuse",
+    }
 
 
 _WAYS: Final = {
     "window": ("answers over everything so far", "answers for each batch alone"),
     "keep_answer": ("does not keep its answer", "keeps its answer"),
+    "diffuse": ("keeps loops exactly", "lets loops diffuse"),
 }
 
 
@@ -95,7 +100,7 @@ def refuse_other_way(
     checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any]
 ) -> None:
     """A state that is kept in one way is of no use in another."""
-    before = {"window": False, "keep_answer": True, **known}
+    before = {"window": False, "keep_answer": True, "diffuse": False, **known}
     differing = [name for name in _WAYS if bool(before[name]) != bool(now[name])]
     if not differing:
         return

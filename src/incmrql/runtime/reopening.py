@@ -36,9 +36,14 @@ _HOLDS: Final = {
     "e": "different values",
     "i": "rows of an input",
     "x": "result of the loop",
+    "c": "what is known of the loop itself",
+    "d": "differences from step to step",
+    "s": "what a step of the loop keeps",
+    "m": "sums of centroids",
+    "z": "places of centroids",
 }
 """What the letter in the name of a node's table means."""
-_NAME: Final = re.compile(r"(?P<of>[nla])(?P<number>\d+)(?P<letter>[a-z]?)\d*")
+_NAME: Final = re.compile(r"(?P<of>[nla])(?P<number>\d+)(?P<letter>[a-z]?)[a-z0-9]*")
 
 
 def read_program(folder: Path) -> tuple[Program, dict[str, Any]]:

@@ -22,7 +22,7 @@ from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.reading import last_number
 from incmrql.algebra.show import show_query
 from incmrql.algebra.translate import translate
-from incmrql.diagnostics import DifferenceFound, InternalError, QueryError
+from incmrql.diagnostics import DataError, DifferenceFound, InternalError, QueryError
 from incmrql.incremental.streams import Output, Program, Stream
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.physical import Looped
@@ -68,6 +68,10 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
 
     Raises `DifferenceFound`; or `DataError` if some of the input is no longer there.
     """
+    if driver.options.iterate == "diffuse" and _loops(driver):
+        message = "loops of this run diffuse: its answer is an approximation, with a stated error"
+        hint = "Run it with --iterate exact and another checkpoint to have it compared."
+        raise DataError("R313", message, hint=hint)
     start = time.perf_counter()
     kept = _kept(driver, spark)
     engine = Engine(kept.env.world, lambda: spark, instead=kept.frame)
@@ -225,17 +229,20 @@ def _check_state(driver: Driver, kept: _Kept) -> None:
         raise DifferenceFound("\n".join(lines), number)
 
 
+def _loops(driver: Driver) -> list[Looped]:
+    return [step for step in driver.kit.physical.steps if isinstance(step, Looped)]
+
+
 def _incomparable(driver: Driver, built: Mapping[str, Table]) -> set[str]:
     """The tables that tell how a loop was kept up to now, and not what its data are."""
     found: set[str] = set()
-    for step in driver.kit.physical.steps:
-        if isinstance(step, Looped):
-            own = set(step.names) - {*step.tables, step.result}
-            exact = step.numbered is not None and all(
-                any(tables[name].rows for name, _ in step.numbered.differences)
-                for tables in (driver.state.tables, built)
-            )
-            found |= {step.counters[0]} if exact else own
+    for step in _loops(driver):
+        own = set(step.names) - {*step.tables, step.result}
+        exact = step.numbered is not None and all(
+            any(tables[name].rows for name, _ in step.numbered.differences)
+            for tables in (driver.state.tables, built)
+        )
+        found |= {step.counters[0]} if exact else own
     return found
 
 
