@@ -49,6 +49,7 @@ edges = stream(line, "e", ",", type((long,long)), deletes: "d");
 roads = stream(line, "r", ",", type((long,long,double)), deletes: "d");
 nodes = stream(line, "n", ",", type((long,string)), deletes: "d");
 points = stream(line, "p", ",", type((double,double)), deletes: "d");
+packed = stream(json, "j", type((double,double)), deletes: "d");
 """
 
 PAGERANK = """
@@ -70,6 +71,16 @@ KMEANS_FROM_ROWS = """
 repeat c = (select p from p in points where p#0 > 0.0) step
   select (avg(p#0), avg(p#1)) from p in points
   group by k: (select m from m in c order by abs(m#0-p#0) desc, m#1 limit 1) limit 3"""
+KMEANS_PACKED = KMEANS.replace("points", "packed")
+AT = """
+repeat c = (select (p#0, 1.0) from p in points where p#0 > 0.0) step
+  select (avg(p#0), avg(p#1)) from p in points
+  group by k: (select m from m in c
+    order by (m#0-p#0)*(m#0-p#0)+(m#1-p#1)*(m#1-p#1))[0] limit 3"""
+AT_ONE = """
+repeat x = {0.5, 2.0} step
+  select avg(p#0) from p in points group by k: (select y from y in x order by abs(y - p#0))[0]
+  limit 3"""
 TIED = """
 repeat c = {(2L, "a", 0L), (1L, "c", 0L), (1L, "b", 0L), (3L, "d", 0L)} step
   select (k[0]#0, k[0]#1, count(n)) from (n, s) in nodes

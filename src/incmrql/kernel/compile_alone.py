@@ -10,6 +10,7 @@ from incmrql.incremental.nodes import Edge, Given, Node, Repeated
 from incmrql.incremental.streams import Program
 from incmrql.kernel.compile import _Compiler
 from incmrql.kernel.compile_loops import LoopCompiler
+from incmrql.kernel.finishing import Asked
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import Layout, leaves
 from incmrql.kernel.physical import (
@@ -19,11 +20,15 @@ from incmrql.kernel.physical import (
     Looped,
     Mapped,
     Merged,
+    Ranking,
+    Read,
     Sorted,
     Step,
     United,
     Walked,
+    Wanted,
 )
+from incmrql.kernel.recompute_first import reads_first
 from incmrql.kernel.segment import ByRow, Segment
 from incmrql.types import typed
 
@@ -77,12 +82,32 @@ def goes_row_by_row(inner: Inner) -> bool:
 
 def _is_walked(step: Step) -> bool:
     match step:
-        case Grouped(mode=mode, wanted=wanted):
-            return mode == "whole" or any(isinstance(each, Walked | Merged) for each in wanted)
+        case Grouped(mode=mode, wanted=wanted, rankings=rankings):
+            return mode == "whole" or any(_is_read(each, rankings) for each in wanted)
         case Looped(plain=inner):
             return goes_row_by_row(inner)
         case _:
             return False
+
+
+def _is_read(wanted: Wanted, rankings: Sequence[Ranking]) -> bool:
+    """Whether rows or values are read group by group for a request."""
+    match wanted:
+        case Read(table=table):
+            return not reads_first(wanted, rankings[table])
+        case Asked():
+            return False
+        case Walked() | Merged():
+            return True
+
+
+def crosses(inner: Inner) -> bool:
+    """Whether all rows of two sides meet in some step of a loop."""
+    return any(
+        (isinstance(step, Joined) and not leaves(step.key))
+        or (isinstance(step, Looped) and crosses(step.plain))
+        for step in inner.steps
+    )
 
 
 def _segments(step: Step) -> Iterator[Segment | None]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from incmrql.incremental.diffuse import diffused
-from incmrql.incremental.diffuse_shape import Centroids
+from incmrql.incremental.diffuse_shape import Affine, Centroids
 from incmrql.incremental.looping import Looping, numbered, plain
 from incmrql.incremental.nodes import Given, Repeated
+from incmrql.kernel.diffuse_affine import affine_compiled
+from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.diffuse_means import centres_form, is_fit
 from incmrql.kernel.form import Form
 from incmrql.kernel.fusing import fuse
@@ -41,6 +43,7 @@ class LoopCompiler:
         inner = self.inner(plain(node, script), layouts)
         layout = inner.variables[node.term.chosen]
         steps = numbered(node, script)
+        limit = None if node.term.limit is None else evaluate(node.term.limit, compiler.env) or 0
         counters = Form((STRING, LONG))
         found = Looped(
             node.inputs,
@@ -51,25 +54,31 @@ class LoopCompiler:
             self.table("x", Form(leaves(layout))),
             layout,
             Form(leaves(layout)),
-            None if node.term.limit is None else evaluate(node.term.limit, compiler.env) or 0,
+            limit,
             inner,
             None if isinstance(steps, str) else self.numbered(steps, layouts, layout),
             steps if isinstance(steps, str) else "",
             (self.table("c", counters), counters),
             compiler.program.iteration,
-            self.means(inner),
+            self.diffused(inner, layouts, limit),
         )
         return found, layout
 
-    def means(self, inner: Inner) -> Means | None:
-        """The tables of a loop over centroids, if it is to be diffused."""
-        if self.compiler.program.iteration.way != "diffuse":
-            return None
-        shape = diffused(self.node, self.compiler.program.script, self.compiler.program.edges)
-        if not isinstance(shape, Centroids) or not is_fit(inner.steps[shape.averaged]):
-            return None
+    def diffused(
+        self, inner: Inner, inputs: Sequence[Layout], limit: int | None
+    ) -> Means | AffineTables | str:
+        """The tables of a loop that is to be diffused; or why it is not."""
+        program = self.compiler.program
+        if program.iteration.way != "diffuse":
+            return "not asked for"
+        shape = diffused(self.node, program.script, program.edges)
+        if isinstance(shape, Affine):
+            return affine_compiled(self, shape, inner, inputs, limit)
+        if not isinstance(shape, Centroids):
+            return "differences of such a step are not diffused inside tasks"
         averaged = inner.steps[shape.averaged]
-        assert isinstance(averaged, Grouped)
+        if not isinstance(averaged, Grouped) or not is_fit(averaged):
+            return "centroids are more than averages"
         places = centres_form(averaged, inner.variables[0])
         sums = self.table("m", averaged.form), averaged.form
         return Means(shape, inner, sums, (self.table("z", places), places))

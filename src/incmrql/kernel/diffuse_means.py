@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,11 +41,18 @@ class Centre:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What points did to centroids: the change of their rows, and the error that is known."""
+    """What a batch did to a loop's result: the change, its norm, and the error that is known."""
 
     change: Rows
     figure: float
     norm: float
+    kind: Literal["bound", "residual"] = "residual"
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The error as text can hold it."""
+        told = {"kind": self.kind, "figure": self.figure, "norm": self.norm}
+        return {**told, "parts": dict(self.parts)} if self.parts else told
 
 
 def centres_form(averaged: Grouped, row: Layout) -> Form:

@@ -23,9 +23,10 @@ from incmrql.incremental.changes import Negative
 from incmrql.incremental.driving import drive
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.desk import Desk, content_of, rows_of
-from incmrql.kernel.diffuse_means import follow, reset
+from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
+from incmrql.kernel.diffuse_means import Moved, follow, reset
 from incmrql.kernel.numbered import Machine, difference
-from incmrql.kernel.physical import Looped, Numbered
+from incmrql.kernel.physical import Looped, Means, Numbered
 from incmrql.kernel.recompute import Ran, recomputed
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import scan
@@ -37,6 +38,8 @@ MOVING: Final = 0.5
 """A loop whose steps change more of their rows than this is run again."""
 DEARER: Final = 6
 """How much more a row costs on the exact way."""
+TOO_SMALL: Final = 1e-6
+"""Differences of less than this times the mean size of a value do not flow."""
 PATIENCE: Final = 2
 """Batches in a row that are dearer than running the loop again before that is done."""
 
@@ -184,31 +187,56 @@ def _diffused(
     """Let the changes alone move the last answer; or run the loop again, and begin from there."""
     counters["since"] += 1
     reason = _reason_to_resync(step, counters)
-    if not reason and step.means is not None:
-        every = [partial(_input, step, n, changes, desk) for n in range(len(changes))]
-        moved = follow(step.means, [rows_of(change) for change in changes], every, desk)
+    if not reason:
+        moved = _followed(step, changes, desk)
         if moved is None:
-            reason = "the points do not fit the centroids that are kept"
+            reason = "what has changed cannot be measured against what is kept"
         elif not moved.figure <= (step.asked.tolerance or math.inf) * moved.norm:
-            reason = f"the residual passes the tolerance: {moved.figure:.3g}"
+            reason = f"its {moved.kind} passes the tolerance: {moved.figure:.3g}"
         else:
-            error = {"kind": "residual", "figure": moved.figure, "norm": moved.norm}
-            note |= {"steps": 1, "rows": len(moved.change), "error": error}
+            note |= {"steps": 1, "rows": len(moved.change), "error": moved.as_json()}
             return content_of(step.form, moved.change), "diffuse", "asked for"
     inputs = _inputs(step, changes, desk)
-    answer, ran = _again(step, inputs, desk, note)
+    rows, ran = recomputed(step, inputs, desk)
+    answer = _instead(step, content_of(step.form, rows), desk)
     _forgotten(step, counters, desk)
     counters["since"] = 0
-    if step.means is not None and ran.before:
-        counters["diffuse"] = int(reset(step.means, inputs, ran.before[0], desk))
-    note["error"] = {"kind": "resynchronised", "figure": 0.0}
+    counters["diffuse"] = int(_ready(step, inputs, rows, ran, desk))
+    error = {"kind": "resynchronised", "figure": 0.0}
+    note |= {"steps": ran.steps, "rows": ran.rows, "error": error}
     return answer, "recompute", reason
+
+
+def _followed(step: Looped, changes: Sequence[Content], desk: Desk) -> Moved | None:
+    """What the changes alone do to the last answer; None if the loop has to be run again."""
+    given = [rows_of(change) for change in changes]
+    if isinstance(step.diffused, Means):
+        every = [partial(_input, step, n, changes, desk) for n in range(len(changes))]
+        return follow(step.diffused, given, every, desk)
+    assert not isinstance(step.diffused, str)
+    found = affine_follow(step.diffused, given, desk, TOO_SMALL)
+    if found is None:
+        return None
+    change, error = found
+    parts = dict(error.get("parts", {}))
+    return Moved(change, error["figure"], error["size"], error["kind"], parts)
+
+
+def _ready(step: Looped, inputs: Sequence[Rows], rows: Rows, ran: Ran, desk: Desk) -> bool:
+    """Begin to diffuse from the loop's own result; whether that can be done."""
+    match step.diffused:
+        case str():
+            return False
+        case Means():
+            return bool(ran.before) and reset(step.diffused, inputs, ran.before[0], desk)
+        case _:
+            return affine_reset(step.diffused, inputs, rows, desk)
 
 
 def _reason_to_resync(step: Looped, counters: Counters) -> str:
     """Why a loop is run again before anything is diffused."""
-    if step.means is None:
-        return "differences of this loop are not diffused inside tasks"
+    if isinstance(step.diffused, str):
+        return step.diffused
     if not counters["diffuse"]:
         return "nothing is kept to diffuse from" if counters["runs"] else "the first batch"
     if step.asked.resync is not None and counters["since"] >= step.asked.resync:

@@ -13,6 +13,7 @@ from incmrql.incremental.diffuse_shape import Centroids
 from incmrql.incremental.looping import Iteration, Looping
 from incmrql.incremental.nodes import Reading, Repeated, Request
 from incmrql.incremental.streams import Output, Stream
+from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.finishing import Asked
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import Layout, Struct
@@ -283,8 +284,8 @@ class Looped:
     counters: tuple[str, Form]
     asked: Iteration = field(default_factory=Iteration)
     """How the loop is to be kept."""
-    means: Means | None = None
-    """Of a loop over centroids that is diffused."""
+    diffused: Means | AffineTables | str = ""
+    """How the loop is diffused; or why it is run again instead."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -293,8 +294,10 @@ class Looped:
         if self.numbered is not None:
             own += [name for _, name in self.numbered.tables]
             own += [name for name, _ in self.numbered.differences]
-        if self.means is not None:
-            own += [self.means.sums[0], self.means.centres[0]]
+        if isinstance(self.diffused, Means):
+            own += [self.diffused.sums[0], self.diffused.centres[0]]
+        elif not isinstance(self.diffused, str):
+            own += self.diffused.names
         return tuple(own)
 
 

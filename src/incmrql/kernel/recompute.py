@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Ran:
     """Of all variables, after each step."""
     moved: int
     """Rows that a step left out or brought in, compared with the one before."""
-    before: tuple[Rows, ...] = ()
+    before: tuple[Rows, ...] = field(default=(), compare=False, repr=False)
     """The rows of the variables before the last step."""
 
 

@@ -160,7 +160,8 @@ def _reading(text: str) -> _Reading:
 
 
 def _columns(tree: exp.Expression) -> frozenset[str]:
-    return frozenset(column.name for column in tree.find_all(exp.Column))
+    """The columns that a text looks at, into some of them by the names of their parts."""
+    return frozenset(column.parts[0].name for column in tree.find_all(exp.Column))
 
 
 def _place(cell: exp.Expression) -> int | None:

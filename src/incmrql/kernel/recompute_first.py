@@ -13,7 +13,7 @@ from incmrql.kernel.keys import Keys, Places
 from incmrql.kernel.layouts import Gone, Layout, Leaf, column_type, part, width
 from incmrql.kernel.ordering_bytes import order_bytes, order_words
 from incmrql.kernel.physical import Ranking, Read
-from incmrql.kernel.recompute_columns import apart, plain, taken
+from incmrql.kernel.recompute_columns import apart, gathered, plain, taken
 from incmrql.kernel.rows import Rows
 from incmrql.types import typed
 from incmrql.types.model import Type, is_float
@@ -27,11 +27,12 @@ def reads_first(wanted: Read, ranking: Ranking) -> bool:
     match reading.how:
         case "least" | "greatest":
             return isinstance(ranking.element, Leaf)
-        case "first":
-            (most,) = reading.arguments or (None,)
+        case "first" | "at":
+            (place,) = reading.arguments or (None,)
             value = _value(ranking)
             flat = isinstance(value, Leaf) or all(isinstance(e, Leaf) for e in _parts(value))
-            return flat and isinstance(most, typed.Const) and most.value == 1
+            wanted_ = 1 if reading.how == "first" else 0
+            return flat and isinstance(place, typed.Const) and place.value == wanted_
         case _:
             return False
 
@@ -107,12 +108,19 @@ def answers(wanted: Read, ranking: Ranking, rows: Rows, chosen: Places) -> Any:
     type_ = column_type(wanted.request.variable.type)
     value = _value(ranking)
     columns = rows.columns[len(rows.columns) - width(value) :]
-    if wanted.reading.how != "first":
+    if wanted.reading.how in ("least", "greatest"):
         found = plain(columns[0]).take(pa.array(chosen, mask=chosen < 0))
         return found if found.type == type_ else found.cast(type_)
     bases, places = apart(columns)
     index = chosen if places is None else places.to_numpy(zero_copy_only=False)[chosen]
-    (single,) = bases if isinstance(value, Leaf) else (_packed(bases, type_.value_type),)
+    is_one = wanted.reading.how == "at"
+    packed = type_ if is_one else type_.value_type
+    (single,) = bases if isinstance(value, Leaf) else (_packed(bases, packed),)
+    if is_one:
+        single = single if single.type == type_ else single.cast(type_)
+        if (chosen < 0).any():
+            return single.take(pa.array(index, mask=chosen < 0))
+        return gathered(single, pa.array(index))
     if places is None:
         there = chosen[chosen >= 0]
         single = single.take(pa.array(there))

@@ -28,6 +28,7 @@ from incmrql.kernel.recompute_first import Runs, answers, first_rows, reads_firs
 from incmrql.kernel.recompute_keys import Together
 from incmrql.kernel.rows import Rows, no_rows
 from incmrql.reference import Environment
+from incmrql.reference.navigate import element_at
 
 
 @dataclass(slots=True)
@@ -180,6 +181,8 @@ class _Answering:
         last = wanted.reading.how == "greatest"
         runs = self.grouping.runs_of(wanted.table, numbers)
         chosen = first_rows(ranking, rows, runs, count, last=last)
+        if wanted.reading.how == "at" and (chosen[self.known.used] < 0).any():
+            element_at([], 0, partial(self.desk.env.world.failed, wanted.request.asked.span))
         return answers(wanted, ranking, rows, chosen)
 
     def _nothing(self, table: int) -> Rows:

@@ -1,0 +1,101 @@
+"""What is kept of a diffused affine loop: its programs of changes, its matrix and its vectors.
+
+| table | by | has |
+|---|---|---|
+| labels | label | its number |
+| numbers | number of a label | the vectors: the result, the next step, what is held back, ... |
+| matrix | number of a column | the row's number and the coefficient, as often as it is there |
+| account | number of a figure | what is known of the error |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from incmrql.kernel.form import Form
+from incmrql.kernel.layouts import Layout
+from incmrql.kernel.segment import Segment
+from incmrql.types.model import DOUBLE, LONG, Type
+
+if TYPE_CHECKING:
+    from incmrql.kernel.physical import Step
+
+Named: TypeAlias = tuple[str, Form]
+"""The name of a table, and its form."""
+
+MATRIX: Final = Form((LONG,), (LONG, DOUBLE))
+NUMBERED: Final = Form((LONG,))
+
+MOST_WAYS: Final = 64
+"""With more steps the way of each label is not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some places of a program of changes, in order, and the tables that they keep.
+
+    `inputs` are the places of the loop's inputs, and `variable` that of its variable if rows of
+    it are given.  `made` are the places whose rows are asked for, each with what brings them to
+    the columns wanted and the types of these.  `tables` has the loop's names for the program's.
+    """
+
+    steps: Mapping[int, Step]
+    inputs: tuple[int, ...]
+    variable: int | None
+    made: tuple[tuple[int, Segment | None, tuple[Type, ...]], ...]
+    tables: tuple[tuple[str, str], ...]
+    forms: tuple[Form, ...]
+    """Of the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class AffineTables:
+    """The programs and tables of an affine loop.
+
+    `start` makes the first rows of the variable and the rows of a step that are there without it;
+    `entries` makes (row, origin, coefficient) of rows of the variable whose value is 0.0.
+    """
+
+    start: Part
+    entries: Part
+    row: Layout
+    """Of the variable."""
+    types: tuple[Type, ...]
+    """Of the columns of a row."""
+    value: int
+    """The column that has the value."""
+    entry: Layout
+    """Of an entry as it is made."""
+    opened: Layout
+    """The columns that it is opened to: an origin that may be null is one."""
+    steady: bool
+    """Whether constants do not depend on which rows are there."""
+    grouped: bool
+    """Whether a row is there if any that adds to it is; else, rows are there without them."""
+    limit: int | None
+    labels: Named
+    numbers: Named
+    matrix: Named
+    account: Named
+
+    @property
+    def keeps_ways(self) -> bool:
+        """Whether the way of each label from step to step is kept."""
+        return self.limit is not None and self.limit <= MOST_WAYS
+
+    @property
+    def own(self) -> tuple[Named, ...]:
+        """All tables with their forms."""
+        parts = [
+            (name, form)
+            for part in (self.start, self.entries)
+            for (_, name), form in zip(part.tables, part.forms, strict=True)
+        ]
+        return (*parts, self.labels, self.numbers, self.matrix, self.account)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tables."""
+        return tuple(name for name, _ in self.own)
