@@ -56,6 +56,7 @@ NO_EXAMPLE: Final = {
     "R310": "a socket of a stream",
     "R311": "a streaming data frame",
     "R312": "an option of Python",
+    "R313": "an option of Python",
 }
 """Codes without an example on the page, with the reason; tests below raise them."""
 

@@ -1,4 +1,4 @@
-"""Loops on Spark: variables of few rows are in the text of a step, those of many are joined."""
+"""Loops in steps: variables of few rows are in the text of a step, those of many are joined."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from incmrql.spark import loops
+from incmrql.spark import loops, loops_task
 from incmrql.spark.loop_values import MOST_ROWS
 from incmrql.types import typed
 from tests.spark.answers import agree
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No loop is small enough for a task."""
+    monkeypatch.setattr(loops_task, "MOST_BYTES", -1)
+
 
 NEAREST = (
     "repeat c = {0.0, 3.0} step select avg(x.C) from x in R where x.C < 100.0 "

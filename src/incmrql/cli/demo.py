@@ -9,12 +9,15 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from incmrql.cli import demo_loops
+from incmrql.cli.demo_loops import Lines, kept_by, lines_of
 
 if TYPE_CHECKING:
     from incmrql.runtime import BatchReport, Driver
@@ -29,6 +32,7 @@ group by x.A""",
     "groupby": """incr select (k, count(x), avg(x.B))
 from x in stream(line, "{folder}/S1", ",", type(< A: int, B: int >), deletes: "{folder}/S1-gone")
 group by k: x.A""",
+    **demo_loops.QUERIES,
 }
 _STREAMS = {"join": ("S1", "S2"), "groupby": ("S1",)}
 _GROUPS = 5
@@ -37,7 +41,7 @@ _MOST_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """Rows of a stream at first, then of each batch; join keys of a group; batches."""
+    """Rows of a stream at first, then of each batch; join keys of a group, or pages; batches."""
 
     rows: int
     inserts: int
@@ -48,6 +52,13 @@ class _Size:
 
 _SMALL = _Size(40, 4, 2, 6, batches=3)
 _LARGE = _Size(100_000, 200, 50, 20_000, batches=2)
+_FEW = _Size(16, 2, 1, 5, batches=3)
+_SIZES = {
+    "join": (_SMALL, _LARGE),
+    "groupby": (_SMALL, _LARGE),
+    "kmeans": (_FEW, _Size(2_000, 100, 20, 1, batches=2)),
+    "pagerank": (_FEW, _Size(20_000, 100, 20, 2_000, batches=2)),
+}
 
 
 @dataclass(slots=True)
@@ -64,14 +75,15 @@ class _Stream:
         key = group * self.keys + self.rng.randrange(self.keys)
         return (group, key) if self.name == "S1" else (key, self.rng.randrange(100))
 
-    def step(self, number: int, inserts: int, deletes: int, groups: range) -> tuple[int, int]:
-        """Write one batch of insertions and deletions; how many there are."""
+    def step(self, number: int, inserts: int, deletes: int) -> None:
+        """Write one batch of insertions and deletions, after the first in two groups only."""
+        first = self.rng.randrange(_GROUPS - 1)
+        groups = range(first, first + 2) if number else range(_GROUPS)
         gone = [self._any(groups) for _ in range(min(deletes, len(self.rows)))]
         new = [self.row(self.rng.choice(groups)) for _ in range(inserts)]
         self.rows += new
         self._write(number, new, "")
         self._write(number, gone, "-gone")
-        return len(new), len(gone)
 
     def _any(self, groups: range) -> tuple[int, int]:
         """A row of some groups that is there, taken away."""
@@ -93,21 +105,24 @@ class _Stream:
 @click.command()
 @click.argument("name", type=click.Choice(sorted(QUERIES)), default="join")
 def demo(name: str) -> None:
-    """Show NAME (join or groupby): a query, batches of changes, and what they do to the answer."""
+    """Show NAME: a query, batches of changes, and what they do to the answer."""
     from incmrql.session import Session
 
     click.echo(f"the query:\n\n{_indented(QUERIES[name].format(folder='.'))}\n")
     click.echo("how it follows changes, node by node (all of it: incmrql explain):\n")
     for line in _nodes(QUERIES[name].format(folder=".")):
         click.echo(f"  {line}")
+    small, large = _SIZES[name]
     with Session() as session, tempfile.TemporaryDirectory(prefix="incmrql-demo-") as folder:
         click.echo("\nfew rows, with what each batch does to the answer:\n")
-        _Demo(name, Path(folder, "small"), session).play(_SMALL, shows=True)
-        click.echo(f"\n{_LARGE.rows:,} rows a stream, then a few hundred changes a batch:\n")
-        _Demo(name, Path(folder, "large"), session).play(_LARGE, shows=False)
+        _Demo(name, Path(folder, "small"), session).play(small, shows=True)
+        changes = large.inserts + large.deletes
+        click.echo(f"\n{large.rows:,} rows a stream, then {changes} changes a batch:\n")
+        _Demo(name, Path(folder, "large"), session).play(large, shows=False)
     click.echo(
         "\nwhere to look next: README.md for a first script of your own, docs/language.md for the"
-        "\nlanguage, docs/operations.md for running streams, and incmrql run --help."
+        "\nlanguage, docs/operations.md for running streams, docs/iteration.md for loops, and"
+        "\nincmrql run --help."
     )
 
 
@@ -127,9 +142,9 @@ class _Demo:
 
         text = QUERIES[self.name].format(folder=self.folder)
         rng = random.Random(7)
-        streams = [_Stream(name, self.folder, rng, size.keys) for name in _STREAMS[self.name]]
+        streams = self._streams(rng, size)
         for stream in streams:
-            stream.step(0, size.rows, 0, range(_GROUPS))
+            stream.step(0, size.rows, 0)
         script = self.session._compiled(text, ()).typed
         program = program_of(script.items, script)
         query = self.session.query(text)
@@ -138,15 +153,19 @@ class _Demo:
         checkpoint = self.folder / "checkpoint"
         with Driver(program, checkpoint, None, spark, options) as driver:
             for number in range(size.batches + 1):
-                group = rng.randrange(_GROUPS - 1)
                 if number:
                     for stream in streams:
-                        stream.step(number, size.inserts, size.deletes, range(group, group + 2))
+                        stream.step(number, size.inserts, size.deletes)
                 report = driver.step()
                 assert report is not None
                 self._tell(driver, report, query, shows=shows)
             if not shows:
                 click.echo(f"{verify(driver, spark)}")
+
+    def _streams(self, rng: random.Random, size: _Size) -> Sequence[_Stream | Lines]:
+        if self.name in demo_loops.QUERIES:
+            return [lines_of(self.name, self.folder, rng, size.keys)]
+        return [_Stream(name, self.folder, rng, size.keys) for name in _STREAMS[self.name]]
 
     def _tell(self, driver: Driver, report: BatchReport, query: Any, *, shows: bool) -> None:
         begun = time.perf_counter()
@@ -158,6 +177,8 @@ class _Demo:
             f"batch {report.number}: {report.inserted:,} rows in, {report.deleted:,} out;"
             f" {report.changed} changes in {report.seconds * 1000:,.0f} ms{again}"
         )
+        for loop in report.loops:
+            click.echo(f"  {kept_by(loop)}")
         if shows:
             for line in _changes(driver):
                 click.echo(f"  {line}")

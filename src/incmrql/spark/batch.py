@@ -20,7 +20,8 @@ from incmrql.reference.environment import World
 from incmrql.reference.sources import no_path
 from incmrql.spark import sources
 from incmrql.spark.functions import Setting, TraceParam, packed_script, register
-from incmrql.spark.loops import Runner, Views, run_loop
+from incmrql.spark.loops import Runner, Views
+from incmrql.spark.loops_task import end_of_loop
 from incmrql.spark.session import most_broadcast, provide
 from incmrql.spark.sources_context import Context as Sources
 from incmrql.spark.values import dataframe, values
@@ -102,6 +103,7 @@ class Work:
         self.shared = {variable.number: term for variable, term in query.parts}
         self.env = Environment(batch.world)
         self.runner = Runner(
+            batch.spark,
             self._context,
             self.run,
             self.shared,
@@ -144,11 +146,9 @@ class Work:
 
     def _loop(self, loop: Repeat, views: Views) -> DataFrame:
         """What the chosen variable of a loop holds at its end, packed."""
-        held = run_loop(loop, self.runner, views)
-        self.runner.kept += [each.blocks for each in held]
-        chosen = held[loop.chosen]
-        whole = tree.print_tree(self._context().whole(chosen.row), Dialect.SPARK)
-        return chosen.frame.selectExpr(f"{whole} AS value")
+        held = end_of_loop(loop, self.runner, views)
+        whole = tree.print_tree(self._context().whole(held.row), Dialect.SPARK)
+        return held.frame.selectExpr(f"{whole} AS value")
 
     def _context(self) -> Context:
         world = self.batch.world

@@ -54,10 +54,11 @@ def with_constants(term: Term, collected: Collected, empty: Environment) -> Term
 
 def is_fixed(term: Term) -> bool:
     """Whether a term does not depend on the variables of a loop, nor a body of it."""
-    return not any(isinstance(each, Loop) or _has_free(each) for each in terms(term))
+    return not any(isinstance(each, Loop) or has_free(each) for each in terms(term))
 
 
-def _has_free(term: Term) -> bool:
+def has_free(term: Term) -> bool:
+    """Whether a function of a term uses more than the row that it is given."""
     match term:
         case CMap(variable, body):
             return bool(free(body) - {variable})

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from incmrql.algebra.rules.inrow import in_row, with_values
 from incmrql.algebra.term import CoGroup, GroupBy, Loop, Repeat, Shared, Term, Values, element
@@ -39,6 +39,7 @@ Views = dict[int, Relation]
 class Runner:
     """How a loop gets its terms run; `frame` runs a statement that stands inside loops."""
 
+    spark: SparkSession
     context: Callable[[], Context]
     frame: Callable[[Statement, Views], DataFrame]
     shared: dict[int, Term]

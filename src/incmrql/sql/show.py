@@ -42,7 +42,8 @@ def _loops(
     made: Statement, context: Callable[[], Context], shared: dict[int, Term]
 ) -> Iterator[str]:
     for name, loop in made.repeats:
-        yield f"-- {name}: a loop, each step one text over the rows of the step before"
+        yield f"-- {name}: a loop, inside one task while its inputs are small and its rows are few;"
+        yield "-- else each step is one text over the rows of the step before"
         views = {v.number: _view(v) for v in loop.variables}
         for variable, term in zip(loop.variables, loop.step, strict=True):
             step = statement(term, context(), shared, views, "packed")

@@ -1,0 +1,304 @@
+"""Small loops run inside one task, and others as steps: both end with what the reference has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from incmrql import Session
+from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.term import Repeat, Scan
+from incmrql.algebra.translate import translate
+from incmrql.diagnostics import DataError, Source
+from incmrql.reference import new_world
+from incmrql.spark import loops, loops_task
+from incmrql.spark.loops_parts import parted
+from incmrql.spark.scripts import Engine
+from incmrql.syntax import parse_script
+from incmrql.types import Catalog, infer_script
+from incmrql.types.model import DOUBLE, LONG, Tuple, Type
+from incmrql.values import Bag, Value, identical
+from tests.incremental.loops import EXACT, OTHERS, ROWS
+from tests.spark.answers import agree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CATALOG = Catalog(registered={name: (row, False) for name, row in ROWS.items()})
+LOOPS = {**EXACT, **OTHERS}
+
+
+@contextmanager
+def ways(patch: pytest.MonkeyPatch, **bounds: int) -> Iterator[list[str]]:
+    """Which way each loop went, with other bounds of what a task takes."""
+    found: list[str] = []
+    in_task, run_loop = loops_task._in_task, loops.run_loop
+
+    def tried(*given: Any) -> Any:
+        held = in_task(*given)
+        found.extend([] if held is None else ["task"])
+        return held
+
+    def stepped(*given: Any) -> Any:
+        found.append("steps")
+        return run_loop(*given)
+
+    with patch.context() as here:
+        here.setattr(loops_task, "_in_task", tried)
+        here.setattr(loops_task, "run_loop", stepped)
+        for name, value in bounds.items():
+            here.setattr(loops_task, name, value)
+        yield found
+
+
+def rows_of(type_: Type, chance: random.Random) -> Value:
+    if isinstance(type_, Tuple):
+        return tuple(rows_of(each, chance) for each in type_.items)
+    if type_ == DOUBLE:
+        return chance.choice([0.0, 1.0, 0.5, 3.25, 4.0, -2.0, 0.1, 1e16])
+    return chance.randint(0, 5)
+
+
+def tables(seed: int, *, with_nulls: bool = False) -> dict[str, list[Value]]:
+    chance = random.Random(seed)
+    found = {
+        name: [rows_of(type_, chance) for _ in range(chance.choice([0, 3, 9]) if seed else 8)]
+        for name, type_ in ROWS.items()
+    }
+    if with_nulls:
+        found["E"] += [(None, 1), (1, None), (2, 1), (2, 1)]
+        found["N"] += [None, 1]
+        found["P"] += [(None, 0.5), (float("nan"), 1.0)]
+        found["M"] += [(1, None, 2.0), (1, 1, None)]
+    return found
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_small_loop_is_run_by_one_task(
+    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ways(monkeypatch) as taken:
+        for seed in (0, 1):
+            data = tables(seed, with_nulls=bool(seed) and name != "countdown")
+            agree(f"{LOOPS[name]};", data, spark, CATALOG)
+    assert set(taken) == {"task"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["shortest", "pagerank", "countdown", "totals", "nested", "first"])
+def test_a_large_loop_is_run_in_steps(
+    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ways(monkeypatch, MOST_BYTES=-1) as taken:
+        agree(f"{LOOPS[name]};", tables(0), spark, CATALOG)
+    assert set(taken) == {"steps"}
+
+
+@pytest.mark.parametrize("name", ["means", "shortest"])
+def test_a_loop_that_outgrows_the_task_goes_on_in_steps(
+    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ways(monkeypatch, MOST_ROWS=3) as taken:
+        agree(f"{LOOPS[name]};", tables(0), spark, CATALOG)
+    assert set(taken) == {"steps"}
+
+
+def test_inputs_that_turn_out_to_be_large_are_left_to_steps(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = spark.sparkContext.parallelize([(n, n + 1) for n in range(1, 2000)], 2)
+    session = Session(spark)
+    session.register("E", spark.createDataFrame(edges, "a long, b long").where("b < 6"))
+    text = """repeat x = {1L} step
+        select distinct n from n in (x union (select e.b from e in E, a in x where e.a = a))"""
+    for most, way in ((1 << 20, "task"), (32, "steps")):
+        with ways(monkeypatch, MOST_BYTES=most) as taken:
+            assert session.query(text).collect() == Bag([1, 2, 3, 4, 5])
+        assert taken == [way]
+
+
+def jobs_of(spark: SparkSession, group: str, run: Any) -> tuple[int, Any]:
+    context = spark.sparkContext
+    context.setJobGroup(group, group)
+    try:
+        found = run()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    return len(context.statusTracker().getJobIdsForGroup(group)), found
+
+
+PAGERANK = """
+Links = source(line, "{path}", ",", type((int, int)));
+Degrees = select (page, count(to)) from (page, to) in Links group by page;
+n = count(Degrees);
+repeat ranks = select (page, 1.0 / n) from (page, d) in Degrees
+  step select (to, 0.15 / n + 0.85 * sum(share)) from (page, to) in Links,
+         (page, rank) in ranks, (page, degree) in Degrees, share = rank / degree
+       group by to
+  limit 10;"""
+
+
+def test_a_small_loop_takes_a_job_of_its_own_and_that_of_the_query(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(1)
+    links = [(chance.randrange(40), chance.randrange(40)) for _ in range(400)]
+    links += [(page, (page + 1) % 40) for page in range(40)]
+    path = tmp_path / "links.csv"
+    path.write_text("".join(f"{a},{b}\n" for a, b in links))
+    text = PAGERANK.format(path=path)
+    session = Session(spark)
+    with ways(monkeypatch) as taken:
+        few, inside = jobs_of(spark, "inside", lambda: session.run(text)[-1].value)
+    with ways(monkeypatch, MOST_BYTES=-1) as stepped:
+        many, outside = jobs_of(spark, "outside", lambda: session.run(text)[-1].value)
+    assert (taken, stepped) == (["task"], ["steps"])
+    assert identical(inside, outside)
+    assert len(inside) == 40
+    assert few == 2
+    assert many > 10
+    with ways(monkeypatch, MOST_READ=-1):
+        read_by_many, again = jobs_of(spark, "many", lambda: session.run(text)[-1].value)
+    assert identical(inside, again)
+    assert read_by_many <= 3
+
+
+# --- what a task needs, and what it leaves to steps --------------------------------------
+
+DECLARED = Catalog(registered={"N": (LONG, False), "E": (Tuple((LONG, LONG)), False)})
+NUMBERS: dict[str, list[Value]] = {"N": [1, 2, 2, 5], "E": [(1, 2), (2, 3), (3, 1), (2, 2)]}
+
+INSIDE = {
+    "a function": "function half (n: long): long { n / 2 };"
+    " repeat x = (select n from n in N) step select distinct half(n) from n in x;",
+    "a recursive function": "function down (n: long): long { if n > 1 then down(n - 1) else n };"
+    " repeat x = (select n from n in N) step select distinct down(n) from n in x;",
+    "a stored value": "store top := 3; store seen := {1, 2};"
+    " repeat x = (select n from n in N) step select n + top from n in x where n < top"
+    " and some s in seen: s = n limit 2;",
+    "a stored value that is counted": "store counted := count(N);"
+    " repeat x = (select n from n in N) step select n + counted from n in x limit 2;",
+    "rows that are nested": "repeat x = (select (n, {n, 3, 1}) from n in N) step"
+    " select (n, (select m + 1 from m in b)) from (n, b) in x limit 3;",
+    "bags as keys": "repeat x = (select ({b, a}, 0) from (a, b) in E) step"
+    " select (k, count(v)) from (k, v) in x group by k limit 2;",
+    "records": "repeat x = (select < n: n, of: < s: 'a', d: 1.5 > > from n in N) step"
+    " select < n: k, of: < s: 'b', d: sum(y.of.d) > > from y in x group by k: y.n limit 2;",
+    "rows without columns": "repeat x = {()} step select () from y in x, (a, b) in E limit 2;",
+    "a loop over another": "r = repeat y = {1} step"
+    " select distinct m from m in (y union (select b from (a, b) in E, a in y));"
+    " repeat x = (select n from n in N) step select n + count(r) from n in x limit 2;",
+    "an order inside": "repeat x = (select n from n in N) step"
+    " select n + 1 from n in x order by n desc limit 2 limit 2;",
+    "a constant step": "repeat x = (select n from n in N) step select 1 from (a, b) in E limit 3;",
+    "no step at all": "repeat x = (select n from n in N) step select n + 1 from n in x limit 0;",
+    "an answer of it": "count(repeat x = (select n from n in N) step"
+    " select n + 1 from n in x limit 2) + max(repeat x = (select n from n in N) step"
+    " select n + 1 from n in x limit 2);",
+    "a join with it": "select (n, m) from n in (repeat x = {1} step"
+    " select distinct m from m in (x union (select b from (a, b) in E, a in x))),"
+    " (n, m) in E;",
+    "a union of constants": "repeat x = (select n from n in N) step"
+    " select distinct n from n in (x union {7, 8} union (select b from (a, b) in E)) limit 2;",
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_what_a_task_does_the_same(
+    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ways(monkeypatch) as taken:
+        agree(INSIDE[name], NUMBERS, spark, DECLARED)
+    assert set(taken) == {"task"}
+
+
+OUTSIDE = {
+    "traces": "repeat x = (select n from n in N) step select trace(n) + 1 from n in x limit 2;",
+    "chance": "repeat x = (select n from n in N) step"
+    " select n + 0 * random(n + 3) from n in x limit 2;",
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_a_task_would_not_do_the_same(
+    name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ways(monkeypatch) as taken:
+        agree(OUTSIDE[name], NUMBERS, spark, DECLARED)
+    assert set(taken) == {"steps"}
+
+
+def test_functions_of_python_and_arguments(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(spark)
+    session.register("T", [("a", 1), ("bcd", 2)], "(string, long)")
+
+    @session.function
+    def longer(text: str, most: int) -> str:
+        return text + "!" if len(text) < most else text
+
+    @session.function
+    def refuses(text: str, most: int) -> str:
+        raise ValueError(f"not {text} of {most}")
+
+    step = "repeat x = (select t from (t, n) in T) step select distinct {0}(t, {1}) from t in x"
+    for most, way in ((1 << 20, "task"), (-1, "steps")):
+        with ways(monkeypatch, MOST_BYTES=most) as taken:
+            (found,) = session.run(f"{step.format('longer', 'toLong(args[0])')};", ["4"])
+            assert found.value == Bag(["a!!!", "bcd!"])
+            with pytest.raises(DataError) as raised:
+                session.query(step.format("refuses", 4)).collect()
+        assert raised.value.code == "R204"
+        assert taken[0] == way
+
+
+def test_a_loop_without_an_end(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "repeat x = (select n from n in N) step select n + 1 from n in x;"
+    script = infer_script(parse_script(Source(text)), DECLARED)
+    world = new_world(script, registered=NUMBERS, max_steps=7)
+    for most in (1 << 20, -1):
+        with ways(monkeypatch, MOST_BYTES=most), pytest.raises(DataError) as raised:
+            Engine(world, lambda: spark).run_item(script.items[0], lambda _item, _value: None)
+        assert raised.value.code == "R202"
+        assert "7 steps" in str(raised.value)
+
+
+def test_a_nested_loop_may_be_small_where_the_outer_one_is_not(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_task = loops_task._in_task
+    outer: list[bool] = []
+
+    def not_the_first(*given: Any) -> Any:
+        outer.append(True)
+        return None if len(outer) == 1 else in_task(*given)
+
+    monkeypatch.setattr(loops_task, "_in_task", not_the_first)
+    with ways(monkeypatch) as taken:
+        agree(f"{OTHERS['nested']};", tables(0), spark, CATALOG)
+    assert taken[0] == "steps"
+    assert set(taken[1:]) == {"task"}
+
+
+# --- parts -------------------------------------------------------------------------------
+
+
+def test_what_is_read_by_several_is_sent_once() -> None:
+    text = f"{LOOPS['pagerank']};"
+    script = infer_script(parse_script(Source(text)), CATALOG)
+    query, _ = normal_form(translate(script.items[0].expr, script))
+    (loop,) = [term for _, term in query.parts if isinstance(term, Repeat)]
+    shared = {variable.number: term for variable, term in query.parts}
+    parts = parted(loop, shared, script)
+    assert parts is not None
+    ((_, read),) = parts.inputs
+    assert isinstance(read, Scan)
