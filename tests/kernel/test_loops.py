@@ -112,6 +112,28 @@ def test_an_exact_batch_reads_what_it_changes(size: int, tmp_path: Path) -> None
     assert sum(run.worked.read) <= 60
 
 
+@pytest.mark.parametrize("name", ["shortest", "components"])
+def test_what_an_exact_batch_reads_does_not_grow_with_the_graph(name: str, tmp_path: Path) -> None:
+    """Islands of six nodes; a batch links two of them and takes an edge of another one away."""
+    reads = []
+    for islands in (5, 50):
+        edges = [
+            (10 * island + n, 10 * island + n + 1) for island in range(islands) for n in range(1, 6)
+        ]
+        roads = [(1, 10 * island + 1) for island in range(1, islands)] if name == "shortest" else []
+        known, made = program(EXACT[name], "exact")
+        run = KernelRun(made, tmp_path / str(islands))
+        batches: list[Batch] = [
+            {"E": [(edge, 1) for edge in edges], "W": [((*e, 2), 1) for e in (*edges, *roads)]},
+            {"E": [((6, 11), 1), ((23, 24), -1)], "W": [((6, 12, 1), 1), ((23, 24, 2), -1)]},
+        ]
+        for batch in batches:
+            agrees(known, run, batch)
+        reads.append(sum(run.worked.read))
+    assert reads[0] == reads[1]
+    assert reads[1] < 200
+
+
 @pytest.mark.parametrize("name", ["reached", "pagerank-until", "factors"])
 def test_stages_answer_as_one_place_does(name: str, tmp_path: Path) -> None:
     known, made = program(ALL[name], "default")
