@@ -89,6 +89,14 @@ def test_the_default_gives_up_the_exact_way_where_it_is_dearer(tmp_path: Path) -
     assert ways == {"exact": loops.PATIENCE, "recompute": 8 - loops.PATIENCE}
 
 
+def test_centroids_at_rest_are_run_again_all_the_same(tmp_path: Path) -> None:
+    known, made = program(EXACT["means"], "default")
+    run = KernelRun(made, tmp_path)
+    for x in (0.5, 0.25, 3.5):
+        agrees(known, run, {"P": [((0.0, 0.0), 3), ((4.0, 4.0), 3), ((x, x), 1)]})
+        assert way(run)["way"] == "recompute"
+
+
 def test_loops_that_move_everywhere_are_run_again(tmp_path: Path) -> None:
     known, made = program(EXACT["pagerank"], "default")
     run = KernelRun(made, tmp_path)

@@ -25,8 +25,9 @@ from incmrql.kernel.content import Content, merge
 from incmrql.kernel.desk import Desk, content_of, rows_of
 from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
 from incmrql.kernel.diffuse_means import Moved, follow, reset
+from incmrql.kernel.layouts import leaves
 from incmrql.kernel.numbered import Machine, difference
-from incmrql.kernel.physical import Looped, Means, Numbered
+from incmrql.kernel.physical import Joined, Looped, Means, Numbered
 from incmrql.kernel.recompute import Ran, recomputed
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import scan
@@ -126,8 +127,16 @@ def _moving(counters: Counters) -> str:
 
 
 def _dies_out(step: Looped, ran: Ran) -> bool:
-    """Whether most rows of a step are those of the step before."""
-    return step.numbered is not None and ran.rows > 0 and ran.moved < MOVING * ran.rows
+    """Whether most rows of a step are those of the step before, and a row meets few others.
+
+    Where each row of a variable meets all rows of an input, as centroids meet points, one that
+    changes changes everything.
+    """
+    if step.numbered is None or any(
+        isinstance(each, Joined) and not leaves(each.key) for each in step.numbered.inner.steps
+    ):
+        return False
+    return ran.rows > 0 and ran.moved < MOVING * ran.rows
 
 
 def _estimate(counters: Counters, ran: Ran, inputs: Sequence[Rows]) -> None:

@@ -17,7 +17,7 @@ from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.spans import expanded
 from incmrql.reference import Environment
 
-MOST_PAIRS: Final = 1 << 22
+MOST_PAIRS: Final = 1 << 24
 """Pairs that are made at once and remembered; more are made in chunks."""
 
 
