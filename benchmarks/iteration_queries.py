@@ -57,7 +57,7 @@ def _pagerank() -> str:
     return f"""
     Links = {stream(EDGES)};
     Degrees = select (page, count(to)) from < src: page, dst: to > in Links group by page;
-    incr repeat ranks = select < page: page, rank: 1.0 > from (page, d) in Degrees
+    incr repeat ranks = select distinct < page: link.src, rank: 1.0 > from link in Links
       step select < page: to, rank: 0.15 + 0.85 * sum(share) >
            from < src: page, dst: to > in Links,
                 < page: page, rank: rank > in ranks,
