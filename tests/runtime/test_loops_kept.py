@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from incmrql.diagnostics import CheckpointError, DataError
+from incmrql.incremental.looping import Iterate
 from incmrql.runtime.verify import verify
 from incmrql.values import identical
 from tests.runtime.here import driver_here
@@ -28,7 +29,8 @@ REACHED = (
 def test_exact_recompute_and_default_go_on_from_each_other(tmp_path: Path) -> None:
     place = Place(tmp_path, REACHED)
     ways = []
-    for number, iterate in enumerate(("exact", "exact", "recompute", "default", "exact")):
+    asked: list[Iterate] = ["exact", "exact", "recompute", "default", "exact"]
+    for number, iterate in enumerate(asked):
         place.put(f"{number}.csv", f"{number + 1},{number + 2}\n")
         with driver_here(place, replace(OPTIONS, iterate=iterate)) as driver:
             report = driver.step()

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, assert_never
+from typing import Generic, TypeVar
 
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.looping import Looping
 from incmrql.incremental.nodes import (
     Constant,
-    Given,
-    Groups,
-    Input,
-    Join,
-    Linear,
-    Merge,
-    Node,
-    Ordered,
-    Repeated,
     inputs,
 )
 from incmrql.incremental.states import (
-    JoinState,
-    LinearState,
-    MergeState,
-    RepeatedState,
     State,
     Work,
 )
-from incmrql.incremental.states_groups import GroupsState
-from incmrql.incremental.states_ordered import OrderedState
+from incmrql.incremental.states_of import state_of
 from incmrql.reference import Environment, evaluate
 
 Item = TypeVar("Item")
@@ -102,7 +88,7 @@ class Program:
         self._start()
 
     def _start(self) -> None:
-        self._states = [_state(node, self.env) for node in self.looping.nodes]
+        self._states = [state_of(node, self.env) for node in self.looping.nodes]
         self._is_new = self._was_new = True
         self._forget()
 
@@ -174,23 +160,3 @@ def _negative(change: Weighted) -> Weighted:
     found = Weighted()
     found.merge(change, -1)
     return found
-
-
-def _state(node: Node, env: Environment) -> State | None:
-    match node:
-        case Input() | Constant() | Given():
-            return None
-        case Linear():
-            return LinearState(node, env)
-        case Merge():
-            return MergeState()
-        case Join():
-            return JoinState(node, env)
-        case Groups():
-            return GroupsState(node, env)
-        case Ordered():
-            return OrderedState(node, env)
-        case Repeated():
-            return RepeatedState(node, env)
-        case _:
-            assert_never(node)

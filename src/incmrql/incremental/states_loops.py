@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from incmrql.diagnostics import InternalError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.driving import Course, drive
 from incmrql.incremental.looping import Looping
-from incmrql.incremental.nodes import Constant, Given, Groups, Join, Linear, Merge, Node, Repeated
+from incmrql.incremental.nodes import Constant, Groups, Join, Node, Repeated
 from incmrql.incremental.nodes import inputs as inputs_of
-from incmrql.incremental.states import JoinState, LinearState, MergeState, Work
+from incmrql.incremental.states import JoinState, Work
 from incmrql.incremental.states_groups import GroupsState
+from incmrql.incremental.states_of import state_of
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.repeat import Ending
 from incmrql.values import encode
@@ -206,19 +206,7 @@ class NumberedState:
 
 
 def _state(node: Node, env: Environment) -> Any:
-    match node:
-        case Given() | Constant():
-            return None
-        case Linear():
-            return LinearState(node, env)
-        case Merge():
-            return MergeState()
-        case Join():
-            return JoinState(node, env)
-        case Groups():
-            return PointsState(node, env)
-        case _:
-            raise InternalError("a node that has no numbers")
+    return PointsState(node, env) if isinstance(node, Groups) else state_of(node, env)
 
 
 @dataclass(slots=True)

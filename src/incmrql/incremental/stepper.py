@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
 
 from incmrql.diagnostics import DataError, nearest
 from incmrql.incremental.changes import Negative, Weighted
@@ -18,30 +17,21 @@ from incmrql.incremental.looping import Iterate, numbered
 from incmrql.incremental.merging import Plain, plain
 from incmrql.incremental.nodes import (
     Constant,
-    Given,
-    Groups,
     Input,
-    Join,
-    Linear,
-    Merge,
     Node,
-    Ordered,
     Part,
     Plan,
     Repeated,
     inputs,
 )
 from incmrql.incremental.states import (
-    JoinState,
-    LinearState,
-    MergeState,
     RepeatedState,
     State,
     Work,
 )
-from incmrql.incremental.states_groups import GroupsState
 from incmrql.incremental.states_loops import NumberedState
-from incmrql.incremental.states_ordered import OrderedState, in_order
+from incmrql.incremental.states_of import state_of
+from incmrql.incremental.states_ordered import in_order
 from incmrql.reference import Environment, evaluate, from_python
 from incmrql.types import typed
 from incmrql.values import Value
@@ -229,24 +219,7 @@ def _loop(node: Repeated, env: Environment, iterate: Iterate) -> State:
 
 
 def _state(node: Node, env: Environment, iterate: Iterate) -> State | None:
-    """A node at work; inputs and constants are fed by the stepper."""
-    match node:
-        case Input() | Constant() | Given():
-            return None
-        case Linear():
-            return LinearState(node, env)
-        case Merge():
-            return MergeState()
-        case Join():
-            return JoinState(node, env)
-        case Groups():
-            return GroupsState(node, env)
-        case Ordered():
-            return OrderedState(node, env)
-        case Repeated():
-            return _loop(node, env, iterate)
-        case _:
-            assert_never(node)
+    return _loop(node, env, iterate) if isinstance(node, Repeated) else state_of(node, env)
 
 
 def _value(part: Part, rows: Weighted) -> Value:
