@@ -32,7 +32,8 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         (COUNT, ("--keep-input", "some"), 2, "is not all, none or a number of batches"),
         (COUNT, ("--trigger", "soon"), 2, "is not a time such as"),
         (
-            'incr repeat x = stream(line, "none", type((int, int))) step x limit 3;',
+            'incr repeat x = stream(line, "none", type((int, int))) '
+            "step (select y from y in x order by y limit 2) limit 3;",
             ("--strict",),
             1,
             "error[W103]",

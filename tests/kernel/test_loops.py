@@ -139,7 +139,7 @@ def test_what_an_exact_batch_reads_does_not_grow_with_the_graph(name: str, tmp_p
             agrees(known, run, batch)
         reads.append(sum(run.worked.read))
     assert reads[0] == reads[1]
-    assert reads[1] < 200
+    assert 0 < reads[1] < sum(table.rows for table in run.tables.values()) / 2
 
 
 @pytest.mark.parametrize("name", ["reached", "pagerank-until", "factors"])
