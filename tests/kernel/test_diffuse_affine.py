@@ -218,7 +218,7 @@ def covers(run: Beside, found: dict[str, Any]) -> None:
 
 
 def agrees(run: Beside, expected: Error, found: dict[str, Any]) -> None:
-    """The kernel says the same as the reference, up to rounding, for which both allow differently."""
+    """The kernel says the same as the reference, up to what each allows for rounding."""
     scale = max(run.norm, 1.0)
     assert run.kept.keys() == run.got.keys()
     assert far(run.kept, run.got) <= 1e-9 * scale
