@@ -12,6 +12,7 @@ import numpy as np
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.streams import Program
 from incmrql.kernel.answers import whole_answer
+from incmrql.kernel.apart import packed, unpacked
 from incmrql.kernel.batches import Kit, run_batch
 from incmrql.kernel.compile import compiled, environment
 from incmrql.kernel.desk import Desk
@@ -22,7 +23,7 @@ from incmrql.kernel.outputs import read_rows, shown_values
 from incmrql.kernel.physical import Physical, Taken
 from incmrql.kernel.rows import Rows, of_values
 from incmrql.kernel.runs import Opened, write_runs
-from incmrql.kernel.stages import Route, Sent, meet_stage, packed, read_stage, unpacked
+from incmrql.kernel.stages import Route, Sent, meet_stage, read_stage
 from incmrql.kernel.table import Reader, Table, plan, scan
 from incmrql.values import Value
 from tests.incremental.stepping import Batch

@@ -55,3 +55,12 @@ def test_a_run_that_diffuses_is_not_gone_on_with_exactly(tmp_path: Path) -> None
         report = driver.step()
         assert report is not None
         assert (report.loops[0].way, report.state_read < 20) == ("diffuse", True)
+
+
+def test_what_a_killed_loop_has_left_is_removed(tmp_path: Path) -> None:
+    place = Place(tmp_path, REACHED)
+    left = place.checkpoint / "work" / "loops-000000-0a1b2c3d" / "t1"
+    left.mkdir(parents=True)
+    (left / "input-0-0").write_bytes(b"half")
+    with driver_here(place):
+        assert list(left.parent.parent.glob("loops-*")) == []

@@ -12,6 +12,8 @@ import incmrql
 from incmrql.diagnostics import IncmrqlError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.looping import Iterate
+from incmrql.kernel.orders import Order
+from incmrql.spark.streaming import LARGE, JobResult, StreamJob
 from incmrql.types.model import DOUBLE, Tuple, Type
 from incmrql.values import Value, identical, show
 from tests.incremental.loops import EXACT, MEANS, REACHED, ROWS, Loops
@@ -74,6 +76,40 @@ def test_each_batch_answers_as_the_batch_loop_does(
         assert identical(got, expected), f"{show(expected)}\n{show(got)}"
     if name in ("reached", "pagerank-until"):
         run.verify()
+    run.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes_are"),
+    [("pagerank-until", "small"), ("means", "small"), ("factors", "small"), ("reached", "large")],
+)
+def test_a_loop_too_large_for_a_task_takes_its_steps_on_spark(
+    session: incmrql.Session, name: str, changes_are: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Loops(EXACT[name], "recompute")
+    streams = {each: session.stream(each, str(ROWS[each])) for each in known.names}
+    run = session.query(EXACT[name]).start(iterate="default")
+    original, large = StreamJob.run, 0 if changes_are == "large" else LARGE
+
+    def patched(job: StreamJob, order: Order, **_: int) -> JobResult:
+        return original(job, order, large=large, loop_rows=8)
+
+    monkeypatch.setattr(StreamJob, "run", patched)
+    chance, there = random.Random(name), {each: list[Value]() for each in ROWS}
+    for number in range(2):
+        for each, rows in changes(chance, there).items():
+            known.data[each].merge(Weighted(rows))
+            if each in streams:
+                streams[each].insert([value for value, weight in rows if weight > 0])
+                streams[each].delete([value for value, weight in rows if weight < 0])
+        batch = run.step()
+        assert batch is not None
+        assert [each.reason for each in batch.report.loops] == [
+            "too large for a task: as steps on Spark"
+        ] * len(batch.report.loops)
+        assert batch.report.jobs > 3
+        expected, got = known.expected(), run.answer()
+        assert identical(got, expected), f"{number}: {show(expected)}\n{show(got)}"
     run.stop()
 
 

@@ -84,7 +84,7 @@ def desk_of(kit: Kit, order: Order, tables: Mapping[str, Table]) -> Desk:
     """The state before a batch, as steps see it."""
     reader = Reader(Path(order.runs), OPENED)
     OPENED.keep(reader.folder, (run for table in order.tables.values() for run in table.runs))
-    return Desk(tables, reader, kit.env(), order.is_first)
+    return Desk(tables, reader, kit.env(), order.is_first, apart=order.apart)
 
 
 def finish(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from incmrql.kernel.apart import NOTHING_APART, Apart
 from incmrql.kernel.content import Content, added_up, empty, merge
 from incmrql.kernel.form import Form
 from incmrql.kernel.rows import Rows
@@ -26,6 +27,7 @@ class Desk:
     changes: dict[str, Content] = field(default_factory=dict)
     cleared: set[str] = field(default_factory=set)
     """The tables of which nothing is kept but the changes."""
+    apart: Apart = NOTHING_APART
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What steps say of themselves, by the name of a table of theirs."""
 

@@ -11,6 +11,7 @@ Both give the answer of the batch loop.  Costs are counted in rows: what a loop 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from incmrql.incremental.changes import Negative
 from incmrql.incremental.driving import drive
+from incmrql.kernel.apart import TooLarge, leave_inputs, left_answer
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.desk import Desk, content_of, rows_of
 from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
@@ -28,7 +30,7 @@ from incmrql.kernel.diffuse_means import Moved, follow, reset
 from incmrql.kernel.layouts import leaves
 from incmrql.kernel.numbered import Machine, difference
 from incmrql.kernel.physical import Joined, Looped, Means, Numbered
-from incmrql.kernel.recompute import Ran, recomputed
+from incmrql.kernel.recompute import Ran, TooManyRows, recomputed
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import scan
 from incmrql.reference.repeat import Ending
@@ -81,12 +83,17 @@ def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterato
     elif way == "exact" and counters["exact"]:
         answer = _exactly(step, changes, counters, desk, note)
         _judge(step, counters)
+    elif way == "recompute" and _is_large(step, changes, desk):
+        answer, reason = _apart(step, changes, counters, desk, note)
     else:
         inputs = _inputs(step, changes, desk)
         if way == "exact":
             answer = _built(step, inputs, counters, desk, note)
         else:
-            answer, ran = _again(step, inputs, desk, note)
+            try:
+                answer, ran = _again(step, inputs, desk, note)
+            except TooManyRows:
+                raise _left(step, changes, desk) from None
             _forgotten(step, counters, desk)
             _estimate(counters, ran, inputs)
             counters["pause"] = max(counters["pause"] - 1, 0)
@@ -284,9 +291,36 @@ def _again(
     step: Looped, inputs: Sequence[Rows], desk: Desk, note: dict[str, Any]
 ) -> tuple[Content, Ran]:
     """Run the loop again from all rows of its inputs."""
-    rows, ran = recomputed(step, inputs, desk)
+    rows, ran = recomputed(step, inputs, desk, desk.apart.most.get(step.result, sys.maxsize))
     note |= {"steps": ran.steps, "rows": ran.rows}
     return _instead(step, content_of(step.form, rows), desk), ran
+
+
+def _is_large(step: Looped, changes: Sequence[Content], desk: Desk) -> bool:
+    """Whether a loop is too much for a task."""
+    if step.result in desk.apart.there:
+        return True
+    tables = [desk.table(*each) for each in zip(step.tables, step.forms, strict=True)]
+    rows = sum(table.rows for table in tables) + sum(map(len, changes))
+    return rows > desk.apart.most.get(step.result, sys.maxsize)
+
+
+def _apart(
+    step: Looped, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
+) -> tuple[Content, str]:
+    """What Spark has found, by running the loop again in steps of its own; or ask for that."""
+    if step.result not in desk.apart.there:
+        raise _left(step, changes, desk)
+    answer, steps = left_answer(desk.apart, step.result, step.form)
+    _forgotten(step, counters, desk)
+    note |= {"steps": steps, "rows": len(answer)}
+    return answer, "too large for a task: as steps on Spark"
+
+
+def _left(step: Looped, changes: Sequence[Content], desk: Desk) -> TooLarge:
+    """A request to run the loop apart, for which all is put down."""
+    leave_inputs(desk.apart, step.result, changes, desk.tables[step.result].buckets)
+    return TooLarge(step.result)
 
 
 def _instead(step: Looped, new: Content, desk: Desk) -> Content:

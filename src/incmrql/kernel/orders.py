@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from incmrql.formats import BadRow
 from incmrql.formats.rows import MOST_REMEMBERED
+from incmrql.kernel.apart import NOTHING_APART, Apart
 from incmrql.kernel.engine import Worked
 from incmrql.kernel.form import Form
 from incmrql.kernel.inputs import InputFile
@@ -45,6 +46,7 @@ class Order:
     targets: tuple[Target, ...] = ()
     is_first: bool = False
     limits: Limits = NO_LIMITS
+    apart: Apart = NOTHING_APART
 
     def as_json(self) -> dict[str, Any]:
         """The order as text can hold it."""
@@ -58,6 +60,7 @@ class Order:
             "targets": [asdict(target) for target in self.targets],
             "is_first": self.is_first,
             "limits": {"inline": self.limits.inline, "locked": sorted(self.limits.locked)},
+            "apart": self.apart.as_json(),
         }
 
     @staticmethod
@@ -70,6 +73,7 @@ class Order:
             "tables": tables_of_json(found["tables"], forms, found["buckets"]),
             "targets": tuple(Target(**each) for each in found["targets"]),
             "limits": Limits(limits["inline"], frozenset(map(tuple, limits["locked"]))),
+            "apart": Apart.of_json(found["apart"]),
         })  # fmt: skip
 
 

@@ -14,13 +14,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import pyarrow as pa
+from typing import TypeAlias
 
 from incmrql.kernel.answers import answer_gather, answer_meet, answer_slots
 from incmrql.kernel.batches import Kit, desk_of, finish, read_rows
-from incmrql.kernel.content import Content, from_table, merge, to_table
+from incmrql.kernel.content import Content, merge
 from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.desk import Desk, merged
 from incmrql.kernel.engine import Worked, check, ledger_content
@@ -282,18 +280,3 @@ class _Waiting:
         else:
             for bucket, part in by_bucket(content, self.buckets):
                 yield Sent(bucket, name, part)
-
-
-def packed(content: Content) -> bytes:
-    """A content as bytes."""
-    sink = pa.BufferOutputStream()
-    table = to_table(content)
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
-
-
-def unpacked(data: Any, form: Form) -> Content:
-    """The content that bytes hold."""
-    return from_table(pa.ipc.open_stream(data).read_all().combine_chunks(), form)

@@ -44,7 +44,7 @@ from incmrql.runtime.opening import describe, feeds_of
 from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.report import BatchReport, report_of
 from incmrql.spark.executors import check_executors
-from incmrql.spark.streaming import JobResult, StreamJob
+from incmrql.spark.streaming import LOOPS, JobResult, StreamJob
 from incmrql.values import Value
 
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ class Driver:
         for folder in {each.folder for each in self.sinks}:
             for left in sinks.leftovers(folder):
                 shutil.rmtree(left, ignore_errors=True)
+        for left in self.checkpoint.work.glob(f"{LOOPS}*"):
+            shutil.rmtree(left, ignore_errors=True)
         self.checkpoint.clean(state, self.options.grace)
         return state
 
@@ -347,7 +349,7 @@ class Driver:
         """The job of a batch."""
         job = self.job
         with spark_failures(order.number):
-            return job.run(order, large=self.options.large)
+            return job.run(order, large=self.options.large, loop_rows=self.options.loop_rows)
 
     def replayed(self) -> tuple[InputFile, ...]:
         """The files that the answers are of, as they are kept, without those of skipped batches.
@@ -366,7 +368,8 @@ class Driver:
         number, attempt = self.state.number + 1, uuid.uuid4().hex[:8]
         runs, buckets = str(folder.absolute()), self.checkpoint.buckets
         order = Order(number, attempt, tuple(files), tables, buckets, runs, is_first=True)
-        return self.job.run(order, large=self.options.large).done.tables
+        large, loop_rows = self.options.large, self.options.loop_rows
+        return self.job.run(order, large=large, loop_rows=loop_rows).done.tables
 
     def _rebuild(self) -> None:
         """Build the state again from all input so far, as one batch."""

@@ -10,6 +10,7 @@ from incmrql.kernel.compaction import INLINE
 from incmrql.kernel.orders import Format
 from incmrql.runtime.changed import OnChange
 from incmrql.runtime.feeds.archive import Keep
+from incmrql.spark.loops_stages import LOOP_ROWS
 from incmrql.spark.streaming import LARGE
 
 
@@ -48,6 +49,8 @@ class StreamOptions:
     """Of a new checkpoint; an old one keeps its number."""
     large: int = LARGE
     """Bytes from which on a change is read in many tasks."""
+    loop_rows: int = LOOP_ROWS
+    """Rows from which on a loop that is run again takes its steps on Spark, not in a task."""
     inline: int = INLINE
     """Old rows that a batch merges itself; larger merges are done beside the batches."""
     grace: float = 60.0

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from incmrql.algebra.rules.inrow import in_row, with_values
 from incmrql.algebra.term import CoGroup, GroupBy, Loop, Repeat, Shared, Term, Values, element
 from incmrql.algebra.walk import map_children
-from incmrql.diagnostics import DataError
 from incmrql.reference import Environment
+from incmrql.reference.repeat import too_long
 from incmrql.spark.loop_values import MOST_ROWS, is_fixed, with_constants, written
 from incmrql.spark.values import values
 from incmrql.sql import arrays, tree
@@ -47,6 +47,8 @@ class Runner:
     max_steps: int
     empty: Environment
     last: int = 0
+    steps: int = 0
+    """Of the loop that ended last."""
     kept: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
@@ -164,8 +166,7 @@ def _stepped(loop: Repeat, held: list[Held], made: _Steps, limit: int | None) ->
     steps, running, runner, views = 0, True, made.runner, made.views
     while running and (limit is None or steps < limit):
         if limit is None and steps >= runner.max_steps:
-            message = f"the loop still changes after {steps:,} steps"
-            raise DataError("R202", message, hint="Give it an end with `limit n`.")
+            raise too_long(steps)
         whole = [_held(each, runner, views) for each in made.texts(held)]
         fresh = [_without_flag(each, flag) for each, flag in zip(whole, loop.flagged, strict=True)]
         running = _goes_on(loop, limit, whole, fresh, held, runner)
@@ -173,6 +174,7 @@ def _stepped(loop: Repeat, held: list[Held], made: _Steps, limit: int | None) ->
             drop(old.blocks)
         held, steps = fresh, steps + 1
         _show(loop, held, views)
+    runner.steps = steps
     return held
 
 

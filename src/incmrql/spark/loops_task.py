@@ -26,7 +26,7 @@ from incmrql.incremental.nodes import Repeated
 from incmrql.kernel.columns import flat
 from incmrql.kernel.compile_alone import compiled_alone, crosses, goes_row_by_row
 from incmrql.kernel.desk import Desk
-from incmrql.kernel.layouts import Layout, Leaf, Struct, column_of, column_type, leaves, values_of
+from incmrql.kernel.layouts import Layout, Leaf, Struct, leaves
 from incmrql.kernel.physical import Looped
 from incmrql.kernel.recompute import TooManyRows, recomputed
 from incmrql.kernel.rows import Rows
@@ -36,9 +36,10 @@ from incmrql.reference import Environment, new_world
 from incmrql.spark.functions import DEEPEST
 from incmrql.spark.functions import _carrying as carrying
 from incmrql.spark.loops import Held, Runner, Views, run_loop, size_of
+from incmrql.spark.loops_columns import names_of, of_spark, schema_of, sent_rows, shape_of
 from incmrql.spark.loops_parts import Parted, parted
 from incmrql.spark.packing import Packed, packed
-from incmrql.spark.values import BATCH, value_type
+from incmrql.spark.values import value_type
 from incmrql.sql import arrays, shapes, tree
 from incmrql.sql.shapes import Cell, Parts, Shape
 from incmrql.sql.statements import statement
@@ -141,12 +142,12 @@ def _run(frame: DataFrame, work: _Work, runner: Runner) -> Held | None:
     calls = [function.call for function in work.script.python.values()]
     gave_up = runner.spark.sparkContext.accumulator(0)
     task = partial(_looped, packed(work, calls), gave_up)
-    made = frame.mapInArrow(task, _schema(types))
+    made = frame.mapInArrow(task, schema_of(types))
     rows = made.localCheckpoint(eager=True)
     if gave_up.value:
         return None
-    names = iter(_names(types))
-    return Held(rows, _shape(layout, names), rows, size_of(rows))
+    names = iter(names_of(types))
+    return Held(rows, shape_of(layout, names), rows, size_of(rows))
 
 
 # --- inputs ------------------------------------------------------------------------------
@@ -245,7 +246,7 @@ def _looped(sent: Packed, gave_up: Accumulator[int], batches: Iterable[Arrow]) -
     except TooManyRows:
         gave_up.add(1)
         return
-    yield from _sent(rows, leaves(work.loop.layout))
+    yield from sent_rows(rows, leaves(work.loop.layout))
 
 
 def _received(work: _Work, batches: Iterable[Arrow]) -> list[Rows] | None:
@@ -273,54 +274,5 @@ def _rows(chunks: list[Arrow], columns: tuple[int, ...], types: tuple[Type, ...]
     for place, type_ in zip(columns, types, strict=True):
         parts = [chunk.column(place) for chunk in chunks]
         empty = pa.chunked_array(parts, value_type(type_)) if not parts else pa.chunked_array(parts)
-        made.append(_of_spark(flat(empty), type_))
+        made.append(of_spark(flat(empty), type_))
     return Rows(tuple(made), np.ones(count, np.int64))
-
-
-def _of_spark(column: Arrow, type_: Type) -> Arrow:
-    """A column of Spark's as one of the kernel's."""
-    wanted = column_type(type_)
-    if column.type == wanted:
-        return column
-    if value_type(type_) == wanted:
-        return column.cast(wanted)
-    return column_of(values_of(column, type_), type_)
-
-
-def _to_spark(column: Arrow, type_: Type) -> Arrow:
-    wanted = value_type(type_)
-    if column.type == wanted:
-        return column
-    if column_type(type_) == wanted:
-        return column.cast(wanted)
-    return pa.array(column.to_pylist(), wanted)
-
-
-def _sent(rows: Rows, types: tuple[Type, ...]) -> Iterator[Arrow]:
-    """Rows as batches, each as often as its weight says."""
-    if (rows.weights != 1).any():
-        times = np.repeat(np.arange(len(rows)), rows.weights)
-        rows = rows.take(times)
-    columns = [_to_spark(c, t) for c, t in zip(rows.columns, types, strict=True)]
-    columns = columns or [pa.repeat(True, len(rows))]
-    table = pa.table(columns, names=_names(types))
-    yield from table.to_batches(BATCH)
-
-
-# --- what comes back ---------------------------------------------------------------------
-
-
-def _names(types: Sequence[Type]) -> list[str]:
-    return [f"c{place}" for place in range(1, len(types) + 1)] or ["c0"]
-
-
-def _schema(types: Sequence[Type]) -> str:
-    texts = [tree.type_text(type_, Dialect.SPARK) for type_ in types] or ["BOOLEAN"]
-    return ", ".join(f"{name} {text}" for name, text in zip(_names(types), texts, strict=True))
-
-
-def _shape(layout: Layout, names: Iterator[str]) -> Shape:
-    """What a row is in the columns that come back."""
-    if isinstance(layout, Struct):
-        return Parts(tuple(_shape(part, names) for part in layout.parts), layout.type)
-    return Cell(tree.column(next(names)), layout.type)

@@ -7,13 +7,13 @@ return what they did as text; what they wrote counts once the driver's manifest 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,21 +23,24 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from incmrql.diagnostics import CheckpointError, DataError, InternalError
 from incmrql.incremental.changes import Negative
+from incmrql.kernel.apart import Apart, TooLarge, packed, unpacked
 from incmrql.kernel.batches import Kit, run_batch
 from incmrql.kernel.compaction import Chore, merge_runs
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.orders import Done, Order, Reading, together
 from incmrql.kernel.runs import Opened, Run
-from incmrql.kernel.stages import Route, Sent, meet_stage, packed, read_stage, unpacked
+from incmrql.kernel.stages import Route, Sent, meet_stage, read_stage
 from incmrql.kernel.table import Reader, Table
-from incmrql.spark.packing import Packed
-from incmrql.spark.packing import packed as pack
+from incmrql.spark.loops_stages import LOOP_ROWS, Stages, loop_named, most_rows
+from incmrql.spark.sending import SentKit, kit_of, sent_kit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LARGE: Final = 16 << 20
 """Bytes of a change from which on it is read in many tasks."""
+LOOPS: Final = "loops-"
+"""How folders are named in which loops that run apart have their rows."""
 _SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",  # it adds jobs
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # what is sent is large
@@ -65,7 +68,7 @@ class StreamJob:
     """The job of a program, run batch by batch; `folder` is where an order waits for its task."""
 
     def __init__(self, spark: SparkSession, kit: Kit, folder: Path, buckets: int) -> None:
-        self.spark = spark.newSession()
+        self.given, self.spark = spark, spark.newSession()
         for name, value in _SETTINGS.items():
             self.spark.conf.set(name, value)
         context = self.spark.sparkContext
@@ -73,29 +76,46 @@ class StreamJob:
             context.pythonExec = sys.executable  # the one that has this package
         self.kit, self.order_file, self.buckets = kit, folder / "order.json", buckets
         self.route = Route(kit.physical)
-        self.sent = _sent_kit(kit)
+        self.sent = sent_kit(kit)
         one = self.spark.range(0, 1, 1, 1)
         task = partial(_whole, self.sent, str(self.order_file.absolute()))
         self.small: DataFrame = one.mapInArrow(task, "kind string, text string")
         self.group = f"incmrql-{uuid.uuid4().hex[:8]}"
 
-    def run(self, order: Order, *, large: int = LARGE) -> JobResult:
+    def run(self, order: Order, *, large: int = LARGE, loop_rows: int = LOOP_ROWS) -> JobResult:
         """Run a batch; problems that tasks met are raised."""
         context = self.spark.sparkContext
         group = f"{self.group}-{order.number}-{order.attempt}"
         context.setJobGroup(group, f"batch {order.number}")
+        folder = self.order_file.absolute().parent / f"{LOOPS}{order.number:06d}-{order.attempt}"
+        apart = Apart(str(folder), most_rows(self.kit, loop_rows))
         try:
-            if sum(file.size for file in order.files) < large:
-                self.order_file.write_text(json.dumps(order.as_json()), encoding="utf-8")
-                rows = self.small.collect()
-            else:
-                rows = self._in_stages(order).collect()
+            rows = self._answers(replace(order, apart=apart), large)
         except Py4JJavaError as problem:
             raise _unfinished(order.number, str(problem)) from None
         finally:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-        reading, done = self._read([(row[0], row[1]) for row in rows], order)
+            shutil.rmtree(folder, ignore_errors=True)
+        reading, done = self._read(rows, order)
         return JobResult(reading, done, *_counted(context, group))
+
+    def _answers(self, order: Order, large: int) -> list[tuple[str, str]]:
+        """What the tasks of a batch say; loops that are too large for them are run on the way."""
+        while True:
+            if sum(file.size for file in order.files) < large:
+                self.order_file.write_text(json.dumps(order.as_json()), encoding="utf-8")
+                found = self.small.collect()
+            else:
+                found = self._in_stages(order).collect()
+            rows = [(row[0], row[1]) for row in found]
+            asked = [json.loads(text) for kind, text in rows if kind == "loop"]
+            if not asked or any(kind == "data-error" for kind, _ in rows):
+                return rows
+            apart = order.apart
+            for name in asked:
+                loop = loop_named(self.kit, name)
+                Stages(self.given, self.kit, self.sent, order, loop).run()
+            order = replace(order, apart=replace(apart, there=(*apart.there, *asked)))
 
     def compact(self, chore: Chore, runs: str) -> Run | None:
         """Merge the runs of a chore in a job of its own; may be called from another thread."""
@@ -142,6 +162,8 @@ class StreamJob:
                     problems.append(CheckpointError(found))
                 case "negative":
                     problems.append(_trusted(self.kit, found))
+                case "loop":  # beside a problem
+                    pass
                 case _:
                     raise InternalError(f"a task answered with {kind!r}")
         if problems:
@@ -194,42 +216,13 @@ def _counted(context: Any, group: str) -> tuple[int, int, int]:
 # --- inside tasks --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _SentKit:
-    """A program on its way to workers, which unpack it once."""
-
-    digest: str
-    content: Packed
-
-
-_KITS: dict[str, Kit] = {}
-"""The programs that this worker has unpacked, the newest last."""
-_MOST_KITS: Final = 4
-
-
-def _sent_kit(kit: Kit) -> _SentKit:
-    parts = [each.call for each in kit.program.script.python.values()]
-    content = pack(kit, [*parts, *kit.program.script.parsers.values()])
-    return _SentKit(hashlib.blake2b(content.content, digest_size=16).hexdigest(), content)
-
-
-def _kit(sent: _SentKit) -> Kit:
-    if sent.digest not in _KITS:
-        found = sent.content.unpacked()
-        assert isinstance(found, Kit)
-        _KITS[sent.digest] = found
-        while len(_KITS) > _MOST_KITS:
-            del _KITS[next(iter(_KITS))]
-    return _KITS[sent.digest]
-
-
-def _whole(sent: _SentKit, path: str, rows: Iterator[Any]) -> Iterator[Any]:
+def _whole(sent: SentKit, path: str, rows: Iterator[Any]) -> Iterator[Any]:
     """A whole batch in one task."""
     for _ in rows:
         pass
 
     def done() -> Iterator[tuple[str, Any]]:
-        kit = _kit(sent)
+        kit = kit_of(sent)
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         reading, result = run_batch(kit, Order.of_json(found, kit.physical.forms))
         yield "reading", reading.as_json()
@@ -240,23 +233,23 @@ def _whole(sent: _SentKit, path: str, rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _merged(
-    sent: _SentKit, text: str, runs: str, buckets: int, rows: Iterator[Any]
+    sent: SentKit, text: str, runs: str, buckets: int, rows: Iterator[Any]
 ) -> Iterator[Any]:
     """The runs of a chore, merged."""
     for _ in rows:
         pass
     chore = Chore.of_json(json.loads(text))
-    form = dict(_kit(sent).physical.forms)[chore.table]
+    form = dict(kit_of(sent).physical.forms)[chore.table]
     run = merge_runs(chore, Table(chore.table, form, buckets), Reader(Path(runs), Opened()))
     found = json.dumps(None if run is None else run.as_json())
     yield pa.record_batch([["merged"], [found]], schema=_RESULT)
 
 
 def _take(
-    sent: _SentKit, text: str, groups: list[list[InputFile]], rows: Iterator[Any]
+    sent: SentKit, text: str, groups: list[list[InputFile]], rows: Iterator[Any]
 ) -> Iterator[Any]:
     """Some files: what they bring to the steps above, cut by bucket."""
-    kit = _kit(sent)
+    kit = kit_of(sent)
     order = Order.of_json(json.loads(text), kit.physical.forms)
 
     def taken(number: int) -> Iterator[tuple[str, Any]]:
@@ -270,10 +263,10 @@ def _take(
 
 
 def _meet(
-    sent: _SentKit, text: str, stage: int, rows: Iterator[Any], *, is_last: bool
+    sent: SentKit, text: str, stage: int, rows: Iterator[Any], *, is_last: bool
 ) -> Iterator[Any]:
     """What has met by bucket, bucket by bucket; what is for a later stage is passed on."""
-    kit = _kit(sent)
+    kit = kit_of(sent)
     order = Order.of_json(json.loads(text), kit.physical.forms)
     route = Route(kit.physical)
     waiting: dict[int, list[Sent]] = {}
@@ -328,3 +321,5 @@ def _guarded(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str
         yield "checkpoint-error", str(problem)
     except Negative as problem:
         yield "negative", str(problem)
+    except TooLarge as request:
+        yield "loop", request.args[0]
