@@ -48,10 +48,17 @@ def evaluated(query: str, *options: str) -> Outcome:
     return incmrql("run", "-e", query, *options)
 
 
+CODE = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from incmrql.cli import main; main()"
+)
+"""A command that can be interrupted, even where it is started by one that cannot."""
+
+
 def start(arguments: Sequence[str | Path], folder: Path) -> subprocess.Popen[str]:
     """A command in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-c", "from incmrql.cli import main; main()", *map(str, arguments)],
+        [sys.executable, "-c", CODE, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

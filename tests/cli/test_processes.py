@@ -29,7 +29,17 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert in_process(["run", "none.mrql"], tmp_path).code == 2
 
 
-def test_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("usual", [signal.default_int_handler, signal.SIG_IGN])
+def test_interrupted(usual: signal.Handlers, tmp_path: Path) -> None:
+    """Even where this process is not to be interrupted."""
+    before = signal.signal(signal.SIGINT, usual)
+    try:
+        _interrupt(tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(tmp_path: Path) -> None:
     with start(["run", "-e", ENDLESS], tmp_path) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "1\n"

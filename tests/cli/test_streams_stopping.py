@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.commands import CODE
 from tests.cli.streams import AVERAGE, shop_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LONGEST_WAIT = 120.0
-CODE = "from incmrql.cli import main; main()"
 
 
 def started(folder: Path, *options: str) -> subprocess.Popen[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from incmrql.incremental.plan import plan_query
 from incmrql.incremental.stepper import Stepper
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
-from incmrql.types import Catalog, infer_script
+from incmrql.types import Catalog, infer_script, typed
 from incmrql.types.model import DOUBLE, LONG, Tuple, Type
 from incmrql.values import Value, identical, show
 
@@ -106,14 +107,20 @@ Batch = dict[str, list[tuple[Value, int]]]
 class Loops:
     """A loop over streams that are pushed: stepper and evaluator side by side."""
 
-    def __init__(self, text: str, iterate: Iterate = "exact") -> None:
-        registered = {name: (row, True) for name, row in ROWS.items()}
-        self.text = text
-        self.script = infer_script(
-            parse_script(Source(f"{text};")), Catalog((), registered=registered)
-        )
+    def __init__(
+        self,
+        text: str,
+        iterate: Iterate = "exact",
+        rows: Mapping[str, Type] = ROWS,
+        max_steps: int = 10_000,
+        functions: Mapping[str, typed.PythonFunction] | None = None,
+    ) -> None:
+        registered = {name: (row, True) for name, row in rows.items()}
+        self.text, self.max_steps = text, max_steps
+        catalog = Catalog((), registered=registered, functions=functions or {})
+        self.script = infer_script(parse_script(Source(f"{text};")), catalog)
         self.item = self.script.items[-1]
-        self.data = {name: Weighted() for name in ROWS}
+        self.data = {name: Weighted() for name in rows}
         query, _ = normal_form(translate(self.item.expr, self.script))
         self.plan = plan_query(query, self.script)
         self.iterate: Iterate = iterate
@@ -122,13 +129,15 @@ class Loops:
 
     def again(self) -> Loops:
         """The same loop before its first batch."""
-        self.data = {name: Weighted() for name in ROWS}
+        self.data = {name: Weighted() for name in self.data}
         self.stepper = Stepper(self.plan, self.env(), self.iterate)
         return self
 
     def env(self) -> Environment:
         bags = {name: rows.bag() for name, rows in self.data.items()}
-        return Environment(new_world(self.script, registered=bags))
+        world = new_world(self.script, registered=bags)
+        world.max_steps = self.max_steps
+        return Environment(world)
 
     def expected(self) -> Value:
         return evaluate(self.item.expr, self.env())

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incmrql.diagnostics import QueryError
+from incmrql.incremental.changes import Weighted
 from incmrql.incremental.diffuse import DiffusedState
 from incmrql.incremental.looping import Iteration
 from incmrql.incremental.streams import program_of
@@ -117,3 +118,17 @@ def test_what_supports_itself_is_refused(text: str, tmp_path: Path) -> None:
     program = program_of([known.item], known.script, iteration=Iteration("diffuse"))
     with pytest.raises(QueryError, match="A104"):
         KernelRun(program, tmp_path)
+
+
+def test_a_centroid_without_a_coordinate_is_not_diffused(tmp_path: Path) -> None:
+    """What is left near to it has none; and there is no distance to what has none."""
+    run, known = kernel(tmp_path, Iteration("diffuse")), Loops(MEANS, "recompute")
+    batches: list[list[tuple[Value, int]]] = [
+        [((0.5, 0.5), 1), ((0.25, None), 1), ((3.5, 3.5), 1)],
+        [((0.5, 0.5), -1)],
+    ]
+    for batch in batches:
+        run.step({"P": batch})
+        known.data["P"].merge(Weighted(batch))
+        assert error(run)["kind"] == "resynchronised"
+        assert identical(run.answer(), known.expected())

@@ -22,7 +22,7 @@ from incmrql.algebra.interpret import elements
 from incmrql.diagnostics import DataError, Source
 from incmrql.formats.arrow_types import arrow_type
 from incmrql.incremental.streams import Program, program_of
-from incmrql.kernel import recompute_joins, recompute_keys, sums
+from incmrql.kernel import recompute_joins, recompute_keys
 from incmrql.kernel.compile import compiled, environment
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.keys import Keys
@@ -32,7 +32,6 @@ from incmrql.kernel.recompute import Ran, recomputed
 from incmrql.kernel.recompute_columns import gathered, plain
 from incmrql.kernel.recompute_keys import Numbering, Together, look_up
 from incmrql.kernel.recompute_keys import Source as Keyed
-from incmrql.kernel.recompute_sums import sum_doubles
 from incmrql.kernel.rows import Rows, of_values, to_values
 from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader
@@ -400,28 +399,3 @@ def test_same_numbers_for_the_same_keys(
     names = bytes_of(types, (both.columns, len(both.used)))
     assert set(zip(names, both.used.tolist(), strict=True)) == pairs
     assert together.of([one, two, one]) is both
-
-
-# --- sums ------------------------------------------------------------------------------------
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.floats(allow_nan=False, allow_infinity=False),
-            st.sampled_from([1, 1, 1, -1, 2, 1 << 20, -(1 << 40)]),
-            st.integers(0, 3),
-        ),
-        max_size=30,
-    ),
-    st.booleans(),
-)
-def test_slices_add_up_to_the_same(rows: list[tuple[float, int, int]], once: bool) -> None:
-    numbers = np.array([x for x, _, _ in rows]) + 0.0
-    weights = np.array([1 if once else w for _, w, _ in rows], np.int64)
-    of = np.array([group for _, _, group in rows], np.int64)
-    found = sum_doubles(numbers, weights, of, 4)
-    wanted = sums.sum_doubles(numbers, weights, of, 4)
-    assert {place: column.tolist() for place, column in found.items()} == {
-        place: column.tolist() for place, column in wanted.items()
-    }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -35,11 +37,11 @@ def exact(terms: list[tuple[int, float, int]], group: int) -> ExactSum:
     return total
 
 
-def columns(terms: list[tuple[int, float, int]]) -> sums.Limbs:
+def columns(
+    terms: list[tuple[int, float, int]], add: Callable[..., sums.Limbs] = sums.sum_doubles
+) -> sums.Limbs:
     of, numbers, weights = (np.array([term[i] for term in terms]) for i in range(3))
-    return sums.sum_doubles(
-        numbers.astype(np.float64), weights.astype(np.int64), of.astype(np.int64), 4
-    )
+    return add(numbers.astype(np.float64), weights.astype(np.int64), of.astype(np.int64), 4)
 
 
 @given(TERMS)
@@ -51,6 +53,33 @@ def test_sums_of_doubles_are_exact_and_rounded_once(
     assert sums.as_integers(limbs, 4) == [total.units for total in wanted]
     found = sums.rounded(limbs, 4).tolist()
     assert [bits(x) for x in found] == [bits(total.result()) for total in wanted]
+
+
+SLICED = st.lists(
+    st.tuples(
+        st.integers(0, 3),
+        st.floats(-1e200, 1e200) | st.sampled_from([0.0, 5e-324, -5e-324, 1e16, 1.0]),
+        st.sampled_from([1, 1, 1, -1, 2, 1 << 20]),
+    ),
+    max_size=30,
+)
+
+
+@given(SLICED)
+def test_slices_and_digits_add_up_to_the_same(terms: list[tuple[int, float, int]]) -> None:
+    sliced, plain = columns(terms), columns(terms, sums.sum_digits)
+    assert {place: column.tolist() for place, column in sliced.items()} == {
+        place: column.tolist() for place, column in plain.items()
+    }
+
+
+def test_slices_are_not_left_for_digits() -> None:
+    """Numbers of ordinary size are added up in slices, huge ones by their digits."""
+    with mock.patch.object(sums, "sum_digits", wraps=sums.sum_digits) as digits:
+        columns([(0, 0.1, 1), (1, 1e9 / 7, 2), (0, -3.25, 1)])
+        assert not digits.called
+        columns([(0, 0.1, 1), (0, 1e300, 1)])
+        assert digits.called
 
 
 @given(TERMS, st.randoms(use_true_random=False))

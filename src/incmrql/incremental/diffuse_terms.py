@@ -181,6 +181,8 @@ class _Deriving:
     def summed(self, group: typed.Variable, body: Rows, source: Term) -> Carrier:
         """Sums of groups: each row of a group brings its own part."""
         below = self.steady(source)
+        if below.path[0] == 0:
+            raise NotAffineError("rows of the variable are grouped by their value")
         judge = Judge(group, 1)
         if judge.read(zeroed(body, judge, 0)):
             raise NotAffineError("rows of the variable are in a group that is not only summed up")

@@ -85,7 +85,7 @@ def drive(
         if number == ending.limit:
             break
         if ending.limit is None and number >= ending.most and any(map(machine.some, changes)):
-            too_long(ending, number)
+            raise too_long(number, ending.where)
         if not any(map(machine.some, changes)) and not machine.waits(number):
             if not machine.waits_after(number):
                 break
@@ -121,7 +121,7 @@ def _with_flags(
         if number == ending.limit:
             break
         if ending.limit is None and number >= ending.most:
-            too_long(ending, number)
+            raise too_long(number, ending.where)
         if number == stop:
             changes = machine.sums([changes, machine.differences(number)])
         if any(map(machine.some, changes)) or machine.waits(number):

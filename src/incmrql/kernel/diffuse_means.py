@@ -100,6 +100,8 @@ def follow(
                 found += made
     except Negative:
         return None
+    if not all(map(_is_measured, [each.row for each in now])):
+        return None
     _keep(means, centres, now, desk)
     figures = [_distance(each.row, each.home) for each in now]
     norm = math.fsum(abs(x) for each in now for x in _doubles(each.row))
@@ -119,7 +121,7 @@ def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: Desk) -> boo
     for place, key in enumerate(keys):
         made = _taken(means, key, sums.slice(place, place + 1), inside)
         rows = [row for row, _ in _values(made, means.row)]
-        if len(rows) != 1 or not all(map(math.isfinite, _doubles(rows[0]))):
+        if len(rows) != 1 or not _is_measured(rows[0]):
             return False
         centres.append(Centre(key, rows[0], rows[0]))
     _keep(means, [], centres, desk)
@@ -252,13 +254,20 @@ def _values(chunks: Sequence[Rows], layout: Layout) -> list[tuple[Value, int]]:
     return [pair for rows in chunks for pair in to_values(rows, layout)]
 
 
+def _is_measured(row: Value) -> bool:
+    """Whether all parts of a row are there, and its doubles are finite."""
+    return all(map(math.isfinite, _doubles(row)))
+
+
 def _distance(one: Value, other: Value) -> float:
     return math.fsum(abs(a - b) for a, b in zip(_doubles(one), _doubles(other), strict=True))
 
 
 def _doubles(value: Value) -> Iterator[float]:
-    """The doubles of a row, in order."""
-    if isinstance(value, float):
+    """The doubles of a row, in order; what is null counts as one that is no number."""
+    if value is None:
+        yield math.nan
+    elif isinstance(value, float):
         yield value
     elif isinstance(value, tuple | list):
         for part in value:

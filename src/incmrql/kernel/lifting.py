@@ -17,7 +17,6 @@ from incmrql.kernel import sums
 from incmrql.kernel.accumulators import Parts, named
 from incmrql.kernel.exact_parts import unpacked
 from incmrql.kernel.layouts import values_of
-from incmrql.kernel.recompute_sums import sum_doubles
 from incmrql.kernel.sums import Integers, Limbs
 from incmrql.types.model import EXACT_SUM, Decimal, Type, is_float
 from incmrql.values.exact import square
@@ -144,8 +143,8 @@ def _floats(column: Any, weights: Integers, of: Integers, n: int) -> Parts:
     numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     finite = np.isfinite(numbers)
     if finite.all():
-        return named(sum_doubles(numbers, weights, of, n))
-    parts = named(sum_doubles(numbers[finite], weights[finite], of[finite], n))
+        return named(sums.sum_doubles(numbers, weights, of, n))
+    parts = named(sums.sum_doubles(numbers[finite], weights[finite], of[finite], n))
     kinds = (("inf", numbers == np.inf), ("ninf", numbers == -np.inf), ("nan", np.isnan(numbers)))
     for name, which in kinds:
         parts[name] = sums.added(weights[which], of[which], n)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from incmrql.diagnostics import DataError, InternalError
+from incmrql.diagnostics import InternalError
 from incmrql.incremental.changes import Weighted
 from incmrql.kernel.desk import Desk, consolidated
 from incmrql.kernel.keys import Keys, same_keys
@@ -38,6 +38,7 @@ from incmrql.kernel.recompute_keys import Numbering, numbered
 from incmrql.kernel.rows import Rows, of_values, stacked
 from incmrql.kernel.segment import Segment
 from incmrql.reference import Environment, evaluate
+from incmrql.reference.repeat import too_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def recomputed(
     before: tuple[Rows, ...] = ()
     while goes_on and (step.limit is None or steps < step.limit):
         if step.limit is None and steps >= desk.env.world.max_steps:
-            raise _too_long(steps)
+            raise too_long(steps)
         before = tuple(variable.rows for variable in variables)
         fresh, flagged = machine.step(before)
         differing = sum(v.take_in(rows) for v, rows in zip(variables, fresh, strict=True))
@@ -84,11 +85,6 @@ def recomputed(
         size += sum(len(variable.rows) for variable in variables)
         moved += differing
     return variables[step.node.term.chosen].rows, Ran(steps, size, moved, before)
-
-
-def _too_long(steps: int) -> DataError:
-    message = f"the loop still changes after {steps:,} steps"
-    return DataError("R202", message, hint="Give it an end with `limit n`.")
 
 
 # --- variables -------------------------------------------------------------------------------

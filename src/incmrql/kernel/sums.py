@@ -8,10 +8,18 @@ Adding sums adds limbs; `carried` brings every digit back into [-2**31, 2**31), 
 has exactly one form, so that equal sums have equal limbs however they came about.  Only limbs
 that are not all zero are there: numbers of ordinary size need three or four of the 68 that the
 whole range of doubles takes.
+
+Doubles are added up in slices, each a stretch of bits that plain sums of doubles hold exactly:
+
+    x  =  h1 + h2 + h3 + ...        h1 a multiple of 2**q1, h2 of a smaller 2**q2, and so on
+
+What is added up of a slice stays below 2**53 of its units, so that no sum of it is rounded, in
+whatever order it is made.  Numbers of ordinary size take two or three slices.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -32,10 +40,54 @@ _ROOM: Final = 1 << 29
 """So often may a digit below 2**33 be added, and stay below 2**62."""
 _SMALLEST: Final = 1074
 """Doubles are multiples of 2**-1074."""
+_DIGITS: Final = 53
+_FEWEST: Final = 16
+"""A slice of fewer bits is not worth it."""
+_LARGEST: Final = 900
+"""Numbers from 2**_LARGEST on are added up by their digits: sums of doubles may overflow."""
+_MOST_SLICES: Final = 6
 
 
 def sum_doubles(numbers: npt.NDArray[np.float64], weights: Integers, of: Integers, n: int) -> Limbs:
     """The sums of finite doubles, each times its weight, over `n` groups."""
+    if not len(numbers):
+        return {}
+    once = bool((weights == 1).all())
+    sizes = np.bincount(of, None if once else np.abs(weights))
+    room = _DIGITS - 1 - math.frexp(float(sizes.max()))[1]
+    top = math.frexp(max(float(numbers.max()), -float(numbers.min())))[1]
+    if room < _FEWEST or top > _LARGEST:
+        return sum_digits(numbers, weights, of, n)
+    total: Limbs = {}
+    rest, slice_ = numbers, np.empty_like(numbers)
+    for _ in range(_MOST_SLICES):
+        if not rest.any():
+            return carried(total)
+        unit = max(top - room, -_SMALLEST)
+        shift = math.ldexp(1.5, 52 + unit)
+        np.add(rest, shift, out=slice_)
+        np.subtract(slice_, shift, out=slice_)
+        rest = np.subtract(rest, slice_, out=None if rest is numbers else rest)
+        terms = slice_ if once else slice_ * weights
+        _add_slice(total, np.bincount(of, terms, n), unit)
+        top = unit
+    for place, column in sum_digits(rest, weights, of, n).items():
+        total[place] = total[place] + column if place in total else column
+    return carried(total)
+
+
+def _add_slice(total: Limbs, found: npt.NDArray[Any], unit: int) -> None:
+    """Add multiples of 2**unit, fewer than 2**53, to sums."""
+    whole = np.ldexp(found, -unit).astype(np.int64)
+    place, shift = divmod(unit + _SMALLEST, _BITS)
+    low = (whole & _MASK) << shift
+    digits = low & _MASK, ((whole >> _BITS) << shift) + (low >> _BITS)
+    for i, digit in enumerate(digits, place):
+        total[i] = total[i] + digit if i in total else digit
+
+
+def sum_digits(numbers: npt.NDArray[np.float64], weights: Integers, of: Integers, n: int) -> Limbs:
+    """The same sums, of any sizes, by the digits of each number."""
     index, low, middle, high = _double_digits(numbers)
     return _added_up(index, (low, middle, high), weights, of, n)
 

@@ -42,7 +42,7 @@ def iterate(
     steps, running = 0, True
     while running and (ending.limit is None or steps < ending.limit):
         if ending.limit is None and steps >= ending.most:
-            too_long(ending, steps)
+            raise too_long(steps, ending.where)
         stepped = step(values)
         fresh = [_rows(x) if f else x for x, f in zip(stepped, ending.flagged, strict=True)]
         running = _goes_on(ending, stepped, fresh, values)
@@ -67,11 +67,7 @@ def _goes_on(ending: Ending, stepped: list[Value], fresh: list[Value], before: l
     return ending.limit is not None or not identical(fresh, before)
 
 
-def too_long(ending: Ending, steps: int) -> None:
-    """Refuse a loop that does not end."""
-    raise DataError(
-        "R202",
-        f"the loop still changes after {steps:,} steps",
-        place=ending.where,
-        hint="Give it an end with `limit n`.",
-    )
+def too_long(steps: int, where: str = "") -> DataError:
+    """What is wrong with a loop that does not end."""
+    message = f"the loop still changes after {steps:,} steps"
+    return DataError("R202", message, place=where, hint="Give it an end with `limit n`.")

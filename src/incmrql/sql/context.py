@@ -16,7 +16,7 @@ from incmrql.sql.literals import constant
 from incmrql.sql.shapes import Cell, Env, Hidden, Many, NotNative, Parts, Shape
 from incmrql.sql.tree import Dialect
 from incmrql.types import typed
-from incmrql.types.model import Type
+from incmrql.types.model import LONG, Type
 from incmrql.types.walk import is_random, map_children, nodes, root
 from incmrql.values import Value
 
@@ -68,6 +68,8 @@ class Context:
     broadcast: int = 0
     """How many bytes a side of a join may have that is sent to all tasks."""
     places: list[PythonPlace] = field(default_factory=list)
+    has_evaluated: bool = False
+    """Whether the values of expressions stand in the text: those may be others the next time."""
     _last: int = 0
 
     def fresh(self, hint: str) -> str:
@@ -121,7 +123,8 @@ class Context:
     def python(self, expr: typed.Expr, env: Env, reason: str) -> Cell:
         """A call of the Python function that an expression becomes.
 
-        It is given the parts of variables that the expression uses, and nothing else.
+        It is given the parts of variables that the expression uses, and nothing else.  One that
+        uses none and is random is given a number, as a column tells how many rows there are.
         """
         parameters: dict[str, tuple[typed.Variable, typed.Expr]] = {}
 
@@ -138,6 +141,8 @@ class Context:
         body = abstract(expr)
         if not parameters and not is_random(body) and self.knows(body):
             return Cell(constant(self.evaluated(body), expr.type, self.dialect), expr.type)
+        if not parameters and is_random(body):
+            parameters[""] = typed.Variable("p", -1, LONG), typed.Const(0, type=LONG)
         given = [self.tree(part, env) for _, part in parameters.values()]
         variables = tuple(variable for variable, _ in parameters.values())
         place = self._place(variables, body, reason)
@@ -162,6 +167,9 @@ class Context:
 
     def evaluated(self, expr: typed.Expr) -> Value:
         """The value of an expression that depends on no row."""
+        if isinstance(expr, typed.Const):
+            return expr.value
+        self.has_evaluated = True
         world = new_world(self.script, arguments=list(self.arguments))
         world.stored.update(self.stored)
         return evaluate(expr, Environment(world))
