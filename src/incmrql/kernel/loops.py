@@ -13,17 +13,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
-
-import numpy as np
-import pyarrow as pa
 
 from incmrql.incremental.changes import Negative
 from incmrql.incremental.driving import drive
 from incmrql.kernel.apart import TooLarge, leave_inputs, left_answer
 from incmrql.kernel.content import Content, merge
+from incmrql.kernel.counters import Counters, counters_in, keep_counters
 from incmrql.kernel.desk import Desk, content_of, rows_of
 from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
 from incmrql.kernel.diffuse_means import Moved, follow, reset
@@ -47,33 +44,9 @@ PATIENCE: Final = 2
 """Batches in a row that are dearer than running the loop again before that is done."""
 
 
-@dataclass(slots=True)
-class Counters:
-    """What is known of a loop itself, by name and number."""
-
-    known: dict[tuple[str, int], int]
-    changed: dict[tuple[str, int], int]
-
-    def __getitem__(self, name: str) -> int:
-        return self.known.get((name, 0), 0)
-
-    def __setitem__(self, name: str, value: int) -> None:
-        self.add(name, 0, value - self[name])
-
-    def add(self, name: str, number: int, more: int) -> None:
-        """Add to a counter."""
-        at = name, number
-        self.known[at] = self.known.get(at, 0) + more
-        self.changed[at] = self.changed.get(at, 0) + more
-
-    def numbers(self, name: str) -> dict[int, int]:
-        """The counters of a name."""
-        return {n: count for (each, n), count in self.known.items() if each == name and count}
-
-
 def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
     """The change of a loop's answer, if an input has changed or it never ran."""
-    counters = _counters(step, desk)
+    counters = counters_in(*step.counters, desk)
     if counters["runs"] and not any(map(len, changes)):
         return
     way, reason = _way(step, counters)
@@ -102,7 +75,7 @@ def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterato
     for name, change in zip(step.tables, changes, strict=True):
         desk.change(name, change)
     counters["runs"] += 1
-    _keep(step, counters, desk)
+    keep_counters(counters, *step.counters, desk)
     desk.change(step.result, answer)
     desk.notes[step.result] = {"way": way, "reason": reason, **note}
     yield rows_of(answer)
@@ -375,27 +348,3 @@ def _tables(numbered: Numbered) -> list[tuple[str, Any]]:
     own = dict(numbered.tables)
     stored = [(own[name], form) for name, (form, _) in numbered.stored.items()]
     return [*stored, *numbered.differences]
-
-
-def _counters(step: Looped, desk: Desk) -> Counters:
-    name, form = step.counters
-    table = desk.table(name, form)
-    known: dict[tuple[str, int], int] = {}
-    for bucket in range(table.buckets):
-        content = scan(table, desk.reader, bucket)
-        names, numbers = (column.to_pylist() for column in content.keys.columns)
-        for each, number, weight in zip(names, numbers, content.weights.tolist(), strict=True):
-            known[each, number] = weight
-    return Counters(known, {})
-
-
-def _keep(step: Looped, counters: Counters, desk: Desk) -> None:
-    name, form = step.counters
-    some = {at: count for at, count in counters.changed.items() if count}
-    if some:
-        columns = (
-            pa.array([each for each, _ in some], pa.string()),
-            pa.array([number for _, number in some], pa.int64()),
-        )
-        weights = np.array(list(some.values()), np.int64)
-        desk.change(name, content_of(form, Rows(columns, weights)))
