@@ -82,6 +82,22 @@ fmt: setup ## format the code and repair what ruff can repair
 bench: setup ## run the benchmarks
 	$(BIN)/python -m benchmarks.frontend
 
+# Each rival has an environment of its own, and is left out where it cannot be installed.
+RIVALS := pathway:pathway==0.33.0 flink:apache-flink==2.3.0
+
+.PHONY: rivals
+rivals: ## install the engines that `incmrql bench rivals` compares with, as far as possible
+	@for rival in $(RIVALS); do \
+	  place=.rivals/$${rival%%:*}; wanted=$${rival#*:}; \
+	  if test -f $$place/.installed && test "$$(cat $$place/.installed)" = "$$wanted"; then continue; fi; \
+	  echo "installing $$wanted into $$place ..." >&2; \
+	  rm -rf $$place; \
+	  if $(PYTHON) -m venv $$place \
+	    && $$place/bin/python -m pip --disable-pip-version-check --quiet install "$$wanted"; \
+	  then echo "$$wanted" > $$place/.installed; \
+	  else echo "$$wanted cannot be installed here, and is left out" >&2; rm -rf $$place; fi; \
+	done
+
 .PHONY: docs
 docs: java ## run the examples in the documentation
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/pytest tests/docs
@@ -109,5 +125,5 @@ lock: ## resolve the dependencies anew into both lock files
 
 .PHONY: clean
 clean: ## remove caches and build results, and .venv
-	rm -rf $(VENV) build dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .rivals build dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """Batch queries by incmrql against data-frame code of an expert, interleaved in one run.
 
-    python -m benchmarks.batch [--quick] [--only NAME] [--rounds N] [--write] [--data DIR]
+    python -m benchmarks.batch [--quick] [--only NAME] [--rounds N] [--anew] [--write] [--data DIR]
 
 Each query is made from its text, or its code, and run to its end, by both sides in turn, on the
 same Spark session.  Before that the answers are compared, the exchanges of the final plans and
@@ -48,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
             rounds,
             1 if given.quick else 3,
             given.patience,
+            given.anew,
         )
         rows: list[Row] = []
         print(HEAD, flush=True)
@@ -75,6 +76,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small data and three rounds")
     parser.add_argument("--only", metavar="NAME", help=f'queries with this name, or "{STEPS_NAME}"')
     parser.add_argument("--rounds", type=int, metavar="N", help="pairs that are timed")
+    parser.add_argument("--anew", action="store_true", help="compile the text in every run")
     parser.add_argument("--write", action="store_true", help="put the table into the README")
     parser.add_argument("--memory", default="5g", help="memory of the driver")
     parser.add_argument("--patience", type=float, default=600, help="seconds a run may take")

@@ -20,6 +20,7 @@ from benchmarks.batch_plans import Plan, Work, counted, run_plan
 from benchmarks.batch_queries import Case
 from benchmarks.batch_sides import act, by_hand, by_incmrql
 from incmrql.session import Session
+from incmrql.texts import Texts
 
 T = TypeVar("T")
 CLOSE = 1e-9
@@ -40,10 +41,14 @@ class Bench:
     warm_up: int
     patience: float
     """Seconds after which a run is given up."""
+    anew: bool = False
+    """Whether incmrql forgets each text before it is asked again."""
 
     def incmrql(self, case: Case, use: Callable[[DataFrame], T], *, fast: bool) -> T:
         """Run a query by incmrql."""
         text = case.text.format(data=self.data)
+        if self.anew:
+            self.session._texts = Texts()
         with _patient(self.spark, self.patience):
             return by_incmrql(self.session, text, use, fast=fast)
 
@@ -176,10 +181,16 @@ def _time(bench: Bench, row: Row) -> None:
 Column: TypeAlias = Arrow
 
 
+def unpacked(rows: pa.Table) -> pa.Table:
+    """Rows that are one column of records as columns, which is how loops give them."""
+    if rows.num_columns == 1 and pa.types.is_struct(rows.schema.field(0).type):
+        return pa.Table.from_struct_array(rows.column(0).combine_chunks())
+    return rows
+
+
 def differences(ours: pa.Table, theirs: pa.Table, *, ordered: bool, close: bool) -> list[str]:
     """What is not the same in two answers; bags are sorted first, by what is not a double."""
-    if ours.num_columns == 1 and pa.types.is_struct(ours.schema.field(0).type):
-        ours = pa.Table.from_struct_array(ours.column(0).combine_chunks())
+    ours = unpacked(ours)
     if ours.column_names != theirs.column_names:
         return [f"columns {ours.column_names} ≠ {theirs.column_names}"]
     if len(ours) != len(theirs):

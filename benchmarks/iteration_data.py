@@ -17,6 +17,8 @@ RMAT: Final = (0.30, 0.25, 0.25, 0.20)
 LAYERS: Final = 20
 """How deep the forest is."""
 _CORNERS: Final = (2.0, 6.0)
+_WIDE: Final = 3.8
+_DRIFT: Final = 1.0
 _FRESH: Final = 1_000
 """How many times as many names new nodes have as old ones: they hardly ever meet."""
 
@@ -38,16 +40,26 @@ def _edges(draw: Draw) -> dict[str, Arrow]:
     return {"src": src, "dst": dst}
 
 
-def squares(chance: np.random.Generator, points: int) -> tuple[Arrow, Arrow]:
-    """Points in four squares: both coordinates are in [2, 4] or in [6, 8]."""
+def squares(chance: np.random.Generator, points: int, side: float = 2.0) -> tuple[Arrow, Arrow]:
+    """Points in four squares: both coordinates begin at 2 or at 6."""
     corners = chance.choice(_CORNERS, size=(2, points))
-    x, y = corners + 2.0 * chance.random((2, points))
+    x, y = corners + side * chance.random((2, points))
     return x, y
 
 
 def _points(draw: Draw) -> dict[str, Arrow]:
     x, y = squares(draw.chance, draw.rows)
     return {"X": x, "Y": y}
+
+
+def _drifting(draw: Draw) -> dict[str, Arrow]:
+    """Points in squares that nearly touch, and batches in which these have moved.
+
+    The centroids follow, so that points of the history come to lie nearer to others.
+    """
+    moved = 0.0 if draw.start is not None else _DRIFT
+    x, y = squares(draw.chance, draw.rows, side=_WIDE)
+    return {"X": x + moved, "Y": y + moved}
 
 
 def _tree(draw: Draw) -> dict[str, Arrow]:
@@ -79,4 +91,5 @@ def _as_edges(src: Arrow, dst: Arrow) -> dict[str, Arrow]:
 
 EDGES: Final = Table("edges", "src int, dst int", _edges)
 POINTS: Final = Table("points", "X double, Y double", _points)
+DRIFTING: Final = Table("points", "X double, Y double", _drifting)
 FOREST: Final = Table("forest", "src int, dst int", _tree)

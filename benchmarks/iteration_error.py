@@ -21,7 +21,7 @@ from benchmarks.iteration_answers import matched, stated
 from benchmarks.iteration_hand import STARTS
 from benchmarks.iteration_numpy import means, page_ranks
 from benchmarks.iteration_paper import READINGS, PaperMeans, PaperRanks, Reading
-from benchmarks.iteration_queries import MEANS, SMALL, STEPS, Case
+from benchmarks.iteration_queries import DRIFTED, MEANS, SMALL, STEPS, Case
 from benchmarks.iteration_run import Lane, Refusal, fed, laned
 
 BATCHES: Final = 100
@@ -46,6 +46,22 @@ class Subject:
 
 
 @dataclass(slots=True)
+class _Truths:
+    """What a loop is over rows; all settings get the same batches, so each is asked for again."""
+
+    subject: Subject
+    nodes: int
+    known: dict[tuple[int, float], Arrow] = field(default_factory=dict)
+
+    def of(self, rows: Arrow) -> Arrow:
+        """The loop over some rows."""
+        key = len(rows), float(rows.sum())
+        if key not in self.known:
+            self.known[key] = self.subject.truth(self.nodes, rows)
+        return self.known[key]
+
+
+@dataclass(slots=True)
 class Series:
     """Errors by batch."""
 
@@ -63,12 +79,13 @@ def error(bench: Bench, batches: int = BATCHES) -> dict[str, Any]:
     """The series of both loops."""
     found: dict[str, Any] = {"about": f"errors of diffused loops over {batches} batches"}
     problems: list[str] = []
-    for subject in (RANKS, CENTROIDS):
+    for subject in (RANKS, CENTROIDS, DRIFTING):
         name = subject.case.name
-        found[name] = {"paper": _papers(bench, subject, batches)}
+        truths = _Truths(subject, _nodes(subject.case, bench))
+        found[name] = {"paper": _papers(bench, truths, batches)}
         for setting, options in SETTINGS.items():
             try:
-                series, size = _followed(bench, subject, batches, options)
+                series, size = _followed(bench, truths, batches, options)
             except Refusal as refusal:
                 found[name][setting] = {"skipped": str(refusal)}
                 continue
@@ -89,17 +106,17 @@ def _untrue(series: Series) -> Iterator[str]:
 
 
 def _followed(
-    bench: Bench, subject: Subject, batches: int, options: dict[str, Any]
+    bench: Bench, truths: _Truths, batches: int, options: dict[str, Any]
 ) -> tuple[Series, float]:
     """What a diffused loop answers and states, batch by batch."""
     series, size = Series(), 0.0
-    case = subject.case
+    subject, case = truths.subject, truths.subject.case
     with laned(bench, case, "diffuse", options) as lane:
         for number in range(batches):
             lane.feed.add(number)
             report = lane.step()
             rows = _rows(lane.feed.supply.folder / case.table.name)
-            truth = subject.truth(_nodes(case, bench), rows)
+            truth = truths.of(rows)
             series.true.append(subject.distance(subject.answer(lane), truth))
             said = stated(report)
             series.figures.append(float(said["figure"]))
@@ -108,10 +125,10 @@ def _followed(
     return series, size
 
 
-def _papers(bench: Bench, subject: Subject, batches: int) -> dict[str, list[float]]:
+def _papers(bench: Bench, truths: _Truths, batches: int) -> dict[str, list[float]]:
     """The errors of the paper's scheme, by reading and batch."""
     found: dict[str, list[float]] = {reading: [] for reading in READINGS}
-    nodes, case = _nodes(subject.case, bench), subject.case
+    subject, case, nodes = truths.subject, truths.subject.case, truths.nodes
     with fed(bench, case) as (_, feed):
         folder = feed.supply.folder / case.table.name
         feed.add()
@@ -121,7 +138,7 @@ def _papers(bench: Bench, subject: Subject, batches: int) -> dict[str, list[floa
             feed.add(number)
             batch = _rows(folder / f"batch-{feed.supply.number:04d}.parquet")
             rows = np.concatenate([rows, batch])
-            truth = subject.truth(nodes, rows)
+            truth = truths.of(rows)
             for reading, take in schemes.items():
                 found[reading].append(subject.distance(take(batch), truth))
     return found
@@ -170,3 +187,4 @@ def _paper_means(reading: Reading, _nodes: int, rows: Arrow) -> Callable[[Arrow]
 
 RANKS: Final = Subject(SMALL, _ranks_answered, _ranks, _paper_ranks, _apart)
 CENTROIDS: Final = Subject(MEANS, _centroids_answered, _means, _paper_means, matched)
+DRIFTING: Final = Subject(DRIFTED, _centroids_answered, _means, _paper_means, matched)

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 ENDINGS: Final = ("svg", "png")
-TITLES: Final = {"pagerank-small": "PageRank, 5K pages", "kmeans": "k-means, 4 squares"}
+TITLES: Final = {
+    "pagerank-small": "PageRank, 5K pages",
+    "kmeans": "k-means, 4 squares",
+    "kmeans-drifting": "k-means, 4 squares that move",
+}
 
 
 def drawn(found: Mapping[str, Any], folder: Path) -> list[Path]:

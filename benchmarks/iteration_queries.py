@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from benchmarks.batch_sides import Expert
 from benchmarks.incremental_data import GONE, Size, Table
 from benchmarks.incremental_queries import stream
-from benchmarks.iteration_data import EDGES, FOREST, POINTS
+from benchmarks.iteration_data import DRIFTING, EDGES, FOREST, POINTS
 from benchmarks.iteration_hand import STARTS, kmeans, pagerank, reachability
 
 Way: TypeAlias = Literal["default", "exact", "recompute", "diffuse"]
@@ -127,6 +127,12 @@ MEANS: Final = Case(
     ways=("default", "recompute", "diffuse"),
     barred="diffuse",
     must=10,
+)
+DRIFTED: Final = replace(
+    MEANS,
+    name="kmeans-drifting",
+    about="k-means, 10 steps, 4 centroids, 1M points, 10K to 40K a batch, whose squares have moved",
+    table=DRIFTING,
 )
 REACHED: Final = Case(
     "reachability",

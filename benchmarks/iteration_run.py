@@ -81,7 +81,7 @@ def _diffuses(report: BatchReport) -> None:
 def fed(bench: Bench, case: Case) -> Iterator[tuple[Path, Feed]]:
     """A folder with the history of a case."""
     size = case.size(bench.scale)
-    history = history_of(bench.data, case.table.name, (case.table,), size)
+    history = history_of(bench.data, case.name, (case.table,), size)
     with folder_in(bench.data) as folder:
         supply = Supply(folder / "data", history, (case.table,), size, case.deleted)
         yield folder, Feed(bench, case, supply)

@@ -41,12 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Say what stays together where tests run side by side (`--dist loadgroup`).
 
-    The tests on Spark share one Java, and others what their file has prepared; parts of a slow
-    test go anywhere.
+    The tests on Spark share one Java, those of streams another, and others what their file has
+    prepared; parts of a slow test go anywhere.
     """
     for item in items if config.pluginmanager.has_plugin("xdist") else ():
         if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            java = "streams" if item.path.parent.name in ("runtime", "benchmarks") else "spark"
+            item.add_marker(pytest.mark.xdist_group(java))
         elif not (item.get_closest_marker("slow") and hasattr(item, "callspec")):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 

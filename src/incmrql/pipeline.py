@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from incmrql.algebra.lineage import annotated
@@ -52,6 +52,8 @@ class Compiled:
 
     tree: ast.Script
     typed: typed.Script
+    kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What later stages keep with it, for when the same script is run again."""
 
 
 def compile_script(source: Source, catalog: Catalog, include: ReadInclude) -> Compiled:

@@ -19,10 +19,11 @@ from incmrql.diagnostics import DataError
 from incmrql.formats import Policy, ReadReport
 from incmrql.incremental.chance import follows_streams
 from incmrql.loading import annotated, catalog_for, read_include, type_from_text
-from incmrql.pipeline import Compiled, compile_script, explain
+from incmrql.pipeline import Compiled, explain
 from incmrql.reference import new_world
 from incmrql.reference.python_types import row_type, table_type
 from incmrql.syntax.depth import room
+from incmrql.texts import Texts
 from incmrql.types import Catalog, model, typed
 from incmrql.types.resourced import with_sources
 from incmrql.values import Value, show
@@ -69,6 +70,7 @@ class Session:
         self._streams: dict[str, PushedStream | FrameStream] = {}
         self._runs: list[Run] = []
         self._functions: dict[str, typed.PythonFunction] = {}
+        self._texts = Texts()
         self._float_sums = float_sums
         self._quarantine = None if quarantine is None else Path(quarantine)
         self._on_report = on_report or (lambda _report, _policy: None)
@@ -203,7 +205,11 @@ class Session:
             },
             functions=self._functions,
         )
-        compiled = compile_script(source, catalog, read_include)
+        options = frozenset((name, each.options) for name, each in self._streams.items())
+        return self._texts.compiled(source, catalog, read_include, options, self._finished)
+
+    def _finished(self, compiled: Compiled) -> Compiled:
+        """A script whose streams have the options that the session declares."""
         return replace(compiled, typed=with_sources(compiled.typed, self._declared))
 
     def _declared(self, source: typed.Source) -> typed.Source:
@@ -216,13 +222,15 @@ class Session:
         )
 
     def _engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> Engine:
+        from incmrql.spark.forms import Forms
         from incmrql.spark.scripts import Engine
 
         given = {"quarantine": self._quarantine, "on_report": self._on_report, **settings}
         registered = {name: data for name, (data, _) in self._data.items()}
         registered.update({name: each.rows() for name, each in self._used(compiled.typed)})
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
-        return Engine(world, self.private_spark, self._float_sums == "fast")
+        forms = compiled.kept.setdefault("spark", Forms())
+        return Engine(world, self.private_spark, self._float_sums == "fast", forms=forms)
 
     def _used(self, script: typed.Script) -> list[tuple[str, PushedStream | FrameStream]]:
         """The streams of this session that a script reads."""

@@ -21,11 +21,20 @@ from incmrql.types.model import Collection, Tuple, Type, bag
 
 
 @dataclass(frozen=True, slots=True)
+class Picks:
+    """What is picked of each row where it is parsed: a record of expressions over the row."""
+
+    variable: typed.Variable
+    fields: tuple[tuple[str, typed.Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
-    """The rows of a source."""
+    """The rows of a source, or what is picked of them."""
 
     source: typed.Source
     element: Type
+    picks: Picks | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import click
 
 from incmrql import __version__
+from incmrql.cli.bench import bench
 from incmrql.cli.check import check
 from incmrql.cli.demo import demo
 from incmrql.cli.explain import explain
@@ -31,7 +32,7 @@ def commands() -> None:
     """Keep the answer of a query right while data arrive and leave."""
 
 
-for command in (run, check, explain, state, verify, demo):
+for command in (run, check, explain, state, verify, demo, bench):
     commands.add_command(command)
 
 

@@ -21,11 +21,11 @@ from typing import Any, Final, TypeAlias
 
 from incmrql.formats.files import Line
 from incmrql.formats.json_typed import Catalog, typed
-from incmrql.formats.json_values import SPACE, Broken, Raw, dump_raw, raw_json, skip_space
+from incmrql.formats.json_values import SPACE, Broken, Raw, checked, dump_raw, raw_json, skip_space
 from incmrql.formats.rows import BadRow, Read, Row
 from incmrql.formats.scalars import Unparsable
 from incmrql.formats.signs import weight
-from incmrql.types.model import PREDEFINED, Collection, Tuple, Type
+from incmrql.types.model import JSON, PREDEFINED, Collection, Tuple, Type
 
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
@@ -42,6 +42,8 @@ class _Want:
     keys: frozenset[str]
     sign: str
     data: Catalog
+    raw: bool = False
+    """Whether documents stay as they are parsed."""
 
 
 def read_json(
@@ -53,8 +55,16 @@ def read_json(
     data: Catalog = PREDEFINED,
 ) -> Iterator[Read]:
     """The rows of one file; `data` are the data types that rows may hold."""
-    want = _Want(path, row, frozenset(keys), options.get("sign", ""), data)
-    for found in _documents(lines, path):
+    return _read(lines, _Want(path, row, frozenset(keys), options.get("sign", ""), data))
+
+
+def read_raw(lines: Iterable[Line], path: str, keys: Iterable[str]) -> Iterator[Read]:
+    """The rows of one file that `read_json` makes trees of, as they are before that."""
+    return _read(lines, _Want(path, JSON, frozenset(keys), "", PREDEFINED, raw=True))
+
+
+def _read(lines: Iterable[Line], want: _Want) -> Iterator[Read]:
+    for found in _documents(lines, want.path):
         if isinstance(found, BadRow):
             yield found
         else:
@@ -86,6 +96,8 @@ def _item_lines(line: int, text: str) -> Iterator[int]:
 
 
 def _row(raw: Raw, want: _Want) -> Row:
+    if want.raw:
+        return Row(checked(raw))
     if not want.sign:
         return Row(typed(raw, want.row, want.data))
     if not isinstance(raw, dict):

@@ -48,6 +48,8 @@ Raw: TypeAlias = Any
 _POSITIONS: Final = {made.name: made.position for made in PREDEFINED["JSON"]}
 _MOST_LONG_DIGITS = 20
 _LONGEST_SHOWN = 30
+_SURELY_FINITE = 300
+"""A number of so many characters and without an exponent fits a double."""
 
 
 def parse_json(text: str) -> Data:
@@ -121,6 +123,22 @@ def tree_of(raw: Raw) -> Data:
             return _make("JArray", [tree_of(item) for item in raw])
         case _:
             return _make("JObject", Bag((name, tree_of(item)) for name, item in raw.items()))
+
+
+def checked(raw: Raw) -> Raw:
+    """A document that has a tree; raises `Unparsable` as `tree_of` does."""
+    match raw:
+        case Number() if len(raw) > _SURELY_FINITE or "e" in raw or "E" in raw:
+            _number(raw)
+        case list():
+            for item in raw:
+                checked(item)
+        case dict():
+            for item in raw.values():
+                checked(item)
+        case _:
+            pass
+    return raw
 
 
 def raw_of(tree: Data) -> Raw:

@@ -133,7 +133,11 @@ def members(tree: Value) -> Bag:
 def pairs_of(pairs: Value, key: Value) -> list[Value]:
     """The values beside a key in a collection of pairs, in canonical order."""
     known = [pair for pair in elements(pairs) if isinstance(pair, tuple) and len(pair) == 2]
-    return ordered([value for name, value in known if compare("=", name, key)])
+    if isinstance(key, str):
+        found = [value for name, value in known if isinstance(name, str) and name == key]
+    else:
+        found = [value for name, value in known if compare("=", name, key)]
+    return ordered(found) if len(found) > 1 else found
 
 
 def look_up(pairs: Value, key: Value, fail: Fail = ignore) -> Value:

@@ -19,9 +19,11 @@ from incmrql.reference import Environment, evaluate
 from incmrql.reference.environment import World
 from incmrql.reference.sources import no_path
 from incmrql.spark import sources
+from incmrql.spark.forms import Forms
 from incmrql.spark.functions import Setting, TraceParam, packed_script, register
 from incmrql.spark.loops import Runner, Views
 from incmrql.spark.loops_task import end_of_loop
+from incmrql.spark.named import sql_over
 from incmrql.spark.session import most_broadcast, provide
 from incmrql.spark.sources_context import Context as Sources
 from incmrql.spark.values import dataframe, values
@@ -30,7 +32,7 @@ from incmrql.sql.context import NARROW, WIDE, Context, Window
 from incmrql.sql.expressions import lower
 from incmrql.sql.relations import may_hold_null
 from incmrql.sql.rounding import OUTSIDE
-from incmrql.sql.statements import Statement, statement
+from incmrql.sql.statements import Statement
 from incmrql.sql.tree import Dialect
 from incmrql.types import typed
 from incmrql.types.walk import used
@@ -47,6 +49,7 @@ class Batch:
     world: World
     fast_sums: bool
     sources: Sources
+    forms: Forms = field(default_factory=Forms)
     broadcast: int = field(init=False)
     """How many bytes a side of a join may have that is sent to all tasks."""
     traces: Accumulator[list[tuple[str, bytes]]] = field(init=False)
@@ -122,19 +125,16 @@ class Work:
 
     def statement(self, term: Term) -> Statement:
         """The text of a term."""
-        return statement(term, self._context(), self.shared)
+        return self.batch.forms.statement(term, self.query, self._context())
 
     def run(self, made: Statement, views: Views) -> DataFrame:
         """A statement as a data frame, once all that it names is there."""
-        loops = [(name, self._loop(loop, views)) for name, loop in made.repeats]
-        for name, frame in loops:
-            frame.createOrReplaceTempView(name)
-        for name, scan in made.sources:
-            self._read(scan).createOrReplaceTempView(name)
+        named = [(name, self._loop(loop, views)) for name, loop in made.repeats]
+        named += [(name, self._read(scan)) for name, scan in made.sources]
         spark, world = self.batch.spark, self.batch.world
         for name, constant in made.constants:
             rows = elements(constant, self.env)
-            dataframe(spark, rows, element(constant), packed=True).createOrReplaceTempView(name)
+            named.append((name, dataframe(spark, rows, element(constant), packed=True)))
         if made.places:
             script = packed_script(world.script)
             traces = self.batch.traces
@@ -142,7 +142,7 @@ class Work:
             for each in made.places:
                 register(spark, each, setting)
         provide(spark, made.text)
-        return spark.sql(made.text)
+        return sql_over(spark, made.text, named)
 
     def _loop(self, loop: Repeat, views: Views) -> DataFrame:
         """What the chosen variable of a loop holds at its end, packed."""
@@ -166,14 +166,17 @@ class Work:
 
     def _read(self, scan: Scan) -> DataFrame:
         source, path = scan.source, self._path(scan.source)
-        packed, wanted = may_hold_null(source), used_type(self.query, scan)
+        packed, wanted = may_hold_null(source), scan.picks or used_type(self.query, scan)
         spark, context = self.batch.spark, self.batch.sources
         return sources.read(spark, source, path, context, packed=packed, wanted=wanted)
 
     def _size_of(self, scan: Scan) -> int | None:
         """The size of a source, which is read for it; reading it again gives the same frame."""
-        self._read(scan)
         source, path = scan.source, self._path(scan.source)
+        if scan.picks is None:
+            self._read(scan)
+        else:
+            sources.start(self.batch.spark, source, path, self.batch.sources)
         return sources.size_of(source, path, self.batch.sources, packed=may_hold_null(source))
 
     def _path(self, source: typed.Source) -> str | None:

@@ -49,7 +49,7 @@ class Start:
 def start_of(plan: Plan, part: Part) -> Start | None:
     """How a part is read natively, or None."""
     source = plan.source
-    if plan.weighted:
+    if plan.weighted or plan.picks is not None:
         return None
     match source.format:
         case "text":
@@ -137,7 +137,9 @@ def _numbered(group: list[Part], counts: list[int | None]) -> Iterator[Part]:
 
 
 def _is_large(plan: Plan, part: Part) -> bool:
-    fast = plan.source.format in ("line", "json", "text") and not plan.weighted
+    source = plan.source
+    is_plain = source.format != "json" or (not source.keys and json_is_plain(source.row))
+    fast = source.format in ("line", "json", "text") and is_plain and not plan.weighted
     return fast and part.size >= SMALLEST_CUT and not part.path.endswith(COMPRESSED)
 
 

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from incmrql.algebra.lineage import Annotated, annotated
-from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.reading import Reading
 from incmrql.algebra.term import Query, Term
-from incmrql.algebra.translate import translate
 from incmrql.diagnostics import QueryError
 from incmrql.formats import dump as dump_values
 from incmrql.formats import store as store_values
@@ -22,6 +20,7 @@ from incmrql.reference.sources import no_path
 from incmrql.spark import outputs
 from incmrql.spark.batch import Batch, Work
 from incmrql.spark.failures import told
+from incmrql.spark.forms import Forms
 from incmrql.spark.sources_context import Context as Sources
 from incmrql.spark.sources_context import Instead
 from incmrql.sql.context import NARROW, WIDE
@@ -42,6 +41,7 @@ class Engine:
     kept: list[Sources] = field(default_factory=list)
     instead: Instead = lambda _source, _path, _packed: None
     """Where the rows of a source come from, if not from where it says."""
+    forms: Forms = field(default_factory=Forms)
 
     def run_item(self, item: typed.ScriptItem, emit: Emit) -> None:
         """One item: on Spark if it reads a source, else here."""
@@ -104,7 +104,7 @@ class Engine:
     def query(self, expr: typed.Expr) -> Query | None:
         """The normal form of what is run on Spark; None for what reads no source, or cannot be."""
         try:
-            found, _ = normal_form(translate(expr, self.world.script))
+            found = self.forms.query(expr, self.world.script)
         except QueryError as problem:
             if problem.code not in ("A001", "A002"):
                 raise
@@ -145,7 +145,7 @@ class Engine:
             on_report=world.on_report,
             instead=self.instead,
         )
-        return Batch(self.spark(), world, self.fast_sums, sources)
+        return Batch(self.spark(), world, self.fast_sums, sources, self.forms)
 
     def _write(self, item: typed.ScriptItem, query: Query) -> None:
         term = whole(query)

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
 
+from incmrql.algebra.term import Picks
 from incmrql.diagnostics import DataError
 from incmrql.formats import element_type, expand
 from incmrql.formats import read as check_files
@@ -27,9 +28,11 @@ from incmrql.spark.native_parquet import native
 from incmrql.spark.native_shapes import cut
 from incmrql.spark.packing import NOTHING, packed
 from incmrql.spark.sources_context import Context, Reading, text_size
+from incmrql.spark.sources_picked import picked_frame
 from incmrql.spark.sources_plan import Part, Plan
 from incmrql.spark.sources_registered import registered
 from incmrql.spark.values import ONE, is_wide, spark_schema, spark_type, values
+from incmrql.sql.picking import PARSED
 from incmrql.types import typed
 from incmrql.types.model import INT, LONG, PREDEFINED, Record, Type
 
@@ -45,15 +48,18 @@ def read(
     context: Context,
     *,
     packed: bool = False,
-    wanted: Type | None = None,
+    wanted: Type | Picks | None = None,
 ) -> DataFrame:
     """The rows of a source: a column for each field of a record, else the one column `value`.
 
-    `wanted` is their type without the fields that are not used: JSON is then read without them.
+    `wanted` is their type without the fields that are not used: JSON is then read without them;
+    or what is picked of them, with a column for each of these.
 
     With `packed` a record is in the one column too, which alone can hold a null row; JSON files,
     Parquet files of ours, parsers and registered rows may have some.
     """
+    if isinstance(wanted, Picks):
+        return _picked(spark, source, path, context, wanted)
     key = _key(source, path, packed=packed)
     if key not in context.frames and (found := context.instead(source, path, packed)) is not None:
         context.frames[key] = found
@@ -68,6 +74,29 @@ def read(
     return context.frames[key]
 
 
+def _picked(
+    spark: SparkSession, source: typed.Source, path: str | None, context: Context, picks: Picks
+) -> DataFrame:
+    """What a query picks of each row."""
+    key = _key(source, path, packed=False), repr(picks)
+    if key not in context.frames:
+        reading = start(spark, source, path, context)
+        if isinstance(reading, DataFrame):
+            context.frames[key] = picked_frame(reading, row_type(source), picks)
+        else:
+            context.frames[key] = reading.picked(picks)
+    return context.frames[key]
+
+
+def start(
+    spark: SparkSession, source: typed.Source, path: str | None, context: Context
+) -> Reading | DataFrame:
+    """The files of a source without deletions, on their way; or the rows taken from elsewhere."""
+    files = _Files(spark, source, context, row_type(source), packed=True)
+    instead = context.instead(source, path, True)
+    return files.started(_path(path), dict(source.options)) if instead is None else instead
+
+
 def _bytes_of(reading: Reading) -> int:
     """How many bytes rows may take: files are compressed, or hold equal values once."""
     element = reading.plan.element
@@ -79,7 +108,9 @@ def size_of(
     source: typed.Source, path: str | None, context: Context, *, packed: bool
 ) -> int | None:
     """How many bytes a source has about that was read; None where there are no files."""
-    return context.sizes.get(_key(source, path, packed=packed)) or None
+    started = context.started.get(_key(source, path, packed=False))
+    known = context.sizes.get(_key(source, path, packed=packed))
+    return (known if started is None else _bytes_of(started)) or None
 
 
 def _key(source: typed.Source, path: str | None, *, packed: bool) -> object:
@@ -102,17 +133,24 @@ def _read(
 ) -> DataFrame:
     if source.format == "registered":
         return registered(spark, source, context.registered, packed=packed)
-    if path is None:
-        hint = "args[i] is null where there is no such argument."
-        raise DataError("R207", "the path of a source is null", hint=hint)
+    path = _path(path)
     options = dict(source.options)
     if "deletes" in options or "sign" in options:
         files = _Files(spark, source, context, row_type(source), packed=packed)
         return _remaining(files, path, options)
     element = used if source.format == "json" else row_type(source)
     files = _Files(spark, source, context, element, packed=packed)
+    if source.format in PARSED:
+        return files.started(path, options).rows(element, packed=packed).frame()
     reading = files.reading(path, options)
     return _natively(files, reading, used) if source.format == "binary" else reading.frame()
+
+
+def _path(path: str | None) -> str:
+    if path is None:
+        hint = "args[i] is null where there is no such argument."
+        raise DataError("R207", "the path of a source is null", hint=hint)
+    return path
 
 
 def _natively(files: _Files, reading: Reading, used: Type) -> DataFrame:
@@ -139,6 +177,13 @@ class _Files:
     context: Context
     element: Type
     packed: bool
+
+    def started(self, path: str, options: dict[str, Any]) -> Reading:
+        """The files of a path, as they are on their way already if they are."""
+        known, key = self.context.started, _key(self.source, path, packed=False)
+        if key not in known:
+            known[key] = self.reading(path, options)
+        return known[key]
 
     def reading(self, path: str, options: dict[str, Any], *, weighted: bool = False) -> Reading:
         """The files of a path, on their way; what is wrong with the path is noticed at once."""

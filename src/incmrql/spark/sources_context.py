@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -30,15 +30,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from incmrql.algebra.term import Picks
 from incmrql.diagnostics import DataError
 from incmrql.formats import BadRow, Policy, Quarantine, ReadReport
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.rows import MOST_REMEMBERED
 from incmrql.spark.native_shapes import COMPRESSED
 from incmrql.spark.sources_parts import BAD_SCHEMA, bad_task, good_rows, rows_task, unpacked_bad
+from incmrql.spark.sources_picked import row_of
 from incmrql.spark.sources_plan import Part, Plan, Tallies, Tally, TallyParam
+from incmrql.spark.values import spark_schema
 from incmrql.types import typed
-from incmrql.types.model import PREDEFINED
+from incmrql.types.model import PREDEFINED, Type
 
 TASK_BYTES = 1 << 26
 """A task reads at most so many bytes, if the files are no larger."""
@@ -67,6 +70,8 @@ class Context:
     readings: list[Reading] = field(default_factory=list, init=False)
     frames: dict[Any, DataFrame] = field(default_factory=dict, init=False)
     """The sources that were read, so that a query sees each as it was when it started."""
+    started: dict[Any, Reading] = field(default_factory=dict, init=False)
+    """The files of sources without deletions, so that bad rows are told once."""
     sizes: dict[Any, int] = field(default_factory=dict, init=False)
     """How many bytes these have, about."""
     kept: list[DataFrame] = field(default_factory=list, init=False)
@@ -116,6 +121,7 @@ class Context:
             frame.unpersist()
         self.kept.clear()
         self.frames.clear()
+        self.started.clear()
         self.sizes.clear()
         self.readings.clear()
         if self._tallies is not None:
@@ -141,6 +147,16 @@ class Reading:
     def frame(self) -> DataFrame:
         """All rows but those that Spark reads itself, parsed when they are asked for."""
         return self._frame(part for part in self.plan.parts if part.number not in self.natives)
+
+    def rows(self, element: Type, *, packed: bool) -> Reading:
+        """The same files read for rows in other columns; bad rows are told to this one."""
+        plan = replace(self.plan, element=element, packed=packed)
+        return replace(self, plan=plan, schema=spark_schema(element, packed=packed))
+
+    def picked(self, picks: Picks) -> DataFrame:
+        """What a query picks of all rows."""
+        plan = replace(self.plan, picks=picks)
+        return replace(self, plan=plan, schema=spark_schema(row_of(picks))).frame()
 
     def check(self, *, natives: bool = False) -> None:
         """Raise the error of the first file that has one."""

@@ -24,6 +24,7 @@ from incmrql.formats.rows import collect
 from incmrql.reference.sources import _parsed as parsed
 from incmrql.spark.native_shapes import Start, blocks_of, start_of
 from incmrql.spark.native_text import fast_batches
+from incmrql.spark.sources_picked import columns, is_raw, picker, raw_picker, raw_rows
 from incmrql.spark.sources_plan import Part, Plan, Tallies, Tally, chunked, numbers
 from incmrql.spark.values import BATCH, batch, value_schema
 
@@ -109,14 +110,21 @@ def good_rows(plan: Plan, part: Part, tally: Tally) -> Iterator[Arrow]:
 
 
 def _natively(plan: Plan, part: Part, start: Start, tally: Tally) -> Iterator[Arrow]:
-    for columns, others in fast_batches(start.shape, blocks_of(part, start)):
-        if columns is not None:
-            tally.rows += columns.num_rows
-            yield columns
+    for natives, others in fast_batches(start.shape, blocks_of(part, start)):
+        if natives is not None:
+            tally.rows += natives.num_rows
+            yield natives
         yield from _row_by_row(plan, part, others, tally)
 
 
 def _row_by_row(plan: Plan, part: Part, rows: Iterable[Read], tally: Tally) -> Iterator[Arrow]:
+    if plan.picks is not None:
+        values = (row.value for row in _good(rows, plan.policy, tally))
+        pick = raw_picker(plan.picks) if is_raw(plan) else picker(plan.picks)
+        for picked in chunked(map(pick, values), BATCH):
+            yield columns(plan.picks, picked)
+            tally.rows += len(picked)
+        return
     for chunk in chunked(_good(rows, plan.policy, tally), BATCH):
         yield _weighted(plan, part, chunk, tally.rows) if plan.weighted else _plain(plan, chunk)
         tally.rows += len(chunk)
@@ -168,6 +176,8 @@ def _reads(plan: Plan, part: Part) -> Iterator[Read]:
     source = plan.source
     if source.format == "python":
         return parsed(_parser(plan), source, part.path, plan.policy)
+    if plan.picks is not None and is_raw(plan):
+        return raw_rows(plan, part)
     return read(
         source.format,
         part.path,

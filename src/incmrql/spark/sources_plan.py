@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from pyspark.accumulators import AccumulatorParam
 
+from incmrql.algebra.term import Picks
 from incmrql.formats import BadRow, Policy
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.rows import MOST_REMEMBERED
@@ -52,6 +53,8 @@ class Plan:
     packed: bool
     weighted: bool
     parser: Packed = NOTHING
+    picks: Picks | None = None
+    """What is wanted of each row, if not the row itself."""
 
 
 @dataclass(slots=True)

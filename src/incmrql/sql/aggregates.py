@@ -70,7 +70,9 @@ def _of_group(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
     argument = _kept(many, ctx.whole(many.head))
     match name:
         case "count":
-            counted = _kept(many, tree.number(1)) if isinstance(many.head, Parts) else argument
+            head = many.head
+            there = isinstance(head, Parts) or (isinstance(head, Cell) and head.present)
+            counted = _kept(many, tree.number(1)) if there else argument
             return Cell(or_else(want(tree.call("count", counted)), sums.long(0)), type_, True)
         case "min" | "max":
             return Cell(want(tree.call(name, arrays.canonical(argument, element, ctx))), type_)

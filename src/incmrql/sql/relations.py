@@ -7,6 +7,7 @@ joins, and everything else asks the group for aggregates (`groups.Side`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from sqlglot import exp
@@ -30,7 +31,9 @@ from incmrql.sql.builder import Builder, alike, copied, view
 from incmrql.sql.flows import Flow, emit, selected
 from incmrql.sql.groups import Relation
 from incmrql.sql.joins import grouped
-from incmrql.sql.shapes import Cell, Env, leaves, map_leaves, split
+from incmrql.sql.picking import is_never_null, picked
+from incmrql.sql.shapes import Cell, Env, Parts, leaves, map_leaves, split
+from incmrql.sql.tree import Dialect
 from incmrql.types import typed
 from incmrql.types.model import Collection, Type
 
@@ -41,9 +44,9 @@ def relation(term: Term, b: Builder) -> Relation:
     """A term as a relation."""
     match term:
         case Scan():
-            packed = may_hold_null(term.source)
             name, size = _known(b.sources, term, "source"), b.ctx.size_of(term)
-            return view(name, element(term), b, packed=packed, size=size)
+            found = view(name, element(term), b, packed=is_packed(term), size=size)
+            return found if term.picks is None else _with_present(found, term)
         case Values():
             return view(_known(b.constants, term, "values"), element(term), b, packed=True)
         case Loop(variable):
@@ -80,6 +83,22 @@ def may_hold_null(source: typed.Source) -> bool:
     return source.format in ("json", "python")
 
 
+def is_packed(scan: Scan) -> bool:
+    """Whether the rows of a scan are in one column."""
+    return scan.picks is None and may_hold_null(scan.source)
+
+
+def _with_present(found: Relation, scan: Scan) -> Relation:
+    """A view of what is picked, with what is known never to be null."""
+    parts = split(found.row).parts
+    names = [name for name, _ in tree.parts_of(scan.element)]
+    cells = [
+        replace(cell, present=is_never_null(scan, name)) if isinstance(cell, Cell) else cell
+        for name, cell in zip(names, parts, strict=True)
+    ]
+    return replace(found, row=Parts(tuple(cells), scan.element))
+
+
 def _groups_themselves(term: GroupBy | CoGroup) -> CMap:
     variable = typed.Variable("group", -1, element(term))
     itself = typed.Var(variable, type=variable.type)
@@ -93,6 +112,10 @@ def _cmap(term: CMap, b: Builder) -> Relation:
             return grouped(term, [source], b)
         case CoGroup(left, right):
             return grouped(term, [left, right], b)
+        case Scan() if (
+            b.ctx.dialect is Dialect.SPARK and (picking := picked(term, b.ctx)) is not None
+        ):
+            return _cmap(picking, b)
         case _:
             found = relation(term.source, b)
             flow = Flow(Env({term.variable: found.row}), [], size=found.size, grouped=found.grouped)

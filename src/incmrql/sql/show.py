@@ -9,7 +9,7 @@ from incmrql.algebra.term import Query, Repeat, Term, element
 from incmrql.sql.context import Context
 from incmrql.sql.expressions import lower
 from incmrql.sql.groups import Relation
-from incmrql.sql.relations import may_hold_null
+from incmrql.sql.relations import is_packed
 from incmrql.sql.rounding import OURS
 from incmrql.sql.shapes import Cell
 from incmrql.sql.statements import Statement, statement
@@ -59,7 +59,13 @@ def _shown(made: Statement) -> str:
     views = [
         f"-- {name}: {show_term(scan)}{' (whole rows, some may be null)' if packed else ''}"
         for name, scan in made.sources
-        for packed in (may_hold_null(scan.source),)
+        for packed in (is_packed(scan),)
+    ]
+    picks = [
+        f"-- {name}.{field} is picked where rows are parsed: {show_expr(expr)}"
+        for name, scan in made.sources
+        if scan.picks is not None
+        for field, expr in scan.picks.fields
     ]
     places = [
         f"-- {place.name} runs in Python ({place.reason}): {show_expr(place.body)}"
@@ -67,4 +73,4 @@ def _shown(made: Statement) -> str:
     ]
     ours = [name for name in OURS if f"{name}(" in made.text]
     called = [f"-- {', '.join(ours)}: exact, rounded once"] if ours else []
-    return "\n".join([*views, *places, *called, made.text])
+    return "\n".join([*views, *picks, *places, *called, made.text])

@@ -11,12 +11,16 @@ from sqlglot import exp
 from incmrql.algebra.term import Repeat, Scan, Sort, Term, Values, element
 from incmrql.sql import tree
 from incmrql.sql.builder import Builder, columns_of
+from incmrql.sql.carrying import Sources, carried
 from incmrql.sql.context import Context, PythonPlace
 from incmrql.sql.groups import Relation
 from incmrql.sql.merging import merged
+from incmrql.sql.picking import without
 from incmrql.sql.relations import limit_of, order_of, relation
 from incmrql.sql.rounding import in_place
 from incmrql.sql.shapes import Cell, Parts, Shape, leaves, map_leaves, split
+from incmrql.sql.tree import Dialect
+from incmrql.sql.unused import columns_from, pruned
 from incmrql.types.model import Type
 
 Form: TypeAlias = Literal["rows", "packed", "flat"]
@@ -67,6 +71,13 @@ def statement(
     if by_key:
         _distribute(final, source)
     relations, final = merged(builder.relations, final)
+    sources: Sources = builder.sources
+    if ctx.dialect is Dialect.SPARK:
+        relations, final, sources = carried(relations, final, ctx.places, sources, ctx.fresh)
+    if any(scan.picks for _, scan in sources):
+        relations = pruned(relations, final)
+        selects = [*(select for _, select in relations), final]
+        sources = [(name, _less(name, scan, selects)) for name, scan in sources]
     for name, select in relations:
         final = final.with_(name, as_=select, copy=False)
     text = tree.print_tree(in_place(final), ctx.dialect, pretty=True)
@@ -75,7 +86,7 @@ def statement(
         text,
         element(term),
         shown,
-        tuple(builder.sources),
+        tuple(sources),
         tuple(builder.constants),
         tuple(builder.repeats),
         used,
@@ -101,6 +112,13 @@ def _columns(row: Shape, type_: Type, ctx: Context, form: Form) -> tuple[exp.Sel
     ]
     shown = Parts(tuple(Cell(tree.column(name), part) for name, part in columns), type_)
     return exp.select(*chosen), shown
+
+
+def _less(view: str, scan: Scan, selects: list[exp.Expression]) -> Scan:
+    """A scan without what it picks and no relation asks for."""
+    if scan.picks is None:
+        return scan
+    return without(scan, {name for name, _ in scan.picks.fields} - columns_from(view, selects))
 
 
 def _distribute(final: exp.Select, source: Relation) -> None:

@@ -38,8 +38,11 @@ def mean_of(total: exp.Expression, number: exp.Expression) -> exp.Expression:
 
 
 def narrow_mean(total: exp.Expression, number: exp.Expression, ctx: Context) -> exp.Expression:
-    """The mean of integers of 32 bits, whose sum a long holds: in doubles while that is exact."""
-    near = mean_of(tree.cast(total, "DOUBLE"), number)
+    """The mean of integers of 32 bits, whose sum a long holds: in doubles while that is exact.
+
+    Null for none of them, as Spark divides by zero.
+    """
+    near = tree.binary(exp.Div, tree.cast(total, "DOUBLE"), tree.cast(number, "DOUBLE"))
     small = tree.binary(exp.LTE, tree.call("abs", total), tree.number(2**53))
     if ctx.window is WIDE:
         return tree.case([(small, near)], sums.integer_mean(total, number))
@@ -51,23 +54,20 @@ def narrow_mean(total: exp.Expression, number: exp.Expression, ctx: Context) -> 
 def _far_mean(total: exp.Expression, number: exp.Expression) -> exp.Expression:
     """The mean where the sum is above 2^53 and there are less than 2^30 numbers.
 
-    The quotient q is in 2^23..2^31, so q · 2^31 + (remainder · 2^31) div n has at least 55 bits;
-    with its last bit set if anything is below, it rounds as the whole does.
+    The quotient q is in 2^23..2^31, so q · 2^31 + 2 · ((remainder · 2^30) div n) has at least 55
+    bits; with its last bit set if anything is below, it rounds as the whole does.  All of these
+    have the sign of the sum.
     """
 
-    def shifted(value: exp.Expression) -> exp.Expression:
-        return tree.call("shiftleft", value, tree.number(31))
+    def shifted(value: exp.Expression, bits: int) -> exp.Expression:
+        return tree.call("shiftleft", value, tree.number(bits))
 
-    size = tree.call("abs", total)
-    quotient = tree.binary(exp.IntDiv, size, number)
-    rest = shifted(tree.binary(exp.Mod, size, number))
-    below = tree.binary(exp.NEQ, tree.binary(exp.Mod, rest, number), tree.number(0))
-    bit = tree.case([(below, sums.long(1))], sums.long(0))
-    more = tree.binary(exp.IntDiv, rest, number)
-    whole = tree.binary(exp.BitwiseOr, tree.binary(exp.Add, shifted(quotient), more), bit)
-    negative = tree.binary(exp.LT, total, tree.number(0))
-    unit = tree.case([(negative, sums.double(-(2.0**-31)))], sums.double(2.0**-31))
-    return tree.binary(exp.Mul, tree.cast(whole, "DOUBLE"), unit)
+    rest = shifted(tree.binary(exp.Mod, total, number), 30)
+    below = tree.call("sign", tree.binary(exp.Mod, rest, number))
+    more = shifted(tree.binary(exp.IntDiv, rest, number), 1)
+    whole = shifted(tree.binary(exp.IntDiv, total, number), 31)
+    bits = tree.binary(exp.Add, tree.binary(exp.Add, whole, more), tree.cast(below, "BIGINT"))
+    return tree.binary(exp.Mul, tree.cast(bits, "DOUBLE"), sums.double(2.0**-31))
 
 
 def rounded(parts: sums.Summed, derive: steps.Derive | None, ctx: Context) -> exp.Expression:
@@ -116,9 +116,12 @@ class Summing:
             return Cell(found, type_, present=True)
         return Cell(mean_of(found, self.number), type_)
 
+    def _as_long(self, value: exp.Expression) -> exp.Expression:
+        return value if self.element == LONG else tree.cast(value, "BIGINT")
+
     def _of_integers(self, name: str, type_: Type, ctx: Context) -> Shape:
         if self.narrow or self.element in (BYTE, SHORT, INT):
-            whole = self.total(lambda x: tree.cast(x, "BIGINT"), sums.long(0))
+            whole = self.total(self._as_long, sums.long(0))
             long = or_else(whole, sums.long(0))
             exact = tree.cast(long, "DECIMAL(38, 0)")
         else:
