@@ -28,6 +28,12 @@ OLDEST = 17
 
 VECTOR_OPTION = "--add-modules=jdk.incubator.vector"
 
+GONE_HINT = (
+    "Most often there was too little memory. Give Spark more (--conf spark.driver.memory=8g), "
+    "or take in less at a time (--max-files-per-batch)."
+)
+"""What to do when Java has ended."""
+
 _PATIENCE_SECONDS = 30
 
 _LAUNCHER = """\
@@ -39,6 +45,15 @@ for argument do
 done
 exec {java} "$@"
 """
+
+
+def is_gone(error: BaseException | None) -> bool:
+    """Whether an error, or one that it came from, says that Java no longer answers."""
+    while error is not None:
+        if type(error).__name__ == "Py4JNetworkError" or isinstance(error, ConnectionError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class JavaNotFound(Exception):

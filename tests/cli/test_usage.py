@@ -144,6 +144,20 @@ def test_our_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "in break_down" in evaluated("1").err
 
 
+def test_a_java_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(*_: object, **__: object) -> None:
+        try:
+            raise ConnectionRefusedError(111, "Connection refused")
+        except ConnectionRefusedError:
+            raise KeyError("what came of it")  # noqa: B904 - as a clean-up does
+
+    monkeypatch.setattr(api, "run", break_down)
+    done = evaluated("1")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("error: Spark has ended while it was at work: its Java is gone\n")
+    assert "spark.driver.memory" in done.err
+
+
 def test_check() -> None:
     done = incmrql("check", "-e", "select x.A from x in { < A: 1 > }")
     assert (done.code, done.out, done.err) == (0, "", "no problems found\n")

@@ -24,7 +24,7 @@ from incmrql.algebra.rows import (
 from incmrql.algebra.term import CMap, GroupBy, Term, element
 from incmrql.types import typed
 from incmrql.types.model import Collection, bag, list_of
-from incmrql.types.walk import free, used
+from incmrql.types.walk import free, is_random, used
 
 
 def of_rows(t: Translator, expr: typed.Expr) -> set[typed.Variable]:
@@ -46,16 +46,22 @@ def from_where(t: Translator, clauses: Clauses, start: Rows) -> Rows:
     for qualifier in clauses.qualifiers:
         rows, pending = _qualified(t, rows, qualifier, pending)
         rows, pending = _applied(t, rows, pending)
+    rows, pending = _applied(t, rows, pending, is_whole=True)
     assert not pending, pending
     return rows
 
 
-def _applied(t: Translator, rows: Rows, pending: list[typed.Expr]) -> tuple[Rows, list[typed.Expr]]:
-    """The rows filtered by the conditions whose variables are all there."""
+def _applied(
+    t: Translator, rows: Rows, pending: list[typed.Expr], *, is_whole: bool = False
+) -> tuple[Rows, list[typed.Expr]]:
+    """The rows filtered by the conditions whose variables are all there.
+
+    One that is random is asked for each row of the whole from clause.
+    """
     later: list[typed.Expr] = []
     here = set(rows.variables)
     for condition in pending:
-        if of_rows(t, condition) <= here:
+        if of_rows(t, condition) <= here and (is_whole or not is_random(condition)):
             rows, ready = t.attach(rows, condition)
             rows = filtered(t.names, rows, ready)
         else:

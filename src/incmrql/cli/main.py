@@ -22,6 +22,7 @@ from incmrql.cli.run import run
 from incmrql.cli.state import state
 from incmrql.cli.verify import verify
 from incmrql.diagnostics import CheckpointError, DataError, DifferenceFound, QueryError
+from incmrql.java import GONE_HINT, is_gone
 
 WRONG_INPUT, DIFFERENT, OUR_BUG, INTERRUPTED = 1, 3, 70, 130
 
@@ -62,11 +63,20 @@ def status(arguments: Sequence[str] | None = None) -> int:
     except DifferenceFound as error:
         click.echo(f"difference: {error}", err=True)
         return DIFFERENT
-    except OSError as error:
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    """What is neither a wrong query nor wrong data; whatever has no name here is our mistake."""
+    if is_gone(error):
+        click.echo("error: Spark has ended while it was at work: its Java is gone", err=True)
+        click.echo(f" = hint: {GONE_HINT}", err=True)
+        return WRONG_INPUT
+    if isinstance(error, OSError):
         click.echo(f"the output cannot be written: {error.strerror or error}", err=True)
         return WRONG_INPUT
-    except Exception as error:  # whatever else comes here is our mistake
-        return _our_bug(error)
+    return _our_bug(error)
 
 
 def _our_bug(error: Exception) -> int:

@@ -22,16 +22,27 @@ def unwritten(number: int, why: str) -> CheckpointError:
     )
 
 
+def _unfinished(number: int, why: str) -> CheckpointError:
+    """A batch that needs more than there is."""
+    return CheckpointError(
+        f"error: batch {number} was not finished: {why}\n"
+        " = hint: What was committed before is as it was. Run again with more memory for Spark "
+        "(--conf spark.driver.memory=8g), or with fewer files in a batch (--max-files-per-batch)."
+    )
+
+
 @contextmanager
 def spark_failures(number: int) -> Iterator[None]:
     """The job of a batch, whose failure is told in our words."""
     from pyspark.errors import PySparkException
 
-    from incmrql.spark.failures import translated
+    from incmrql.spark.failures import is_out_of_memory, translated
 
     try:
         yield
     except PySparkException as problem:
+        if is_out_of_memory(str(problem)):
+            raise _unfinished(number, "there was too little memory") from None
         found = _SYSTEM.search(str(problem))
         if found is not None:
             raise unwritten(number, found["why"].lower()) from None

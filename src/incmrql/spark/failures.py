@@ -37,6 +37,11 @@ def told() -> Iterator[None]:
         raise translated(problem) from None
 
 
+def is_out_of_memory(text: str) -> bool:
+    """Whether an exception of Spark says that Java or a Python worker had too little memory."""
+    return any(word in text for word in ("OutOfMemoryError", "Java heap space", "MemoryError"))
+
+
 def translated(problem: PySparkException) -> Exception:
     """What an exception of Spark is about."""
     found = re.search(rf"{_MARK}([A-Za-z0-9+/=]+):", str(problem))
@@ -44,7 +49,7 @@ def translated(problem: PySparkException) -> Exception:
         code, message, place, hint = json.loads(base64.b64decode(found[1]))
         return DataError(code, message, place=place, hint=hint)
     text = str(problem)
-    if "OutOfMemoryError" in text or "Java heap space" in text:
+    if is_out_of_memory(text):
         hint = "Give Spark more, as in --conf spark.driver.memory=8g."
         return DataError("R211", "Spark ran out of memory", hint=hint)
     first = text.strip().splitlines()[0] if text.strip() else type(problem).__name__
