@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from incmrql.kernel.orders import Order
 from incmrql.spark.streaming import LARGE, JobResult, StreamJob
 from incmrql.types.model import DOUBLE, Tuple, Type
 from incmrql.values import Value, identical, show
+from tests.incremental import odd
 from tests.incremental.loops import EXACT, MEANS, REACHED, ROWS, Loops
 
 if TYPE_CHECKING:
@@ -110,6 +112,36 @@ def test_a_loop_too_large_for_a_task_takes_its_steps_on_spark(
         assert batch.report.jobs > 3
         expected, got = known.expected(), run.answer()
         assert identical(got, expected), f"{number}: {show(expected)}\n{show(got)}"
+    run.stop()
+
+
+@pytest.mark.parametrize("name", ["products", "bounds", "settling", "named"])
+def test_odd_values_go_through_the_steps_on_spark(
+    session: incmrql.Session, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = odd.odd_loop(name, "recompute")
+    streams = {each: session.stream(each, str(odd.ROWS[each])) for each in known.names}
+    run = session.query(odd.LOOPS[name]).start(iterate="recompute")
+    original = StreamJob.run
+    monkeypatch.setattr(StreamJob, "run", lambda j, o, **_: original(j, o, loop_rows=0))
+    rows: dict[str, list[Value]] = {
+        "M": [
+            (1, 2, math.nan), (2, 1, -0.0), (1, 1, None), (None, 2, 4.0), (2, None, math.inf),
+            (2, 2, 5e-324), (1, 2, -1.7e308), (1, 2, math.nan), (2**63 - 1, 1, 0.5),
+        ],
+        "S": [("", "a"), ("a\0", ""), (None, "a"), ("a", None), ("é", "e\u0301"), ("a", "é")],
+    }  # fmt: skip
+    for sign, chosen in ((1, slice(None)), (-1, slice(0, None, 2)), (-1, slice(1, None, 2))):
+        for each, stream in streams.items():
+            some = rows[each][chosen]
+            changed = odd.canonical({each: [(row, sign) for row in some]})[each]
+            known.data[each].merge(Weighted(changed))
+            (stream.insert if sign > 0 else stream.delete)(some)
+        batch = run.step()
+        assert batch is not None
+        assert batch.report.loops[0].reason.startswith("too large for a task")
+        expected, got = known.expected(), run.answer()
+        assert identical(got, expected), f"{show(expected)}\n{show(got)}"
     run.stop()
 
 
