@@ -14,6 +14,7 @@ from incmrql.diagnostics import IncmrqlError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.looping import Iterate
 from incmrql.kernel.orders import Order
+from incmrql.spark.loops_stages import Stages
 from incmrql.spark.streaming import LARGE, JobResult, StreamJob
 from incmrql.types.model import DOUBLE, Tuple, Type
 from incmrql.values import Value, identical, show
@@ -142,6 +143,33 @@ def test_odd_values_go_through_the_steps_on_spark(
         assert batch.report.loops[0].reason.startswith("too large for a task")
         expected, got = known.expected(), run.answer()
         assert identical(got, expected), f"{show(expected)}\n{show(got)}"
+    run.stop()
+
+
+def test_a_batch_that_ends_while_its_loop_runs_apart_is_done_again(
+    session: incmrql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Loops(REACHED, "recompute")
+    edges = session.stream("E", str(ROWS["E"]))
+    run = session.query(REACHED).start(iterate="recompute")
+    original, stepped = StreamJob.run, Stages.run
+    monkeypatch.setattr(StreamJob, "run", lambda j, o, **_: original(j, o, loop_rows=0))
+
+    def failing(stages: Stages) -> None:
+        stepped(stages)
+        raise RuntimeError("killed")
+
+    rows: list[Value] = [(0, 1), (1, 2), (2, 3), (5, 6)]
+    edges.insert(rows)
+    known.data["E"].merge(Weighted((row, 1) for row in rows))
+    with monkeypatch.context() as patch:
+        patch.setattr(Stages, "run", failing)
+        with pytest.raises(RuntimeError, match="killed"):
+            run.step()
+    batch = run.step()
+    assert batch is not None
+    assert batch.report.rows_in == len(rows)
+    assert identical(run.answer(), known.expected())
     run.stop()
 
 
