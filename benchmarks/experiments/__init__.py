@@ -19,6 +19,7 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
     "bank": ("benchmarks.experiments.bank", "EXPERIMENT"),
     "larger": ("benchmarks.experiments.larger", "EXPERIMENT"),
     "profile": ("benchmarks.experiments.profile", "EXPERIMENT"),
+    "costs": ("benchmarks.experiments.costs", "EXPERIMENT"),
 }
 """Where each experiment is, in the order in which they are run."""
 

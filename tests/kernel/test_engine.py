@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from incmrql.diagnostics import DataError, QueryError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.streams import Program, program_of
-from incmrql.kernel import joins, stages
+from incmrql.kernel import joins, segment, stages
 from incmrql.kernel import table as tables
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.layouts import Layout
@@ -71,8 +71,10 @@ def case(pair: Pair, streams: frozenset[str], traits: Traits, chance: Random) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(TWICE))
-def test_shapes_over_shapes(part: int) -> None:
-    """More than 2,000 cases in all."""
+def test_shapes_over_shapes(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 2,000 cases in all, every other part as if its rows were many."""
+    if part % 2:
+        monkeypatch.setattr(segment, "FEW", -1)
     chance = Random(part)
     tried = 0
     with room():
@@ -86,7 +88,9 @@ def test_shapes_over_shapes(part: int) -> None:
     assert tried * TWICE > 2_000
 
 
-def test_one_shape_of_each_kind_over_others() -> None:
+@pytest.mark.parametrize("few", [-1, segment.FEW])
+def test_one_shape_of_each_kind_over_others(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "FEW", few)
     chance = Random(99)
     with room():
         for pair in list(pairs())[::7]:

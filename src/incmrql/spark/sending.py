@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from dataclasses import dataclass
 from typing import Final
@@ -38,4 +39,15 @@ def kit_of(sent: SentKit) -> Kit:
         _KITS[sent.digest] = found
         while len(_KITS) > _MOST_KITS:
             del _KITS[next(iter(_KITS))]
+        _set_aside()
     return _KITS[sent.digest]
+
+
+def _set_aside() -> None:
+    """Keep what is loaded now out of garbage collection, which Spark's workers do after each task.
+
+    Among all modules and programs it takes longer than a small batch.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
