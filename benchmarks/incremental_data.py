@@ -46,6 +46,8 @@ class Draw:
     size: Size
     rows: int
     start: int | None = None
+    number: int = 0
+    """That of the batch; 0 is the history."""
 
     def any(self, below: int) -> Arrow:
         """Random integers."""
@@ -126,7 +128,8 @@ class Supply:
         for table in self.tables:
             share = int(rows * table.share)
             if share:
-                made = pa.table(table.make(Draw(chance, self.size, share)))
+                draw = Draw(chance, self.size, share, number=self.number)
+                made = pa.table(table.make(draw))
                 files.append(self._write(made, table.name))
         if self._there is not None:
             files.append(self._write(self._leaving(), GONE))

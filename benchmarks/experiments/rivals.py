@@ -52,7 +52,7 @@ from benchmarks.experiments.rivals_streaming import StructuredStreaming
 from benchmarks.incremental_pairs import told
 from incmrql.session import Session
 
-QUICK: Final = ("average", "extremes", "pagerank")
+QUICK: Final = ("average", "extremes")
 """The queries that are asked in small."""
 WARM_UP: Final = 2
 """Rounds that are not counted."""

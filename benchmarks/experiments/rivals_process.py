@@ -137,6 +137,8 @@ class Watched:
     def take(self, number: int, expected: Answer) -> float:
         """From the files to the last row that was missing."""
         self.follower.expect(expected)
+        if number and not self.follower.off:
+            raise Late("a batch that does not change the answer cannot be followed")
         patience = self.table.patience_for(number)
         quiet = QUIET if number else patience / 2
         self.table.files.reveal(number, self.name, self.form)

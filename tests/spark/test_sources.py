@@ -14,9 +14,16 @@ import pytest
 from incmrql.diagnostics import DataError
 from incmrql.formats import Policy, ReadReport
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.spark import native_shapes, sources, sources_context, sources_plan
+from incmrql.spark import (
+    native_shapes,
+    sources,
+    sources_context,
+    sources_deleted,
+    sources_plan,
+)
 from incmrql.spark.native_parquet import native
 from incmrql.spark.sources import Context
+from incmrql.spark.sources_files import parts_of
 from incmrql.spark.values import is_packed, values
 from incmrql.types import typed
 from incmrql.types.model import INT, STRING, Collection, Record, Type
@@ -237,7 +244,7 @@ def test_parquet_that_spark_reads_itself(spark: SparkSession, folder: Path) -> N
     source = script.items[0].expr
     assert isinstance(source, typed.Read)
     agree(spark, folder, text)
-    parts = sources._parts("in")
+    parts = parts_of("in")
     assert all(native(part, source.source.row) for part in parts)
     late = table.set_column(3, "f", pa.array([1 << 62, 0, 0], pa.timestamp("us")))
     pq.write_table(late, folder / "in" / "3.parquet")
@@ -273,6 +280,38 @@ def test_deletes_and_signs(spark: SparkSession, folder: Path) -> None:
     write(folder, {"s.json": '{"A": [1, 2], "s": 1}\n{"A": [2, 1], "s": -1}\n{"A": null, "s": 1}'})
     agree(spark, folder, 'stream(json, "s.json", type(<A: {int}>), sign: "s")')
     assert agree(spark, folder, 'stream(json, "s.json", sign: "s")')[1] == "R205"
+
+
+_PARQUET_ROW = "type(<A: int, D: double, S: string>)"
+_THERE = {
+    "A": pa.array([1, 1, 1, 2, None, None, 3, 4, 5], pa.int32()),
+    "D": [0.5, 0.5, 0.5, float("nan"), None, None, -0.0, 0.0, 1.0],
+    "S": ["x", "x", "x", "y", None, None, "z", "", "Z"],
+}
+
+
+@pytest.mark.parametrize("sent", [True, False], ids=["sent to all tasks", "sorted"])
+def test_deletes_of_parquet(
+    spark: SparkSession, folder: Path, sent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal rows, nulls, NaN and both zeros leave as often as they are deleted."""
+    if not sent:
+        monkeypatch.setattr(sources_deleted, "_SENT", -1)
+    table = pa.table(_THERE)
+    for name in ("in", "gone"):
+        (folder / name).mkdir()
+    pq.write_table(table.slice(0, 4), folder / "in" / "1.parquet")
+    pq.write_table(table.slice(4), folder / "in" / "2.parquet")
+    text = f'stream(binary, "in", {_PARQUET_ROW}, deletes: "gone")'
+    assert agree(spark, folder, text)[1].count("<") == 9
+    gone = table.take([0, 1, 3, 4, 6]).set_column(1, "D", [[0.5, 0.5, float("nan"), None, 0.0]])
+    pq.write_table(gone, folder / "gone" / "1.parquet")
+    assert agree(spark, folder, text)[1].count("<") == 4
+    pq.write_table(table.take([8, 8, 0]), folder / "gone" / "2.parquet")
+    kind, code, *_ = agree(spark, folder, text)
+    assert (kind, code) == ("error", "R205")
+    trusted = text.replace('"gone"', '"gone", trusted_deletes: true')
+    assert agree(spark, folder, trusted)[1].count("<") == 2
 
 
 class Words:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from incmrql.kernel.content import Content, concat, consolidated
-from incmrql.kernel.runs import Run, write_runs
-from incmrql.kernel.table import LEAST_BASE, RATIO, Reader, Table, cuts_of
+from incmrql.kernel.merging import Gathered, pieces
+from incmrql.kernel.runs import Run, write_run
+from incmrql.kernel.table import LEAST_BASE, RATIO, Reader, Table
 
 INLINE: Final = 1 << 17
 """Old rows that a batch merges itself at the most, for each table and bucket."""
@@ -98,19 +97,19 @@ def rows_by_bucket(table: Table) -> tuple[Any, Any]:
 
 def merge_runs(chore: Chore, table: Table, reader: Reader) -> Run | None:
     """Write the run that the runs of a chore come to; None if they come to nothing."""
-    parts: list[Content] = []
+    whole = Gathered(table.form, reader.folder, chore.rows)
+    counts: dict[int, int] = {}
     for bucket in chore.buckets:
         mine = [reader.bucket(table, run, bucket) for run in chore.runs if bucket in run.buckets]
-        if mine:
-            parts.append(consolidated(concat(mine)))
-    whole = concat(parts)
-    if not len(whole):
+        before = whole.count
+        for piece in pieces(mine) if mine else ():
+            whole.add(piece)
+        counts[bucket] = whole.count - before
+    if not whole.count:
         return None
-    cuts = cuts_of(whole, table.buckets)
-    counts = {bucket: int(cuts[bucket + 1] - cuts[bucket]) for bucket in chore.buckets}
     newest = max(run.file for run in chore.runs).split("-")[0]
     file = f"{newest}{MERGED}{uuid.uuid4().hex[:8]}.run"
-    return write_runs(Path(reader.folder), file, [(whole, counts)])[0]
+    return write_run(reader.folder, file, whole.table(), counts)
 
 
 def swapped(table: Table, chore: Chore, merged: Run | None) -> Table | None:

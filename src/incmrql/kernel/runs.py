@@ -23,6 +23,7 @@ from incmrql.kernel.content import Content, from_table, to_table
 from incmrql.kernel.form import Form
 
 _ALIGNED: Final = 64
+_BLOCK: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,24 @@ def write_runs(
         os.fsync(stream.fileno())
     sync_folder(folder)
     return runs
+
+
+def write_run(folder: Path, file: str, table: Any, counts: Mapping[int, int]) -> Run:
+    """Write a content that is an Arrow table of one piece, without holding it in memory."""
+    path = folder / file
+    try:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        with path.open("rb") as stream:
+            os.fsync(stream.fileno())
+            checksum = 0
+            while block := stream.read(_BLOCK):
+                checksum = zlib.crc32(block, checksum)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    sync_folder(folder)
+    return Run(file, 0, path.stat().st_size, checksum, tuple(counts), tuple(counts.values()))
 
 
 def sync_folder(folder: Path) -> None:

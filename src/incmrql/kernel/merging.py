@@ -1,0 +1,202 @@
+"""Sorted contents added up and written without ever being in memory as a whole.
+
+    sum of parts  =  piece 1, piece 2, ...      cut at the same places of the order in all parts
+
+A cut is before a hash, or before an order word within a hash that only one key has.  Tables whose
+keys keep a few rows only (`Form.most`) are not cut within a key.  The columns grow in scratch files
+without a name, and are written from there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from incmrql.kernel.columns import WEIGHT, names
+from incmrql.kernel.content import BEFORE, HASH, ORDER, Content, concat, consolidated
+from incmrql.kernel.form import Form
+from incmrql.kernel.keys import same_keys
+
+MOST: Final = 1 << 20
+"""Rows that are added up at a time."""
+_LONGEST: Final = (1 << 31) - 1
+"""Bytes of text that a column of Arrow's can have."""
+
+
+# --- pieces --------------------------------------------------------------------------------
+
+
+def pieces(parts: Sequence[Content], most: int = MOST) -> Iterator[Content]:
+    """What sorted contents add up to, piece by piece."""
+    longest = max(parts, key=len)
+    step = max(most * len(longest) // max(sum(map(len, parts)), 1), 1)
+    starts = [0] * len(parts)
+    for place in [*range(step, len(longest), step), None]:
+        stops = [len(part) for part in parts] if place is None else _cuts(parts, longest, place)
+        cut = [part.slice(a, b) for part, a, b in zip(parts, starts, stops, strict=True) if a < b]
+        piece = consolidated(concat(cut)) if cut else None
+        if piece is not None and len(piece):
+            yield piece
+        starts = stops
+
+
+def _cuts(parts: Sequence[Content], longest: Content, place: int) -> list[int]:
+    """Where all parts are cut, at about a place of the longest one."""
+    hash_ = longest.hashes[place]
+    spans = [np.searchsorted(part.hashes, [hash_] * 2, "left") for part in parts]
+    for span, part in zip(spans, parts, strict=True):
+        span[1] = np.searchsorted(part.hashes, hash_, "right")
+    if longest.order is None or longest.form.most is not None or not _is_one_key(parts, spans):
+        return [int(start) for start, _ in spans]
+    word = longest.order[place]
+    return [
+        int(start + np.searchsorted(part.order[start:stop], word, "left"))  # type: ignore[index]
+        for part, (start, stop) in zip(parts, spans, strict=True)
+    ]
+
+
+def _is_one_key(parts: Sequence[Content], spans: Sequence[Any]) -> bool:
+    """Whether rows of the same hash have the same key; within a part they are sorted by it."""
+    there = [(part, a, b) for part, (a, b) in zip(parts, spans, strict=True) if a < b]
+    first, at, _ = there[0]
+    ends = [(part, np.array([place])) for part, a, b in there for place in (a, b - 1)]
+    return all(same_keys(first.keys, np.array([at]), part.keys, end)[0] for part, end in ends)
+
+
+# --- columns that grow on disk ------------------------------------------------------------
+
+
+def _scratch(folder: Path, dtype: Any, count: int) -> Any:
+    """An array of zeros in a file without a name."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return np.memmap(file, dtype, "w+", shape=max(count, 1))
+
+
+class _Fixed:
+    """Values of one width, and which of them are there."""
+
+    def __init__(self, type_: Any, folder: Path, count: int) -> None:
+        self.type, self.width, self.some_null = type_, type_.bit_width // 8, False
+        self.bytes = _scratch(folder, np.uint8, count * self.width)
+        self.there = _scratch(folder, np.bool_, count)
+
+    def add(self, column: Any, start: int) -> None:
+        """Put in the values from a place on."""
+        stop, width = start + len(column), self.width
+        _, data = column.buffers()
+        given = np.frombuffer(data, np.uint8)[column.offset * width :][: len(column) * width]
+        self.bytes[start * width : stop * width] = given
+        self.there[start:stop] = column.is_valid().to_numpy(zero_copy_only=False)
+        self.some_null |= column.null_count > 0
+
+    def column(self, count: int) -> Any:
+        """The first values."""
+        buffers = [_mask(self.there, count, self.some_null), pa.py_buffer(self.bytes)]
+        return pa.Array.from_buffers(self.type, count, buffers)
+
+
+class _Text:
+    """Strings or bytes: where each ends, and all of them one after the other."""
+
+    def __init__(self, type_: Any, folder: Path, count: int) -> None:
+        self.type, self.folder, self.some_null, self.size = type_, folder, False, 0
+        self.ends = _scratch(folder, np.int32, count + 1)
+        self.there = _scratch(folder, np.bool_, count)
+        self.bytes = _scratch(folder, np.uint8, count)
+
+    def add(self, column: Any, start: int) -> None:
+        """Put in the values from a place on."""
+        stop = start + len(column)
+        _, ends, data = column.buffers()
+        given = np.frombuffer(ends, np.int32)[column.offset :][: len(column) + 1]
+        size = int(given[-1]) - int(given[0])
+        if self.size + size > _LONGEST:
+            raise pa.ArrowInvalid(f"more than {_LONGEST} bytes of text in a column of a run")
+        self.ends[start + 1 : stop + 1] = given[1:] - given[0] + self.size
+        if self.size + size > len(self.bytes):
+            larger = _scratch(self.folder, np.uint8, 2 * (self.size + size))
+            larger[: self.size] = self.bytes[: self.size]
+            self.bytes = larger
+        if size:
+            text = np.frombuffer(data, np.uint8)[given[0] : given[-1]]
+            self.bytes[self.size : self.size + size] = text
+        self.size += size
+        self.there[start:stop] = column.is_valid().to_numpy(zero_copy_only=False)
+        self.some_null |= column.null_count > 0
+
+    def column(self, count: int) -> Any:
+        """The first values."""
+        mask = _mask(self.there, count, self.some_null)
+        buffers = [mask, pa.py_buffer(self.ends), pa.py_buffer(self.bytes)]
+        return pa.Array.from_buffers(self.type, count, buffers)
+
+
+def _mask(there: Any, count: int, some_null: bool) -> Any:
+    """The bits of what is there; None where all is."""
+    if not some_null:
+        return None
+    return pa.py_buffer(np.packbits(there[:count], bitorder="little"))
+
+
+class _Other:
+    """Values of any type, in memory."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Any] = []
+
+    def add(self, column: Any, start: int) -> None:  # noqa: ARG002 (they come in order)
+        """Put in the next values."""
+        self.arrays.append(column)
+
+    def column(self, count: int) -> Any:  # noqa: ARG002
+        """All values."""
+        return pa.concat_arrays(self.arrays)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Pieces of a content one after the other, at most `most` rows in all."""
+
+    form: Form
+    folder: Path
+    most: int
+    count: int = 0
+    weight: int = 0
+    """The sum of all weights."""
+    columns: dict[str, _Fixed | _Text | _Other] = field(default_factory=dict)
+
+    def add(self, piece: Content) -> None:
+        """Put in the next rows."""
+        given = {HASH: pa.array(piece.hashes)}
+        given.update(zip(names("k", len(self.form.keys)), piece.keys.columns, strict=True))
+        if piece.order is not None:
+            given[ORDER] = pa.array(piece.order)
+            given.update(zip(names("r", len(self.form.rest)), piece.rest.columns, strict=True))
+        given[WEIGHT] = pa.array(piece.weights)
+        if self.form.ordered:
+            sums = np.cumsum(piece.weights) + self.weight
+            given[BEFORE], self.weight = pa.array(sums), int(sums[-1])
+        given.update({name: pa.array(column) for name, column in piece.parts.items()})
+        for name, column in given.items():
+            if name not in self.columns:  # an accumulator that was zero so far
+                self.columns[name] = self._column(column.type)
+            self.columns[name].add(column, self.count)
+        self.count += len(piece)
+
+    def _column(self, type_: Any) -> _Fixed | _Text | _Other:
+        is_fixed = pa.types.is_primitive(type_) and not pa.types.is_boolean(type_)
+        if is_fixed or pa.types.is_decimal128(type_):
+            return _Fixed(type_, self.folder, self.most)
+        if pa.types.is_string(type_) or pa.types.is_binary(type_):
+            return _Text(type_, self.folder, self.most)
+        return _Other()
+
+    def table(self) -> Any:
+        """All rows as an Arrow table of one piece."""
+        return pa.table({name: each.column(self.count) for name, each in self.columns.items()})
