@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from incmrql.kernel.columns import WEIGHT, names
 from incmrql.kernel.content import BEFORE, HASH, ORDER, Content, concat, consolidated
 from incmrql.kernel.form import Form
 from incmrql.kernel.keys import same_keys
+from incmrql.values.hash_columns import Hashes
 
 MOST: Final = 1 << 20
 """Rows that are added up at a time."""
@@ -49,19 +50,21 @@ def pieces(parts: Sequence[Content], most: int = MOST) -> Iterator[Content]:
 def _cuts(parts: Sequence[Content], longest: Content, place: int) -> list[int]:
     """Where all parts are cut, at about a place of the longest one."""
     hash_ = longest.hashes[place]
-    spans = [np.searchsorted(part.hashes, [hash_] * 2, "left") for part in parts]
-    for span, part in zip(spans, parts, strict=True):
-        span[1] = np.searchsorted(part.hashes, hash_, "right")
+    spans = [(_place(part.hashes, hash_), _place(part.hashes, hash_, "right")) for part in parts]
     if longest.order is None or longest.form.most is not None or not _is_one_key(parts, spans):
-        return [int(start) for start, _ in spans]
+        return [start for start, _ in spans]
     word = longest.order[place]
     return [
-        int(start + np.searchsorted(part.order[start:stop], word, "left"))  # type: ignore[index]
+        start + _place(part.order[start:stop], word)  # type: ignore[index]
         for part, (start, stop) in zip(parts, spans, strict=True)
     ]
 
 
-def _is_one_key(parts: Sequence[Content], spans: Sequence[Any]) -> bool:
+def _place(words: Hashes, word: np.uint64, side: Literal["left", "right"] = "left") -> int:
+    return int(np.searchsorted(words, word, side))
+
+
+def _is_one_key(parts: Sequence[Content], spans: Sequence[tuple[int, int]]) -> bool:
     """Whether rows of the same hash have the same key; within a part they are sorted by it."""
     there = [(part, a, b) for part, (a, b) in zip(parts, spans, strict=True) if a < b]
     first, at, _ = there[0]
