@@ -35,7 +35,7 @@ from incmrql.spark.batch import Batch, Work
 from incmrql.spark.failures import told
 from incmrql.spark.loops import Held, drop, run_loop, size_of
 from incmrql.spark.loops_columns import names_of, of_spark, schema_of, sent_rows, shape_of
-from incmrql.spark.loops_task import BY_ROW, CROSSED
+from incmrql.spark.loops_task import BY_ROW
 from incmrql.spark.sending import SentKit, kit_of
 from incmrql.spark.session import private
 from incmrql.spark.sources_context import Context as Sources
@@ -48,17 +48,22 @@ from incmrql.types.model import PREDEFINED, UNIT
 
 LOOP_ROWS: Final = 1 << 24
 """Rows of its inputs, and in each of its steps, up to which one task runs a loop again."""
+_CROSSED: Final = 2
+"""How many times less that is where all rows of an input meet all rows of a variable: such a pair
+takes about 300 bytes.  Steps on Spark take many times as long."""
 _SENT: Final = pa.schema([("bucket", pa.int32()), ("data", pa.large_binary())])
 
 
 def most_rows(kit: Kit, rows: int = LOOP_ROWS) -> dict[str, int]:
     """The same for each loop of a program: fewer where its rows are dear."""
-    found = {}
-    for step in kit.physical.steps:
-        if isinstance(step, Looped):
-            share = BY_ROW if goes_row_by_row(step.plain) else CROSSED if crosses(step.plain) else 1
-            found[step.result] = rows // share
-    return found
+    loops = [step for step in kit.physical.steps if isinstance(step, Looped)]
+    return {loop.result: rows // _share(loop) for loop in loops}
+
+
+def _share(loop: Looped) -> int:
+    if goes_row_by_row(loop.plain):
+        return BY_ROW
+    return _CROSSED if crosses(loop.plain) else 1
 
 
 @dataclass(frozen=True, slots=True)
