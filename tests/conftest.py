@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # No deadline and no watch on speed: the first example pays for imports and caches, and machines
 # are noisy.
-for name, examples in {"dev": 30, "ci": 200, "nightly": 5_000}.items():
+for name, examples in {"dev": 30, "ci": 100, "nightly": 5_000}.items():
     settings.register_profile(
         name,
         max_examples=examples,
