@@ -91,7 +91,7 @@ def _scale(findings: Sequence[Row]) -> Any:
     axes.set_yscale("log")
     axes.set_xlabel("rows of a batch")
     axes.set_ylabel("times faster than doing it again (below 1: slower)")
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     axes.grid(alpha=0.3)
     return figure
 
