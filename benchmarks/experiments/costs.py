@@ -119,7 +119,7 @@ def _action(stage: Stage, way: Way) -> Any:
 def _task(way: Way, sent: SentKit, path: str, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
     """A batch in a task, in some way."""
     (gc.unfreeze if way.collection else gc.freeze)()
-    segment.FEW = -1 if way.parsing else FEW  # type: ignore[misc]
+    segment.FEW = -1 if way.parsing else FEW
     yield from streaming.whole_task(sent, path, rows)
 
 

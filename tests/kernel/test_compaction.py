@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from incmrql.kernel import table as tables
 from incmrql.kernel.compaction import Chore, chore_of, merge_runs, swapped
 from incmrql.kernel.content import Content, added_up, merge
 from incmrql.kernel.form import Form
+from incmrql.kernel.merging import pieces
 from incmrql.kernel.runs import Opened, Run, write_runs
 from incmrql.kernel.table import Limits, Reader, Table, plan, scan
 from incmrql.types.model import INT
@@ -99,6 +101,7 @@ changes = st.lists(
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "LEAST_BASE", 3)
     monkeypatch.setattr(compaction, "LEAST_BASE", 3)
+    monkeypatch.setattr(compaction, "pieces", partial(pieces, most=4))
 
 
 @fewest

@@ -314,6 +314,39 @@ def test_deletes_of_parquet(
     assert agree(spark, folder, trusted)[1].count("<") == 2
 
 
+def test_deletes_beside_bad_rows(spark: SparkSession, folder: Path) -> None:
+    """Files that are read more than once have each bad row in their quarantine once."""
+    times = pa.array([0, 1 << 62, 7, 7], pa.timestamp("us"))
+    for name, rows in (("in", slice(0, 4)), ("gone", slice(1, 3))):
+        (folder / name).mkdir()
+        pq.write_table(pa.table({"t": times[rows]}), folder / name / "1.parquet")
+    text = 'stream(binary, "in", type(<t: timestamp>), deletes: "gone")'
+    kind, rows_shown, kept, reports = agree(spark, folder, text)
+    assert (kind, rows_shown.count("<")) == ("rows", 2)
+    assert [report.bad for report, _ in reports] == [1, 1]
+    assert [text.count("\n") for text in kept.values()] == [1, 1]
+
+
+DELETED = [
+    ("json", 'type(<A: int, D: double>)', '{"A": 1, "D": -0.0}\nnull\n{"A": 2}\n[]\n',
+     '{"D": 0.0, "A": 1}\nnull\n'),
+    ("text", "", "a\n\nb\na\n", "a\n\n"),
+    ("line", 'type(<A: int, D: double>)', "1,-0.0\n1,0.0\n2,NaN\nx,1\n,\n", "1,0\n,\n2,NaN\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "row", "there", "gone"), DELETED, ids=[d[0] for d in DELETED])
+def test_deletes_of_flat_rows(
+    spark: SparkSession, folder: Path, kind: str, row: str, there: str, gone: str
+) -> None:
+    write(folder, {"in/1.x": there, "in/2.x": there, "gone/1.x": gone})
+    how = ["", '"in"', *(['","'] if kind == "line" else []), *([row] if row else [])]
+    text = f'stream({kind}{", ".join(how)}, deletes: "gone")'
+    assert agree(spark, folder, text)[0] == "rows"
+    write(folder, {"gone/2.x": gone * 3})
+    assert agree(spark, folder, text)[1] == "R205"
+
+
 class Words:
     """A parser: every word is a row."""
 

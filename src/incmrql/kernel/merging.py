@@ -9,6 +9,7 @@ without a name, and are written from there.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +18,10 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from incmrql.kernel.columns import WEIGHT, names
-from incmrql.kernel.content import BEFORE, HASH, ORDER, Content, concat, consolidated
+from incmrql.kernel.columns import flat
+from incmrql.kernel.content import BEFORE, Content, concat, consolidated, to_table
 from incmrql.kernel.form import Form
 from incmrql.kernel.keys import same_keys
 from incmrql.values.hash_columns import Hashes
@@ -53,10 +55,10 @@ def _cuts(parts: Sequence[Content], longest: Content, place: int) -> list[int]:
     spans = [(_place(part.hashes, hash_), _place(part.hashes, hash_, "right")) for part in parts]
     if longest.order is None or longest.form.most is not None or not _is_one_key(parts, spans):
         return [start for start, _ in spans]
-    word = longest.order[place]
+    word, orders = longest.order[place], [part.order for part in parts if part.order is not None]
     return [
-        start + _place(part.order[start:stop], word)  # type: ignore[index]
-        for part, (start, stop) in zip(parts, spans, strict=True)
+        start + _place(order[start:stop], word)
+        for order, (start, stop) in zip(orders, spans, strict=True)
     ]
 
 
@@ -76,8 +78,10 @@ def _is_one_key(parts: Sequence[Content], spans: Sequence[tuple[int, int]]) -> b
 
 
 def _scratch(folder: Path, dtype: Any, count: int) -> Any:
-    """An array of zeros in a file without a name."""
+    """An array of zeros in a file without a name; a full disk is told here, not by a signal."""
     with tempfile.TemporaryFile(dir=folder) as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, max(count, 1) * np.dtype(dtype).itemsize)
         return np.memmap(file, dtype, "w+", shape=max(count, 1))
 
 
@@ -152,14 +156,17 @@ class _Other:
 
     def __init__(self) -> None:
         self.arrays: list[Any] = []
+        self.count = 0
 
-    def add(self, column: Any, start: int) -> None:  # noqa: ARG002 (they come in order)
+    def add(self, column: Any, start: int) -> None:
         """Put in the next values."""
+        assert start == self.count, "they come in order"
         self.arrays.append(column)
+        self.count += len(column)
 
-    def column(self, count: int) -> Any:  # noqa: ARG002
-        """All values."""
-        return pa.concat_arrays(self.arrays)
+    def column(self, count: int) -> Any:
+        """The first values."""
+        return pa.concat_arrays(self.arrays).slice(0, count)
 
 
 @dataclass(slots=True)
@@ -176,16 +183,11 @@ class Gathered:
 
     def add(self, piece: Content) -> None:
         """Put in the next rows."""
-        given = {HASH: pa.array(piece.hashes)}
-        given.update(zip(names("k", len(self.form.keys)), piece.keys.columns, strict=True))
-        if piece.order is not None:
-            given[ORDER] = pa.array(piece.order)
-            given.update(zip(names("r", len(self.form.rest)), piece.rest.columns, strict=True))
-        given[WEIGHT] = pa.array(piece.weights)
+        table = to_table(piece)
+        given = {name: flat(table.column(name)) for name in table.column_names}
         if self.form.ordered:
-            sums = np.cumsum(piece.weights) + self.weight
-            given[BEFORE], self.weight = pa.array(sums), int(sums[-1])
-        given.update({name: pa.array(column) for name, column in piece.parts.items()})
+            given[BEFORE] = pc.add(given[BEFORE], self.weight)
+            self.weight = given[BEFORE][-1].as_py()
         for name, column in given.items():
             if name not in self.columns:  # an accumulator that was zero so far
                 self.columns[name] = self._column(column.type)

@@ -23,7 +23,7 @@ from incmrql.types import typed
 from incmrql.types.model import Type
 from incmrql.values import Value
 
-FEW: Final = 4_096
+FEW = 4_096
 """Rows up to which DuckDB's results may be copied once more."""
 MOST_STATEMENTS: Final = 1_024
 

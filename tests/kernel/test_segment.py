@@ -1,0 +1,51 @@
+"""Texts that DuckDB runs over few rows: parsed once, and yet of the rows at hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from incmrql.formats.arrow_types import arrow_type
+from incmrql.kernel.layouts import Leaf
+from incmrql.kernel.rows import Rows
+from incmrql.kernel.segment import FEW, Segment, Text
+from incmrql.reference import Environment
+from incmrql.types.model import DOUBLE, INT, STRING, Type
+from tests.reference.running import world
+
+GREATER = Text("SELECT c0 AS r0, _weight FROM given WHERE c0 >= c1")
+
+
+def applied(text: Text, type_: Type, *columns: list[Any]) -> list[Any]:
+    given = tuple(pa.array(each, arrow_type(type_)) for each in columns)
+    rows = Rows(given, np.ones(len(columns[0]), np.int64))
+    made = Segment(text, Leaf(type_)).apply(rows, Environment(world()))
+    assert made.columns[0].type == arrow_type(type_)
+    return made.columns[0].to_pylist()  # type: ignore[no-any-return]
+
+
+def test_one_text_over_columns_of_other_types() -> None:
+    """What a text means is decided by the rows that it is given, each time."""
+    for _ in range(2):
+        assert applied(GREATER, INT, [9, 10, None], [10, 9, 1]) == [10]
+        assert applied(GREATER, STRING, ["9", "10", None], ["10", "9", ""]) == ["9"]
+        (found,) = applied(GREATER, DOUBLE, [9.0, math.nan], [10.0, 1.0])
+        assert math.isnan(found)
+
+
+def test_few_and_many_rows_by_turns() -> None:
+    for count in (1, FEW, FEW + 1, 2):
+        assert applied(GREATER, INT, [*range(count)], [0] * count) == [*range(count)]
+
+
+def test_a_text_that_fails_leaves_the_next_one_alone() -> None:
+    broken = Text("SELECT CAST('x' AS INT) + c0 AS r0, _weight FROM given")
+    fine = Text("SELECT c0 + 1 AS r0, _weight FROM given")
+    with pytest.raises(duckdb.Error):
+        applied(broken, INT, [1, 2])
+    assert applied(fine, INT, [1, 2]) == [2, 3]
