@@ -6,6 +6,7 @@ from incmrql.diagnostics import (
     CheckpointError,
     DataError,
     DifferenceFound,
+    IncmrqlWarning,
     InternalError,
     QueryError,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "CheckpointError",
     "DataError",
     "DifferenceFound",
+    "IncmrqlWarning",
     "InternalError",
     "QueryError",
     "Run",

@@ -149,6 +149,10 @@ class IncmrqlError(Exception):
     """What every error of ours has in common."""
 
 
+class IncmrqlWarning(UserWarning):
+    """Something that a run goes on without, and that its user should know of."""
+
+
 class QueryError(IncmrqlError):
     """The query is at fault.  Carries every problem found, not only the first."""
 

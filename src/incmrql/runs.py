@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import threading
 import time
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,16 +14,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from incmrql.diagnostics import DataError, IncmrqlError
+from incmrql.diagnostics import DataError, IncmrqlError, IncmrqlWarning
+from incmrql.kernel.batches import stream_at
 from incmrql.runtime.changed import check_kept
 from incmrql.runtime.driver import Driver
 from incmrql.runtime.events import Batch, Event, Status
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
-from incmrql.runtime.handles import Flow, FrameStream, PushedStream, linked
+from incmrql.runtime.handles import Flow, FrameStream, PushedStream, linked, run_failed
 from incmrql.runtime.loop import run_driver
 from incmrql.runtime.opening import Framed
 from incmrql.runtime.report import BatchReport
+from incmrql.runtime.set_aside import CODES, rows_at_fault, set_aside, told
 from incmrql.runtime.starting import Started, check_names, stream_options
 from incmrql.values import Value
 
@@ -110,8 +113,9 @@ class Run:
     def step(self) -> Batch | None:
         """One batch now, of all that is there; None if there is nothing new.
 
-        A batch that is refused (`DataError`) leaves everything as it was.  Rows of a pushed
-        stream that it was refused for are set aside, and the run goes on without them.
+        A batch that is refused (`DataError`) leaves everything as it was.  The rows of a pushed
+        stream for which it was refused are set aside, and only these: the next step takes the
+        others.
         """
         self._check_on()
         if self._thread is not None and self._thread.is_alive():
@@ -122,6 +126,8 @@ class Run:
             self._wait_for_rest()
             self._keep_last()
             report = self._guarded(self._driver.step)
+            if self._problem is not None:
+                self._fail(None)
             return None if report is None else self._told(report)
 
     def _wait_for_rest(self) -> None:
@@ -151,9 +157,6 @@ class Run:
         """Say that a batch is done to all who want to know."""
         driver = self._driver
         self._events.append(Event(time.time(), report))
-        for stream in self._streams.values():
-            if isinstance(stream, PushedStream):
-                stream.taken()
         batch = Batch(report, lambda: driver.changes() if driver.options.keep_changes else [])
         self._last = weakref.ref(batch)
         if self._on_batch is not None:
@@ -162,31 +165,46 @@ class Run:
             self.verify()
         return batch
 
-    def _set_aside(self, problem: DataError) -> None:
-        """Leave out the waiting rows of the streams for which a batch was refused."""
-        blamed = problem.place.split(", ")
-        names = {each.place: each.name for each in self._driver.program.streams}
-        for feed in self._driver.feeds:
-            stream = self._streams.get(feed.place)
-            if not isinstance(feed, PushFeed | Flow) or names[feed.place] not in blamed:
+    def _set_aside(self, problem: DataError) -> bool:
+        """Whether the rows for which a batch was refused are set aside, and no others."""
+        driver = self._driver
+        if problem.code not in CODES or driver.refused is None:
+            return False
+        done = False
+        for feed in driver.feeds:
+            spools = feed.spools if isinstance(feed, Flow) else feed
+            files = [each for each in driver.refused_files if each.place == feed.place]
+            if not isinstance(spools, PushFeed | FrameFeed) or not files:
                 continue
-            folder = self._driver.checkpoint.input / "refused"
-            folder.mkdir(exist_ok=True)
-            for file in feed.waiting(".arrow").files:
-                Path(file.path).replace(folder / Path(file.path).name)
-            if isinstance(stream, PushedStream):
-                stream.refused()
-            problem.add_note(f"The rows were set aside, in {folder}.")
+            runs, tables = driver.checkpoint.runs.absolute(), driver.tables_before()
+            fault = rows_at_fault(driver.kit, feed.place, files, tables, runs)
+            stream = stream_at(driver.program, feed.place)
+            rows = set_aside(spools, stream.element, files, fault, driver.refused)
+            known = self._streams.get(feed.place)
+            if rows and isinstance(known, PushedStream) and not driver.options.window:
+                known.refused(self._checkpoint, rows)
+            if rows:
+                done = True
+                problem.add_note(told(rows, stream.name, spools.aside))
+        return done
 
     def _loop(self) -> None:
         """Batch after batch, in the background."""
 
-        def told(_driver: Driver, report: BatchReport) -> None:
+        def done(_driver: Driver, report: BatchReport) -> None:
             self._told(report)
             self._keep_last()
 
+        def refused(problem: DataError) -> bool:
+            if not self._set_aside(problem):
+                return False
+            self._events.append(Event(time.time(), problem=problem))
+            notes = getattr(problem, "__notes__", ())
+            warnings.warn("\n".join((str(problem), *notes)), IncmrqlWarning, stacklevel=2)
+            return True
+
         def run() -> None:
-            run_driver(self._driver, on_batch=told, stop=self._stop)
+            run_driver(self._driver, on_batch=done, on_refused=refused, stop=self._stop)
 
         try:
             if self._driver.options.available_now:
@@ -194,13 +212,20 @@ class Run:
                     flow.wait()
             self._guarded(run)
         except BaseException as problem:  # told by `status` and `await_termination`
-            self._problem = problem
+            self._fail(problem)
+
+    def _fail(self, problem: BaseException | None) -> None:
+        """Note what has ended the loop, so that nobody relies on it; None: the run goes on."""
+        self._problem = problem
+        for stream in self._streams.values():
+            if isinstance(stream, PushedStream):
+                stream.failed(self._checkpoint, problem)
 
     # --- answers ---------------------------------------------------------------------------
 
     def answer(self) -> Value:
         """The whole answer after the last batch, as Python values."""
-        self._check_on()
+        self._check_good()
         return self._driver.answer()
 
     def answer_df(self) -> DataFrame:
@@ -211,7 +236,7 @@ class Run:
         from incmrql.spark.replay import answer_rows
         from incmrql.spark.values import dataframe
 
-        self._check_on()
+        self._check_good()
         driver, spark = self._driver, self._started.spark()
         answer = driver.kit.physical.answers[0]
         if answer.is_single:
@@ -317,6 +342,13 @@ class Run:
     def __repr__(self) -> str:
         status = self.status
         return f"Run({status.state}, batch={status.batch}, checkpoint={str(self._checkpoint)!r})"
+
+    def _check_good(self) -> None:
+        """Refuse to answer where the loop has ended with a problem: the answer is an old one."""
+        self._check_on()
+        if self._problem is not None:
+            what = f"its answer is that of batch {self._driver.state.number}"
+            raise run_failed(self._checkpoint, what) from self._problem
 
     def _check_on(self) -> None:
         if self._stopped:

@@ -36,7 +36,7 @@ from incmrql.kernel.physical import (
 from incmrql.kernel.rows import Rows, stacked, to_values
 from incmrql.kernel.stateless import stateless
 from incmrql.kernel.steps import gather, meet
-from incmrql.values import show
+from incmrql.values import Value, show
 
 MOST_NAMED = 3
 
@@ -185,13 +185,19 @@ def check(place: int, step: Taken, changes: Sequence[Content | None], desk: Desk
 
 
 def _check_there(step: Taken, name: str, change: Content, desk: Desk) -> None:
-    leaving = change.take(change.weights < 0)
-    if not len(leaving):
-        return
-    there, _ = look_up(desk.tables[name], desk.reader, leaving)
-    absent = leaving.take(there + leaving.weights < 0)
+    absent = missing(name, change, desk)
     if len(absent):
         raise _refused(step, absent)
+
+
+def missing(name: str, change: Content, desk: Desk) -> Content:
+    """The rows that a change deletes more often than they are there; weights say by how many."""
+    leaving = change.take(change.weights < 0)
+    if not len(leaving):
+        return leaving
+    there, _ = look_up(desk.tables[name], desk.reader, leaving)
+    after = there + leaving.weights
+    return leaving.take(after < 0).with_weights(after[after < 0])
 
 
 def _refused(step: Taken, absent: Content) -> DataError:
@@ -208,14 +214,9 @@ def _refused(step: Taken, absent: Content) -> DataError:
 
 def _check_unique(step: Taken, name: str, change: Content, desk: Desk) -> None:
     """Refuse rows that share a declared key after the batch."""
-    hashes, keys, _ = touched_keys(change)
-    places, rows = grouped_rows(desk.tables[name], desk.reader, hashes, keys, change)
-    counts = np.bincount(places, weights=rows.weights, minlength=len(hashes))
-    twice = np.flatnonzero(counts > 1)
-    if not len(twice):
+    found = next(crowded(step, name, change, desk), None)
+    if found is None:
         return
-    mine = rows.take(places == twice[0])
-    found = to_values(Rows(mine.rest.columns, mine.weights), step.layout)
     several = [row for row, weight in found for _ in range(weight)]
     shown = ", ".join(show(row, 10) for row in several[:MOST_NAMED])
     names = ", ".join(dict(step.stream.source.options)["key"])
@@ -225,3 +226,15 @@ def _check_unique(step: Taken, name: str, change: Content, desk: Desk) -> None:
         place=step.stream.name,
         hint="Delete the old row in the batch that brings the new one, or declare no key.",
     )
+
+
+def crowded(
+    step: Taken, name: str, change: Content, desk: Desk
+) -> Iterator[list[tuple[Value, int]]]:
+    """For each declared key that several rows share after a change: these rows with weights."""
+    hashes, keys, _ = touched_keys(change)
+    places, rows = grouped_rows(desk.tables[name], desk.reader, hashes, keys, change)
+    counts = np.bincount(places, weights=rows.weights, minlength=len(hashes))
+    for key in np.flatnonzero(counts > 1):
+        mine = rows.take(places == key)
+        yield to_values(Rows(mine.rest.columns, mine.weights), step.layout)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from incmrql.diagnostics import DataError
 from incmrql.formats.arrow_types import arrow_type
-from incmrql.formats.arrow_values import stored
+from incmrql.formats.arrow_values import plain_type, reader, stored
 from incmrql.formats.files import broken, unreadable
 from incmrql.formats.replacing import replacing, unwritable
 from incmrql.formats.scalars import Unparsable
@@ -98,11 +98,11 @@ def write_spool_table(path: Path, element: Type, table: Any, weights: Any = None
 def read_spool(path: Path, element: Type) -> Iterator[Any]:
     """The rows of a spool file as record batches of `value` and `_weight`."""
     try:
-        with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as reader:
-            if not reader.schema.equals(spool_schema(element)):
-                raise _another_type(path, reader.schema, element)
-            for number in range(reader.num_record_batches):
-                batch, metadata = reader.get_batch_with_custom_metadata(number)
+        with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as found:
+            if not found.schema.equals(spool_schema(element)):
+                raise _another_type(path, found.schema, element)
+            for number in range(found.num_record_batches):
+                batch, metadata = found.get_batch_with_custom_metadata(number)
                 batch.validate(full=True)
                 if metadata is None or metadata.get(_CHECKSUM) != str(_checksum(batch)).encode():
                     raise broken(path, "its checksum differs")
@@ -113,6 +113,15 @@ def read_spool(path: Path, element: Type) -> Iterator[Any]:
         raise unreadable(path, cause) from cause
     except (pa.ArrowException, UnicodeDecodeError) as cause:
         raise broken(path, str(cause)) from cause
+
+
+def spool_rows(path: Path, element: Type) -> Iterator[tuple[Value, int]]:
+    """The rows of a spool file as values, with their weights."""
+    for batch in read_spool(path, element):
+        column = batch.column(0)
+        read = reader(column.type, element)
+        values = column.cast(plain_type(column.type)).to_pylist()
+        yield from zip(map(read, values), batch.column(1).to_pylist(), strict=True)
 
 
 def spool_schema(element: Type) -> Any:

@@ -75,6 +75,7 @@ class Driver:
         self.program = program = replace(program, iteration=self.options.iteration)
         self.refused: int | None = None
         """The batch that was begun last, if the data forbade it."""
+        self.refused_files: tuple[InputFile, ...] = ()
         self._unfinished: Taken | None = None
         """The files of the last batch while it is committed and not published."""
         self.kit = Kit(program, compiled(program, keep_answer=self.options.keep_answer))
@@ -219,7 +220,7 @@ class Driver:
         except DataError:
             if self.state.number < number:
                 self.checkpoint.withdraw(number)
-                self.refused = number
+                self.refused, self.refused_files = number, files
             raise
         except OSError as cause:
             told = unwritten if self.state.number < number else sinks.unpublished
@@ -335,15 +336,18 @@ class Driver:
         files: tuple[InputFile, ...],
         targets: tuple[Target, ...],
     ) -> Order:
-        first = number == 0 or self.options.window
-        tables = self.state.tables
-        if self.options.window:
-            tables = tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
+        first, tables = number == 0 or self.options.window, self.tables_before()
         runs = str(self.checkpoint.runs.absolute())
         return Order(
             number, attempt, absolute(files), tables, self.checkpoint.buckets, runs, targets, first,
             self.compactor.limits,
         )  # fmt: skip
+
+    def tables_before(self) -> Mapping[str, Table]:
+        """The state that the next batch starts from."""
+        if self.options.window:
+            return tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
+        return self.state.tables
 
     def _run(self, order: Order) -> JobResult:
         """The job of a batch."""

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,16 @@ import pandas as pd
 import pyarrow as pa
 
 from incmrql.diagnostics import DataError
-from incmrql.formats.arrow_values import plain_type, reader
 from incmrql.incremental.streams import Stream
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.runs import sync_folder
-from incmrql.kernel.spools import read_spool
+from incmrql.kernel.spools import spool_rows
 from incmrql.reference.sources import not_there
 from incmrql.runtime.feeds.feed import News
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
+from incmrql.runtime.feeds.spooled import original
+from incmrql.runtime.set_aside import Fault, Weighted, same_rows, set_aside
 from incmrql.types import typed
 from incmrql.types.model import Type
 from incmrql.values import Value, decode, encode
@@ -53,21 +54,26 @@ class PushedStream:
         source = typed.Source("registered", True, None, row, name=name, options=options)
         self._folder = Path(tempfile.mkdtemp(prefix="incmrql-rows-"))
         self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._kept = PushFeed(Stream(0, name, source, row, True, True), self._folder)
+        self._kept = PushFeed(Stream(0, name, source, row, True, True), self._folder, is_kept=True)
         self._lock = threading.RLock()
         self._feeds: dict[Path, PushFeed] = {}
         """Of the runs that are on, by their checkpoints."""
         self._given: dict[Path, set[str]] = {}
         """The files that each checkpoint has the rows of."""
-        self._good: set[str] = set()
-        """The files whose rows a batch has taken in."""
+        self._aside: dict[Path, Weighted] = {}
+        """Rows that each run has set aside."""
+        self._failures: dict[Path, BaseException] = {}
+        """What has ended the loops of runs that are on."""
 
     def insert(self, rows: Any) -> int:
         """Insert rows (a list, a pandas frame or an Arrow table), and say how many they are."""
         return self._push(rows, PushFeed.insert)
 
     def delete(self, rows: Any) -> int:
-        """Delete rows; the batch that takes this in is refused if they are not there."""
+        """Delete rows, and say how many.
+
+        Rows that are not there when a batch ingests this are set aside: see `set_aside`.
+        """
         return self._push(rows, PushFeed.delete)
 
     def rows(self) -> list[Value]:
@@ -78,7 +84,7 @@ class PushedStream:
         with self._lock:
             total: Counter[bytes] = Counter()
             for path in self._files():
-                for value, weight in _spooled(path, self.row):
+                for value, weight in spool_rows(path, self.row):
                     total[encode(value)] += weight
         absent = [decode(row) for row, weight in total.items() if weight < 0]
         if absent and not dict(self.options).get("trusted_deletes"):
@@ -91,7 +97,7 @@ class PushedStream:
             files = self._files()
             given = set() if is_new else self._given.get(checkpoint, set())
             for path in files:
-                if path.name not in given:
+                if original(path.name) not in given:
                     linked(path, feed.folder / path.name)
             sync_folder(feed.folder)
             self._feeds[checkpoint] = feed
@@ -100,20 +106,39 @@ class PushedStream:
     def detach(self, checkpoint: Path) -> None:
         """A run has ended; what is pushed from now on waits for it."""
         with self._lock:
+            self._failures.pop(checkpoint, None)
             if self._feeds.pop(checkpoint, None) is not None:
                 self._note(checkpoint, self._files())
 
-    def taken(self) -> None:
-        """A batch has taken in what was pushed."""
-        with self._lock:
-            self._good = {path.name for path in self._files()}
+    @property
+    def set_aside(self) -> list[tuple[Value, int]]:
+        """Rows for which batches were refused, with weights: negative ones were deleted.
 
-    def refused(self) -> None:
-        """A batch was refused: forget what no batch has taken in."""
+        The runs go on without them.
+        """
         with self._lock:
-            for path in self._files():
-                if path.name not in self._good:
-                    path.unlink()
+            return [row for rows in self._aside.values() for row in rows]
+
+    def refused(self, checkpoint: Path, rows: Weighted) -> None:
+        """A run has set rows aside: they are no rows of the stream.
+
+        Several runs that get the same rows set the same ones aside, and that counts once.
+        """
+        with self._lock:
+            before = [same_rows(each).budget for each in self._aside.values()]
+            self._aside[checkpoint] = [*self._aside.get(checkpoint, ()), *rows]
+            fault = same_rows(self._aside[checkpoint])
+            for name in fault.budget:
+                fault.budget[name] -= max((each[name] for each in before), default=0)
+            rest = Fault(+fault.budget, fault.name)
+            set_aside(self._kept, self.row, self._kept.look(0.0).files, rest)
+
+    def failed(self, checkpoint: Path, problem: BaseException | None) -> None:
+        """Say what has ended the loop of a run, or None when it goes on."""
+        with self._lock:
+            self._failures.pop(checkpoint, None)
+            if problem is not None and checkpoint in self._feeds:
+                self._failures[checkpoint] = problem
 
     def close(self) -> None:
         """Forget all rows."""
@@ -125,6 +150,8 @@ class PushedStream:
         if not is_table and isinstance(rows, Iterator):
             rows = list(rows)
         with self._lock:
+            for checkpoint, problem in self._failures.items():
+                raise run_failed(checkpoint, "nothing of the call was taken") from problem
             feeds = list(self._feeds.values())
             if self.keep or not feeds:
                 feeds.append(self._kept)
@@ -135,7 +162,7 @@ class PushedStream:
         return [Path(file.path) for file in self._kept.look(0.0).files]
 
     def _note(self, checkpoint: Path, files: Sequence[Path]) -> None:
-        self._given[checkpoint] = {path.name for path in files}
+        self._given[checkpoint] = {original(path.name) for path in files}
         if not self.keep:
             for path in files:
                 path.unlink()
@@ -187,9 +214,10 @@ class Flow:
             raise self._failure(problem) from None
         return self._feed.look(now)
 
-    def waiting(self, ending: str) -> News:
-        """The batches that wait."""
-        return self._feed.waiting(ending)
+    @property
+    def spools(self) -> FrameFeed:
+        """The folder of its batches."""
+        return self._feed
 
     def verify_taken(self) -> None:
         """Nobody but us writes here: there is nothing to verify."""
@@ -231,13 +259,11 @@ class FrameTables:
         return tables(self.frame)
 
 
-def _spooled(path: Path, element: Type) -> Iterable[tuple[Value, int]]:
-    """The rows of a spool file with their weights."""
-    for batch in read_spool(path, element):
-        column = batch.column(0)
-        read = reader(column.type, element)
-        values = column.cast(plain_type(column.type)).to_pylist()
-        yield from zip(map(read, values), batch.column(1).to_pylist(), strict=True)
+def run_failed(checkpoint: Path, what: str) -> DataError:
+    """A call that needs a run whose loop has ended with a problem."""
+    hint = "Mend its cause, then call run.step() to go on, or run.stop()."
+    message = f"the run with checkpoint {checkpoint} has failed; {what}"
+    return DataError("R374", message, hint=hint)
 
 
 def linked(path: Path, target: Path) -> None:

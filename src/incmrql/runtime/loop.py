@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from incmrql.diagnostics import DataError
 from incmrql.incremental.streams import Program
 from incmrql.runtime.driver import Driver
 from incmrql.runtime.options import StreamOptions
@@ -38,15 +39,24 @@ def run_driver(
     driver: Driver,
     *,
     on_batch: OnBatch = lambda _driver, _report: None,
+    on_refused: Callable[[DataError], bool] = lambda _problem: False,
     stop: threading.Event | None = None,
 ) -> None:
-    """Run the batches of a driver until it is stopped, or has done what its options ask for."""
+    """Run the batches of a driver until it is stopped, or has done what its options ask for.
+
+    `on_refused` says whether it has removed what a batch was refused for, so that the loop goes on.
+    """
     chosen, stop = driver.options, stop or threading.Event()
     done = 0
     _wait_for_rest(driver, stop)
     while not stop.is_set():
         begun = time.monotonic()
-        report = driver.step()
+        try:
+            report = driver.step()
+        except DataError as problem:
+            if not on_refused(problem):
+                raise
+            continue
         if report is not None:
             on_batch(driver, report)
             done += 1

@@ -22,7 +22,7 @@ from incmrql.incremental.streams import Stream
 from incmrql.kernel.spools import spooling
 from incmrql.runtime.durable import load, write_over
 from incmrql.runtime.feeds.feed import News
-from incmrql.runtime.feeds.spooled import SpoolFolder
+from incmrql.runtime.feeds.spooled import SpoolFolder, original
 
 _NAME: Final = re.compile(r"(?P<query>[\w-]+)\.(?P<number>\d+)\.arrow")
 
@@ -41,10 +41,12 @@ class FrameFeed(SpoolFolder):
         self._lock = threading.Lock()
         names = {Path(path).name for path in consumed}
         for name in sorted(names | {path.name for path in self.folder.glob("*.arrow")}):
-            if found := _NAME.fullmatch(name):
+            if found := _NAME.fullmatch(original(name)):
                 self._note(found["query"], int(found["number"]))
             if name in names:
                 (self.folder / name).unlink(missing_ok=True)
+                (self.folder / original(name)).unlink(missing_ok=True)
+        self.finish_superseding(stream.element)
 
     def take(self, tables: Iterable[Any], query_id: str, batch_id: int) -> bool:
         """Spool a batch, given as Arrow tables; False if it was spooled before.
@@ -67,6 +69,7 @@ class FrameFeed(SpoolFolder):
 
     def look(self, now: float) -> News:  # noqa: ARG002 - what is spooled is at rest
         """The batches that wait."""
+        self.finish_superseding(self._stream.element)
         return self.waiting(".arrow")
 
     def _weighted(self, table: Any) -> tuple[Any, Any]:

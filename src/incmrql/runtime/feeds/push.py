@@ -40,12 +40,20 @@ _SHOWN: Final = 200
 
 
 class PushFeed(SpoolFolder):
-    """Rows that are inserted and deleted from Python, by any number of threads."""
+    """Rows that are inserted and deleted from Python, by any number of threads.
 
-    def __init__(self, stream: Stream, folder: Path, consumed: Iterable[str] = ()) -> None:
+    `is_kept` says that rows stay here as long as the session, so that none need to be set aside.
+    """
+
+    def __init__(
+        self, stream: Stream, folder: Path, consumed: Iterable[str] = (), *, is_kept: bool = False
+    ) -> None:
         names = {Path(path).name for path in consumed}
         super().__init__(stream.place, folder, names)
         self._stream = stream
+        if is_kept:
+            self.aside = None
+        self.finish_superseding(stream.element)
         self._lock = threading.Lock()
         self._log: BinaryIO | None = None
         self._closed = False
@@ -59,7 +67,7 @@ class PushFeed(SpoolFolder):
         return self._push(rows, 1)
 
     def delete(self, rows: Iterable[Any]) -> int:
-        """Delete rows; the batch that takes this in is refused if they are not there."""
+        """Delete rows; those that are not there when a batch ingests this are set aside."""
         if dict(self._stream.source.options).get("insert_only"):
             hint = "Leave out insert_only to delete rows."
             message = "rows are deleted from a stream that is insert_only"
@@ -73,6 +81,7 @@ class PushFeed(SpoolFolder):
             ended = sorted(self.folder.glob("*.log"))
         for log in ended:
             self._turn(log)
+        self.finish_superseding(self._stream.element)
         return self.waiting(".arrow")
 
     def close(self) -> None:

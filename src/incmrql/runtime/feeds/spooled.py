@@ -3,18 +3,34 @@
 A file is in such a folder, whole, from its arrival until its batch is committed; the archive keeps
 it from then on.  Names are never used twice, so that a file whose batch was committed before a
 crash is told by its name.
+
+A file that holds rows which no batch can ingest is superseded: `X~1.arrow` is `X.arrow` without
+these rows.  From the moment the new file is there the old one does not count; the rows that are in
+the old one and not in the new one are written to the folder of rows set aside, and then the old
+one is removed.  A crash between these steps is finished at the next start or look.
 """
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
+from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.inputs import InputFile
+from incmrql.kernel.runs import sync_folder
+from incmrql.kernel.spools import spool_rows, write_spool
 from incmrql.runtime.feeds.feed import News
+from incmrql.types.model import Type
+from incmrql.values import Value, decode, encode
+
+ASIDE: Final = "refused"
+"""The folder, beside those of the sources, of rows that were set aside."""
+_VERSION: Final = re.compile(r"(?P<stem>.*?)(?:~(?P<version>\d+))?(?P<ending>\.[^.]*)")
 
 
 class SpoolFolder:
@@ -32,11 +48,14 @@ class SpoolFolder:
     ) -> None:
         self.place, self.folder = place, folder.absolute()
         self._kind = kind
+        self.aside: Path | None = self.folder.parent / ASIDE
+        """Where rows go that are set aside; None if nobody asks for them."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in self.folder.glob(".*.tmp"):
             path.unlink()
         for name in {Path(path).name for path in consumed}:
             (self.folder / name).unlink(missing_ok=True)
+            (self.folder / original(name)).unlink(missing_ok=True)
 
     def new_path(self, ending: str) -> Path:
         """A path that was never used, in the order of time."""
@@ -45,11 +64,51 @@ class SpoolFolder:
     def waiting(self, ending: str) -> News:
         """The files with an ending, oldest first."""
         found = []
-        for path in sorted(self.folder.glob(f"[!.]*{ending}")):
+        for path in self._newest(ending):
             stat = path.stat()
             size, modified = stat.st_size, stat.st_mtime_ns
             found.append(InputFile(str(path), size, modified, self.place, kind=self._kind))
         return News(tuple(found))
+
+    def supersede(
+        self,
+        file: Path,
+        rows: Sequence[tuple[Value, int]],
+        element: Type,
+        number: int = -1,
+    ) -> None:
+        """Let a file have these rows only; `number` is that of the batch that was refused."""
+        if not rows:
+            self._retire(file)
+            return
+        new = _next_version(file)
+        write_spool(new, element, rows)
+        crash_here("spool-new", number)
+        _finish_superseding(file, new, element, self.aside, number)
+
+    def _retire(self, file: Path) -> None:
+        """Set a file aside as a whole."""
+        if self.aside is None:
+            file.unlink()
+        else:
+            self.aside.mkdir(exist_ok=True)
+            file.replace(self.aside / file.name)
+            sync_folder(self.aside)
+        sync_folder(self.folder)
+
+    def _newest(self, ending: str) -> list[Path]:
+        """The newest versions of files, oldest file first."""
+        versions: dict[str, Path] = {}
+        for path in sorted(self.folder.glob(f"[!.]*{ending}"), key=_version):
+            versions[original(path.name)] = path
+        return [versions[name] for name in sorted(versions)]
+
+    def finish_superseding(self, element: Type) -> None:
+        """Finish what a crash interrupted: remove files that a newer version stands for."""
+        for new in sorted(self.folder.glob("[!.]*~*.arrow"), key=_version):
+            for old in self.folder.glob(f"{_parts(new.name)[0]}*.arrow"):
+                if original(old.name) == original(new.name) and _version(old) < _version(new):
+                    _finish_superseding(old, new, element, self.aside)
 
     def verify_taken(self) -> None:
         """Nobody but us writes here: there is nothing to verify."""
@@ -61,3 +120,48 @@ class SpoolFolder:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def original(name: str) -> str:
+    """The name of the first version of a file."""
+    stem, _, ending = _parts(name)
+    return f"{stem}{ending}"
+
+
+def _parts(name: str) -> tuple[str, int, str]:
+    found = _VERSION.fullmatch(name)
+    if found is None:
+        return name, 0, ""
+    return found["stem"], int(found["version"] or 0), found["ending"]
+
+
+def _version(path: Path) -> int:
+    return _parts(path.name)[1]
+
+
+def _next_version(path: Path) -> Path:
+    stem, version, ending = _parts(path.name)
+    return path.with_name(f"{stem}~{version + 1}{ending}")
+
+
+def _finish_superseding(
+    old: Path, new: Path, element: Type, aside: Path | None, number: int = -1
+) -> None:
+    """Keep the rows that only the old file has, and remove it."""
+    if aside is not None and not (aside / new.name).exists():
+        left = _counted(old, element)
+        left.subtract(_counted(new, element))
+        rows = [(decode(row), weight) for row, weight in left.items() if weight]
+        write_spool(aside / new.name, element, rows)
+    crash_here("spool-aside", number)
+    old.unlink(missing_ok=True)
+    sync_folder(old.parent)
+    crash_here("spool-old", number)
+
+
+def _counted(path: Path, element: Type) -> Counter[bytes]:
+    """The rows of a spool with their weights added up."""
+    total: Counter[bytes] = Counter()
+    for row, weight in spool_rows(path, element):
+        total[encode(row)] += weight
+    return total
