@@ -365,19 +365,29 @@ def test_an_exception_in_a_callback(session: incmrql.Session) -> None:
         loop.await_termination(timeout=60)
     assert loop.status.state == "failed"
     assert isinstance(loop.status.problem, ZeroDivisionError)
+    with pytest.raises(incmrql.DataError, match="has failed") as caught:
+        loop.answer()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert loop.step() is None
     assert loop.answer() == 2
 
 
-def test_a_loop_that_is_refused_a_batch_can_be_stepped_on(session: incmrql.Session) -> None:
-    rows = session.stream("rows", "int")
-    rows.delete([1])
-    run = session.query("sum(rows)").start(trigger=0.0)
-    with pytest.raises(incmrql.DataError, match="not there"):
-        run.await_termination(timeout=60)
-    assert run.status.state == "failed"
-    rows.insert([5])
-    step(run)
-    assert run.answer() == 5
+def test_a_loop_that_has_failed_can_be_stepped_on(session: incmrql.Session, tmp_path: Path) -> None:
+    bad = put(tmp_path / "in", "1.csv", "1,1\n2,2\n")
+    text = FOLDER.format(folder=tmp_path / "in")
+    with session.query(text).start(trigger=0.0, checkpoint=tmp_path / "ck") as run:
+        while run.status.batch < 0:
+            run.await_termination(timeout=0.01)
+        bad.write_text("1,2\n")
+        with pytest.raises(incmrql.DataError, match="no longer what"):
+            run.await_termination(timeout=60)
+        assert run.status.state == "failed"
+        with pytest.raises(incmrql.DataError, match="has failed"):
+            run.answer()
+        bad.write_text("1,1\n2,2\n")
+        put(tmp_path / "in", "2.csv", "1,4\n")
+        step(run)
+        same(run.answer(), Bag([(1, 5), (2, 2)]))
 
 
 def test_batches_keep_their_changes(session: incmrql.Session) -> None:
