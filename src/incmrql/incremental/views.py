@@ -3,7 +3,7 @@
     select (sum(v), avg(v)) from v = (select y.C from y in rows where y.B > 1)
     =  (sum(select y.C ...), avg(select y.C ...))
 
-    function f(v: {double}): double { sum(v) / count(v) };   f(rows.C)  =  sum(rows.C) / count(rows.C)
+    f(rows.C)  =  sum(rows.C) / count(rows.C), where f(v) is sum(v) / count(v)
 
 `asking.py` factors each aggregate on its own and keeps equal accumulators once, so nothing is
 computed twice.  A value that goes through pairs of rows keeps its name: it would be walked for
