@@ -1,4 +1,4 @@
-"""Names for parts of a group, and calls over them, are written out, so that factoring sees what each aggregate is over.
+"""Write out names for parts of a group, so that factoring sees what each aggregate is over.
 
     select (sum(v), avg(v)) from v = (select y.C from y in rows where y.B > 1)
     =  (sum(select y.C ...), avg(select y.C ...))
