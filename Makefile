@@ -109,8 +109,10 @@ soak: java ## random streams by the thousand, kills at random times, more of eve
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 -m "not spark"
 
 .PHONY: mutants
-mutants: setup ## break the rules of changes one by one; a test must fail each time
+mutants: java ## break rules, engine, Spark and commit code one edit at a time; a test must fail each time
 	$(BIN)/python -m tests.incremental.mutants
+	export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
+	$(BIN)/python -m tests.mutation record && $(BIN)/python -m tests.mutation run
 
 # Keeps the versions that still fit; `make lock UPGRADE=--upgrade` takes the newest ones.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \

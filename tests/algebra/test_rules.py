@@ -43,6 +43,8 @@ REACHED_BY = {
     "item-of-tuple": "select x.A from x in R",
     "inline-binding": "select x.A from x in R",
     "inline-single-use": "select (k, sum(x.A)) from x in R group by k: x.B",
+    "inline-view": "select (a, sum(b), avg(b)) from (a, b) in "
+    "(select (x.A, x.C) from x in R) group by a",
     "split-name": "select (k, avg(x.A)) from x in R group by k: x.B",
     "split-binding": "select a from x in R, (a, b) = (x.A, x.B + 1)",
     "generator-over-one": "select x.A + y from x in R, y in {x.B}",

@@ -14,8 +14,8 @@ from incmrql.algebra.rows import Names, Rows
 from incmrql.algebra.term import Term
 from incmrql.diagnostics import Diagnostic, QueryError
 from incmrql.types import typed
-from incmrql.types.model import Tuple
-from incmrql.types.walk import bound, children, nodes, renamed
+from incmrql.types.model import Collection, Tuple
+from incmrql.types.walk import bound, children, free, nodes, renamed, with_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,36 @@ class Reading:
                 f"function {name}", self.script.functions[name].body
             ):
                 return self._inlined(expr, name, arguments, names)
+            case typed.Case(subject, (typed.Branch(typed.Bind(variable), body),)) if (
+                self._is_local_query(subject)
+            ):
+                found = with_copies(body, variable, subject, names.like)
+                return self.resolved(found, names, depth)
             case _:
                 return expr
+
+    def _is_local_query(self, expr: typed.Expr) -> bool:
+        """Whether `let` names a query that no row has part in: as good as a query of the script.
+
+        Values that may differ each time are computed once, as written.
+        """
+        is_closed = isinstance(expr.type, Collection) and free(expr) <= self.loops
+        return is_closed and self.reads(expr) and self._is_fixed(expr)
+
+    def _is_fixed(self, expr: typed.Expr) -> bool:
+        """Whether an expression surely has the same value each time, and says nothing meanwhile."""
+        for node in nodes(expr):
+            match node:
+                case typed.Call() | typed.PythonCall() | typed.UserAggregate() | typed.Trace():
+                    return False
+                case typed.Builtin("random"):
+                    return False
+                case typed.Global(key):
+                    if not self._is_fixed(self.script.queries[key]):
+                        return False
+                case _:
+                    pass
+        return True
 
     def _inlined(
         self, expr: typed.Call, name: str, arguments: tuple[typed.Expr, ...], names: Names

@@ -50,6 +50,8 @@ def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Exp
         if not t.reading.reads(node):
             return node
         node = t.reading.resolved(node, t.names)
+        if not t.reading.reads(node):  # a name that is not used
+            return node
         match node:
             case typed.Select() | typed.Read() | typed.Var():
                 held, found = _attached(t, held, node)

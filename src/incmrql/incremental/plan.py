@@ -54,6 +54,7 @@ from incmrql.incremental.nodes import (
     Plan,
     Repeated,
 )
+from incmrql.incremental.views import Views
 from incmrql.types import typed
 from incmrql.types.model import bag
 from incmrql.types.show import show_source
@@ -228,6 +229,7 @@ class Planning:
         """A function of groups: a join, a map, or what its answer asks of them."""
         below = (groups.source,) if isinstance(groups, GroupBy) else (groups.left, groups.right)
         judge = Judge(group, len(below))
+        body = Views(judge, self.names, self.script.functions).written_out(body)
         sides = judge.additive(body)
         if sides is not None and len(sides) == 2:
             left, right = map(self.place, below)

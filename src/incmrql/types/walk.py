@@ -127,6 +127,18 @@ def substitute(expr: typed.Expr, values: Mapping[typed.Variable, typed.Expr]) ->
     return map_children(lambda child: substitute(child, values), expr) if values else expr
 
 
+def with_copies(
+    expr: typed.Expr,
+    variable: typed.Variable,
+    value: typed.Expr,
+    fresh: Callable[[typed.Variable], typed.Variable],
+) -> typed.Expr:
+    """`expr` with a copy of `value` wherever a variable is used, each with binders of its own."""
+    if isinstance(expr, typed.Var):
+        return renamed(value, fresh) if expr.variable == variable else expr
+    return map_children(lambda child: with_copies(child, variable, value, fresh), expr)
+
+
 def renamed(expr: typed.Expr, fresh: Callable[[typed.Variable], typed.Variable]) -> typed.Expr:
     """`expr` with a new variable for every binder inside it."""
     names = {variable: fresh(variable) for variable in sorted(bound(expr), key=_number)}

@@ -11,7 +11,7 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
 from incmrql.types.model import Basic, Record
-from incmrql.types.walk import children, is_random, nodes, substitute
+from incmrql.types.walk import children, is_random, nodes, substitute, with_copies
 
 
 def is_cheap(expr: typed.Expr) -> bool:
@@ -90,6 +90,43 @@ def inline_single_use(expr: typed.Expr, _names: Names) -> typed.Expr | None:
             case _:
                 pass
     return None
+
+
+@expr_rule(
+    "inline-view",
+    law="select h from v = map(x -> p(x), X)  =  select h[v := map(x -> p(x), X)], p a path",
+)
+def inline_view(expr: typed.Expr, names: Names) -> typed.Expr | None:
+    """One column of a collection needs no name: whoever reads it takes the column himself.
+
+    So `from (k, a, b) in T group by k` becomes what `from t in T group by k: t.k` is, and each
+    aggregate of a column is seen to be one of the rows.
+    """
+    if not isinstance(expr, typed.Select) or expr.group is not None:
+        return None  # a group names its rows' variables
+    for place, qualifier in enumerate(expr.qualifiers):
+        match qualifier:
+            case typed.Binding(typed.Bind(variable), value) if _is_view(value):
+                after = expr.qualifiers[place + 1 :]
+                rest = replace(expr, qualifiers=after)
+                loops = any(isinstance(q, typed.Generator) for q in after)
+                if loops or _straight_uses(rest, variable) < _uses(rest, variable):
+                    continue  # an inner loop would take the column once for each turn
+                whole = replace(expr, qualifiers=(*expr.qualifiers[:place], *after))
+                return with_copies(whole, variable, value, names.like)
+            case _:
+                pass
+    return None
+
+
+def _is_view(value: typed.Expr) -> bool:
+    match value:
+        case typed.Widen(operand):
+            return _is_view(operand)
+        case typed.MapOver(_, subject, body, False):
+            return is_cheap(subject) and is_cheap(body)
+        case _:
+            return False
 
 
 def _uses(expr: typed.Expr, variable: typed.Variable) -> int:
@@ -314,6 +351,7 @@ RULES = (
     item_of_tuple,
     inline_binding,
     inline_single_use,
+    inline_view,
     split_name,
     split_binding,
     generator_over_one,

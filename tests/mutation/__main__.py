@@ -1,0 +1,236 @@
+"""Break the engine, what runs on Spark and the commit, and see that a test fails each time.
+
+    python -m tests.mutation record     which tests run which lines (once for a state of the code)
+    python -m tests.mutation run        all mutants of a seed; the exit code tells of survivors
+
+A mutant runs in a copy of the package against the tests that run its line, the quickest first;
+code of Spark's workers against the tests listed in `SPARK_TESTS`.  Results are appended to
+`build/mutation/results.jsonl`, and a run that was stopped goes on from there.  Survivors that
+`known.toml` lists with a reason are no failures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from coverage import CoverageData
+
+from tests.mutation.draw import PACKAGE, ROOT, Mutant, drawn
+
+BUILD = ROOT / "build" / "mutation"
+KNOWN = Path(__file__).with_name("known.toml")
+RECORDED = ("tests/kernel", "tests/runtime", "tests/incremental/test_work.py")
+"""Tests without a JVM whose lines are recorded."""
+SPARK_TESTS = (
+    "tests/runtime/test_stream.py",
+    "tests/runtime/test_python.py",
+    "tests/spark/test_sources.py",
+    "tests/spark/test_shapes.py",
+    "tests/spark/test_loops_task.py",
+    "tests/spark/test_outputs.py",
+    "tests/runtime/test_loops_streamed.py",
+    "tests/runtime/test_frames_spark.py",
+    "tests/runtime/test_verify.py",
+)
+MOST_SECONDS = 90.0
+"""Of recorded tests for one mutant."""
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+# --- which tests -----------------------------------------------------------------------------
+
+
+@dataclass
+class Recorded:
+    """The tests that run a line, and how long they take."""
+
+    lines: dict[str, dict[int, list[str]]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @staticmethod
+    def load() -> Recorded:
+        """What `record` has left."""
+        path = BUILD / "seconds.json"
+        if not path.exists():
+            sys.exit("run `python -m tests.mutation record` first")
+        data = CoverageData(str(BUILD / "lines"))
+        data.read()
+        seconds = json.loads(path.read_text(encoding="utf-8"))
+        found = Recorded(seconds=seconds)
+        for name in data.measured_files():
+            lines = data.contexts_by_lineno(name)
+            known = {line: [t for t in tests if t in seconds] for line, tests in lines.items()}
+            found.lines[str(Path(name).relative_to(PACKAGE))] = known
+        return found
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Tests that run the lines of a mutant, the quickest first, up to a time."""
+        lines = self.lines.get(mutant.module, {})
+        last = mutant.edit.line + mutant.edit.old.count("\n")
+        every = {t for n in range(mutant.edit.line, last + 1) for t in lines.get(n, ())}
+        found: list[str] = []
+        total = 0.0
+        for test in sorted(every, key=lambda test: self.seconds[test]):
+            total += self.seconds[test]
+            if found and total > MOST_SECONDS:
+                break
+            found.append(test)
+        return found
+
+
+def record() -> int:
+    """Run the tests once and remember what they run."""
+    shutil.rmtree(BUILD, ignore_errors=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutation.recording"]
+    command += ["-p", "no:cacheprovider", "-m", "not spark", *RECORDED]
+    env = {**os.environ, "INCMRQL_RECORD": str(BUILD), "HYPOTHESIS_PROFILE": "dev"}
+    return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+
+
+# --- running them ------------------------------------------------------------------------------
+
+
+class Copy:
+    """A copy of the package in which one module at a time is broken."""
+
+    def __init__(self, directory: Path) -> None:
+        self.source = directory / "src"
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "src", self.source, ignore=ignored)
+        command = [sys.executable, "-m", "compileall", "-q", str(self.source)]
+        subprocess.run(command, check=True)
+
+    def run(self, mutant: Mutant, tests: Sequence[str], limit: float) -> tuple[str, str]:
+        """Whether a test fails for a mutant: `killed`, `alive`, and which one."""
+        path = self.source / "incmrql" / mutant.module
+        text = path.read_text(encoding="utf-8")
+        path.write_text(mutant.edit.applied(text), encoding="utf-8")
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            compiled.unlink()
+        try:
+            return self._tested(tests, limit)
+        finally:
+            path.write_text(text, encoding="utf-8")
+
+    def _tested(self, tests: Sequence[str], limit: float) -> tuple[str, str]:
+        with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as names:
+            names.write("\n".join(tests))
+            names.flush()
+            command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-rN"]
+            command += ["-p", "no:cacheprovider", "--tb=line", f"@{names.name}"]
+            env = {
+                **os.environ,
+                "PYTHONPATH": str(self.source),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "HYPOTHESIS_PROFILE": "dev",
+                "INCMRQL_MUTANT": "1",
+            }
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, errors="replace", start_new_session=True,
+            )  # fmt: skip
+            try:
+                said, _ = process.communicate(timeout=limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                return "killed", f"no end after {limit:.0f} s"
+        if process.returncode == 0:
+            return "alive", f"{len(tests)} tests"
+        lines = [line for line in said.splitlines() if line.strip()]
+        return "killed", " | ".join(lines[-3:])[:300]
+
+
+def judged(copy: Copy, mutant: Mutant, recorded: Recorded) -> dict[str, Any]:
+    """What became of a mutant."""
+    begun = time.monotonic()
+    tests = recorded.tests(mutant)
+    outcome, why = "alive", "no test runs its line"
+    if tests:
+        planned = sum(recorded.seconds[test] for test in tests)
+        outcome, why = copy.run(mutant, tests, 120 + 10 * planned)
+    if outcome == "alive" and (not tests or mutant.module.startswith("spark/")):
+        outcome, why = copy.run(mutant, SPARK_TESTS, 900)
+    seconds = round(time.monotonic() - begun, 1)
+    return {"name": mutant.name, "outcome": outcome, "why": why, "seconds": seconds}
+
+
+def run(seed: int, jobs: int, only: str) -> int:
+    """All mutants of a seed."""
+    recorded = Recorded.load()
+    mutants = [each for each in drawn(seed) if only in each.module]
+    results_path = BUILD / "results.jsonl"
+    done: dict[str, dict[str, Any]] = {}
+    if results_path.exists():
+        for line in results_path.read_text(encoding="utf-8").splitlines():
+            result = json.loads(line)
+            done[result["name"]] = result
+    waiting = [each for each in mutants if each.name not in done]
+    say(f"{len(mutants)} mutants, {len(mutants) - len(waiting)} judged before")
+    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(jobs) as pool:
+        copies: SimpleQueue[Copy] = SimpleQueue()
+        for number in range(jobs):
+            copies.put(Copy(Path(directory, str(number))))
+
+        def one(mutant: Mutant) -> None:
+            copy = copies.get()
+            try:
+                result = judged(copy, mutant, recorded)
+            finally:
+                copies.put(copy)
+            done[mutant.name] = result
+            with results_path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(result) + "\n")
+            say(f"{result['outcome']:7} {result['seconds']:6.1f} s  {mutant}")
+
+        list(pool.map(one, waiting))
+    return _summary([done[each.name] for each in mutants])
+
+
+def _summary(results: Sequence[dict[str, Any]]) -> int:
+    known = tomllib.loads(KNOWN.read_text(encoding="utf-8"))["survivor"]
+    reasons = {each["name"]: each for each in known}
+    alive = [each for each in results if each["outcome"] == "alive"]
+    new = [each for each in alive if each["name"] not in reasons]
+    for each in alive:
+        entry = reasons.get(each["name"])
+        say(f"survivor: {each['name']} ({each['why']})")
+        say(f"    {entry['reason']}" if entry else "    NOT EXPLAINED")
+    say(f"{len(results)} mutants, {len(results) - len(alive)} killed, {len(alive)} alive, "
+        f"{len(new)} of these not explained")  # fmt: skip
+    return 1 if new else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=["record", "run"])
+    parser.add_argument("--seed", type=int, default=23)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="mutants of modules with this in their name")
+    wanted = parser.parse_args()
+    if wanted.command == "record":
+        return record()
+    return run(wanted.seed, wanted.jobs, wanted.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
