@@ -203,8 +203,8 @@ def written(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
 
 
 def combined(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
-    """`union`, `intersect`, `except`."""
-    op: ast.BinaryOp = maker.pick(("union", "intersect", "except"))
+    """`union`, `intersect`, `except`, `+`."""
+    op: ast.BinaryOp = maker.pick(("union", "intersect", "except", "+"))
     return ast.Binary(op, maker.fitting(wanted, scope, depth), maker.expr(wanted, scope, depth))
 
 
@@ -217,7 +217,10 @@ def distinct(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
 
 
 def flattened(maker: Maker, wanted: Type, scope: Scope, depth: int) -> ast.Expr:
-    """`flatten(e)`."""
+    """`flatten(e)`; of a list also `a + b`."""
+    if wanted == list_of(_element(wanted)) and maker.chance(3):
+        left, right = maker.expr(wanted, scope, depth), maker.expr(wanted, scope, depth)
+        return ast.Binary("+", left, right)
     outer = list_of if wanted == list_of(_element(wanted)) else bag
     return call("flatten", maker.expr(outer(wanted), scope, depth))
 

@@ -34,6 +34,15 @@ SHAPES = {
     "self-join": "select (x.A, y.B) from x in R, y in R where x.B = y.A",
     "correlated": "select (x.A, (select y.D from y in S where y.A = x.A)) from x in R",
     "order by with ties": "select x.S from x in R order by x.B",
+    "aggregates row by row": "select (k, sum(x.B * x.C), avg(x.C + y.D), count(x.B - y.D), "
+    "count(k), max(k + x.B)) from x in R, y in S where x.A = y.A group by k: x.A",
+    "row by row in having and order by": "select (x.A, sum(x.B * x.C)) from x in R group by x.A "
+    "having some(x.B < x.C) order by max(x.B * x.C) desc, x.A",
+    "bags added": "(select x.A from x in R) + S.A + { 9, 9 }",
+    "lists added": "(select x.S from x in R order by x.S) + [ 'z', 'a' ] + "
+    "(select y.T from y in S order by y.D desc)",
+    "an aggregate of bags added": "select (k, count(x.B + { 9, 8 }), sum(x.B + x.A)) from x in R "
+    "group by k: x.A",
     "group by and order by": "select (k, sum(x.C)) from x in R group by k: x.A order by sum(x.C)",
     "group by over group by": "select (n, count(k)) from (k, n) in "
     "(select (a, count(x)) from x in R group by a: x.A) group by n",

@@ -38,6 +38,18 @@ FOLDED: Final = {
         "from y in x), sum(x.B), avg(x.B), avg(x.C), count(x)) from x in R group by k: x.A",
     "bindings": "select (k, sum(p), avg(p), sum(q), avg(q), count(p)) from x in R, "
         "p = x.B * (1 - x.C), q = p * (1 + x.C) group by k: x.A",
+    "TPC-H Q1, row by row":
+        "select (k, sum(x.B * (1 - x.C)), avg(x.B * (1 - x.C)), sum(x.B * (1 - x.C) * (1 + x.C)), "
+        "sum(x.B), avg(x.C), count(x)) from x in R group by k: x.A",
+    "row by row, several variables":
+        "select (k, sum(x.B * y.D), avg(x.C + y.D), count(x.B - y.A), sum(y.D)) "
+        "from x in R, y in S where x.A = y.A group by k: x.S",
+    "row by row, columns and the key":
+        f"select (a, sum(b * c), avg(a * b), count(a), sum(1)) from (a, b, c, t) in {ROWS} "
+        "group by a",
+    "row by row, conditions":
+        "select (k, some(x.B > x.C), all(x.B > x.C), sum(if x.S = 'a' then x.B else 0)) "
+        "from x in R group by k: x.A having sum(x.B * x.C) > 1",
     "several keys":
         f"select (k, l, sum(c), avg(c), sum(b), count(b)) from (a, b, c, t) in {ROWS} "
         "group by (k, l): (a, t)",
@@ -102,6 +114,8 @@ FOLDED: Final = {
 
 BY_VALUE: Final = {
     "extremes": f"select (a, min(c), max(c), min(b)) from (a, b, c, t) in {ROWS} group by a",
+    "row by row, extremes": "select (k, min(x.B * x.C), max(x.B - y.D), median(x.B * x.C)) "
+        "from x in R, y in S where x.A = y.A group by k: x.A",
     "different values": f"select (a, count(v), sum(v), sum(c)) from (a, c) in {COLLECTED}, "
         "v = distinct(c)",
     "ranks": f"select (a, median(c), percentile(c, 0.9), avg(c), sum(b)) from (a, b, c, t) in "

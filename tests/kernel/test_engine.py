@@ -109,6 +109,9 @@ SHAPES = (
     "select (x.A, (select y.T from y in S where y.A = x.A)) from x in R",
     "select x from x in R order by x.A desc, x.B limit 3",
     "select x.A from x in R order by x.B",
+    "select (k, sum(x.B * x.C), avg(x.C + y.D), max(x.B - y.D), count(k)) from x in R, y in S"
+    " where x.A = y.A group by k: x.B having sum(x.B * y.D) > 1",
+    "(select x.A from x in R) + S.A + { 9, 9 }",
     "sum(select x.C from x in R)",
     "count(R) + count(S)",
     "select distinct x.S from x in R",
@@ -121,6 +124,12 @@ SHAPES = (
 )
 
 
+LISTS_ADDED = (
+    "(select x.S from x in R order by x.A) + [ 'z', 'a' ] + (select y.T from y in S order by y.D)"
+)
+"""Lists are values here, kept whole and made by Python."""
+
+
 @pytest.fixture
 def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bases, chunks and portions of a few rows."""
@@ -130,7 +139,7 @@ def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_runs")
-@pytest.mark.parametrize("text", SHAPES)
+@pytest.mark.parametrize("text", [*SHAPES, LISTS_ADDED])
 def test_stages_do_what_one_place_does(text: str, tmp_path: Path) -> None:
     """The same changes, answers and state, also when small and large batches take turns."""
     chance = Random(text)

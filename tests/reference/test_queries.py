@@ -55,6 +55,31 @@ TABLE: list[tuple[str, str]] = [
     ("select partition from x in {1, 2}, y in {3} group by k: y",
      "{ { < x: 1, y: 3 >, < x: 2, y: 3 > } }"),
     ("select k from x in {} group by k: x", "{ }"),
+    # aggregates row by row
+    ("select (k, sum(x * y), avg(x + y)) from (k, x, y) in {(1, 2, 3), (1, 4, 5), (2, null, 7)} "
+     "group by k", "{ (1,26,7.0), (2,0,null) }"),
+    ("select (k, sum(x * k), count(k), sum(1)) from (k, x) in {(1, 2), (3, 4), (3, 5), (null, 6)} "
+     "group by k", "{ (null,0,0,1), (1,2,1,1), (3,27,2,2) }"),
+    ("select (k, sum(x * y)) from x in {1, 2, 3}, y in {1, 10} where x < y group by k: x % 2",
+     "{ (0,20), (1,40) }"),
+    ("select (x.A, max(x.B - x.A)) from x in {<A: 1, B: 2>, <A: 1, B: 5>} group by x.A",
+     "{ (1,4) }"),
+    ("select (k, some(x > y), all(x > y)) from (k, x, y) in {(1, 2, 3), (1, 4, 3), (2, 5, 3)} "
+     "group by k", "{ (1,true,false), (2,true,true) }"),
+    ("select k from (k, x, y) in {(1, 2, 3), (2, 4, 5)} group by k having sum(x * y) > 6 "
+     "order by sum(x * y)", "[ 2 ]"),
+    ("select (k, let x = 5 in sum(x * y)) from (k, x, y) in {(1, 2, 3)} group by k", "{ (1,15) }"),
+    ("select (k, count(x + {9, 8})) from (k, x) in {(1, 2), (1, 3)} group by k", "{ (1,4) }"),
+    ("select (k, count(x + y)) from (k, x, y) in {(1, 2, 3), (1, 3, 4)} group by k", "{ (1,2) }"),
+    ("select (k, count(x union y)) from (k, x, y) in {(1, 2, 3), (1, 3, 4)} group by k",
+     "{ (1,4) }"),
+    # bags and lists added
+    ("[2, 1] + [1]", "[ 2, 1, 1 ]"),
+    ("{2, 1} + {1}", "{ 1, 1, 2 }"),
+    ("[1] + {2.5}", "{ 1.0, 2.5 }"),
+    ("[1] + null", "[ 1 ]"),
+    ("[] + ['a']", '[ "a" ]'),
+    ("(select x from x in {3, 1} order by x) + [9, 8]", "[ 1, 3, 9, 8 ]"),
     ("select (k, count(x)) from x in {1, 2, 3} group by k: x % 2 having count(x) > 1", "{ (1,2) }"),
     ("select (k, sum(select y from y in x where y > 1)) from x in {1, 2, 3} group by k: x % 2",
      "{ (0,2), (1,3) }"),

@@ -276,6 +276,9 @@ OVER_XML = {
     "a join": f"select (x.@id, y) from x in {XML}, y in {XML} where x.@c = y.@c and exists(x.*)",
     "a sub-query": f"select (x.@id, count(select y from y in {XML} where y.@id = x.@id)) "
     f"from x in {XML}",
+    "text of all elements at a path": f"select (x.@id, text(x.a.b)) from x in {XML} "
+    'where text(x.a.b) = "45"',
+    "text of all elements as a number": f"select (x.@id, toInt(text(x.a.b)) + 1) from x in {XML}",
     "a path of the source": 'select (x.@n, x.*) from x in source(xml, "pages", {"r"}, xpath(a/b))',
     "a template": f"select case x {{ [xml| <r id={{{{i}}}}>{{{{*}}}}</r> |]: i | *: 'none' }} "
     f"from x in {XML}",

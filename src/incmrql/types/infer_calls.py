@@ -6,13 +6,13 @@ from incmrql.diagnostics import nearest
 from incmrql.syntax import ast
 from incmrql.types import builtins, typed
 from incmrql.types.infer_access import over
+from incmrql.types.infer_aggregates import infer_aggregate, infer_user_aggregate
 from incmrql.types.infer_conversions import convert, infer_decimal
-from incmrql.types.infer_functions import counted, function_value, infer_lambda
+from incmrql.types.infer_functions import counted, function_value, infer_lambda, wrong_count
 from incmrql.types.infer_operators import arithmetic, collection
-from incmrql.types.lattice import castable, widens
+from incmrql.types.lattice import widens
 from incmrql.types.model import (
     BOOL,
-    DOUBLE,
     NOTHING,
     STRING,
     XML,
@@ -20,10 +20,8 @@ from incmrql.types.model import (
     Collection,
     Constructor,
     Data,
-    Record,
     Tuple,
     Type,
-    is_numeric,
 )
 from incmrql.types.resolve import (
     cast_hint,
@@ -31,6 +29,7 @@ from incmrql.types.resolve import (
     widen,
 )
 from incmrql.types.scope import Inference, MacroArgument, Place, Scope
+from incmrql.types.tree_text import as_text
 
 MOST_EXPANSIONS = 60
 
@@ -70,14 +69,14 @@ def _declared_call(
     if name in constructors:
         return _construct(inference, call, constructors[name], scope)
     if name in inference.aggregations:
-        return _user_aggregate(inference, call, scope)
+        return infer_user_aggregate(inference, call, scope)
     return _built_in(inference, call, scope)
 
 
 def _built_in(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
     name, count = call.function, len(call.arguments)
     if name in builtins.AGGREGATES and not (name in ("min", "max") and count == 2):
-        return _aggregate(inference, call, scope)
+        return infer_aggregate(inference, call, scope)
     if name == "fold":
         return _fold(inference, call, scope)
     if name not in builtins.NAMES:
@@ -110,7 +109,7 @@ def _built_in(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
         case _ if name in builtins.FUNCTIONS:
             return _resolved(inference, call, arguments)
         case _:
-            return _wrong_count(inference, call, "2 values" if name == "mod" else "1 value")
+            return wrong_count(inference, call, "2 values" if name == "mod" else "1 value")
 
 
 _IS_NULL = "Write case x { null: true | *: false }."
@@ -145,6 +144,10 @@ def _resolved(
 ) -> typed.Expr:
     name = call.function
     found = builtins.resolve(name, tuple(argument.type for argument in arguments))
+    texts = tuple(map(as_text, arguments))
+    if found is None and texts != arguments:
+        found = builtins.resolve(name, tuple(argument.type for argument in texts))
+        arguments = arguments if found is None else texts
     if found is not None:
         parameters, result = found
         fitted = tuple(map(widen, arguments, parameters))
@@ -155,7 +158,7 @@ def _resolved(
         some = " or ".join(map(str, counts[:-1])) + " or " if len(counts) > 1 else ""
         if len(counts) > 2 and counts == list(range(counts[0], counts[-1] + 1)):
             some = f"{counts[0]} to "
-        return _wrong_count(inference, call, some + counted(counts[-1], "value"))
+        return wrong_count(inference, call, some + counted(counts[-1], "value"))
     if any(inference.spoiled(argument.type) for argument in arguments):
         return typed.Const(None, type=NOTHING, span=call.span)
     kinds = ", ".join(str(argument.type) for argument in arguments)
@@ -170,19 +173,12 @@ def _resolved(
     )
 
 
-def _wrong_count(inference: Inference, call: ast.Call, wanted: str) -> typed.Expr:
-    given = len(call.arguments)
-    found = f"{given} is given" if given == 1 else f"{given or 'none'} are given"
-    message = f'"{call.function}" takes {wanted}, and {found}'
-    return inference.problem("T307", call.span, message, "wrong number of arguments")
-
-
 def _fitted(
     inference: Inference, call: ast.Call, wanted: tuple[Type, ...], scope: Scope
 ) -> tuple[typed.Expr, ...]:
     given = [inference.infer(argument.value, scope) for argument in call.arguments]
     if len(given) != len(wanted):
-        _wrong_count(inference, call, counted(len(wanted), "value"))
+        wrong_count(inference, call, counted(len(wanted), "value"))
         return ()
     return tuple(
         fit(inference, node, type_, f'argument {i} of "{call.function}"')
@@ -194,7 +190,7 @@ def _conversion(
     inference: Inference, call: ast.Call, arguments: tuple[typed.Expr, ...], target: Type
 ) -> typed.Expr:
     if len(arguments) != 1:
-        return _wrong_count(inference, call, "1 value")
+        return wrong_count(inference, call, "1 value")
     return convert(inference, arguments[0], target, call.span)
 
 
@@ -230,68 +226,9 @@ def _construct(
     return typed.MakeData(constructor, inner, type=owner, span=call.span)
 
 
-# --- aggregates --------------------------------------------------------------------------
-
-
-def _aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
-    name = call.function
-    wanted = 2 if name == "percentile" else 1
-    arguments = [inference.infer(argument.value, scope) for argument in call.arguments]
-    if len(arguments) != wanted:
-        two = "1 collection or 2 values" if name in ("min", "max") else counted(wanted, "value")
-        return _wrong_count(inference, call, two)
-    if isinstance(call.arguments[0].value, ast.Quantifier) and name in ("some", "all"):
-        return arguments[0]  # `some(all x in X: p)`: the quantifier in parentheses
-    operand = collection(inference, arguments[0], f'the argument of "{name}"')
-    assert isinstance(operand.type, Collection)
-    found = builtins.aggregate_type(name, operand.type.element)
-    if found is None and inference.spoiled(operand.type.element):
-        return typed.Const(None, type=NOTHING, span=call.span)
-    if found is None:
-        needs = "conditions" if name in ("some", "all") else "numbers"
-        message = f'"{name}" applies to {needs}, and the elements are {operand.type.element}'
-        hint = _elements_hint(operand.type.element, needs)
-        return inference.problem("T309", call.span, message, f"of {operand.type.element}", hint)
-    element, result = found
-    fitted = widen(operand, Collection(operand.type.kind, element))
-    extra = fit(inference, arguments[1], DOUBLE, "the fraction") if wanted == 2 else None
-    return typed.Aggregate(name, fitted, extra, type=result, span=call.span)
-
-
-def _elements_hint(element: Type, needs: str) -> str:
-    """What to do with elements that an aggregate has no use for."""
-    match element:
-        case Record(fields):
-            fitting = [name for name, t in fields if is_numeric(t) == (needs == "numbers")]
-            return f"Take one field of them, such as xs.{fitting[0]}." if fitting else ""
-        case Tuple():
-            return "Take one component of them, such as xs#0."
-        case _ if needs == "conditions":
-            return "Compare them first: some x in xs: x > 0."
-        case _ if castable(element, DOUBLE):
-            return "Convert them first: select x as double from x in xs."
-        case _:
-            return ""
-
-
-def _user_aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
-    aggregation = inference.aggregations[call.function]
-    if len(call.arguments) != 1:
-        return _wrong_count(inference, call, "1 collection")
-    operand = collection(
-        inference,
-        inference.infer(call.arguments[0].value, scope),
-        f'the argument of "{call.function}"',
-    )
-    kind = operand.type.kind if isinstance(operand.type, Collection) else "bag"
-    what = f'the argument of "{call.function}"'
-    fitted = fit(inference, operand, Collection(kind, aggregation.element), what)
-    return typed.UserAggregate(call.function, fitted, type=aggregation.type, span=call.span)
-
-
 def _fold(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
     if len(call.arguments) != 3:
-        return _wrong_count(inference, call, "a function, a start value and a collection")
+        return wrong_count(inference, call, "a function, a start value and a collection")
     function = function_value(inference, call.arguments[0].value, scope, 2)
     zero, operand = (inference.infer(argument.value, scope) for argument in call.arguments[1:])
     operand = collection(inference, operand, "the third argument of fold")
@@ -321,7 +258,7 @@ def _macro(inference: Inference, call: ast.Call, scope: Scope, place: Place) -> 
     """The macro's body with its parameters standing for the argument expressions."""
     macro = inference.macros[call.function].declaration
     if len(macro.parameters) != len(call.arguments):
-        return _wrong_count(inference, call, counted(len(macro.parameters), "expression"))
+        return wrong_count(inference, call, counted(len(macro.parameters), "expression"))
     if macro.name in inference.endless:
         return typed.Const(None, type=NOTHING, span=call.span)
     if inference.place.depth > MOST_EXPANSIONS:

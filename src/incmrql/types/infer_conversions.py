@@ -11,6 +11,7 @@ from incmrql.types.lattice import castable, widens
 from incmrql.types.model import DECIMAL, JSON, NOTHING, STRING, Collection, Decimal, Type
 from incmrql.types.resolve import widen
 from incmrql.types.scope import Inference
+from incmrql.types.tree_text import joined_text
 
 _DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
 
@@ -23,6 +24,8 @@ def convert(inference: Inference, node: typed.Expr, target: Type, span: Span) ->
         return widen(node, target)
     if castable(node.type, target):
         return typed.Cast(node, type=target, span=span)
+    if (text := joined_text(node)) is not None and castable(STRING, target):
+        return typed.Cast(text, type=target, span=span)
     if inference.spoiled(target) or inference.spoiled(node.type):
         return typed.Const(None, type=target, span=span)
     message = f"a value of type {node.type} cannot become {target}"

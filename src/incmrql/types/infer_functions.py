@@ -61,3 +61,11 @@ def misplaced_function(inference: Inference, expr: ast.Expr) -> typed.Expr:
 def counted(count: int, noun: str) -> str:
     """`1 value`, `2 values`, `no values`."""
     return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
+
+
+def wrong_count(inference: Inference, call: ast.Call, wanted: str) -> typed.Expr:
+    """The problem of a call with too few or too many arguments."""
+    given = len(call.arguments)
+    found = f"{given} is given" if given == 1 else f"{given or 'none'} are given"
+    message = f'"{call.function}" takes {wanted}, and {found}'
+    return inference.problem("T307", call.span, message, "wrong number of arguments")

@@ -25,6 +25,7 @@ from incmrql.types.model import (
 )
 from incmrql.types.resolve import cast_hint, condition, fit, widen
 from incmrql.types.scope import Inference, Scope
+from incmrql.types.tree_text import as_text
 from incmrql.values.numbers import decimal_result
 
 _PARENTHESES = "A range binds tighter than arithmetic: write a..(b + c)."
@@ -78,7 +79,7 @@ def _computed_in(type_: Type) -> Type:
 def arithmetic(
     inference: Inference, op: str, left: typed.Expr, right: typed.Expr, span: Span
 ) -> typed.Expr:
-    """`+ - * / %`; `+` also joins strings."""
+    """`+ - * / %`; `+` also joins strings and collections."""
     types = [t for t in (left.type, right.type) if t != NOTHING]
     match op:
         case "+" | "-" | "*" | "/" | "%":
@@ -88,6 +89,11 @@ def arithmetic(
     if op == "+" and types and all(t == STRING for t in types):
         return typed.Arithmetic(op, widen(left, STRING), widen(right, STRING), type=STRING,
                                 span=span)  # fmt: skip
+    collections = bool(types) and all(isinstance(t, Collection) for t in types)
+    if op == "+" and collections and inference.adds_collections:
+        return _added(inference, left, right, span)
+    if op == "+" and STRING in types and (left, right) != (joined := _texts(left, right)):
+        return arithmetic(inference, op, *joined, span)
     if not all(is_numeric(t) for t in types):
         if inference.spoiled(left.type) or inference.spoiled(right.type):
             return typed.Const(None, type=NOTHING, span=span)
@@ -128,7 +134,7 @@ def _no_arithmetic(
     elif any(isinstance(node.type, Collection) for node in operands):
         hint = (
             "One side is a collection, as variables are after group by: "
-            "name the value in the from clause, z = x * y, and aggregate the name, sum(z)."
+            f"compute inside an aggregate, sum(x {op} y), which goes row by row."
         )
     elif any(str(node.type) in ("JSON", "any", "XML") for node in operands):
         hint = "Say what it holds: e as double."
@@ -145,6 +151,8 @@ def compare(
     inference: Inference, op: str, left: typed.Expr, right: typed.Expr, span: Span
 ) -> typed.Expr:
     """A comparison of two values brought to one type."""
+    if STRING in (left.type, right.type):
+        left, right = _texts(left, right)
     common = comparable(left.type, right.type)
     if common is None or isinstance(common, Function):
         if inference.spoiled(left.type) or inference.spoiled(right.type):
@@ -176,6 +184,10 @@ def compare(
             raise AssertionError(op)
 
 
+def _texts(left: typed.Expr, right: typed.Expr) -> tuple[typed.Expr, typed.Expr]:
+    return as_text(left), as_text(right)
+
+
 def _lifted(inference: Inference, *sides: typed.Expr) -> typed.Expr | None:
     """The side that is a bag because of a group by, where the other is a single value."""
     many = [side for side in sides if isinstance(side.type, Collection)]
@@ -197,9 +209,6 @@ def collection(inference: Inference, node: typed.Expr, what: str) -> typed.Expr:
         hint = _ONE_VALUE
         if variable in inference.group_keys:
             hint = f'"{variable.name}" is the key here, one value for the group.'
-            if what.endswith('"count"'):
-                shown = f'"{variable.name}" is the key here'
-                hint = f"{shown}: count(partition) counts the rows of the group."
     message = f"{what} must be a bag or a list, and this is {node.type}"
     inference.problem("T305", node.span, message, f"is {node.type}", hint)
     return typed.Const(None, type=Collection("bag", NOTHING), span=node.span)
@@ -218,17 +227,31 @@ def _root(node: typed.Expr) -> typed.Variable | None:
     return node.variable if isinstance(node, typed.Var) else None
 
 
+def _added(inference: Inference, left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr:
+    """Two lists one after the other, or the union of a bag and another collection."""
+    if not all(t == NOTHING or _is_list(t) for t in (left.type, right.type)):
+        return _combine(inference, "union", left, right, span, "+")
+    element = join(_element(left), _element(right))
+    if element is None:
+        return _different_elements(inference, "+", left, right, span)
+    one = Collection("list", element)
+    both = typed.MakeCollection((widen(left, one), widen(right, one)),
+                                type=Collection("list", one), span=span)  # fmt: skip
+    return typed.Builtin("flatten", (both,), type=one, span=span)
+
+
+def _is_list(type_: Type) -> bool:
+    return isinstance(type_, Collection) and type_.kind == "list"
+
+
 def _combine(
-    inference: Inference, op: str, left: typed.Expr, right: typed.Expr, span: Span
+    inference: Inference, op: str, left: typed.Expr, right: typed.Expr, span: Span, shown: str = ""
 ) -> typed.Expr:
     first = collection(inference, left, f'the left side of "{op}"')
     second = collection(inference, right, f'the right side of "{op}"')
     element = join(_element(first), _element(second))
     if element is None:
-        if inference.spoiled(first.type) or inference.spoiled(second.type):
-            return typed.Const(None, type=Collection("bag", NOTHING), span=span)
-        message = f'the two sides of "{op}" hold {_element(first)} and {_element(second)}'
-        return inference.problem("T304", span, message, "different elements", _TO_ANY)
+        return _different_elements(inference, shown or op, first, second, span)
     wanted = Collection("bag", element)
     match op:
         case "union" | "intersect" | "except":
@@ -236,6 +259,15 @@ def _combine(
                                  span=span)  # fmt: skip
         case _:
             raise AssertionError(op)
+
+
+def _different_elements(
+    inference: Inference, op: str, left: typed.Expr, right: typed.Expr, span: Span
+) -> typed.Expr:
+    if inference.spoiled(left.type) or inference.spoiled(right.type):
+        return typed.Const(None, type=Collection("bag", NOTHING), span=span)
+    message = f'the two sides of "{op}" hold {_element(left)} and {_element(right)}'
+    return inference.problem("T304", span, message, "different elements", _TO_ANY)
 
 
 _TO_ANY = "Convert one of them with as, or both to any."

@@ -22,7 +22,7 @@ from incmrql.types.model import (
     bag,
 )
 from incmrql.types.resolve import condition, fit, refuse_repeated, widen
-from incmrql.types.scope import Entry, GroupKey, Inference, Scope, names_in
+from incmrql.types.scope import Entry, GroupKey, GroupRows, Inference, Scope, names_in
 
 PARTITION = "partition"
 
@@ -79,7 +79,7 @@ def infer_binds(
                 )
         for first, second, span in bound.again[before:]:
             qualifiers.append(typed.Condition(_same(inference, first, second, span)))
-        inner = scope.bind_variables(bound.variables)
+        inner = scope.ungrouped().bind_variables(bound.variables)
     return tuple(qualifiers), tuple(bound.variables), inner
 
 
@@ -143,7 +143,8 @@ def _grouping(
     inference.group_keys.update(bound.variables, (variable for _, variable in plain))
     inference.lifted.update(many for _, many in lifted)
     group = typed.Group(tuple(exprs), tuple(patterns), lifted, partition, rows)
-    return group, Scope(grouped.names, (*found, *outer.keys))
+    of_rows = GroupRows(partition, lifted)
+    return group, Scope(grouped.names, (*found, *outer.keys), of_rows)
 
 
 def _parts(key: ast.Key) -> list[tuple[ast.Pattern | None, ast.Expr]]:

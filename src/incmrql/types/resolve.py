@@ -34,6 +34,7 @@ from incmrql.types.model import (
     list_of,
 )
 from incmrql.types.scope import Inference
+from incmrql.types.tree_text import joined_text
 
 _COLLECTIONS = ("bag", "list", "set", "Bag", "List", "Set")
 _HABITS = {"integer": "int", "bigint": "long", "float64": "double", "str": "string",
@@ -137,6 +138,8 @@ def fit(
     """`node` in the type `wanted`, or a problem that says what did not fit."""
     if widens(node.type, wanted):
         return widen(node, wanted)
+    if wanted == STRING and (text := joined_text(node)) is not None:
+        return text
     if inference.spoiled(wanted) or inference.spoiled(node.type):
         return typed.Const(None, type=wanted, span=node.span)
     message = f"{what} must be {wanted}, and this is {node.type}"

@@ -72,15 +72,31 @@ class GroupKey:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupRows:
+    """The rows of a group, for aggregates whose argument is computed row by row."""
+
+    partition: typed.Variable
+    """Holds the bag of records of all row variables."""
+    lifted: tuple[tuple[typed.Variable, typed.Variable], ...]
+    """Each row variable with the one that holds the bag of its values over the group."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """The local names in view and the group keys that expressions may stand for."""
 
     names: Mapping[str, Entry] = field(default_factory=dict)
     keys: tuple[GroupKey, ...] = ()
+    group: GroupRows | None = None
+    """The rows of the group-by whose head, having or order by this is."""
 
     def bind(self, entries: Iterable[tuple[str, Entry]]) -> Scope:
         """The scope with more names; later ones hide earlier ones."""
-        return Scope({**self.names, **dict(entries)}, self.keys)
+        return Scope({**self.names, **dict(entries)}, self.keys, self.group)
+
+    def ungrouped(self) -> Scope:
+        """The scope of a query inside: its aggregates do not range over the rows outside."""
+        return Scope(self.names, self.keys) if self.group is not None else self
 
     def bind_variables(self, variables: Iterable[typed.Variable]) -> Scope:
         """The scope with these variables under their own names."""
@@ -165,6 +181,8 @@ class Inference:
     group_keys: set[typed.Variable] = field(default_factory=set)
     lifted: set[typed.Variable] = field(default_factory=set)
     """Variables that are bags since a group by."""
+    adds_collections: bool = True
+    """Whether `+` joins collections; not in an aggregate that may be meant row by row."""
     definitions: dict[str, list[Span]] = field(default_factory=dict)
     """Where each named query and stored value of the script is defined, for hints."""
 
