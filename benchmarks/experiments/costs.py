@@ -108,7 +108,7 @@ def _block(stage: Stage, count: int) -> Iterator[float]:
 def _action(stage: Stage, way: Way) -> Any:
     """The one task of a batch, in some way: what can be collected."""
     job = stage.driver.job
-    task = partial(_task, way, job.sent, str(job.order_file.absolute()))
+    task = partial(_task, way, job.sent)
     if not way.action:
         return job.spark.sparkContext.parallelize([0], 1).mapPartitions(task)
     return job.spark.range(0, 1, 1, 1).mapInArrow(
@@ -116,11 +116,11 @@ def _action(stage: Stage, way: Way) -> Any:
     )
 
 
-def _task(way: Way, sent: SentKit, path: str, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
+def _task(way: Way, sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
     """A batch in a task, in some way."""
     (gc.unfreeze if way.collection else gc.freeze)()
     segment.FEW = -1 if way.parsing else FEW
-    yield from streaming.whole_task(sent, path, rows)
+    yield from streaming.whole_task(sent, rows)
 
 
 def _by_arrow(task: Any, rows: Iterator[Any]) -> Iterator[Any]:

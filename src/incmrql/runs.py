@@ -11,12 +11,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from incmrql.diagnostics import DataError, IncmrqlError, IncmrqlWarning
 from incmrql.kernel.batches import stream_at
 from incmrql.runtime.changed import check_kept
+from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.runtime.driver import Driver
 from incmrql.runtime.events import Batch, Event, Status
 from incmrql.runtime.feeds.frames import FrameFeed
@@ -24,6 +26,7 @@ from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.handles import Flow, FrameStream, PushedStream, linked, run_failed
 from incmrql.runtime.loop import run_driver
 from incmrql.runtime.opening import Framed
+from incmrql.runtime.quarantine import reports, sentences
 from incmrql.runtime.report import BatchReport
 from incmrql.runtime.set_aside import CODES, rows_at_fault, set_aside, told
 from incmrql.runtime.starting import Started, check_names, stream_options
@@ -79,22 +82,27 @@ class Run:
 
     def _opened(self) -> Driver:
         started, options = self._started, self._started.options
-        self._is_new = not (self._checkpoint / "program.json").exists()
+        self._is_new = not Checkpoint(self._checkpoint).exists
         framed = {
             name: Framed()
             for name, each in started.streams.items()
             if isinstance(each, FrameStream)
         }
         output = options.get("output")
-        return Driver(
+        keep_changes = not self._loops or self._on_batch is not None
+        chosen = stream_options(options, keep_changes=keep_changes)
+        driver = Driver(
             started.program,
             self._checkpoint,
             None if output is None else Path(output),
             started.spark,
-            stream_options(options, keep_changes=not self._loops or self._on_batch is not None),
+            replace(chosen, quarantine=started.quarantine),
             registered={**started.registered, **framed},
             script=started.described,
         )
+        for notice in driver.binding.notices:
+            warnings.warn(notice, IncmrqlWarning, stacklevel=5)
+        return driver
 
     def _connect(self) -> None:
         """Let the rows of streams that the session knows flow into the run."""
@@ -157,6 +165,7 @@ class Run:
         """Say that a batch is done to all who want to know."""
         driver = self._driver
         self._events.append(Event(time.time(), report))
+        self._report_bad(report)
         batch = Batch(report, lambda: driver.changes() if driver.options.keep_changes else [])
         self._last = weakref.ref(batch)
         if self._on_batch is not None:
@@ -165,11 +174,27 @@ class Run:
             self.verify()
         return batch
 
+    def _report_bad(self, report: BatchReport) -> None:
+        """Say which lines of a batch were no rows; a warning unless somebody asks for reports."""
+        if not report.bad.bad:
+            return
+        program, on_report = self._started.program, self._started.on_report
+        if on_report is not None:
+            for part, policy in reports(program, report):
+                on_report(part, policy)
+            return
+        is_kept = self._started.quarantine is not None
+        said = sentences(program, report, is_kept=is_kept)
+        if not is_kept:
+            said.append("Session(quarantine=...) names a folder in which such lines are kept.")
+        warnings.warn("\n".join(said), IncmrqlWarning, stacklevel=4)
+
     def _set_aside(self, problem: DataError) -> bool:
         """Whether the rows for which a batch was refused are set aside, and no others."""
         driver = self._driver
         if problem.code not in CODES or driver.refused is None:
             return False
+        driver.checkpoint.check_newest()
         done = False
         for feed in driver.feeds:
             spools = feed.spools if isinstance(feed, Flow) else feed

@@ -73,7 +73,7 @@ class Session:
         self._texts = Texts()
         self._float_sums = float_sums
         self._quarantine = None if quarantine is None else Path(quarantine)
-        self._on_report = on_report or (lambda _report, _policy: None)
+        self._on_report = on_report
 
     @property
     def spark(self) -> SparkSession:
@@ -225,7 +225,10 @@ class Session:
         from incmrql.spark.forms import Forms
         from incmrql.spark.scripts import Engine
 
-        given = {"quarantine": self._quarantine, "on_report": self._on_report, **settings}
+        given: dict[str, Any] = {"quarantine": self._quarantine}
+        if self._on_report is not None:
+            given["on_report"] = self._on_report
+        given |= settings
         registered = {name: data for name, (data, _) in self._data.items()}
         registered.update({name: each.rows() for name, each in self._used(compiled.typed)})
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
@@ -334,7 +337,18 @@ class Result:
                 for name, (rows, _) in session._data.items()
             }
             streams, asked = dict(session._streams), self._asked(program, stored)
-            run = Run(Started(program, session.private_spark, streams, data, asked, options))
+            run = Run(
+                Started(
+                    program,
+                    session.private_spark,
+                    streams,
+                    data,
+                    asked,
+                    options,
+                    session._quarantine,
+                    session._on_report,
+                )
+            )
         session._runs = [each for each in session._runs if each.status.state != "stopped"]
         session._runs.append(run)
         return run

@@ -14,7 +14,7 @@ from incmrql.cli.stream_options import stream_options
 from incmrql.kernel.content import added_up, to_table
 from incmrql.kernel.form import Form
 from incmrql.kernel.inputs import InputFile
-from incmrql.runtime.checkpoint import FORMAT, Checkpoint, State
+from incmrql.runtime.checkpoint import FORMAT, Checkpoint, Commit, State
 from incmrql.runtime.durable import load
 from incmrql.runtime.opening import describe
 from incmrql.types.model import INT
@@ -40,15 +40,17 @@ def test_the_files_and_fields_of_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     program = program_of(AVERAGE.format(data=tmp_path / "d", deletes=tmp_path / "d"))
     checkpoint = Checkpoint(tmp_path / "ck")
-    known = checkpoint.prepare({**describe(program, {}), "window": False}, 8)
+    checkpoint.prepare()
+    checkpoint.take_over({**describe(program, {}), "window": False}, (), 8)
+    known = checkpoint.described()
     assert f"`format` (of the checkpoint, {FORMAT})" in PAGE
     assert set(known) <= NAMED
     assert {field for node in known["nodes"] for field in node} <= NAMED
     assert {field for stream in known["streams"] for field in stream} <= NAMED
     file = InputFile("a", 1, 2, 0)
     checkpoint.intend(0, [file])
-    checkpoint.commit(State(-1, {}), {}, (), [(file, "x")], {})
-    manifest = load(tmp_path / "ck" / "manifests" / "000000.json")
+    checkpoint.commit(State(-1, {}), Commit({}, files=[(file, "x")]))
+    manifest = load(tmp_path / "ck" / "manifests" / "000001.json")
     assert set(manifest) | set(manifest["files"][0]) <= NAMED
     for path in (tmp_path / "ck").iterdir():
         assert path.name in PAGE

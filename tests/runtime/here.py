@@ -13,8 +13,8 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
-from incmrql.kernel.batches import Kit, run_batch
-from incmrql.kernel.orders import Order, together
+from incmrql.kernel.batches import Kit, run_batch, write_answers
+from incmrql.kernel.orders import Order, Part, together
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.spark.streaming import JobResult, StreamJob
 from tests.runtime.streaming import OPTIONS, Place
@@ -29,6 +29,9 @@ class Here:
     def run(self, order: Order, **_: int) -> JobResult:
         reading, done = run_batch(self.kit, order)
         return JobResult(reading, together(order, [done]), 0, 0, 1)
+
+    def write_answers(self, order: Order, sign: int, kit: Kit | None = None) -> list[Part]:
+        return write_answers(kit or self.kit, order, sign, range(order.buckets))
 
 
 def driver_here(place: Place, options: StreamOptions = OPTIONS) -> Driver:

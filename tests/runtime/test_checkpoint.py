@@ -5,22 +5,25 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from incmrql import storage
 from incmrql.diagnostics import CheckpointError
 from incmrql.kernel.batches import Kit, run_batch
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.orders import Order
 from incmrql.runtime import checkpoint as checkpoints
-from incmrql.runtime import durable, sinks
+from incmrql.runtime import sinks
 from incmrql.runtime.changed import settle_change
-from incmrql.runtime.checkpoint import Checkpoint, Output, State
+from incmrql.runtime.checkpoint import Checkpoint, Commit, Output, State
 from incmrql.runtime.durable import load, write_new, write_over
 from incmrql.runtime.lock import Lock
 from incmrql.runtime.opening import describe
@@ -30,10 +33,24 @@ PROGRAM = program_of(SEVERAL.format(data="in", deletes="out", names="names"))
 KIT = Kit(PROGRAM, compiled(PROGRAM))
 
 
+DESCRIBED = describe(PROGRAM, {})
+
+
 def opened(folder: Path, buckets: int = 4) -> Checkpoint:
+    """A checkpoint with a new epoch."""
     checkpoint = Checkpoint(folder, KIT.physical.forms)
-    checkpoint.prepare(describe(PROGRAM, {}), buckets)
+    checkpoint.prepare()
+    checkpoint.take_over(DESCRIBED, (), buckets)
     return checkpoint
+
+
+def read(folder: Path) -> State:
+    """The committed state, without an epoch."""
+    return Checkpoint(folder, KIT.physical.forms).recovered()
+
+
+def nothing_open(_attempt: str) -> bool:
+    return False
 
 
 def file_of(number: int, **fields: str) -> InputFile:
@@ -43,7 +60,8 @@ def file_of(number: int, **fields: str) -> InputFile:
 def committed(checkpoint: Checkpoint, state: State, *files: InputFile) -> State:
     """A batch that takes in some files and changes nothing."""
     outputs = (Output("x", "a1", ("one",)), Output("y", "a1"))
-    return checkpoint.commit(state, state.tables, outputs, [(each, "c") for each in files], {})
+    taken = [(each, "c") for each in files]
+    return checkpoint.commit(state, Commit(state.tables, outputs, taken, attempt=uuid4().hex))
 
 
 def test_what_is_committed_is_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,16 +71,17 @@ def test_what_is_committed_is_there_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert state.number == -1
     for number in range(11):
         state = committed(checkpoint, state, file_of(number))
-        again = opened(tmp_path).recovered()
+        again = read(tmp_path)
         assert (again.number, again.consumed) == (number, state.consumed)
         assert again.outputs == state.outputs
-        checkpoint.clean(state, grace=-1)
-    assert len(opened(tmp_path).recovered().consumed[0]) == 11
+        checkpoint.clean(state, -1, nothing_open)
+    assert len(read(tmp_path).consumed[0]) == 11
     assert sorted(path.stem for path in checkpoint.manifests.iterdir()) == [
         "000007",
         "000008",
         "000009",
         "000010",
+        "000011",
     ]
 
 
@@ -77,10 +96,10 @@ def test_a_file_that_was_taken_back_is_no_longer_known(
     anew = replace(file_of(2), size=77)
     state = committed(checkpoint, state, copy, replace(copy, retracts="in/2.csv"), anew)
     assert state.consumed == {0: {"in/2.csv": (anew, "c")}}
-    assert opened(tmp_path).recovered().consumed == state.consumed
+    assert read(tmp_path).consumed == state.consumed
 
 
-@pytest.mark.parametrize("step", ["fsync of the file", "link", "fsync of the folder"])
+@pytest.mark.parametrize("step", ["fsync of the file", "link"])
 def test_a_manifest_that_cannot_be_written_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -97,45 +116,35 @@ def test_a_manifest_that_cannot_be_written_changes_nothing(
         match step:
             case "link":
                 patched.setattr(os, "link", full)
-            case "fsync of the file":
-                patched.setattr(os, "fsync", full)
             case _:
-                patched.setattr(durable, "sync_folder", full)
+                patched.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
             committed(checkpoint, state, *files)
     assert (state.number, state.consumed) == (0, known)
-    assert opened(tmp_path).recovered().number == 0
-    assert opened(tmp_path).intent(1) == tuple(files)
+    assert read(tmp_path).number == 0
+    assert checkpoint.intent(1) == tuple(files)
     assert list(checkpoint.manifests.glob(".*")) == []
     again = committed(checkpoint, state, *files)
     assert again.consumed == {0: {"in/2.csv": (file_of(2), "c")}}
-
-
-def test_a_rival_fails_at_the_manifest(tmp_path: Path) -> None:
-    one, two = opened(tmp_path), opened(tmp_path)
-    before, same = one.recovered(), two.recovered()
-    committed(one, before, file_of(0))
-    with pytest.raises(CheckpointError, match="committed by another driver"):
-        committed(two, same, file_of(0))
 
 
 def test_an_intent_stays_until_it_is_committed_or_withdrawn(tmp_path: Path) -> None:
     checkpoint = opened(tmp_path)
     files = (InputFile("in/1.csv", 1, 2, 0), InputFile("out/1.csv", 1, 2, 0, deletes=True))
     checkpoint.intend(0, files)
-    assert opened(tmp_path).intent(0) == files
+    assert Checkpoint(tmp_path).intent(0) == files
     committed(checkpoint, checkpoint.recovered(), *files)
-    assert opened(tmp_path).intent(0) is None
+    assert Checkpoint(tmp_path).intent(0) is None
     checkpoint.intend(1, files)
     checkpoint.withdraw(1)
-    assert opened(tmp_path).intent(1) is None
+    assert Checkpoint(tmp_path).intent(1) is None
 
 
 def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
     checkpoint = opened(tmp_path)
     other = describe(program_of(AVERAGE.format(data="elsewhere", deletes="out")), {})
     committed(checkpoint, checkpoint.recovered(), file_of(0))
-    known = Checkpoint(tmp_path).prepare(other, 4)
+    known = Checkpoint(tmp_path).described()
     with pytest.raises(CheckpointError, match="belongs to another query"):
         settle_change(checkpoint, known, other, "refuse")
     assert not settle_change(checkpoint, known, describe(PROGRAM, {}), "refuse")
@@ -143,23 +152,18 @@ def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_checkpoint_or_one_of_another_version_is_told(tmp_path: Path) -> None:
     checkpoint = opened(tmp_path)
-    path = tmp_path / "program.json"
+    path = checkpoint.manifests / "000000.json"
     found = load(path)
-    write_over(path, {**found, "format": 1})
-    with pytest.raises(CheckpointError, match="another version of incmrql: its format is 1"):
+    write_over(path, {**found, "format": 4})
+    with pytest.raises(CheckpointError, match="has format 4, and this version reads 3"):
         checkpoint.described()
     path.unlink()
     with pytest.raises(CheckpointError, match="no checkpoint"):
         checkpoint.described()
-
-
-def test_a_checkpoint_whose_description_is_gone_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
-    checkpoint = opened(tmp_path)
-    committed(checkpoint, checkpoint.recovered(), file_of(0))
-    (tmp_path / "program.json").unlink()
-    with pytest.raises(CheckpointError, match=r"program\.json is missing"):
-        opened(tmp_path)
-    assert not (tmp_path / "program.json").exists()
+    write_over(tmp_path / "program.json", {"format": 2})
+    for opening in (checkpoint.described, checkpoint.prepare):
+        with pytest.raises(CheckpointError, match=r"was written by incmrql 0\.1\.0"):
+            opening()
 
 
 def test_the_number_of_buckets_is_that_of_the_checkpoint(tmp_path: Path) -> None:
@@ -170,16 +174,16 @@ def test_the_number_of_buckets_is_that_of_the_checkpoint(tmp_path: Path) -> None
 def test_a_damaged_manifest_is_noticed(tmp_path: Path) -> None:
     checkpoint = opened(tmp_path)
     committed(checkpoint, checkpoint.recovered(), file_of(0))
-    path = checkpoint.manifests / "000000.json"
+    path = checkpoint.manifests / "000001.json"
     whole = path.read_text()
-    path.write_text(json.dumps({**json.loads(whole), "number": 7}))
+    path.write_text(json.dumps({**json.loads(whole), "batch": 7}))
     with pytest.raises(CheckpointError, match="checksum"):
-        opened(tmp_path).recovered()
+        opened(tmp_path)
     path.write_text(whole[:-10])
     with pytest.raises(CheckpointError, match="cannot be read"):
-        opened(tmp_path).recovered()
+        opened(tmp_path)
     path.write_text(whole)
-    assert opened(tmp_path).recovered().number == 0
+    assert read(tmp_path).number == 0
 
 
 def test_a_manifest_in_the_middle_that_is_gone_is_noticed(tmp_path: Path) -> None:
@@ -189,7 +193,7 @@ def test_a_manifest_in_the_middle_that_is_gone_is_noticed(tmp_path: Path) -> Non
         state = committed(checkpoint, state, file_of(number))
     (checkpoint.manifests / "000002.json").unlink()
     with pytest.raises(CheckpointError, match="missing"):
-        opened(tmp_path).recovered()
+        opened(tmp_path)
 
 
 def test_a_damaged_run_is_noticed(tmp_path: Path) -> None:
@@ -199,13 +203,13 @@ def test_a_damaged_run_is_noticed(tmp_path: Path) -> None:
     program = program_of(AVERAGE.format(data=data, deletes=data))
     kit = Kit(program, compiled(program))
     checkpoint = Checkpoint(tmp_path / "ck", kit.physical.forms)
-    checkpoint.prepare(describe(program, {}), 4)
-    before = checkpoint.recovered()
+    checkpoint.prepare()
+    before = checkpoint.take_over(describe(program, {}), (), 4)
     stat = (data / "1.csv").stat()
     file = InputFile(str(data / "1.csv"), stat.st_size, stat.st_mtime_ns, 0)
     order = Order(0, "a1", (file,), before.tables, 4, str(checkpoint.runs), is_first=True)
     _, done = run_batch(kit, order)
-    state = checkpoint.commit(before, {**before.tables, **done.tables}, (), [], {})
+    state = checkpoint.commit(before, Commit({**before.tables, **done.tables}))
     checkpoint.check_runs(state)
     (run,) = {run.file for table in state.tables.values() for run in table.runs}
     whole = (checkpoint.runs / run).read_bytes()
@@ -222,18 +226,31 @@ def test_a_damaged_run_is_noticed(tmp_path: Path) -> None:
         checkpoint.check_runs(state)
 
 
-def test_what_nobody_names_is_removed_after_a_while(tmp_path: Path) -> None:
+def test_only_what_is_closed_is_removed_after_a_while(tmp_path: Path) -> None:
+    opened(tmp_path)
     checkpoint = opened(tmp_path)
-    stray = checkpoint.runs / "000007-abc-0.run"
+    state = committed(checkpoint, checkpoint.recovered(), file_of(0))
+    closed = {
+        "000007-000001-abc-0.run": "of an older epoch, whatever its batch",
+        "000000-000002-abc-0.run": "of a batch that is committed",
+        "000000-000002-dead-merged-1.run": "of a merge that was dropped",
+    }
+    open_ = {
+        "000001-000002-abc-0.run": "of the batch that is running",
+        "000000-000002-beef-merged-1.run": "of a merge that may be swapped in",
+        "000001-000003-abc-0.run": "of a driver that has taken over",
+        "notes.txt": "of a stranger",
+    }
     half = checkpoint.manifests / ".000007.json.0f.tmp"
-    for path in (stray, half):
+    paths = [*(checkpoint.runs / name for name in {**closed, **open_}), half]
+    for path in paths:
         path.write_bytes(b"")
-    checkpoint.clean(checkpoint.recovered(), grace=1000)
-    assert stray.exists()
-    for path in (stray, half):
+    checkpoint.clean(state, 1000, nothing_open)
+    assert all(path.exists() for path in paths)
+    for path in paths:
         os.utime(path, (1, 1))
-    checkpoint.clean(checkpoint.recovered(), grace=1000)
-    assert not stray.exists()
+    checkpoint.clean(state, 1000, lambda attempt: attempt == "000002-beef")
+    assert {path.name for path in checkpoint.runs.iterdir()} == set(open_)
     assert not half.exists()
 
 
@@ -283,32 +300,201 @@ def test_a_driver_on_another_machine_is_known_by_its_heartbeat(tmp_path: Path) -
     Lock(path).release()
 
 
+# --- two drivers -----------------------------------------------------------------------------
+
+
+def test_an_older_driver_fails_at_its_next_manifest(tmp_path: Path) -> None:
+    old = opened(tmp_path)
+    state = committed(old, old.recovered(), file_of(0))
+    new = opened(tmp_path)
+    with pytest.raises(CheckpointError, match="another driver has taken over"):
+        committed(old, state, file_of(1))
+    assert committed(new, new.recovered(), file_of(2)).consumed[0].keys() == {
+        "in/0.csv",
+        "in/2.csv",
+    }
+    assert read(tmp_path).consumed[0].keys() == {"in/0.csv", "in/2.csv"}
+
+
+def test_of_two_drivers_that_start_at_once_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = Checkpoint(tmp_path), Checkpoint(tmp_path)
+    one.prepare()
+    two.prepare()
+    write = checkpoints.write_new
+
+    def interleaved(path: Path, content: dict[str, object]) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(checkpoints, "write_new", write)
+            two.take_over(DESCRIBED, (), 4)
+        write(path, content)
+
+    monkeypatch.setattr(checkpoints, "write_new", interleaved)
+    with pytest.raises(CheckpointError, match="another driver has taken over"):
+        one.take_over(DESCRIBED, (), 4)
+    assert Checkpoint(tmp_path).last()["epoch"] == 1
+
+
+def test_a_late_driver_that_creates_a_cleaned_manifest_again_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "FULL_EVERY", 4)
+    old = opened(tmp_path)
+    state = committed(old, old.recovered(), file_of(0))
+    new = opened(tmp_path)
+    newer = new.recovered()
+    for number in range(1, 9):
+        newer = committed(new, newer, file_of(number))
+        new.clean(newer, -1, nothing_open)
+    assert not (old.manifests / "000002.json").exists(), "the number is free again"
+    files = len(list(new.runs.iterdir()))
+    with pytest.raises(CheckpointError, match="another driver has taken over"):
+        committed(old, state, file_of(99))
+    assert (old.manifests / "000002.json").exists(), "what was visible is not withdrawn"
+    for act in (old.check_newest, lambda: old.clean(state, -1, nothing_open)):
+        with pytest.raises(CheckpointError, match="another driver has taken over"):
+            act()
+    assert len(list(new.runs.iterdir())) == files
+    assert read(tmp_path).consumed == newer.consumed
+    newer = committed(new, newer, file_of(9))
+    new.clean(newer, -1, nothing_open)
+    assert not (old.manifests / "000002.json").exists()
+
+
+def test_a_manifest_that_is_visible_is_never_withdrawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = opened(tmp_path)
+    before = checkpoint.recovered()
+
+    def failing(_folder: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "sync_folder", failing)
+        patched.setattr(checkpoints, "sync_folder", failing)
+        state = committed(checkpoint, before, file_of(0))
+        assert (state.number, read(tmp_path).number) == (0, 0)
+        with pytest.raises(OSError, match="Input/output"):
+            checkpoint.sync()
+    checkpoint.sync()
+    assert committed(checkpoint, state, file_of(1)).number == 1
+
+
+def test_an_error_after_the_name_was_taken_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an object store that answers with an error although it has created the object."""
+    checkpoint = opened(tmp_path)
+    link = os.link
+
+    def linked(source: Path, target: Path) -> None:
+        link(source, target)
+        raise OSError(errno.EIO, "the connection was lost")
+
+    monkeypatch.setattr(os, "link", linked)
+    state = committed(checkpoint, checkpoint.recovered(), file_of(0))
+    assert state.number == read(tmp_path).number == 0
+
+
+def test_a_take_over_repeats_tables_unpublished_outputs_and_the_pending_intent(
+    tmp_path: Path,
+) -> None:
+    old = opened(tmp_path)
+    state = committed(old, old.recovered(), file_of(0))
+    old.intend(1, [file_of(1)])
+    last = old.last()
+    new = opened(tmp_path)
+    taken = new.last()
+    assert (taken["kind"], taken["epoch"], taken["batch"]) == ("start", 2, 0)
+    assert (taken["tables"], taken["outputs"]) == (last["tables"], last["outputs"])
+    assert read(tmp_path).outputs == state.outputs
+    assert new.intent(1) == (file_of(1),)
+    new.note_published(0)
+    assert opened(tmp_path).last()["outputs"] == []
+
+
+def test_of_intents_for_one_batch_that_of_the_newest_epoch_counts(tmp_path: Path) -> None:
+    old = opened(tmp_path)
+    new = opened(tmp_path)
+    new.intend(0, [file_of(2)])
+    old.intend(0, [file_of(1)])  # a driver that was paused
+    assert Checkpoint(tmp_path).intent(0) == (file_of(2),)
+    old.withdraw(0)
+    assert Checkpoint(tmp_path).intent(0) == (file_of(2),)
+
+
+# --- folder sinks ----------------------------------------------------------------------------
+
+ME = "0f3a"
+
+
+def output_of(folder: Path, *parts: str) -> Output:
+    return Output(str(folder), "a1", parts)
+
+
 def test_a_batch_appears_whole_and_only_with_its_own_parts(tmp_path: Path) -> None:
-    staging = sinks.prepare(tmp_path, 3, "a1")
+    staging = sinks.prepare(tmp_path, ME, 3, "a1")
     for name in ("one", "two", "stray"):
         (staging / name).write_text(name)
-    final = sinks.publish(tmp_path, 3, "a1", ("one", "two"))
+    final = sinks.publish(output_of(tmp_path, "one", "two"), ME, 3)
     assert final == tmp_path / "batch=000003"
     assert sorted(path.name for path in final.iterdir()) == ["one", "two"]
     assert list(tmp_path.iterdir()) == [final]
-    assert sinks.publish(tmp_path, 3, "a1", ("one", "two")) == final
+    assert sinks.publish(output_of(tmp_path, "one", "two"), ME, 3) == final
     with pytest.raises(CheckpointError, match="of another run"):
-        sinks.prepare(tmp_path, 3, "a2")
+        sinks.prepare(tmp_path, ME, 3, "a2")
 
 
-def test_publishing_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
-    staging = sinks.prepare(tmp_path, 3, "a1")
-    ready = tmp_path / ".incmrql-000003.ready"
+def test_publishing_resumes_where_it_was_interrupted(tmp_path: Path) -> None:
+    staging = sinks.prepare(tmp_path, ME, 3, "a1")
+    ready = tmp_path / f".incmrql-{ME}-000003.ready"
     ready.mkdir()
     (ready / "one").write_text("one")
     (staging / "two").write_text("two")
-    final = sinks.publish(tmp_path, 3, "a1", ("one", "two"))
+    final = sinks.publish(output_of(tmp_path, "one", "two"), ME, 3)
     assert sorted(path.name for path in final.iterdir()) == ["one", "two"]
 
 
-def test_output_that_somebody_took_away_is_not_published_again(tmp_path: Path) -> None:
-    sinks.prepare(tmp_path, 3, "a1")
-    final = sinks.publish(tmp_path, 3, "a1", ())
-    final.rmdir()
-    sinks.publish(tmp_path, 3, "a1", ())
-    assert not final.exists()
+def test_output_whose_parts_are_gone_is_an_error(tmp_path: Path) -> None:
+    shutil.rmtree(sinks.prepare(tmp_path, ME, 3, "a1"))
+    with pytest.raises(CheckpointError, match=r"neither in .* nor published"):
+        sinks.publish(output_of(tmp_path, "one"), ME, 3)
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_two_publishers_at_once_publish_one_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    """A second publisher does all of its work between two calls of the first one."""
+    staging = sinks.prepare(tmp_path, ME, 3, "a1")
+    for name in ("one", "two"):
+        (staging / name).write_text(name)
+    output = output_of(tmp_path, "one", "two")
+    calls = 0
+
+    def interrupted(method: str) -> None:
+        original = getattr(Path, method)
+
+        def patched(self: Path, *given: object, **named: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls == steps + 1:
+                sinks.publish(output, ME, 3)
+            return original(self, *given, **named)
+
+        monkeypatch.setattr(Path, method, patched)
+
+    for method in ("mkdir", "replace", "rmdir"):
+        interrupted(method)
+    final = sinks.publish(output, ME, 3)
+    assert sorted(path.name for path in final.iterdir()) == ["one", "two"]
+    assert list(tmp_path.iterdir()) == [final]
+    assert calls > 3
+
+
+def test_hidden_folders_of_other_checkpoints_are_left_alone(tmp_path: Path) -> None:
+    mine, other = (sinks.prepare(tmp_path, owner, 3, "a1") for owner in (ME, "beef"))
+    assert list(sinks.leftovers(tmp_path, ME)) == [mine]
+    assert list(sinks.leftovers(tmp_path, "beef")) == [other]

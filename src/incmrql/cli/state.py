@@ -53,19 +53,17 @@ def _facts(folder: Path) -> dict[str, Any]:
     from incmrql.runtime.reopening import table_facts
 
     checkpoint = Checkpoint(folder)
-    described = checkpoint.described()
-    numbers = checkpoint.numbers()
-    last = checkpoint.manifest(numbers[-1]) if numbers else {}
-    tables = table_facts(last.get("tables", {}))
-    intended = checkpoint.intent(numbers[-1] + 1 if numbers else 0)
+    described, last = checkpoint.described(), checkpoint.last()
+    tables = table_facts(last["tables"])
+    intended = checkpoint.intent(last["batch"] + 1)
     return {
         "checkpoint": str(folder),
         "engine": described["engine"],
         "script": described.get("script") or {},
         "window": bool(described.get("window")),
         "buckets": checkpoint.buckets,
-        "batches": numbers[-1] + 1 if numbers else 0,
-        "last_commit": last.get("time"),
+        "batches": last["batch"] + 1,
+        "last_commit": last["time"] if last["batch"] >= 0 else None,
         "begun": None if intended is None else len(intended),
         "files": len({file.path for batch in checkpoint.batches() for file, _ in batch}),
         "rows": sum(table.rows for table in tables),
@@ -158,12 +156,11 @@ def _show_rows(folder: Path, node: int, limit: int, *, as_json: bool) -> None:
     from incmrql.values import show
 
     checkpoint = Checkpoint(folder)
-    described = checkpoint.described()
+    described = dict(checkpoint.described())
     count = len(described["nodes"])
     if node >= count:
         raise click.UsageError(f"There is no node {node}: the nodes are 0 to {count - 1}.")
-    numbers = checkpoint.numbers()
-    tables = table_facts(checkpoint.manifest(numbers[-1])["tables"]) if numbers else []
+    tables = table_facts(checkpoint.last()["tables"])
     shown: Callable[[Value], str] = dump_json if as_json else show
     with beside(described):
         program, _ = read_program(folder)

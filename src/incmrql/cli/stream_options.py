@@ -50,8 +50,8 @@ class StreamChoices:
     """What the options of streams say."""
 
     checkpoint: Path | None
-    output: str
-    format: Literal["parquet", "json", "csv"]
+    output: str | None
+    format: Literal["parquet", "json", "csv"] | None
     mode: Literal["changes", "snapshot"] | None
     trigger: float
     settle: float
@@ -68,9 +68,9 @@ class StreamChoices:
     resync: int | None
 
     @property
-    def to_console(self) -> bool:
-        """Whether answers are printed."""
-        return self.output == CONSOLE
+    def folder(self) -> Path | None:
+        """The output folder, if one is named."""
+        return None if self.output in (None, CONSOLE) else Path(self.output or "")
 
 
 _OPTIONS = (
@@ -81,15 +81,15 @@ _OPTIONS = (
     ),
     click.option(
         "--output",
-        default=CONSOLE,
         metavar="URI",
-        help="Streams: console, or the folder that gets a batch=N folder for every batch.",
+        help="Streams: console, or the folder that gets a batch=N folder for every batch. "
+        "[default: the one that the checkpoint has recorded, else console]",
     ),
     click.option(
         "--format",
         type=click.Choice(["parquet", "json", "csv"]),
-        default="parquet",
-        help="Streams: the files of an output folder.",
+        help="Streams: the files of an output folder. "
+        "[default: as the checkpoint has recorded, else parquet]",
     ),
     click.option(
         "--mode",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from incmrql.cli.console import Console, Json, Live, Plain
-from incmrql.cli.stream_options import StreamChoices
+from incmrql.cli.stream_options import CONSOLE, StreamChoices
 from incmrql.diagnostics import DataError, Diagnostic, QueryError
 
 if TYPE_CHECKING:
@@ -168,21 +168,24 @@ def _follow(
     """Follow the streams of a program until it is stopped."""
     from incmrql.runtime import Driver
     from incmrql.runtime.loop import run_driver
+    from incmrql.runtime.quarantine import sentences
 
-    mode = choices.mode or ("snapshot" if choices.to_console else "changes")
+    mode = choices.mode or ("snapshot" if choices.folder is None else "changes")
     console = _console(talk, mode)
-    output = None if choices.to_console else Path(choices.output)
-    options = _options(choices, window=window, keep_changes=mode == "changes")
+    options = _options(choices, talk, window=window, keep_changes=mode == "changes")
     with (
         _checkpoint(choices) as checkpoint,
         Driver(
-            program, checkpoint, output, session.private_spark, options, script=described
+            program, checkpoint, choices.folder, session.private_spark, options, script=described
         ) as driver,
     ):
-        printed = _printed(program) if choices.to_console else []
+        for notice in driver.binding.notices:
+            console.say(notice)
+        printed = [] if any(not sink.named for sink in driver.sinks) else _printed(program)
 
         def on_batch(driver: Driver, report: BatchReport) -> None:
-            _tell_bad(driver, report, talk.quarantine, console)
+            for sentence in sentences(program, report, is_kept=True):
+                console.say(sentence)
             console.batch(report, [_shown(driver, number, mode) for number in printed])
             if choices.verify is not None and (report.number + 1) % choices.verify == 0:
                 _verified(driver, session, console)
@@ -211,19 +214,23 @@ def _shown(driver: Driver, number: int, mode: str) -> Value:
     return Bag(driver.changes(number)) if mode == "changes" else driver.answer(number)
 
 
-def _options(choices: StreamChoices, *, window: bool, keep_changes: bool) -> StreamOptions:
+def _options(
+    choices: StreamChoices, talk: Talk, *, window: bool, keep_changes: bool
+) -> StreamOptions:
     from incmrql.runtime import StreamOptions
 
     return StreamOptions(
-        mode=choices.mode or "changes",
+        mode=choices.mode if choices.folder is not None or choices.output is None else None,
         format=choices.format,
+        detach_output=choices.output == CONSOLE,
+        quarantine=talk.quarantine.absolute(),
         trigger=choices.trigger,
         settle=choices.settle,
         available_now=choices.available_now,
         max_batches=choices.max_batches,
         max_files_per_batch=choices.max_files_per_batch,
         keep_input=choices.keep_input,
-        keep_changes=keep_changes and choices.to_console,
+        keep_changes=keep_changes and choices.folder is None,
         skip_batch=choices.skip_batch,
         window=window,
         on_change=choices.on_change,
@@ -240,14 +247,6 @@ def _console(talk: Talk, mode: str) -> Console:
         together = sys.stdout is not None and sys.stdout.isatty()
         return Live(talk.show, lambda: shutil.get_terminal_size().columns, together)
     return Plain(talk.show)
-
-
-def _tell_bad(driver: Driver, report: BatchReport, quarantine: Path, console: Console) -> None:
-    """Say which lines were no rows, and put those of sources that want it into quarantine."""
-    from incmrql.runtime.quarantine import bad_lines
-
-    for sentence in bad_lines(driver, report, quarantine):
-        console.say(sentence)
 
 
 @contextmanager

@@ -42,7 +42,13 @@ def verify(checkpoint: Path, master: str | None, conf: tuple[str, ...], as_json:
         beside(described),
         Session(master=master, conf=settings) as session,
         Driver(
-            program, folder, None, session.private_spark, StreamOptions(), script=script
+            program,
+            folder,
+            None,
+            session.private_spark,
+            StreamOptions(),
+            script=script,
+            read_only=True,
         ) as driver,
     ):
         if driver.state.number < 0:

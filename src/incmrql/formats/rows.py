@@ -133,9 +133,13 @@ class Quarantine:
         if self._file is None:
             temporary = self._stack.enter_context(replacing(self.folder / self.name))
             self._file = self._stack.enter_context(temporary.open("w", encoding="utf-8"))
-        line = bad.line or None
-        kept = {"file": bad.path, "line": line, "reason": bad.reason, "text": bad.text}
-        self._file.write(json.dumps(kept) + "\n")
+        self._file.write(quarantine_line(bad, bad.path))
+
+
+def quarantine_line(bad: BadRow, path: str) -> str:
+    """A bad row as a line of a quarantine file; `path` is what its file is called there."""
+    kept = {"file": path, "line": bad.line or None, "reason": bad.reason, "text": bad.text}
+    return json.dumps(kept) + "\n"
 
 
 def collect(

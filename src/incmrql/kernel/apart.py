@@ -7,17 +7,26 @@ once more, and the loop finds its answer.  All of it lies in one folder, and cou
 
 from __future__ import annotations
 
-import json
+import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from incmrql.kernel.content import Content, empty, from_table, merge, to_table
 from incmrql.kernel.form import Form
 from incmrql.kernel.table import by_bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Offloaded:
+    """A loop that Spark has run: the files that hold what that changes in its answer."""
+
+    name: str
+    files: tuple[str, ...]
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,63 +38,75 @@ class Apart:
 
     folder: str = ""
     most: Mapping[str, int] = field(default_factory=dict)
-    there: tuple[str, ...] = ()
+    there: tuple[Offloaded, ...] = ()
+
+    def of(self, name: str) -> Offloaded | None:
+        """What there is of a loop."""
+        return next((each for each in self.there if each.name == name), None)
 
     def as_json(self) -> dict[str, Any]:
         """The loops as text can hold them."""
-        return {"folder": self.folder, "most": dict(self.most), "there": list(self.there)}
+        there = [asdict(each) for each in self.there]
+        return {"folder": self.folder, "most": dict(self.most), "there": there}
 
     @staticmethod
     def of_json(found: dict[str, Any]) -> Apart:
         """The loops that a text tells of."""
-        return Apart(found["folder"], found["most"], tuple(found["there"]))
+        there = [Offloaded(each["name"], tuple(each["files"]), each["steps"])
+                 for each in found["there"]]  # fmt: skip
+        return Apart(found["folder"], found["most"], tuple(there))
 
 
 NOTHING_APART = Apart()
 
 
 class TooLarge(Exception):
-    """A loop has to be run apart; `args` has the name of its result."""
+    """A loop has to be run apart; `args` has the name of its result and its `Inputs`."""
 
 
-def leave_inputs(apart: Apart, name: str, changes: Sequence[Content], buckets: int) -> None:
-    """Put down what a batch changes in the inputs of a loop."""
-    place = _place(apart.folder, name)
-    for number, change in enumerate(changes):
-        for bucket, part in by_bucket(change, buckets) if len(change) else ():
-            (place / f"input-{number}-{bucket}").write_bytes(packed(part))
+Inputs: TypeAlias = list[tuple[int, int, str]]
+"""What a batch changes in the inputs of a loop: number of the input, bucket, file.
+
+Whoever reads these files is given their names. A task that is tried again, or runs twice at the
+same time, writes files of its own, and nobody lists the folder.
+"""
 
 
-def left_input(folder: str, name: str, number: int, bucket: int, form: Form) -> Content:
-    """What was put down for an input."""
-    return _content(_place(folder, name) / f"input-{number}-{bucket}", form)
+def leave_inputs(apart: Apart, changes: Sequence[Content], buckets: int) -> Inputs:
+    """Write what a batch changes in the inputs of a loop."""
+    return [
+        (number, bucket, _write(apart.folder, part))
+        for number, change in enumerate(changes)
+        for bucket, part in (by_bucket(change, buckets) if len(change) else ())
+    ]
 
 
-def leave_answer(folder: str, name: str, bucket: int, change: Content) -> None:
-    """Put down what a loop changes in its answer."""
-    (_place(folder, name) / f"answer-{bucket}").write_bytes(packed(change))
+def left_input(folder: str, inputs: Inputs, number: int, bucket: int, form: Form) -> Content:
+    """What was written for an input."""
+    files = [file for n, b, file in inputs if (n, b) == (number, bucket)]
+    return merge([empty(form), *[_content(Path(folder, file), form) for file in files]])
 
 
-def leave_count(folder: str, name: str, steps: int) -> None:
-    """Put down how many steps a loop took."""
-    (_place(folder, name) / "ran").write_text(json.dumps(steps), encoding="utf-8")
+def leave_answer(folder: str, change: Content) -> str:
+    """Write what a loop changes in its answer; the name of the file."""
+    return _write(folder, change)
 
 
-def left_answer(apart: Apart, name: str, form: Form) -> tuple[Content, int]:
-    """What a loop changes in its answer, and how many steps it took."""
-    place = _place(apart.folder, name)
-    parts = [_content(file, form) for file in sorted(place.glob("answer-*"))]
-    return merge([empty(form), *parts]), json.loads((place / "ran").read_text(encoding="utf-8"))
+def left_answer(folder: str, ran: Offloaded, form: Form) -> Content:
+    """What a loop changes in its answer."""
+    return merge([empty(form), *[_content(Path(folder, file), form) for file in ran.files]])
 
 
-def _place(folder: str, name: str) -> Path:
-    found = Path(folder, name)
-    found.mkdir(parents=True, exist_ok=True)
-    return found
+def _write(folder: str, content: Content) -> str:
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    name = uuid.uuid4().hex
+    with Path(folder, name).open("xb") as stream:
+        stream.write(packed(content))
+    return name
 
 
 def _content(file: Path, form: Form) -> Content:
-    return unpacked(file.read_bytes(), form) if file.exists() else empty(form)
+    return unpacked(file.read_bytes(), form)
 
 
 def packed(content: Content) -> bytes:

@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from incmrql.incremental.streams import Program, Stream
 from incmrql.kernel.answers import bucket_rows, whole_answer
+from incmrql.kernel.bad_rows import BadRowWriter
 from incmrql.kernel.compile import environment
 from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.desk import Desk
@@ -18,7 +21,7 @@ from incmrql.kernel.inputs import InputFile, check_unchanged, checksum, read_fil
 from incmrql.kernel.orders import Done, Order, Part, Reading, Seconds
 from incmrql.kernel.outputs import write_part, write_values
 from incmrql.kernel.physical import Answer, Physical
-from incmrql.kernel.rows import Rows, from_table
+from incmrql.kernel.rows import Rows, from_table, of_values
 from incmrql.kernel.runs import Opened, Run, write_runs
 from incmrql.kernel.table import Plan, Reader, Table, plan
 from incmrql.reference import Environment
@@ -43,10 +46,12 @@ class Kit:
 
 def run_batch(kit: Kit, order: Order) -> tuple[Reading, Done]:
     """A whole batch."""
-    reading = Reading()
+    reading = Reading(attempt=order.attempt)
     given: dict[int, list[Rows]] = {}
+    bad = BadRowWriter(order.quarantine, order.names)
     for file in order.files:
-        given.setdefault(file.place, []).extend(read_rows(kit, file, reading))
+        given.setdefault(file.place, []).extend(read_rows(kit, file, reading, bad))
+    reading.quarantined = bad.close()
     crash_here("task-read", order.number)
     start = time.perf_counter()
     desk = desk_of(kit, order, order.tables)
@@ -57,16 +62,21 @@ def run_batch(kit: Kit, order: Order) -> tuple[Reading, Done]:
     return reading, done
 
 
-def read_rows(kit: Kit, file: InputFile, reading: Reading) -> Iterator[Rows]:
-    """The rows of a file; what is noticed on the way goes to `reading`."""
+def read_rows(
+    kit: Kit, file: InputFile, reading: Reading, bad: BadRowWriter | None = None
+) -> Iterator[Rows]:
+    """The rows of a file; what is noticed on the way goes to `reading`, bad rows to `bad`."""
     start = time.perf_counter()
     stream = stream_at(kit.program, file.place)
     script = kit.program.script
     reading.checksums[file.path] = checksum(file)
     parser = script.parsers.get(stream.source.parser)
+    is_kept = dict(stream.source.options).get("on_error", "quarantine") == "quarantine"
     for chunk in read_file(stream, script.data or PREDEFINED, file, parser):
         rows = from_table(chunk.table)
         reading.note(rows.weights, chunk.bad)
+        if is_kept and bad is not None:
+            bad.add(chunk.bad)
         reading.seconds += time.perf_counter() - start
         if len(rows):
             yield rows
@@ -129,6 +139,7 @@ def finish(
         seconds,
         list(buckets),
         sorted(alone & tables.keys()),
+        attempt=order.attempt,
     )
 
 
@@ -184,6 +195,42 @@ def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
         elif len(rows):
             shown = rows if target.mode == "rows" else _shown(answer, rows, desk.env)
             yield Part(number, *write_part(folder, name, answer, shown, target))
+
+
+def write_answers(kit: Kit, order: Order, sign: int, buckets: Sequence[int]) -> list[Part]:
+    """Write all rows of answers to targets: as they are, or as changes that bring or take them.
+
+    `sign` is 1 for rows that come, and -1 for rows that go.
+    """
+    desk = desk_of(kit, order, order.tables)
+    task = uuid.uuid4().hex[:8]
+    parts = []
+    for number, target in enumerate(order.targets):
+        answer, folder = kit.physical.answers[target.answer], Path(target.folder)
+        name = f"part-{task}-{number}"
+        if answer.is_single and 0 in buckets:
+            value = whole_answer(answer, kit.physical.steps, desk)
+            if target.mode == "snapshot":
+                written = write_values(folder, name, answer, value, target.format)
+            else:
+                rows = _single_rows(answer, value, sign)
+                written = write_part(folder, name, answer, rows, target)
+            parts.append(Part(number, *written))
+        for bucket in () if answer.is_single else buckets:
+            rows = bucket_rows(answer, bucket, kit.physical.steps, desk)
+            if len(rows):
+                shown = _shown(answer, Rows(rows.columns, rows.weights * sign), desk.env)
+                where = f"{name}-{bucket}"
+                parts.append(Part(number, *write_part(folder, where, answer, shown, target)))
+    return parts
+
+
+def _single_rows(answer: Answer, value: Value, sign: int) -> Rows:
+    """The rows of an answer that is in one place, as they are written; a list with positions."""
+    if answer.output.part is None:
+        return of_values([(value, sign)], answer.layout)
+    rows = of_values([(each, sign) for each in value or []], answer.layout)
+    return rows.beside(pa.array(range(len(rows)), pa.int64())) if answer.is_placed else rows
 
 
 def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:

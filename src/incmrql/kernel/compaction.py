@@ -36,6 +36,8 @@ class Chore:
     buckets: tuple[int, ...]
     runs: tuple[Run, ...]
     base: bool
+    attempt: str = ""
+    """Epoch and attempt; it is in the names of all files that are written for this merge."""
 
     @property
     def rows(self) -> int:
@@ -50,13 +52,20 @@ class Chore:
     def as_json(self) -> dict[str, Any]:
         """The chore as text can hold it."""
         runs = [run.as_json() for run in self.runs]
-        return {"table": self.table, "buckets": self.buckets, "runs": runs, "base": self.base}
+        return {
+            "table": self.table,
+            "buckets": self.buckets,
+            "runs": runs,
+            "base": self.base,
+            "attempt": self.attempt,
+        }
 
     @staticmethod
     def of_json(found: Mapping[str, Any]) -> Chore:
         """The chore that a text holds."""
         runs = tuple(map(Run.of_json, found["runs"]))
-        return Chore(found["table"], tuple(found["buckets"]), runs, found["base"])
+        buckets = tuple(found["buckets"])
+        return Chore(found["table"], buckets, runs, found["base"], found["attempt"])
 
 
 def chore_of(tables: Iterable[Table], inline: int = INLINE) -> Chore | None:
@@ -108,7 +117,7 @@ def merge_runs(chore: Chore, table: Table, reader: Reader) -> Run | None:
     if not whole.count:
         return None
     newest = max(run.file for run in chore.runs).split("-")[0]
-    file = f"{newest}{MERGED}{uuid.uuid4().hex[:8]}.run"
+    file = f"{newest}-{chore.attempt}{MERGED}{uuid.uuid4().hex[:8]}.run"
     return write_run(reader.folder, file, whole.table(), counts)
 
 

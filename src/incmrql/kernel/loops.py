@@ -271,7 +271,7 @@ def _again(
 
 def _is_large(step: Looped, changes: Sequence[Content], desk: Desk) -> bool:
     """Whether a loop is too much for a task."""
-    if step.result in desk.apart.there:
+    if desk.apart.of(step.result) is not None:
         return True
     tables = [desk.table(*each) for each in zip(step.tables, step.forms, strict=True)]
     rows = sum(table.rows for table in tables) + sum(map(len, changes))
@@ -282,18 +282,19 @@ def _apart(
     step: Looped, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> tuple[Content, str]:
     """What Spark has found, by running the loop again in steps of its own; or ask for that."""
-    if step.result not in desk.apart.there:
+    ran = desk.apart.of(step.result)
+    if ran is None:
         raise _left(step, changes, desk)
-    answer, steps = left_answer(desk.apart, step.result, step.form)
+    answer = left_answer(desk.apart.folder, ran, step.form)
     _forgotten(step, counters, desk)
-    note |= {"steps": steps, "rows": len(answer)}
+    note |= {"steps": ran.steps, "rows": len(answer)}
     return answer, "too large for a task: as steps on Spark"
 
 
 def _left(step: Looped, changes: Sequence[Content], desk: Desk) -> TooLarge:
     """A request to run the loop apart, for which all is put down."""
-    leave_inputs(desk.apart, step.result, changes, desk.tables[step.result].buckets)
-    return TooLarge(step.result)
+    inputs = leave_inputs(desk.apart, changes, desk.tables[step.result].buckets)
+    return TooLarge(step.result, inputs)
 
 
 def _instead(step: Looped, new: Content, desk: Desk) -> Content:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from incmrql.formats import BadRow
 from incmrql.formats.rows import MOST_REMEMBERED
 from incmrql.kernel.apart import NOTHING_APART, Apart
+from incmrql.kernel.bad_rows import QuarantineFile
 from incmrql.kernel.engine import Worked
 from incmrql.kernel.form import Form
 from incmrql.kernel.inputs import InputFile
@@ -47,6 +48,10 @@ class Order:
     is_first: bool = False
     limits: Limits = NO_LIMITS
     apart: Apart = NOTHING_APART
+    quarantine: str = ""
+    """The folder for lines that are no rows, of sources that ask for it."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The user's names of files, by their full names, where these differ."""
 
     def as_json(self) -> dict[str, Any]:
         """The order as text can hold it."""
@@ -61,6 +66,8 @@ class Order:
             "is_first": self.is_first,
             "limits": {"inline": self.limits.inline, "locked": sorted(self.limits.locked)},
             "apart": self.apart.as_json(),
+            "quarantine": self.quarantine,
+            "names": dict(self.names),
         }
 
     @staticmethod
@@ -109,6 +116,9 @@ class Reading:
     seconds: float = 0.0
     shuffled: int = 0
     """Rows of contents that were sent to buckets."""
+    quarantined: list[QuarantineFile] = field(default_factory=list)
+    """Files of bad rows that the task has written."""
+    attempt: str = ""
 
     def note(self, weights: Any, bad: Sequence[BadRow]) -> None:
         """Count rows by their weights, and the lines that are none."""
@@ -126,6 +136,7 @@ class Reading:
         self.checksums.update(other.checksums)
         self.seconds += other.seconds
         self.shuffled += other.shuffled
+        self.quarantined += other.quarantined
 
     def as_json(self) -> dict[str, Any]:
         """What was read, as text can hold it."""
@@ -135,13 +146,17 @@ class Reading:
             "first_bad": [asdict(row) for row in self.first_bad],
             "seconds": self.seconds,
             "shuffled": self.shuffled,
+            "quarantined": self.quarantined,
+            "attempt": self.attempt,
         }
 
     @staticmethod
     def of_json(found: dict[str, Any]) -> Reading:
         """What a text says was read."""
         bad = [BadRow(**row) for row in found["first_bad"]]
-        return Reading(**{**found, "bad": Counter(found["bad"]), "first_bad": bad})
+        files = [(name, size) for name, size in found["quarantined"]]
+        counts = Counter(found["bad"])
+        return Reading(**{**found, "bad": counts, "first_bad": bad, "quarantined": files})
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +190,7 @@ class Done:
     """The tables of which it had all buckets."""
     shuffled: int = 0
     """Rows of contents that were sent to buckets."""
+    attempt: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """What was done, as text can hold it."""
@@ -188,6 +204,7 @@ class Done:
             "buckets": self.buckets,
             "whole": self.whole,
             "shuffled": self.shuffled,
+            "attempt": self.attempt,
         }
 
     @staticmethod

@@ -21,6 +21,7 @@ import pyarrow as pa
 from incmrql.diagnostics import CheckpointError
 from incmrql.kernel.content import Content, from_table, to_table
 from incmrql.kernel.form import Form
+from incmrql.storage import sync_folder
 
 _ALIGNED: Final = 64
 _BLOCK: Final = 1 << 20
@@ -102,15 +103,6 @@ def write_run(folder: Path, file: str, table: Any, counts: Mapping[int, int]) ->
         raise
     sync_folder(folder)
     return Run(file, 0, path.stat().st_size, checksum, tuple(counts), tuple(counts.values()))
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _packed(content: Content) -> Any:

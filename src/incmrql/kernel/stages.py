@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from incmrql.kernel.answers import answer_gather, answer_meet, answer_slots
+from incmrql.kernel.bad_rows import BadRowWriter
 from incmrql.kernel.batches import Kit, desk_of, finish, read_rows
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.crashing import crash_here
@@ -125,11 +126,12 @@ def read_stage(
     """Some files of a batch, chunk by chunk; one task also starts what needs no rows."""
     route = Route(kit.physical)
     desk = desk_of(kit, order, order.tables)
-    reading = Reading()
+    reading = Reading(attempt=order.attempt)
+    bad = BadRowWriter(order.quarantine, order.names)
     worked = Worked.of(len(kit.physical.steps))
     waiting = _Waiting(route, order)
     for file in files:
-        for rows in read_rows(kit, file, reading):
+        for rows in read_rows(kit, file, reading, bad):
             step = kit.physical.steps[file.place]
             assert isinstance(step, Taken)
             change = ledger_content(file.place, step, [rows], desk)
@@ -146,6 +148,7 @@ def read_stage(
         for name in route.names():
             yield Sent(0, name, merged(route.form(name), []))
     yield from waiting.all()
+    reading.quarantined = bad.close()
     crash_here("task-sent", order.number)
     yield reading
 

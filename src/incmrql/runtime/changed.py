@@ -20,14 +20,10 @@ def settle_change(
 ) -> bool:
     """Whether the state has to be built again; a change that nobody agreed to is refused.
 
-    What is built again is described once that is committed.
     `reuse` takes the state over if every node of the new program is one of the old, in the same
     place; the answers may then differ in what is made of them.
     """
     if known["identity"] == now["identity"]:
-        return False
-    if not checkpoint.numbers():
-        checkpoint.describe(now)
         return False
     before = [node["identity"] for node in known["nodes"]]
     after = [node["identity"] for node in now["nodes"]]
@@ -41,26 +37,7 @@ def settle_change(
             told = _told(checkpoint, known, now)
             raise CheckpointError(f"{told}\nIt cannot be rebuilt here: its sources are others.")
         return True
-    checkpoint.describe(now)
     return False
-
-
-def known_program(
-    checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """The description of the program whose state is there.
-
-    It is another one than `program.json` has where a run was killed just after it had built the
-    state again.
-    """
-    numbers = checkpoint.numbers()
-    rebuilt = checkpoint.manifest(numbers[-1])["counts"].get("rebuilt") if numbers else None
-    if rebuilt is None or rebuilt == known["identity"]:
-        return known
-    if rebuilt == now["identity"]:
-        checkpoint.describe(now)
-        return now
-    return {**known, "identity": rebuilt}
 
 
 def _told(checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -103,9 +80,6 @@ def refuse_other_way(
     before = {"window": False, "keep_answer": True, "diffuse": False, **known}
     differing = [name for name in _WAYS if bool(before[name]) != bool(now[name])]
     if not differing:
-        return
-    if not checkpoint.numbers():
-        checkpoint.describe(now)
         return
     how = _WAYS[differing[0]]
     was, is_now = (how[bool(each[differing[0]])] for each in (before, now))

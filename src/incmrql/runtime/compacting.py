@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 from incmrql.kernel.compaction import INLINE, Chore, chore_of, swapped
 from incmrql.kernel.runs import Run
@@ -15,8 +16,10 @@ Merge = Callable[[Chore], Run | None]
 class Compactor:
     """Merges that are due, in a thread; `done` counts them, `failed` has the last problem."""
 
-    def __init__(self, merge: Merge, inline: int = INLINE) -> None:
-        self._merge, self._inline = merge, inline
+    def __init__(
+        self, merge: Merge, inline: int = INLINE, attempt: Callable[[], str] = lambda: ""
+    ) -> None:
+        self._merge, self._inline, self._attempt = merge, inline, attempt
         self._threads = ThreadPoolExecutor(1, "incmrql-merging")
         self._chore: Chore | None = None
         self._future: Future[Run | None] | None = None
@@ -29,6 +32,10 @@ class Compactor:
         if self.failed is not None:
             return NO_LIMITS
         return Limits(self._inline, frozenset() if self._chore is None else self._chore.places)
+
+    def is_open(self, attempt: str) -> bool:
+        """Whether what an attempt writes may still be swapped in."""
+        return self._chore is not None and self._chore.attempt == attempt
 
     def swapped(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         """The tables of a batch with the merged run, if one is ready; to be committed."""
@@ -51,8 +58,9 @@ class Compactor:
         """Begin with the next merge that is due, unless one is under way."""
         if self._chore is not None or self.failed is not None:
             return
-        self._chore = chore_of(tables.values(), self._inline)
-        if self._chore is not None:
+        due = chore_of(tables.values(), self._inline)
+        if due is not None:
+            self._chore = replace(due, attempt=self._attempt())
             self._future = self._threads.submit(self._merge, self._chore)
 
     def close(self) -> None:

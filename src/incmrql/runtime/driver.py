@@ -1,11 +1,12 @@
 """A batch from beginning to end: look for what is new, run, commit, publish.
 
     intent    the files of the batch, on disk
-    run       one Spark job writes runs and parts under names of its own
+    run       one Spark job writes state files and parts under names of its own
+    check     the driver finds every file that the job says it wrote
     manifest  created exclusively: the batch has happened
-    publish   the output appears by rename
+    publish   the output appears by rename, and that is noted
 
-Whatever is killed between two of these goes on at the next start: an intent without a manifest is
+Whatever is killed between two of these resumes at the next start: an intent without a manifest is
 run again with the same files, a manifest without its output is published.
 """
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import shutil
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,37 +27,44 @@ from incmrql.kernel.compaction import Chore
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.orders import Order, Target, tables_of_json
+from incmrql.kernel.orders import Order, Part, Target, tables_of_json
 from incmrql.kernel.outputs import read_rows
-from incmrql.kernel.runs import Run, sync_folder
+from incmrql.kernel.runs import Run
 from incmrql.kernel.table import Table
-from incmrql.runtime import sinks
-from incmrql.runtime.changed import check_kept, known_program, refuse_other_way, settle_change, ways
-from incmrql.runtime.checkpoint import Checkpoint, Output, State, Taken
+from incmrql.runtime import quarantine, sinks
+from incmrql.runtime.binding import Binding, bind, refuse_used
+from incmrql.runtime.changed import check_kept, refuse_other_way, settle_change, ways
+from incmrql.runtime.checkpoint import Checkpoint, Commit, Kind, Output, State, Taken
 from incmrql.runtime.compacting import Compactor
 from incmrql.runtime.failures import spark_failures, unwritten
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.feed import Feed, News
 from incmrql.runtime.lock import Lock
-from incmrql.runtime.naming import absolute, as_named
+from incmrql.runtime.naming import absolute, as_named, names_of
 from incmrql.runtime.opening import describe, feeds_of
 from incmrql.runtime.options import StreamOptions
+from incmrql.runtime.rebuild import Retraction
 from incmrql.runtime.report import BatchReport, report_of
+from incmrql.runtime.sinks import Sink
+from incmrql.runtime.written import check_parts, check_quarantine, check_written
 from incmrql.spark.executors import check_executors
-from incmrql.spark.streaming import LOOPS, JobResult, StreamJob
+from incmrql.spark.streaming import LOOPS, REQUEST, JobResult, StreamJob
+from incmrql.storage import sync_folder
 from incmrql.values import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CLEAN_EVERY = 20
+_CHANGES = "changes-"
 
 
 class Driver:
     """A program on its checkpoint, batch by batch.  Use as a context manager.
 
-    `output` is the folder of the items that do not name one.  `registered` are the data behind
-    names, and `pushed` feeds that others fill.
+    `output` is the folder of the items that do not name one; without it the output that the
+    checkpoint has recorded continues.  `registered` are the data behind names.  One that is
+    `read_only` looks at the committed state and changes nothing, beside a driver that writes.
     """
 
     def __init__(  # noqa: PLR0913 - what it runs, where, and how
@@ -70,6 +77,7 @@ class Driver:
         *,
         registered: Mapping[str, Any] | None = None,
         script: Mapping[str, Any] | None = None,
+        read_only: bool = False,
     ) -> None:
         self.options = options or StreamOptions()
         self.program = program = replace(program, iteration=self.options.iteration)
@@ -79,39 +87,65 @@ class Driver:
         self._unfinished: Taken | None = None
         """The files of the last batch while it is committed and not published."""
         self.kit = Kit(program, compiled(program, keep_answer=self.options.keep_answer))
-        self.sinks = sinks.sinks_of(program, output, self.options.mode, self.options.format)
-        for each in self.sinks:
-            if each.mode == "snapshot":
-                check_kept(self.kit.physical.answers[each.answer])
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        self.lock = Lock(checkpoint / "lock")
         self.feeds: list[Feed] = []
-        self.compactor = Compactor(self._merge, self.options.inline)
+        self.binding = Binding(())
+        self._spark = spark
+        self._job: StreamJob | None = None
+        self.checkpoint = Checkpoint(checkpoint, self.kit.physical.forms)
+        self.compactor = Compactor(self._merge, self.options.inline, self.checkpoint.attempt)
+        self.lock: Lock | None = None
+        self._description = {**describe(program, script or {}), **ways(self.options)}
         try:
-            self.checkpoint = Checkpoint(checkpoint, self.kit.physical.forms)
-            described = {**describe(program, script or {}), **ways(self.options)}
-            there = self.checkpoint.prepare(described, self.options.buckets)
-            known = known_program(self.checkpoint, there, described)
-            refuse_other_way(self.checkpoint, known, described)
-            rebuild = settle_change(self.checkpoint, known, described, self.options.on_change)
-            keep = self.options.keep_input
-            archive = self.checkpoint.input / "archive"
-            self.archive = Archive(
-                archive, "all" if keep is None else keep, folders=keep not in (None, "none")
-            )
-            self.state = self._recovered()
-            self.feeds = feeds_of(
-                program, self.checkpoint, self.state, self.options.settle, self.archive,
-                registered or {}, window=self.options.window,
-            )  # fmt: skip
-            self._spark = spark
-            self._job: StreamJob | None = None
-            if rebuild:
-                self._rebuild()
-                self.checkpoint.describe(described)
+            if read_only:
+                self.state = self._read_only()
+            else:
+                checkpoint.mkdir(parents=True, exist_ok=True)
+                self.lock = Lock(checkpoint / "lock")
+                self._start(output, registered or {})
         except BaseException:
             self.close()
             raise
+
+    def _read_only(self) -> State:
+        refuse_other_way(self.checkpoint, self.checkpoint.described(), self._description)
+        state = self.checkpoint.recovered()
+        self.archive = Archive(self.checkpoint.input / "archive", read_only=True)
+        return state
+
+    def _start(self, output: Path | None, registered: Mapping[str, Any]) -> None:
+        """Become the writer of the checkpoint, and finish what its last writer has left."""
+        checkpoint, options, program = self.checkpoint, self.options, self.program
+        known = checkpoint.prepare()
+        rebuild = False
+        if known is not None and checkpoint.batch >= 0:
+            refuse_other_way(checkpoint, known, self._description)
+            rebuild = settle_change(checkpoint, known, self._description, options.on_change)
+        recorded = checkpoint.sinks
+        has_batches = checkpoint.batch >= 0
+        self.binding = bind(program, recorded, output, options, has_batches=has_batches)
+        for sink in self.binding.sinks:
+            if sink.mode == "snapshot":
+                check_kept(self.kit.physical.answers[sink.answer])
+        refuse_used(self.binding.fresh if has_batches else self.binding.sinks)
+        keep = options.keep_input
+        self.archive = Archive(
+            checkpoint.input / "archive",
+            "all" if keep is None else keep,
+            folders=keep not in (None, "none"),
+        )
+        # What changes the state or the answers in the outputs is recorded with the batch that
+        # does it; until then the checkpoint is that of the program and outputs before.
+        is_changed = rebuild or bool(self.binding.fresh)
+        described = known if rebuild and known is not None else self._description
+        bound = recorded if is_changed else self.binding.as_json(program)
+        self.state = checkpoint.take_over(described, bound, options.buckets)
+        self._recover()
+        self.feeds = feeds_of(
+            program, checkpoint, self.state, options.settle, self.archive, registered,
+            window=options.window,
+        )  # fmt: skip
+        if is_changed:
+            self._change_program(recorded, rebuild=rebuild)
 
     def __enter__(self) -> Driver:
         return self
@@ -124,7 +158,13 @@ class Driver:
         for feed in self.feeds:
             feed.close()
         self.compactor.close()
-        self.lock.release()
+        if self.lock is not None:
+            self.lock.release()
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """The folders that get the answers."""
+        return self.binding.sinks
 
     def _merge(self, chore: Chore) -> Run | None:
         return self.job.compact(chore, str(self.checkpoint.runs.absolute()))
@@ -138,20 +178,39 @@ class Driver:
             self._job = StreamJob(spark, self.kit, self.checkpoint.work, self.checkpoint.buckets)
         return self._job
 
-    def _recovered(self) -> State:
-        """The committed state, its output published; what killed attempts left is removed."""
-        state = self.checkpoint.recovered()
+    def _recover(self) -> None:
+        """Publish what is committed and not published; remove what killed attempts left."""
+        state = self.state
         if self.options.check_runs:
             self.checkpoint.check_runs(state)
-        for output in state.outputs:
-            sinks.publish(Path(output.folder), state.number, output.attempt, output.parts)
-        for folder in {each.folder for each in self.sinks}:
-            for left in sinks.leftovers(folder):
+        self._publish()
+        folders = {sink.folder for sink in self.sinks} | {Path(o.folder) for o in state.outputs}
+        for folder in folders:
+            for left in sinks.leftovers(folder, self.checkpoint.id):
                 shutil.rmtree(left, ignore_errors=True)
-        for left in self.checkpoint.work.glob(f"{LOOPS}*"):
-            shutil.rmtree(left, ignore_errors=True)
-        self.checkpoint.clean(state, self.options.grace)
-        return state
+        kept = state.changes.get("attempt")
+        for left in self.checkpoint.work.iterdir():
+            if left.name.startswith((LOOPS, _CHANGES, REQUEST)) and (
+                kept is None or kept not in left.name
+            ):
+                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
+        self.checkpoint.clean(state, self.options.grace, self.compactor.is_open)
+
+    def _publish(self) -> list[Path]:
+        """Publish the outputs of the last batch, unless that was noted."""
+        outputs, number = self.state.outputs, self.state.number
+        if not outputs or self.checkpoint.is_published(number):
+            return []
+        self.checkpoint.check_newest()
+        owner = self.checkpoint.id
+        folders = []
+        for output in outputs:
+            if output.kind == "quarantine":
+                quarantine.publish(output, owner, number)
+            else:
+                folders.append(sinks.publish(output, owner, number))
+        self.checkpoint.note_published(number)
+        return folders
 
     def answer(self, number: int = 0) -> Value:
         """The whole of an answer after the last batch, from the state; no job is run."""
@@ -160,13 +219,20 @@ class Driver:
         return answer_value(self.kit, number, self.state.tables, runs)
 
     def changes(self, number: int = 0) -> list[tuple[Value, int]]:
-        """What the last batch did to an answer, if changes are kept."""
-        answer = self.kit.physical.answers[number]
-        found = [read_rows(path, answer) for path in sorted(self._kept(number).glob("*.parquet"))]
-        return [row for part in found for row in part]
+        """What the last batch did to an answer, if changes are kept.
 
-    def _kept(self, number: int) -> Path:
-        return self.checkpoint.work / f"changes-{self.state.number:06d}-{number}"
+        Only the parts that the committed result names count: attempts of tasks that were given up
+        may have left others beside them.
+        """
+        answer, kept = self.kit.physical.answers[number], self.state.changes
+        if not kept:
+            return []
+        folder = self._changes_folder(self.state.number, kept["attempt"], number)
+        parts = [read_rows(folder / part, answer) for part in kept["parts"][number]]
+        return [row for part in parts for row in part]
+
+    def _changes_folder(self, number: int, attempt: str, answer: int) -> Path:
+        return self.checkpoint.work / f"{_CHANGES}{number:06d}-{attempt}-{answer}"
 
     # --- batches ---------------------------------------------------------------------------
 
@@ -229,14 +295,19 @@ class Driver:
     def _batch(self, files: tuple[InputFile, ...]) -> BatchReport:
         """Intent, run, manifest, publish."""
         start = time.perf_counter()
-        number, attempt = self.state.number + 1, uuid.uuid4().hex[:8]
+        number, attempt = self.state.number + 1, self.checkpoint.attempt()
         self.checkpoint.intend(number, files)
         crash_here("intent", number)
         skipped = number == self.options.skip_batch
-        targets = () if skipped else self._targets(number, attempt)
-        with _removed_on_failure(targets):
+        bound = () if skipped else self.sinks
+        kept = self.options.keep_changes and not skipped
+        with (
+            self._staged(number, attempt, bound, keep_changes=kept) as targets,
+            self._quarantined(number, attempt) as bad,
+        ):
             begun = time.perf_counter()
-            result = self._run(self._order(number, attempt, () if skipped else files, targets))
+            order = self._order(number, attempt, () if skipped else files, targets)
+            result = self._run(replace(order, quarantine=bad, names=names_of(files)))
             result = replace(result, reading=as_named(result.reading, files))
             ran = time.perf_counter()
             crash_here("runs", number)
@@ -245,15 +316,20 @@ class Driver:
             crash_here("archive", number)
             for target in targets:
                 sync_folder(Path(target.folder))
-            self._commit(self._outputs(attempt, targets, result), taken, result)
+            check_written(order, result.done)
+            check_quarantine(bad, result.reading)
+            self._commit(self._change(attempt, targets, taken, result))
         crash_here("committed", number)
         committed = time.perf_counter()
         places = self._finish()
         done = time.perf_counter()
         times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
-        return report_of(self.state, len(files), result, times, places)
+        return report_of(self.state, files, result, times, places)
 
-    def _commit(self, outputs: tuple[Output, ...], taken: Taken, result: JobResult) -> None:
+    def _change(
+        self, attempt: str, targets: Sequence[Target], taken: Taken, result: JobResult
+    ) -> Commit:
+        """What the manifest of a batch adds to the state."""
         reading, done = result.reading, result.done
         counts = {
             "inserted": reading.inserted,
@@ -261,9 +337,31 @@ class Driver:
             "bad": reading.bad.total(),
             "changed": done.changed,
         }
+        outputs = _outputs(attempt, self.sinks, targets, done.parts)
+        if reading.quarantined:
+            assert self.options.quarantine is not None
+            names = tuple(sorted(name for name, _ in reading.quarantined))
+            folder = str(self.options.quarantine.absolute())
+            outputs += (Output(folder, attempt, names, "quarantine"),)
+        changes: dict[str, Any] = {}
+        if self.options.keep_changes and len(targets) > len(self.sinks):
+            first = len(self.sinks)
+            parts = [
+                [part.file for part in done.parts if part.target == first + answer]
+                for answer in range(len(self.kit.physical.answers))
+            ]
+            changes = {"attempt": attempt, "parts": parts}
         tables = self.compactor.swapped(done.tables)
-        self.state = self.checkpoint.commit(self.state, tables, outputs, taken, counts)
-        self._unfinished = taken
+        return Commit(tables, outputs, taken, counts, changes, attempt=attempt)
+
+    def _commit(self, change: Commit) -> None:
+        before = self.state.changes
+        self.state = self.checkpoint.commit(self.state, change)
+        self._unfinished = change.files
+        if before:
+            for answer in range(len(self.kit.physical.answers)):
+                old = self._changes_folder(self.state.number - 1, before["attempt"], answer)
+                shutil.rmtree(old, ignore_errors=True)
 
     def _finish_last(self) -> None:
         """Do what a failure after its commit has left of the last batch."""
@@ -278,10 +376,8 @@ class Driver:
         taken, number = self._unfinished, self.state.number
         if taken is None:
             return []
-        places = [
-            sinks.publish(Path(each.folder), number, each.attempt, each.parts)
-            for each in self.state.outputs
-        ]
+        self.checkpoint.sync()
+        places = self._publish()
         crash_here("publish", number)
         self._after(number, taken)
         crash_here("after", number)
@@ -295,39 +391,44 @@ class Driver:
         for feed in self.feeds:
             if not (self.options.window and feed.place in again):
                 feed.taken([each for each in taken if each[0].place == feed.place])
-        if number > 0 and self.options.keep_changes:
-            for answer in range(len(self.kit.physical.answers)):
-                old = self.checkpoint.work / f"changes-{number - 1:06d}-{answer}"
-                shutil.rmtree(old, ignore_errors=True)
         if number % _CLEAN_EVERY == 0:
-            self.checkpoint.clean(self.state, self.options.grace)
+            self.checkpoint.clean(self.state, self.options.grace, self.compactor.is_open)
             self.archive.clean(number)
 
-    def _targets(self, number: int, attempt: str) -> tuple[Target, ...]:
-        """Where the answers of a batch are written; all folders are there when this returns."""
-        found: list[Target] = []
-        with _removed_on_failure(found):
-            for each in self.sinks:
-                folder = sinks.prepare(each.folder, number, attempt)
-                found.append(Target(each.answer, str(folder.absolute()), each.mode, each.format))
-            if self.options.keep_changes:
-                for answer in range(len(self.kit.physical.answers)):
-                    folder = self.checkpoint.work / f"changes-{number:06d}-{answer}"
-                    shutil.rmtree(folder, ignore_errors=True)
-                    folder.mkdir(parents=True)
-                    found.append(Target(answer, str(folder.absolute()), "rows"))
-        return tuple(found)
+    @contextmanager
+    def _staged(
+        self, number: int, attempt: str, bound: Sequence[Sink], *, keep_changes: bool = False
+    ) -> Iterator[tuple[Target, ...]]:
+        """Hidden folders for the answers of a batch; removed if it does not come to its commit."""
+        folders: list[Path] = []
+        try:
+            targets = []
+            for sink in bound:
+                folders.append(sinks.prepare(sink.folder, self.checkpoint.id, number, attempt))
+                where = str(folders[-1].absolute())
+                targets.append(Target(sink.answer, where, sink.mode, sink.format))
+            for answer in range(len(self.kit.physical.answers)) if keep_changes else ():
+                folders.append(self._changes_folder(number, attempt, answer))
+                folders[-1].mkdir(parents=True)
+                targets.append(Target(answer, str(folders[-1].absolute()), "rows"))
+            yield tuple(targets)
+        except Exception:
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
-    def _outputs(
-        self, attempt: str, targets: Sequence[Target], result: JobResult
-    ) -> tuple[Output, ...]:
-        """The outputs that are published, with the parts that the job has written."""
-        found = []
-        for place, each in enumerate(self.sinks):
-            if place < len(targets):
-                parts = tuple(p.file for p in result.done.parts if p.target == place)
-                found.append(Output(str(each.folder.absolute()), attempt, parts))
-        return tuple(found)
+    @contextmanager
+    def _quarantined(self, number: int, attempt: str) -> Iterator[str]:
+        """A hidden folder for bad rows; tasks create it when they meet one."""
+        if self.options.quarantine is None:
+            yield ""
+            return
+        folder = sinks.staging(self.options.quarantine, self.checkpoint.id, number, attempt)
+        try:
+            yield str(folder.absolute())
+        except Exception:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     def _order(
         self,
@@ -369,27 +470,53 @@ class Driver:
     def rebuilt(self, files: Sequence[InputFile], folder: Path) -> Mapping[str, Table]:
         """The tables that files build as one batch, with runs in a folder; nothing is committed."""
         tables = tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
-        number, attempt = self.state.number + 1, uuid.uuid4().hex[:8]
+        number, attempt = self.state.number + 1, self.checkpoint.attempt()
         runs, buckets = str(folder.absolute()), self.checkpoint.buckets
         order = Order(number, attempt, tuple(files), tables, buckets, runs, is_first=True)
         large, loop_rows = self.options.large, self.options.loop_rows
-        return self.job.run(order, large=large, loop_rows=loop_rows).done.tables
+        done = self.job.run(order, large=large, loop_rows=loop_rows).done
+        check_written(order, done)
+        return done.tables
 
-    def _rebuild(self) -> None:
-        """Build the state again from all input so far, as one batch."""
-        if self.state.number < 0:
-            return
-        tables = self.rebuilt(self.replayed(), self.checkpoint.runs)
-        counts = {"rebuilt": self.program.identity}
-        self.state = self.checkpoint.commit(self.state, tables, (), [], counts)
+    def _change_program(self, recorded: Sequence[Mapping[str, Any]], *, rebuild: bool) -> None:
+        """Commit a batch without input: new state, new outputs, or both.
+
+        A folder that had the answer of the old program gets what leads to that of the new one; a
+        folder that is new gets the whole answer.
+        """
+        checkpoint, attempt = self.checkpoint, self.checkpoint.attempt()
+        number = self.state.number + 1
+        changed = self.sinks if rebuild else self.binding.fresh
+        before = Retraction.of(checkpoint, changed, recorded) if rebuild else None
+        tables = self.state.tables
+        if rebuild:
+            tables = self.rebuilt(self.replayed(), checkpoint.runs)
+        with self._staged(number, attempt, () if self.options.window else changed) as targets:
+            order = replace(self._order(number, attempt, (), targets), tables=tables)
+            parts = self.job.write_answers(order, 1) if targets else []
+            if before is not None and targets:
+                parts += before.write(self.job, order)
+            for target in targets:
+                sync_folder(Path(target.folder))
+            check_parts(order, parts)
+            outputs = _outputs(attempt, changed, targets, parts)
+            checkpoint.program = dict(self._description)
+            checkpoint.sinks = self.binding.as_json(self.program)
+            counts = {"rebuilt": self.program.identity} if rebuild else {}
+            kind: Kind = "rebuild" if rebuild else "output"
+            self._commit(Commit(tables, outputs, (), counts, kind=kind, attempt=attempt))
+        self._finish()
 
 
-@contextmanager
-def _removed_on_failure(targets: Sequence[Target]) -> Iterator[None]:
-    """What a batch that does not come to its commit has written for its targets is removed."""
-    try:
-        yield
-    except Exception:
-        for target in targets:
-            shutil.rmtree(target.folder, ignore_errors=True)
-        raise
+def _outputs(
+    attempt: str, bound: Sequence[Sink], targets: Sequence[Target], parts: Sequence[Part]
+) -> tuple[Output, ...]:
+    """The outputs that are published, with the parts that tasks have written."""
+    return tuple(
+        Output(
+            str(sink.folder.absolute()),
+            attempt,
+            tuple(part.file for part in parts if part.target == place),
+        )
+        for place, (sink, _) in enumerate(zip(bound, targets, strict=False))
+    )

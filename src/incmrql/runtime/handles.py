@@ -23,7 +23,6 @@ import pyarrow as pa
 from incmrql.diagnostics import DataError
 from incmrql.incremental.streams import Stream
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.runs import sync_folder
 from incmrql.kernel.spools import spool_rows
 from incmrql.reference.sources import not_there
 from incmrql.runtime.feeds.feed import News
@@ -31,6 +30,7 @@ from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.feeds.spooled import original
 from incmrql.runtime.set_aside import Fault, Weighted, same_rows, set_aside
+from incmrql.storage import sync_folder
 from incmrql.types import typed
 from incmrql.types.model import Type
 from incmrql.values import Value, decode, encode

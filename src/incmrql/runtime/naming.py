@@ -16,6 +16,12 @@ def absolute(files: Iterable[InputFile]) -> tuple[InputFile, ...]:
     return tuple(replace(file, path=os.path.abspath(file.path)) for file in files)
 
 
+def names_of(files: Iterable[InputFile]) -> dict[str, str]:
+    """The user's names of files by their full names, where these differ."""
+    names = {os.path.abspath(file.path): file.path for file in files}
+    return {path: name for path, name in names.items() if path != name}
+
+
 def as_named(reading: Reading, files: Iterable[InputFile]) -> Reading:
     """What tasks have read of files, these being called as they were before."""
     names = {os.path.abspath(file.path): file.path for file in files}

@@ -102,9 +102,9 @@ def feeds_of(  # noqa: PLR0913 (a program, where it stands, and its data)
         if stream.socket is not None:
             found.append(SocketFeed(stream, folder, consumed))
         elif stream.path is None and isinstance(data, Framed):
-            found.append(FrameFeed(stream, folder, consumed))
+            found.append(FrameFeed(stream, folder, consumed, checkpoint.check_newest))
         elif stream.path is None and stream.streaming:
-            found.append(PushFeed(stream, folder, consumed))
+            found.append(PushFeed(stream, folder, consumed, check=checkpoint.check_newest))
         elif stream.path is None:
             if data is None and not begun:
                 message = f'there are no data for "{stream.source.name}"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from incmrql.incremental.looping import Iterate, Iteration
@@ -18,8 +19,14 @@ from incmrql.spark.streaming import LARGE
 class StreamOptions:
     """How a stream runs; times are in seconds."""
 
-    mode: Literal["changes", "snapshot"] = "changes"
-    format: Format = "parquet"
+    mode: Literal["changes", "snapshot"] | None = None
+    """Of folders; None: as recorded in the checkpoint, changes in a new one."""
+    format: Format | None = None
+    """Of folders; None: as recorded in the checkpoint, Parquet in a new one."""
+    detach_output: bool = False
+    """End the output that is recorded in the checkpoint, if none is named now."""
+    quarantine: Path | None = None
+    """The folder for lines that are no rows, of sources that ask for it."""
     trigger: float = 1.0
     """Time from the start of a look at the sources to the next."""
     settle: float = 1.0

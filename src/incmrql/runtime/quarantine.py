@@ -1,50 +1,67 @@
-"""Lines of a batch that are no rows: what is said of them, and where they are kept.
+"""Lines of a batch that are no rows: where they are kept, and what is said of them.
 
-A batch counts them and goes on.  Those of sources whose policy is `quarantine` are read again, and
-written to a file of the batch's own name, so that doing it twice does no harm.
+Tasks write those of sources whose policy is `quarantine`; they are published like the output of
+the batch, also by the start that follows a crash.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from incmrql.diagnostics import DataError
-from incmrql.formats.rows import BadRow, Quarantine, ReadReport
+from incmrql.diagnostics import CheckpointError
+from incmrql.formats.rows import Policy, ReadReport
+from incmrql.incremental.streams import Program
 from incmrql.kernel.batches import stream_at
-from incmrql.kernel.inputs import InputFile, read_file
-from incmrql.runtime.driver import Driver
+from incmrql.runtime.checkpoint import Output
 from incmrql.runtime.report import BatchReport
-from incmrql.types.model import PREDEFINED
+from incmrql.runtime.sinks import staging
+from incmrql.storage import sync_folder
 
 
-def bad_lines(driver: Driver, report: BatchReport, folder: Path) -> Iterator[str]:
-    """A sentence for each file of a batch with bad lines, which are kept in `folder`."""
-    if not report.bad.bad:
-        return
-    counts = dict(report.bad.files)
-    listed = driver.checkpoint.manifest(report.number)["files"]
-    fields = [{n: v for n, v in each.items() if n != "checksum"} for each in listed]
-    files = [file for file in map(InputFile.of_json, fields) if file.path in counts]
-    with Quarantine(folder, f"batch-{report.number:06d}.jsonl") as kept:
-        for file in files:
-            options = dict(stream_at(driver.program, file.place).source.options)
-            policy = options.get("on_error", "quarantine")
-            first = tuple(bad for bad in report.bad.first if bad.path == file.path)
-            if policy == "quarantine":
-                for bad in _again(driver, file, first):
-                    kept.add(bad)
-            count = counts[file.path]
-            yield from ReadReport(0, count, ((file.path, count),), first).sentences(policy)
+def publish(output: Output, owner: str, number: int) -> None:
+    """Make the bad rows of a committed batch appear; they may have appeared already.
+
+    One task's are in `batch-000012.jsonl`, those of several in `batch-000012-1.jsonl`, ….
+    """
+    folder = Path(output.folder)
+    hidden = staging(folder, owner, number, output.attempt)
+    for place, part in enumerate(output.parts, 1):
+        suffix = f"-{place}" if len(output.parts) > 1 else ""
+        final = folder / f"batch-{number:06d}{suffix}.jsonl"
+        try:
+            (hidden / part).replace(final)
+        except FileNotFoundError:
+            if not final.exists():
+                message = f"bad rows of batch {number} are neither in {hidden} nor in {final}"
+                raise CheckpointError(message) from None
+    sync_folder(folder)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
-def _again(driver: Driver, file: InputFile, known: tuple[BadRow, ...]) -> list[BadRow]:
-    """The bad lines of a file; those that are known already if it cannot be read again."""
-    script = driver.program.script
-    stream = stream_at(driver.program, file.place)
-    parser = script.parsers.get(stream.source.parser)
-    with suppress(DataError):
-        chunks = read_file(stream, script.data or PREDEFINED, file, parser)
-        return [bad for chunk in chunks for bad in chunk.bad]
-    return list(known)
+def reports(program: Program, report: BatchReport) -> Iterator[tuple[ReadReport, Policy]]:
+    """The bad rows of a batch by the policies of their sources."""
+    policies: dict[Policy, list[tuple[str, int]]] = {}
+    for path, count in report.bad.files:
+        policies.setdefault(_policy(program, report, path), []).append((path, count))
+    for policy, files in policies.items():
+        named = {path for path, _ in files}
+        first = tuple(row for row in report.bad.first if row.path in named)
+        bad = sum(count for _, count in files)
+        yield replace(report.bad, bad=bad, files=tuple(files), first=first), policy
+
+
+def _policy(program: Program, report: BatchReport, path: str) -> Policy:
+    place = dict(report.bad_places)[path]
+    policy: Policy = dict(stream_at(program, place).source.options).get("on_error", "quarantine")
+    return policy
+
+
+def sentences(program: Program, report: BatchReport, *, is_kept: bool) -> list[str]:
+    """A sentence for each file of a batch with bad rows."""
+    said = []
+    for part, policy in reports(program, report):
+        said += part.sentences(policy if is_kept else "drop")
+    return said

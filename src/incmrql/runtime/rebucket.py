@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 
 from incmrql.diagnostics import CheckpointError
 from incmrql.kernel.runs import Opened, Run, write_runs
 from incmrql.kernel.table import Reader, Table, by_bucket, scan
+from incmrql.runtime.checkpoint import Commit
 from incmrql.runtime.driver import Driver
 
 
@@ -25,15 +25,15 @@ def rebucket(driver: Driver, buckets: int) -> int:
     if driver.intended() is not None:
         message = f"checkpoint {checkpoint.folder} has a batch that was begun and not finished"
         raise CheckpointError(f"{message}: run the script once before")
-    number, attempt = state.number + 1, uuid.uuid4().hex[:8]
+    number, attempt = state.number + 1, checkpoint.attempt()
     reader = Reader(checkpoint.runs.absolute(), Opened())
     tables = {}
     for name, table in state.tables.items():
         file = f"{number:06d}-{attempt}-{name}.run"
         tables[name] = _rewritten(table, reader, buckets, checkpoint.runs, file)
     checkpoint.buckets = buckets
-    counts = {"rebucketed": buckets}
-    driver.state = checkpoint.commit(state, tables, (), [], counts)
+    change = Commit(tables, counts={"rebucketed": buckets}, kind="rebucket", attempt=attempt)
+    driver.state = checkpoint.commit(state, change)
     return driver.state.rows
 
 

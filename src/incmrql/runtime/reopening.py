@@ -6,7 +6,7 @@ Nothing here needs Spark, and nothing is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,12 @@ def read_program(folder: Path) -> tuple[Program, dict[str, Any]]:
 
     Paths of the script mean what they meant when it was started only in the same folder.
     """
-    described = Checkpoint(folder).described()
+    described = dict(Checkpoint(folder).described())
+    return remade(folder, described), described
+
+
+def remade(folder: Path, described: Mapping[str, Any]) -> Program:
+    """The program that the description in a checkpoint tells of."""
     asked = described.get("script") or {}
     if "text" not in asked:
         message = f"checkpoint {folder} does not say which script it is of"
@@ -64,7 +69,7 @@ def read_program(folder: Path) -> tuple[Program, dict[str, Any]]:
     if program.identity != described["identity"]:
         message = f"checkpoint {folder} is of another version of its script or of incmrql"
         raise CheckpointError(f"{message} ({described['engine']})")
-    return program, described
+    return program
 
 
 def _made(asked: dict[str, Any], *, window: bool) -> Program:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from incmrql.formats import ReadReport
+from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.orders import Reading
 from incmrql.runtime.checkpoint import State
 from incmrql.spark.streaming import JobResult
@@ -45,6 +46,8 @@ class BatchReport:
     deleted: int
     bad: ReadReport
     """Lines that are no rows."""
+    bad_places: tuple[tuple[str, int], ...]
+    """Files with such lines, and the places of their sources."""
     changed: int
     """Rows of the changes of all answers."""
     rewritten: int
@@ -76,7 +79,7 @@ class BatchReport:
 
 def report_of(
     state: State,
-    files: int,
+    files: Sequence[InputFile],
     result: JobResult,
     times: tuple[float, float, float, float],
     outputs: Sequence[Path],
@@ -88,11 +91,12 @@ def report_of(
     nodes = zip(worked.sent, worked.read, worked.seconds, strict=True)
     return BatchReport(
         number=state.number,
-        files=files,
+        files=len(files),
         rows_in=reading.inserted + reading.deleted,
         inserted=reading.inserted,
         deleted=reading.deleted,
         bad=_bad(reading),
+        bad_places=tuple((file.path, file.place) for file in files if file.path in reading.bad),
         changed=sum(done.changed),
         rewritten=done.rewritten,
         jobs=result.jobs,

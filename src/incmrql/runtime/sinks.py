@@ -1,13 +1,17 @@
 """Folder sinks: `batch=000012/` appears whole, by rename, when its batch is committed.
 
-Tasks write parts to a hidden folder of their attempt.  Publishing moves the parts that the
-manifest names to a folder of their own, and renames that; doing it again does no harm.
+Tasks write parts to a hidden folder of their attempt. Publishing moves the parts that the manifest
+names to a folder of their own, and renames that. It may be done twice, or by two drivers at once:
+a part is moved by whoever comes first, and a folder that has appeared is left alone. Hidden folders
+carry the id of the checkpoint, so that several runs can share an output folder's parent, or even
+the folder, without touching each other's.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,7 +21,8 @@ from incmrql.formats.replacing import unwritable
 from incmrql.incremental.streams import Program
 from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.orders import Format
-from incmrql.kernel.runs import sync_folder
+from incmrql.runtime.checkpoint import Output
+from incmrql.storage import sync_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,8 @@ class Sink:
     folder: Path
     mode: Literal["changes", "snapshot"]
     format: Format
+    named: bool = False
+    """Whether an item of the script names the folder."""
 
 
 def sinks_of(
@@ -44,9 +51,9 @@ def sinks_of(
     others = [n for n, each in enumerate(program.outputs) if each.kind not in ("store", "dump")]
     for number, each in enumerate(program.outputs):
         if each.kind == "store":
-            found.append(Sink(number, Path(each.target), mode, "parquet"))
+            found.append(Sink(number, Path(each.target), mode, "parquet", named=True))
         elif each.kind == "dump":
-            found.append(Sink(number, *_dumped(each.target, mode, format_)))
+            found.append(Sink(number, *_dumped(each.target, mode, format_), named=True))
         elif output is not None:
             own = output if len(others) == 1 else output / str(others.index(number) + 1)
             found.append(Sink(number, own, mode, format_))
@@ -62,18 +69,18 @@ def _dumped(
     return Path(target), mode, "json" if ending == ".json" else text
 
 
-def published(output: Path, number: int) -> Path:
+def batch_folder(output: Path, number: int) -> Path:
     """The folder of a batch's output."""
     return output / f"batch={number:06d}"
 
 
-def prepare(output: Path, number: int, attempt: str) -> Path:
-    """A hidden folder for the parts that an attempt writes."""
-    if published(output, number).exists():
+def prepare(output: Path, owner: str, number: int, attempt: str) -> Path:
+    """Create a hidden folder for the parts that an attempt writes."""
+    if batch_folder(output, number).exists():
         message = f"{output} has the output of batch {number} of another run"
         hint = "Give another folder, or the checkpoint of that run; or remove what is there."
         raise CheckpointError(f"error: {message}\n = hint: {hint}")
-    folder = _staging(output, number, attempt)
+    folder = staging(output, owner, number, attempt)
     try:
         folder.mkdir(parents=True)
     except OSError as cause:
@@ -81,23 +88,47 @@ def prepare(output: Path, number: int, attempt: str) -> Path:
     return folder
 
 
-def publish(output: Path, number: int, attempt: str, parts: tuple[str, ...]) -> Path:
+def publish(output: Output, owner: str, number: int) -> Path:
     """Make the output of a committed batch appear; it may have appeared already."""
-    final, staging = published(output, number), _staging(output, number, attempt)
-    ready = output / f".incmrql-{number:06d}.ready"
-    if not final.exists() and (staging.exists() or ready.exists()):
-        ready.mkdir(exist_ok=True)
-        for part in parts:
-            if (staging / part).exists():
-                (staging / part).replace(ready / part)
-            elif not (ready / part).exists():
-                raise CheckpointError(f"part {part} of batch {number} is missing in {staging}")
-        sync_folder(ready)
-        crash_here("parts", number)
-        ready.replace(final)
-        sync_folder(output)
-    shutil.rmtree(staging, ignore_errors=True)
+    folder = Path(output.folder)
+    final, parts = batch_folder(folder, number), staging(folder, owner, number, output.attempt)
+    ready = folder / f".incmrql-{owner}-{number:06d}.ready"
+    if not final.exists():
+        ready.mkdir(parents=True, exist_ok=True)
+        is_whole = all(_moved(parts / part, ready / part) for part in output.parts)
+        if not is_whole and not final.exists():
+            raise _missing(output, number, parts)
+        if is_whole:
+            sync_folder(ready)
+            crash_here("parts", number)
+            try:
+                ready.replace(final)
+            except OSError:  # another driver was first
+                if not final.exists():
+                    raise
+        with suppress(OSError):
+            ready.rmdir()
+        sync_folder(folder)
+    shutil.rmtree(parts, ignore_errors=True)
     return final
+
+
+def _moved(part: Path, target: Path) -> bool:
+    """Move a part, unless another publisher has; whether it is where it should be."""
+    try:
+        part.replace(target)
+    except FileNotFoundError:
+        return target.exists()
+    return True
+
+
+def _missing(output: Output, number: int, parts: Path) -> CheckpointError:
+    message = f"batch {number} is committed, but its output is neither in {parts} nor published"
+    hint = (
+        f"Restore what was removed; if {batch_folder(Path(output.folder), number).name} was "
+        "published and consumed already, create an empty folder of that name."
+    )
+    return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
 def unpublished(number: int, why: str) -> CheckpointError:
@@ -107,10 +138,11 @@ def unpublished(number: int, why: str) -> CheckpointError:
     return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
-def leftovers(output: Path) -> Iterator[Path]:
-    """Hidden folders of attempts."""
-    return output.glob(".incmrql-*") if output.exists() else iter(())
+def leftovers(output: Path, owner: str) -> Iterator[Path]:
+    """Hidden folders of this checkpoint's own attempts."""
+    return output.glob(f".incmrql-{owner}-*") if output.exists() else iter(())
 
 
-def _staging(output: Path, number: int, attempt: str) -> Path:
-    return output / f".incmrql-{number:06d}-{attempt}"
+def staging(output: Path, owner: str, number: int, attempt: str) -> Path:
+    """The hidden folder of an attempt."""
+    return output / f".incmrql-{owner}-{number:06d}-{attempt}"

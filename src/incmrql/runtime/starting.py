@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from incmrql.diagnostics import DataError
+from incmrql.formats.rows import Policy, ReadReport
 from incmrql.incremental.streams import Program
 from incmrql.runtime.handles import FrameStream, PushedStream
 from incmrql.runtime.options import StreamOptions
@@ -71,6 +72,10 @@ class Started:
     registered: Mapping[str, Any]
     described: Mapping[str, Any]
     options: StartOptions = field(default_factory=lambda: StartOptions())
+    quarantine: Path | None = None
+    """The folder for lines that are no rows."""
+    on_report: Callable[[ReadReport, Policy], None] | None = None
+    """Called for the lines of a batch that are no rows; None: they are a warning."""
 
     def followed(self) -> dict[int, PushedStream | FrameStream]:
         """The streams of the session that the program reads, by the places of their inputs."""

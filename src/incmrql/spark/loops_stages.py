@@ -21,7 +21,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from incmrql.algebra.term import Loop, Query
 from incmrql.incremental.changes import Negative
-from incmrql.kernel.apart import leave_answer, leave_count, left_input, packed, unpacked
+from incmrql.kernel.apart import (
+    Inputs,
+    Offloaded,
+    leave_answer,
+    left_input,
+    packed,
+    unpacked,
+)
 from incmrql.kernel.batches import Kit, desk_of
 from incmrql.kernel.compile_alone import crosses, goes_row_by_row
 from incmrql.kernel.content import Content, merge
@@ -75,9 +82,10 @@ class Stages:
     sent: SentKit
     order: Order
     loop: Looped
+    inputs: Inputs
 
-    def run(self) -> None:
-        """Run the loop from its beginning; what that changes in its answer is in the folder."""
+    def run(self) -> Offloaded:
+        """Run the loop from its beginning; the files of what that changes in its answer."""
         spark = private(self.spark)
         world = self.kit.env().world
         sources = Sources(data=world.script.data or PREDEFINED, parsers=world.script.parsers)
@@ -87,13 +95,15 @@ class Stages:
         frames = [self._input(spark, number) for number in range(len(node.variables))]
         try:
             with Batch(spark, world, fast_sums=False, sources=sources) as batch, told():
-                batch.attempt(query, partial(self._stepped, frames=frames))
+                ran: list[Offloaded] = []
+                batch.attempt(query, partial(self._stepped, frames=frames, ran=ran))
                 batch.show_traces(world.on_trace)
+                return ran[-1]
         finally:
             for frame in frames:
                 drop(frame)
 
-    def _stepped(self, work: Work, frames: list[DataFrame]) -> None:
+    def _stepped(self, work: Work, frames: list[DataFrame], ran: list[Offloaded]) -> None:
         views = {}
         runner, loop = work.runner, self.loop
         runner.limit = lambda _: loop.limit
@@ -104,19 +114,20 @@ class Stages:
             views[variable.number] = view(name, shape, size_of(frame))
         held = run_loop(loop.node.term, runner, views)
         runner.kept += [each.blocks for each in held]
-        self._answer(work, held[loop.node.term.chosen])
-        leave_count(self.order.apart.folder, loop.result, runner.steps)
+        files = self._answer(work, held[loop.node.term.chosen])
+        ran.append(Offloaded(loop.result, tuple(files), runner.steps))
 
     def _input(self, spark: SparkSession, number: int) -> DataFrame:
         """All rows of an input, kept as blocks."""
         buckets = self.order.buckets
-        task = partial(_read, self.sent, self.order.as_json(), self.loop.result, number)
+        order, name = self.order.as_json(), self.loop.result
+        task = partial(_read, self.sent, order, name, number, self.inputs)
         schema = schema_of(leaves(self.loop.layouts[number]))
         whole = spark.range(0, buckets, 1, buckets).mapInArrow(task, schema)
         return whole.localCheckpoint(eager=True)
 
-    def _answer(self, work: Work, held: Held) -> None:
-        """Compare what was found with what is kept."""
+    def _answer(self, work: Work, held: Held) -> list[str]:
+        """Compare what was found with what is kept; the files of the difference."""
         ctx = work.runner.context()
         columns = []
         for place, cell in enumerate(_cells(held.row, self.loop.layout, work)):
@@ -131,7 +142,8 @@ class Stages:
             "CAST(id AS int) AS bucket", "CAST(NULL AS binary) AS data"
         )
         met = cut.unionAll(every).repartition(self.order.buckets, "bucket")
-        met.mapInArrow(partial(_compared, self.sent, order, name), "done boolean").collect()
+        task = partial(_compared, self.sent, order, name)
+        return [row[0] for row in met.mapInArrow(task, "file string").collect()]
 
 
 _TEXT: Final = "bucket int, data binary"
@@ -166,14 +178,19 @@ def _numbers(batches: Iterable[Arrow]) -> Iterator[int]:
 
 
 def _read(
-    sent: SentKit, order_: dict[str, Arrow], name: str, number: int, batches: Iterable[Arrow]
+    sent: SentKit,
+    order_: dict[str, Arrow],
+    name: str,
+    number: int,
+    inputs: Inputs,
+    batches: Iterable[Arrow],
 ) -> Iterator[Arrow]:
     """All rows of an input in some buckets."""
     kit, order, loop = _opened(sent, order_, name)
     table, form = order.tables[loop.tables[number]], loop.forms[number]
     reader = desk_of(kit, order, order.tables).reader
     for bucket in _numbers(batches):
-        change = left_input(order.apart.folder, name, number, bucket, form)
+        change = left_input(order.apart.folder, inputs, number, bucket, form)
         whole = rows_of(merge([scan(table, reader, bucket), change]))
         if (whole.weights < 0).any():
             raise Negative("a loop has fewer than no rows")
@@ -207,5 +224,4 @@ def _compared(
         old = scan(order.tables[name], reader, bucket)
         change = merge([*found.pop(bucket), old.with_weights(-old.weights)])
         if len(change):
-            leave_answer(order.apart.folder, name, bucket, change)
-    yield pa.record_batch([pa.array([], pa.bool_())], ["done"])
+            yield pa.record_batch([[leave_answer(order.apart.folder, change)]], ["file"])

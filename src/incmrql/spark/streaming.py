@@ -13,7 +13,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,15 +24,16 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from incmrql.diagnostics import CheckpointError, DataError, InternalError
 from incmrql.incremental.changes import Negative
 from incmrql.kernel.apart import Apart, TooLarge, packed, unpacked
-from incmrql.kernel.batches import Kit, run_batch
+from incmrql.kernel.batches import Kit, run_batch, write_answers
 from incmrql.kernel.compaction import Chore, merge_runs
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.orders import Done, Order, Reading, together
+from incmrql.kernel.orders import Done, Order, Part, Reading, together
 from incmrql.kernel.runs import Opened, Run
 from incmrql.kernel.stages import Route, Sent, meet_stage, read_stage
 from incmrql.kernel.table import Reader, Table
 from incmrql.spark.loops_stages import LOOP_ROWS, Stages, loop_named, most_rows
 from incmrql.spark.sending import SentKit, kit_of, sent_kit
+from incmrql.storage import create, delete
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +42,10 @@ LARGE: Final = 16 << 20
 """Bytes of a change from which on it is read in many tasks."""
 LOOPS: Final = "loops-"
 """How folders are named in which loops that run apart have their rows."""
+REQUEST: Final = "request-"
+"""How files are named that tell a task what to do."""
+_REQUEST: Final = "incmrql.request"
+"""The property of a job that names its request."""
 _SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",  # it adds jobs
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # what is sent is large
@@ -65,7 +70,11 @@ class JobResult:
 
 
 class StreamJob:
-    """The job of a program, run batch by batch; `folder` is where an order waits for its task."""
+    """The job of a program, run batch by batch; `folder` is where requests wait for their tasks.
+
+    Each attempt has a request file of its own, whose name travels with the job: two drivers on one
+    checkpoint, or a task that comes late, can never run each other's requests.
+    """
 
     def __init__(self, spark: SparkSession, kit: Kit, folder: Path, buckets: int) -> None:
         self.given, self.spark = spark, spark.newSession()
@@ -74,12 +83,11 @@ class StreamJob:
         context = self.spark.sparkContext
         if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
             context.pythonExec = sys.executable  # the one that has this package
-        self.kit, self.order_file, self.buckets = kit, folder / "order.json", buckets
+        self.kit, self.folder, self.buckets = kit, folder.absolute(), buckets
         self.route = Route(kit.physical)
         self.sent = sent_kit(kit)
-        task = partial(whole_task, self.sent, str(self.order_file.absolute()))
         # not a frame: an action of Spark's SQL takes twice as long
-        self.small = context.parallelize([0], 1).mapPartitions(task)
+        self.small = context.parallelize([0], 1).mapPartitions(partial(whole_task, self.sent))
         self.group = f"incmrql-{uuid.uuid4().hex[:8]}"
 
     def run(self, order: Order, *, large: int = LARGE, loop_rows: int = LOOP_ROWS) -> JobResult:
@@ -87,7 +95,7 @@ class StreamJob:
         context = self.spark.sparkContext
         group = f"{self.group}-{order.number}-{order.attempt}"
         context.setJobGroup(group, f"batch {order.number}")
-        folder = self.order_file.absolute().parent / f"{LOOPS}{order.number:06d}-{order.attempt}"
+        folder = self.folder / f"{LOOPS}{order.number:06d}-{order.attempt}"
         apart = Apart(str(folder), most_rows(self.kit, loop_rows))
         try:
             rows = self._answers(replace(order, apart=apart), large)
@@ -103,18 +111,35 @@ class StreamJob:
         """What the tasks of a batch say; loops that are too large for them are run on the way."""
         while True:
             if sum(file.size for file in order.files) < large:
-                self.order_file.write_text(json.dumps(order.as_json()), encoding="utf-8")
-                rows = self.small.collect()
+                rows = self._in_one_task(order)
             else:
                 rows = [(row[0], row[1]) for row in self._in_stages(order).collect()]
             asked = [json.loads(text) for kind, text in rows if kind == "loop"]
             if not asked or any(kind == "data-error" for kind, _ in rows):
                 return rows
-            apart = order.apart
-            for name in asked:
+            ran = []
+            for name, inputs in asked:
                 loop = loop_named(self.kit, name)
-                Stages(self.given, self.kit, self.sent, order, loop).run()
-            order = replace(order, apart=replace(apart, there=(*apart.there, *asked)))
+                ran.append(Stages(self.given, self.kit, self.sent, order, loop, inputs).run())
+            order = replace(order, apart=replace(order.apart, there=(*order.apart.there, *ran)))
+
+    def _in_one_task(self, order: Order) -> list[tuple[str, str]]:
+        """What the one task of a small batch says."""
+        request = self.folder / f"{REQUEST}{order.number:06d}-{order.attempt}-{_token()}.json"
+        create(request, json.dumps(order.as_json()).encode(), durable=False)
+        try:
+            self.spark.sparkContext.setLocalProperty(_REQUEST, str(request))
+            return self.small.collect()
+        finally:
+            delete(request)
+
+    def write_answers(self, order: Order, sign: int, kit: Kit | None = None) -> list[Part]:
+        """Write all rows of answers to the targets of an order, as rows that come or go."""
+        sent = self.sent if kit is None else sent_kit(kit)
+        task = partial(_write_answers, sent, json.dumps(order.as_json()), sign)
+        frame = self.spark.range(0, order.buckets, 1, order.buckets)
+        rows = frame.mapInArrow(task, "kind string, text string").collect()
+        return [Part(**each) for _, text in rows for each in json.loads(text)]
 
     def compact(self, chore: Chore, runs: str) -> Run | None:
         """Merge the runs of a chore in a job of its own; may be called from another thread."""
@@ -148,8 +173,12 @@ class StreamJob:
         reading = Reading()
         results: list[Done] = []
         problems: list[Exception] = []
+        dropped = 0
         for kind, text in rows:
             found = json.loads(text)
+            if kind in ("reading", "done") and found["attempt"] != order.attempt:
+                dropped += 1  # not what was asked for
+                continue
             match kind:
                 case "reading":
                     reading.add(Reading.of_json(found))
@@ -167,7 +196,13 @@ class StreamJob:
                     raise InternalError(f"a task answered with {kind!r}")
         if problems:
             raise problems[0]
+        if dropped:
+            raise _unfinished(order.number, "a task has answered for a different attempt")
         return reading, together(order, results)
+
+
+def _token() -> str:
+    return uuid.uuid4().hex[:8]
 
 
 def _unfinished(number: int, told: str) -> Exception:
@@ -215,10 +250,16 @@ def _counted(context: Any, group: str) -> tuple[int, int, int]:
 # --- inside tasks --------------------------------------------------------------------------
 
 
-def whole_task(sent: SentKit, path: str, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
-    """A whole batch in one task."""
+def whole_task(sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
+    """A whole batch in one task; the properties of the job name its request."""
+    from pyspark import TaskContext
+
     for _ in rows:
         pass
+    context = TaskContext.get()
+    assert context is not None
+    path = context.getLocalProperty(_REQUEST)
+    assert path is not None
 
     def done() -> Iterator[tuple[str, Any]]:
         kit = kit_of(sent)
@@ -242,6 +283,15 @@ def _merged(
     run = merge_runs(chore, Table(chore.table, form, buckets), Reader(Path(runs), Opened()))
     found = json.dumps(None if run is None else run.as_json())
     yield pa.record_batch([["merged"], [found]], schema=_RESULT)
+
+
+def _write_answers(sent: SentKit, text: str, sign: int, batches: Iterator[Any]) -> Iterator[Any]:
+    """The rows of answers in some buckets, written to the targets of an order."""
+    kit = kit_of(sent)
+    order = Order.of_json(json.loads(text), kit.physical.forms)
+    for batch in batches:
+        parts = write_answers(kit, order, sign, batch.column(0).to_pylist())
+        yield _answered("parts", json.dumps([asdict(part) for part in parts]))
 
 
 def _take(
@@ -321,4 +371,4 @@ def _guarded(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str
     except Negative as problem:
         yield "negative", str(problem)
     except TooLarge as request:
-        yield "loop", request.args[0]
+        yield "loop", request.args

@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeAlias
 from incmrql.diagnostics import DataError
 from incmrql.formats.replacing import replacing
 from incmrql.kernel.inputs import InputFile, changed, check_unchanged, checksum
-from incmrql.kernel.runs import sync_folder
+from incmrql.storage import sync_folder
 
 Keep: TypeAlias = Literal["all", "none"] | int
 """Of how many batches the input is kept."""
@@ -31,13 +31,17 @@ _NAME: Final = re.compile(r"\d{6,}-(?P<digest>[0-9a-f]+)")
 class Archive:
     """A folder of files that were taken in."""
 
-    def __init__(self, folder: Path, keep: Keep = "all", *, folders: bool = False) -> None:
+    def __init__(
+        self, folder: Path, keep: Keep = "all", *, folders: bool = False, read_only: bool = False
+    ) -> None:
         self._folder, self._keep, self._folders = folder.absolute(), keep, folders
-        folder.mkdir(parents=True, exist_ok=True)
+        if not read_only:
+            folder.mkdir(parents=True, exist_ok=True)
         self._names: dict[str, set[str]] = {}
         for path in folder.iterdir():
             if path.name.startswith("."):
-                path.unlink()
+                if not read_only:
+                    path.unlink()
             elif found := _NAME.match(path.name):
                 self._names.setdefault(found["digest"], set()).add(path.name)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,8 +34,15 @@ class FrameFeed(SpoolFolder):
     word for one that is inserted or deleted.
     """
 
-    def __init__(self, stream: Stream, folder: Path, consumed: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        folder: Path,
+        consumed: Iterable[str] = (),
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(stream.place, folder, ())
+        self._check = check
         self._stream = stream
         self._sign: str = dict(stream.source.options).get("sign", "")
         self._lock = threading.Lock()
@@ -43,9 +50,7 @@ class FrameFeed(SpoolFolder):
         for name in sorted(names | {path.name for path in self.folder.glob("*.arrow")}):
             if found := _NAME.fullmatch(original(name)):
                 self._note(found["query"], int(found["number"]))
-            if name in names:
-                (self.folder / name).unlink(missing_ok=True)
-                (self.folder / original(name)).unlink(missing_ok=True)
+        self._note_ingested(names)
         self.finish_superseding(stream.element)
 
     def take(self, tables: Iterable[Any], query_id: str, batch_id: int) -> bool:
@@ -64,6 +69,7 @@ class FrameFeed(SpoolFolder):
                     spool.table(*counted)
             if not spool.count:
                 path.unlink()
+            self._check()
             self._note(query, batch_id)
         return True
 

@@ -12,7 +12,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -26,11 +26,11 @@ from incmrql.formats.replacing import unwritable
 from incmrql.incremental.streams import Stream
 from incmrql.kernel.columns import is_spread
 from incmrql.kernel.frames import element_array
-from incmrql.kernel.runs import sync_folder
 from incmrql.kernel.spools import BATCH, spool_batch, spool_schema, spooling
 from incmrql.reference import from_python
 from incmrql.runtime.feeds.feed import News
 from incmrql.runtime.feeds.spooled import SpoolFolder
+from incmrql.storage import sync_folder
 from incmrql.types.model import Record, Tuple, Type
 from incmrql.values import Value
 
@@ -43,10 +43,18 @@ class PushFeed(SpoolFolder):
     """Rows that are inserted and deleted from Python, by any number of threads.
 
     `is_kept` says that rows stay here as long as the session, so that none need to be set aside.
+    `check` raises where another driver has taken over: rows that it does not know of must not be
+    acknowledged.
     """
 
     def __init__(
-        self, stream: Stream, folder: Path, consumed: Iterable[str] = (), *, is_kept: bool = False
+        self,
+        stream: Stream,
+        folder: Path,
+        consumed: Iterable[str] = (),
+        *,
+        is_kept: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         names = {Path(path).name for path in consumed}
         super().__init__(stream.place, folder, names)
@@ -55,6 +63,7 @@ class PushFeed(SpoolFolder):
             self.aside = None
         self.finish_superseding(stream.element)
         self._lock = threading.Lock()
+        self._check = check
         self._log: BinaryIO | None = None
         self._closed = False
         for log in self.folder.glob("*.log"):
@@ -101,6 +110,7 @@ class PushFeed(SpoolFolder):
                 message = f'rows are pushed to "{self._stream.name}", which is stopped'
                 raise DataError("R308", message, hint=hint)
             self._append(record)
+        self._check()  # after the rows are on disk: a driver that starts later finds them
         return sum(batch.num_rows for batch in batches)
 
     def _append(self, record: bytes) -> None:

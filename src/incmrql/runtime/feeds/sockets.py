@@ -23,9 +23,9 @@ from typing import BinaryIO, Final
 from incmrql.diagnostics import DataError, InternalError
 from incmrql.formats.replacing import unwritable
 from incmrql.incremental.streams import Stream
-from incmrql.kernel.runs import sync_folder
 from incmrql.runtime.feeds.feed import News
 from incmrql.runtime.feeds.spooled import SpoolFolder
+from incmrql.storage import sync_folder
 
 LONGEST_LINE: Final = 1 << 26
 _PIECE: Final = 1 << 16

@@ -22,9 +22,9 @@ from typing import Final, Literal
 
 from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.runs import sync_folder
 from incmrql.kernel.spools import spool_rows, write_spool
 from incmrql.runtime.feeds.feed import News
+from incmrql.storage import sync_folder
 from incmrql.types.model import Type
 from incmrql.values import Value, decode, encode
 
@@ -53,9 +53,18 @@ class SpoolFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in self.folder.glob(".*.tmp"):
             path.unlink()
-        for name in {Path(path).name for path in consumed}:
-            (self.folder / name).unlink(missing_ok=True)
-            (self.folder / original(name)).unlink(missing_ok=True)
+        self._ingested: set[str] = set()
+        self._note_ingested({Path(path).name for path in consumed})
+
+    def _note_ingested(self, names: Iterable[str]) -> None:
+        """Remove files that are committed, and remember that their names count no more.
+
+        A driver that was paused may yet write such a file again; then it is not ingested twice.
+        """
+        for name in names:
+            for each in (name, original(name)):
+                self._ingested.add(each)
+                (self.folder / each).unlink(missing_ok=True)
 
     def new_path(self, ending: str) -> Path:
         """A path that was never used, in the order of time."""
@@ -100,7 +109,10 @@ class SpoolFolder:
         """The newest versions of files, oldest file first."""
         versions: dict[str, Path] = {}
         for path in sorted(self.folder.glob(f"[!.]*{ending}"), key=_version):
-            versions[original(path.name)] = path
+            if path.name in self._ingested:
+                path.unlink(missing_ok=True)
+            else:
+                versions[original(path.name)] = path
         return [versions[name] for name in sorted(versions)]
 
     def finish_superseding(self, element: Type) -> None:
@@ -115,8 +127,7 @@ class SpoolFolder:
 
     def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
         """Remove files that are committed."""
-        for file, _ in files:
-            (self.folder / Path(file.path).name).unlink(missing_ok=True)
+        self._note_ingested([Path(file.path).name for file, _ in files])
 
     def close(self) -> None:
         """Nothing is open."""
