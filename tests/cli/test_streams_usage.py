@@ -50,4 +50,4 @@ def test_refused(query: str, options: tuple[str, ...], code: int, said: str) -> 
 def test_a_folder_that_is_no_checkpoint(command: str, tmp_path: object) -> None:
     done = incmrql(command, str(tmp_path))
     assert (done.code, done.out) == (1, "")
-    assert "is no checkpoint: it has no program.json" in done.err
+    assert "is no checkpoint: it has no manifests" in done.err

@@ -322,7 +322,7 @@ def test_of_two_drivers_that_start_at_once_one_fails(
     one, two = Checkpoint(tmp_path), Checkpoint(tmp_path)
     one.prepare()
     two.prepare()
-    write = checkpoints.write_new
+    write = write_new
 
     def interleaved(path: Path, content: dict[str, object]) -> None:
         with monkeypatch.context() as patched:

@@ -82,7 +82,9 @@ def _batch(given: IO[str], told: IO[str], size: str) -> tuple[int, bool]:
 
 def _kill_in_batch(cluster: Cluster, place: Place, number: int) -> bool:
     """Kill an executor when the first run of a batch is written; whether it was in the middle."""
-    runs, manifest = place.checkpoint / "runs", place.checkpoint / f"manifests/{number:06d}.json"
+    # manifest 0 began the epoch
+    runs = place.checkpoint / "runs"
+    manifest = place.checkpoint / f"manifests/{number + 1:06d}.json"
     executors = cluster.executors()
     until = time.monotonic() + 60
     while not any(runs.glob(f"{number:06d}-*.run")) and not manifest.exists():

@@ -262,7 +262,7 @@ def last(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
-@pytest.mark.parametrize("what", ["runs", "manifests", "program.json"])
+@pytest.mark.parametrize("what", ["runs", "manifests"])
 def test_a_damaged_checkpoint_is_refused_and_goes_on_when_it_is_mended(
     tmp_path: Path, what: str, damage: str
 ) -> None:

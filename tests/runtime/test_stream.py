@@ -194,10 +194,14 @@ def test_the_output_of_another_run_is_not_taken_for_ones_own(
 ) -> None:
     place.put("1.csv", "7,3.0\n")
     (place.output / "batch=000000").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match="has the output of another run"):
+        place.driver(spark)
+    (place.output / "batch=000000").rmdir()
     with place.driver(spark) as driver:
+        assert driver.state.number == -1
+        (place.output / "batch=000000").mkdir()
         with pytest.raises(CheckpointError, match="output of batch 0 of another run"):
             driver.step()
-        assert driver.state.number == -1
         (place.output / "batch=000000").rmdir()
         driver.step()
     assert answer(place.output) == Bag([(7, 3.0)])

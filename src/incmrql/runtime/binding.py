@@ -79,7 +79,9 @@ def refuse_used(sinks: Sequence[Sink]) -> None:
     """Refuse folders that have batches of another run, to whose answer they add up."""
     for sink in sinks:
         if any(sink.folder.glob("batch=*")):
-            raise _refusal(f"{sink.folder} has the output of another run")
+            message = f"{sink.folder} has the output of another run"
+            hint = "Use a new folder (--output), or the checkpoint of that run."
+            raise CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
 def _wanted(

@@ -36,7 +36,7 @@ from incmrql.runtime.binding import Binding, bind, refuse_used
 from incmrql.runtime.changed import check_kept, refuse_other_way, settle_change, ways
 from incmrql.runtime.checkpoint import Checkpoint, Commit, Kind, Output, State, Taken
 from incmrql.runtime.compacting import Compactor
-from incmrql.runtime.failures import spark_failures, unwritten
+from incmrql.runtime.failures import spark_failures, unstarted, unwritten
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.feed import Feed, News
 from incmrql.runtime.lock import Lock
@@ -102,6 +102,10 @@ class Driver:
                 checkpoint.mkdir(parents=True, exist_ok=True)
                 self.lock = Lock(checkpoint / "lock")
                 self._start(output, registered or {})
+        except OSError as cause:
+            self.close()
+            why = (cause.strerror or str(cause)).lower()
+            raise unstarted(checkpoint, why) from cause
         except BaseException:
             self.close()
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from incmrql.diagnostics import CheckpointError
 
@@ -20,6 +21,13 @@ def unwritten(number: int, why: str) -> CheckpointError:
         " = hint: What was committed before is as it was. "
         "When there is room again, run again: the batch is done once more."
     )
+
+
+def unstarted(checkpoint: Path, why: str) -> CheckpointError:
+    """A checkpoint that cannot be written at the start of a run."""
+    message = f"checkpoint {checkpoint} could not be written: {why}"
+    hint = "What was committed before is as it was. Run again when that is mended."
+    return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
 def _unfinished(number: int, why: str) -> CheckpointError:
