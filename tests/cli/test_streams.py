@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -75,11 +76,68 @@ def test_output_in_a_folder(shop: Shop) -> None:
     assert part.read_text().splitlines()[0] == "_1,_2,_3,_weight"
     assert sorted(part.read_text().splitlines()[1:]) == ["Oslo,2,15.0,1", "Rome,1,4.0,1"]
     shop.sells("2.csv", "Rome,6\n")
-    again = shop.run(AVERAGE, "--output", "out", "--format", "csv", "--mode", "snapshot")
-    assert again.code == 0
-    parts = [p.read_text() for p in (shop.folder / "out" / "batch=000001").iterdir()]
-    rows = [row for part in parts for row in part.splitlines()[1:]]
-    assert sorted(rows) == ["Oslo,2,15.0", "Rome,2,5.0"]
+    again = shop.run(AVERAGE, "--output", "whole", "--format", "csv", "--mode", "snapshot")
+    assert again.code == 0, again.err
+    assert csv_rows(shop.folder / "whole" / "batch=000001") == ["Oslo,2,15.0", "Rome,1,4.0"]
+    assert csv_rows(shop.folder / "whole" / "batch=000002") == ["Oslo,2,15.0", "Rome,2,5.0"]
+
+
+def csv_rows(folder: Path) -> list[str]:
+    """The rows of all files of a batch, without their headers."""
+    texts = [path.read_text() for path in folder.iterdir()]
+    return sorted(row for text in texts for row in text.splitlines()[1:])
+
+
+def test_output_that_is_left_out_continues_where_it_was(shop: Shop) -> None:
+    assert shop.run(AVERAGE, "--output", "out", "--format", "csv").code == 0
+    shop.sells("2.csv", "Rome,6\n")
+    again = shop.run(AVERAGE)
+    assert (again.code, again.lines) == (0, [])
+    assert f"output continues in {shop.folder / 'out'}, as recorded" in again.err
+    assert csv_rows(shop.folder / "out" / "batch=000001") == ["Rome,1,4.0,-1", "Rome,2,5.0,1"]
+    shop.sells("3.csv", "Rome,8\n")
+    ended = shop.run(AVERAGE, "--output", "console")
+    assert ended.lines == ['{ ("Oslo",2,15.0), ("Rome",3,6.0) }']
+    assert "has ended" in ended.err
+    refused = shop.run(AVERAGE, "--output", "out")
+    assert refused.code == 1
+    assert "has the output of another run" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--mode", "snapshot"), "was written with --mode changes, not snapshot"),
+        (("--format", "json"), "was written with --format csv, not json"),
+        (("--output", "out", "--mode", "snapshot"), "with --mode changes, not snapshot"),
+    ],
+)
+def test_an_output_keeps_its_mode_and_format(
+    shop: Shop, options: tuple[str, ...], said: str
+) -> None:
+    assert shop.run(AVERAGE, "--output", "out", "--format", "csv").code == 0
+    refused = shop.run(AVERAGE, *options)
+    assert (refused.code, refused.out) == (1, "")
+    assert said in refused.err
+    assert "Use a new folder" in refused.err
+
+
+def test_a_rebuild_takes_readers_from_the_old_answer_to_the_new_one(shop: Shop) -> None:
+    assert shop.run(AVERAGE, "--output", "out", "--format", "csv").code == 0
+    least = AVERAGE.replace("avg(s.price)", "min(s.price)")
+    assert least != AVERAGE
+    done = shop.run(least, "--on-change", "rebuild")
+    assert done.code == 0, done.err
+    total: Counter[str] = Counter()
+    for folder in sorted((shop.folder / "out").glob("batch=*")):
+        for row in csv_rows(folder):
+            value, weight = row.rsplit(",", 1)
+            total[value] += int(weight)
+    assert +total == Counter(["Oslo,2,10.0", "Rome,1,4.0"])
+    assert all(weight >= 0 for weight in total.values())
+    other = shop.run(f"incr select s.city from s in {STREAM};", "--on-change", "rebuild")
+    assert other.code == 1
+    assert "was written with rows of type" in other.err
 
 
 def test_without_incr_each_batch_is_answered_alone(shop: Shop) -> None:

@@ -113,6 +113,8 @@ class Driver:
     def _read_only(self) -> State:
         refuse_other_way(self.checkpoint, self.checkpoint.described(), self._description)
         state = self.checkpoint.recovered()
+        if self.options.check_runs:
+            self.checkpoint.check_runs(state)
         self.archive = Archive(self.checkpoint.input / "archive", read_only=True)
         return state
 
