@@ -1,11 +1,12 @@
 """The one hash of the package, and the bucket that a key falls into.
 
-    h0 = mix(SEED + length)
-    h  = mix(h ^ word)        for each word of 8 bytes, little-endian, the last padded with 0
+    h = mix(SEED + length) + sum over i of mix(word[i] ^ SEED * (i + 1))      modulo 2**64
 
-with `mix` the 64-bit finaliser of MurmurHash3.  A word at a time, so that columns of keys can
-be hashed side by side (`hash_columns.py`) with the same bits.  State on disk is laid out by
-this hash, so it never changes.
+over the words of 8 bytes, little-endian, the last padded with 0, with `mix` the 64-bit finaliser
+of MurmurHash3.  The terms do not depend on each other, so that short keys are hashed side by side
+and long ones in one go (`hash_columns.py`), with the same bits.  `mix` is one-to-one: keys that
+differ in one word never share a hash.  State on disk is laid out by this hash: another hash needs
+another format of checkpoints.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _ALL_BITS: Final = (1 << 64) - 1
 def hash64(data: bytes) -> int:
     """The hash of some bytes, an unsigned number of 64 bits."""
     h = start(len(data))
-    for at in range(0, len(data), WORD):
-        h = mix(h ^ int.from_bytes(data[at : at + WORD], "little"))
-    return h
+    for i, at in enumerate(range(0, len(data), WORD), 1):
+        h += mix(int.from_bytes(data[at : at + WORD], "little") ^ SEED * i & _ALL_BITS)
+    return h & _ALL_BITS
 
 
 def bucket(hash_: int, count: int) -> int:
@@ -35,7 +36,7 @@ def bucket(hash_: int, count: int) -> int:
 
 
 def start(length: int) -> int:
-    """The hash before the first word of so many bytes."""
+    """What the length of the data adds to its hash."""
     return mix(SEED + length & _ALL_BITS)
 
 
