@@ -21,7 +21,7 @@ from incmrql.incremental.chance import follows_streams
 from incmrql.loading import annotated, catalog_for, read_include, type_from_text
 from incmrql.pipeline import Compiled, explain
 from incmrql.reference import new_world
-from incmrql.reference.python_types import row_type, table_type
+from incmrql.reference.python_types import row_type
 from incmrql.syntax.depth import room
 from incmrql.texts import Texts
 from incmrql.types import Catalog, model, typed
@@ -403,6 +403,6 @@ def _has_columns(data: Any) -> bool:
 def _row_type(data: Any, name: str) -> model.Type:
     if not hasattr(data, "toArrow"):
         return row_type(data, name)
-    from pyspark.sql.pandas.types import to_arrow_schema
+    from incmrql.spark.frame_types import frame_row_type
 
-    return table_type(to_arrow_schema(data.schema), name)
+    return frame_row_type(data.schema, name)

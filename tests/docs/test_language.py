@@ -44,6 +44,8 @@ NO_EXAMPLE: Final = {
     "R211": "a Spark that is too small",
     "R212": "a session used wrongly from Python",
     "R213": "a cluster without incmrql",
+    "R240": "a machine without Java",
+    "R241": "a Spark that does not start",
     "R301": "a stream whose files change",
     "R302": "a stream whose files change",
     "R303": "a stream of rows that are null",

@@ -74,7 +74,9 @@ def _failed(error: Exception) -> int:
         click.echo(f" = hint: {GONE_HINT}", err=True)
         return WRONG_INPUT
     if isinstance(error, OSError):
-        click.echo(f"the output cannot be written: {error.strerror or error}", err=True)
+        why = (error.strerror or str(error)).lower()
+        what = f"{error.filename} cannot be used" if error.filename else "output cannot be written"
+        click.echo(f"error: {what}: {why}", err=True)
         return WRONG_INPUT
     return _our_bug(error)
 

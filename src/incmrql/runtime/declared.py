@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from incmrql.diagnostics import DataError
 from incmrql.loading import type_from_text
-from incmrql.reference.python_types import table_type
 from incmrql.runtime.handles import FrameStream, Options, PushedStream
 from incmrql.types.model import Record, Type
 
@@ -30,19 +29,19 @@ def pushed(name: str, row: str, options: Mapping[str, Any], *, keep: bool) -> Pu
 
 def framed(name: str, frame: DataFrame, options: Mapping[str, Any]) -> FrameStream:
     """A stream of the rows of a streaming data frame; without a sign it only grows."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+    from incmrql.spark.frame_types import frame_row_type
 
     if not getattr(frame, "isStreaming", False):
         hint = 'Give the type of the rows, as in "< A: int >", or use register for data at rest.'
         raise DataError("R212", f'"{name}" is no streaming DataFrame', hint=hint)
     sign = options.get("sign", SIGN if SIGN in frame.columns else None)
     if sign is None:
-        row = table_type(to_arrow_schema(frame.schema), name)
+        row = frame_row_type(frame.schema, name)
         return FrameStream(name, row, _checked(name, row, {"insert_only": True, **options}), frame)
     if sign not in frame.columns:
         hint = f"Columns are: {', '.join(frame.columns)}."
         raise DataError("R112", f'there is no sign column "{sign}"', place=name, hint=hint)
-    row = table_type(to_arrow_schema(frame.drop(sign).schema), name)
+    row = frame_row_type(frame.drop(sign).schema, name)
     return FrameStream(name, row, _checked(name, row, {**options, "sign": sign}), frame)
 
 

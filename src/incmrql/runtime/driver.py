@@ -104,8 +104,7 @@ class Driver:
                 self._start(output, registered or {})
         except OSError as cause:
             self.close()
-            why = (cause.strerror or str(cause)).lower()
-            raise unstarted(checkpoint, why) from cause
+            raise unstarted(checkpoint, cause) from cause
         except BaseException:
             self.close()
             raise

@@ -23,11 +23,13 @@ def unwritten(number: int, why: str) -> CheckpointError:
     )
 
 
-def unstarted(checkpoint: Path, why: str) -> CheckpointError:
-    """A checkpoint that cannot be written at the start of a run."""
+def unstarted(checkpoint: Path, cause: OSError) -> CheckpointError:
+    """A checkpoint in which something cannot be created, read or locked at the start of a run."""
+    why = (cause.strerror or str(cause)).lower()
+    hint = "What was committed before is as it was. Give a folder that you may write, with room."
+    place = f"\n --> {cause.filename}" if cause.filename else ""
     message = f"checkpoint {checkpoint} could not be written: {why}"
-    hint = "What was committed before is as it was. Run again when that is mended."
-    return CheckpointError(f"error: {message}\n = hint: {hint}")
+    return CheckpointError(f"error: {message}{place}\n = hint: {hint}")
 
 
 def _unfinished(number: int, why: str) -> CheckpointError:

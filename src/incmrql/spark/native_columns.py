@@ -15,7 +15,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from incmrql.diagnostics import DataError
 from incmrql.formats.arrow_types import widened
+from incmrql.spark.failures import Carried
 from incmrql.spark.values import (
     ONE,
     batch,
@@ -104,7 +106,11 @@ def _rebuild(element: Type, one: bool, packed: bool, parts: Iterable[Arrow]) -> 
     schema = value_schema(element, packed=packed)
     for part in parts:
         read = maker(part.schema, element, packed=one)
-        yield batch(list(read(part)), element, schema)
+        try:
+            made = batch(list(read(part)), element, schema)
+        except DataError as problem:
+            raise Carried(problem) from None
+        yield made
 
 
 def in_session(spark: SparkSession, df: DataFrame) -> DataFrame:

@@ -10,8 +10,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -19,8 +18,9 @@ from weakref import WeakKeyDictionary
 import pyspark
 from pyspark.sql import SparkSession
 
-from incmrql.java import Java, cache_directory, find_java
+from incmrql.java import Java, cache_directory
 from incmrql.spark.archive import java_options
+from incmrql.spark.startup import starting_spark, usable_java
 from incmrql.sql import rounding
 
 LOCAL: Final = "local[*]"
@@ -49,7 +49,7 @@ PRIVATE: Final = {
 
 def start(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """A Spark context of our own, on this machine unless a master is given."""
-    java = find_java(os.environ)
+    java = usable_java(os.environ)
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
@@ -64,8 +64,14 @@ def start(master: str | None = None, conf: Mapping[str, str] | None = None) -> S
     settings = {**_CONTEXT, **_archive(java), **(conf or {})}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _quiet():
-        return builder.getOrCreate()
+    with starting_spark(master or LOCAL, conf or {}):
+        spark = builder.getOrCreate()
+        try:
+            spark.conf  # noqa: B018 - only now are settings of Spark's SQL checked
+        except Exception:
+            spark.sparkContext.stop()
+            raise
+        return spark
 
 
 def _archive(java: Java) -> dict[str, str]:
@@ -73,28 +79,6 @@ def _archive(java: Java) -> dict[str, str]:
     made_for = f"{pyspark.__version__} {pyspark.__file__} {java.home} {java.version}"
     options = java_options(cache_directory(os.environ), made_for, os.getpid())
     return {"spark.driver.extraJavaOptions": options} if options else {}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Start a process whose own messages go to a file: Java and Spark greet on stderr.
-
-    If it does not start, the file is shown.
-    """
-    sys.stderr.flush()
-    before = os.dup(2)
-    with tempfile.TemporaryFile() as log:
-        os.dup2(log.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            os.dup2(before, 2)
-            log.seek(0)
-            sys.stderr.write(log.read().decode(errors="replace")[-4_000:])
-            raise
-        finally:
-            os.dup2(before, 2)
-            os.close(before)
 
 
 def private(spark: SparkSession) -> SparkSession:

@@ -13,11 +13,11 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from incmrql.diagnostics import DataError, nearest
-from incmrql.formats.arrow_types import NoSuchType, arrow_type, struct_type, widened
+from incmrql.formats.arrow_types import arrow_type, widened
 from incmrql.reference.python_values import from_python
+from incmrql.spark.frame_types import frame_row_type
 from incmrql.spark.native_columns import (
     fits,
     in_session,
@@ -71,7 +71,7 @@ def _of_rows(spark: SparkSession, rows: Any, source: typed.Source, *, packed: bo
 
 
 def _of_spark(df: DataFrame, source: typed.Source, *, packed: bool) -> DataFrame:
-    own, wanted = _frame_type(df, source), source.row
+    own, wanted = frame_row_type(df.schema, source.name), source.row
     one = not isinstance(wanted, Record) and isinstance(own, Record) and own.names == (ONE,)
     if one and isinstance(own, Record):
         own = own.fields[0][1]
@@ -86,14 +86,6 @@ def _of_spark(df: DataFrame, source: typed.Source, *, packed: bool) -> DataFrame
     if one and fits(own, wanted):
         return selected(df, [(ONE, wanted)])
     return rebuilt(df, wanted, one=one, packed=packed or not is_wide(wanted))
-
-
-def _frame_type(df: DataFrame, source: typed.Source) -> Type:
-    try:
-        return struct_type(list(to_arrow_schema(df.schema)))
-    except NoSuchType as problem:
-        message = f'column "{problem.path}" has type {problem.arrow}, which no MRQL type holds'
-        raise DataError("R208", message, place=source.name) from None
 
 
 def _cast(table: Any, row: Type) -> Any:

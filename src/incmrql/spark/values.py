@@ -19,9 +19,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
-from incmrql.diagnostics import InternalError
+from incmrql.diagnostics import DataError, InternalError
 from incmrql.formats.arrow_types import arrow_type
 from incmrql.formats.arrow_values import plain_type, reader, stored
+from incmrql.formats.scalars import Unparsable
 from incmrql.types.model import (
     Any,
     Basic,
@@ -213,7 +214,13 @@ def maker(schema: Arrow, element: Type, *, packed: bool) -> Callable[[Arrow], It
 
     def made(part: Arrow) -> Iterator[Value]:
         column = part.column(0) if packed else part.to_struct_array()
-        return map(make, column.cast(plain).to_pylist())
+        try:
+            return iter([make(each) for each in column.cast(plain).to_pylist()])
+        except Unparsable as problem:  # only a data frame of the user's can hold such a value
+            hint = "Correct the value in the data frame, or leave the row out."
+            raise DataError(
+                "R208", f"a value of a data frame: {problem.reason}", hint=hint
+            ) from None
 
     return made
 
