@@ -203,7 +203,7 @@ def test_an_output_in_a_read_only_folder(shop: Shop, locked: Path, name: str) ->
 def test_a_quarantine_in_a_read_only_folder(shop: Shop) -> None:
     shop.sells("bad.csv", "one\n")
     done = follow(shop.folder, "--checkpoint", "ck", "--quarantine", "locked/bad")
-    is_told(done, "error[R130]", "locked/bad", "permission denied")
+    is_told(done, "error: batch 0 could not be written: permission denied", "locked/bad")
 
 
 @pytest.mark.usefixtures("locked")
@@ -259,3 +259,46 @@ def test_a_script_that_is_not_utf8(shop: Shop) -> None:
     (shop.folder / "bad.mrql").write_bytes(b"1 + '\xff';")
     for command in ("run", "check", "explain"):
         is_told(incmrql(command, "bad.mrql"), "error[P011]: the byte 0xff is not UTF-8")
+
+
+STRAYS = (
+    "README", "manifests/README", "manifests/foo.json", "manifests/0foo.json", "manifests/1.json",
+    "intents/0foo.json", "intents/foo.json", "runs/README", "published/0foo.json", "work/README",
+)  # fmt: skip
+STRAY_FOLDERS = ("runs/folder", "manifests/folder", "intents/folder", "work/folder")
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("on_spark")
+def test_stray_files_in_a_checkpoint(shop: Shop) -> None:
+    assert shop.run().code == 0
+    for name in STRAYS:
+        (shop.checkpoint / name).write_text("not ours")
+        os.utime(shop.checkpoint / name, (0, 0))
+    for name in STRAY_FOLDERS:
+        (shop.checkpoint / name).mkdir()
+    shop.sells("2.csv", "Oslo,30\n")
+    done = shop.run()
+    assert (done.code, done.lines) == (0, ['{ ("Oslo",3,20.0), ("Rome",1,4.0) }']), done.err
+    for words in (("state", "ck"), ("state", "ck", "--node", "0"), ("verify", "ck"),
+                  ("state", "ck", "--rebucket", "2")):  # fmt: skip
+        done = incmrql(*words)
+        assert done.code == 0, done.err
+    assert all((shop.checkpoint / name).exists() for name in (*STRAYS, *STRAY_FOLDERS))
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("on_spark")
+@pytest.mark.parametrize(
+    "content", [None, b"", b"[1]", b"\xff\xfe", b'{"a": 1}', b'{"checksum": 0}']
+)
+def test_a_manifest_that_is_none(shop: Shop, content: bytes | None) -> None:
+    assert shop.run().code == 0
+    last = max((shop.checkpoint / "manifests").glob("0*.json"))
+    last.unlink()
+    last.mkdir() if content is None else last.write_bytes(content)
+    commands = [("state", "ck"), ("state", "ck", "--node", "0"), ("verify", "ck")]
+    for done in (shop.run(), *(incmrql(*words) for words in commands)):
+        assert (done.code, done.out) == (1, ""), done.err
+        assert last.name in done.err
+        assert "internal" not in done.err

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from incmrql.diagnostics import CheckpointError
 
-_SYSTEM = re.compile(r"^(?:\w*Error|OSError): \[Errno \d+\] (?P<why>[^\n:]+)", re.MULTILINE)
+_SYSTEM = re.compile(
+    r"^(?:\w*Error|OSError): \[Errno \d+\] (?P<why>[^\n:]+)(?:: '(?P<path>[^'\n]*)')?", re.MULTILINE
+)
 """An error of the operating system, as a Python worker tells it."""
 
 
@@ -19,7 +21,7 @@ def unwritten(number: int, why: str) -> CheckpointError:
     return CheckpointError(
         f"error: {message}\n"
         " = hint: What was committed before is as it was. "
-        "When there is room again, run again: the batch is done once more."
+        "When that is fixed, run again: the batch is done once more."
     )
 
 
@@ -53,7 +55,8 @@ def spark_failures(number: int) -> Iterator[None]:
     except PySparkException as problem:
         if is_out_of_memory(str(problem)):
             raise _unfinished(number, "there was too little memory") from None
-        found = _SYSTEM.search(str(problem))
-        if found is not None:
-            raise unwritten(number, found["why"].lower()) from None
+        causes = list(_SYSTEM.finditer(str(problem)))
+        if causes:  # the last one is what the task ended with
+            where = f" ({causes[-1]['path']})" if causes[-1]["path"] else ""
+            raise unwritten(number, f"{causes[-1]['why'].lower()}{where}") from None
         raise translated(problem) from None
