@@ -521,3 +521,47 @@ def test_an_answer_that_is_not_kept(session: incmrql.Session, tmp_path: Path) ->
     with session.query(counts).start(keep_answer=False) as run:
         step(run)
         same(run.answer(), Bag([(1, 1)]))
+
+
+def test_bad_rows_of_a_run_are_a_warning_that_says_how_many_and_the_first(
+    session: incmrql.Session, tmp_path: Path
+) -> None:
+    put(tmp_path / "in", "1.csv", "1,2\nbad\nworse\n")
+    run = session.query(FOLDER.format(folder=tmp_path / "in")).start()
+    with pytest.warns(incmrql.IncmrqlWarning, match=r"2 lines of .*1\.csv were dropped: line 2:"):
+        step(run)
+    assert run.answer() == Bag([(1, 2)])
+
+
+def test_bad_rows_of_a_run_go_to_quarantine_and_to_whoever_asks_for_reports(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    reports: list[tuple[int, str]] = []
+    put(tmp_path / "in", "1.csv", "1,2\nbad\n")
+    with incmrql.Session(
+        spark=spark,
+        quarantine=tmp_path / "q",
+        on_report=lambda report, policy: reports.append((report.bad, policy)),
+    ) as session:
+        run = session.query(FOLDER.format(folder=tmp_path / "in")).start()
+        step(run)
+    assert reports == [(1, "quarantine")]
+    (file,) = (tmp_path / "q").iterdir()
+    assert file.name == "batch-000000.jsonl"
+    assert '"text": "bad"' in file.read_text()
+
+
+def test_output_that_is_left_out_at_a_later_start_continues_with_a_warning(
+    session: incmrql.Session, tmp_path: Path
+) -> None:
+    points = session.stream("points", "<X: double, Y: double>")
+    query = session.query(AVERAGES)
+    with query.start(checkpoint=tmp_path / "ck", output=tmp_path / "out") as run:
+        points.insert([{"X": 1.0, "Y": 2.0}])
+        step(run)
+    with pytest.warns(incmrql.IncmrqlWarning, match=r"output continues in .*out, as recorded"):
+        run = query.start(checkpoint=tmp_path / "ck")
+    points.insert([{"X": 1.0, "Y": 4.0}])
+    step(run)
+    run.stop()
+    assert changes(tmp_path / "out")["batch=000001"] == {(1.0, 2.0): -1, (1.0, 3.0): 1}

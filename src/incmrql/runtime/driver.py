@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from incmrql.diagnostics import DataError
+from incmrql.diagnostics import CheckpointError, DataError
 from incmrql.incremental.streams import Program
 from incmrql.kernel.batches import Kit, answer_value
 from incmrql.kernel.compaction import Chore
@@ -290,10 +290,15 @@ class Driver:
             return self._batch(files)
         except DataError:
             if self.state.number < number:
+                self.checkpoint.check_newest()
                 self.checkpoint.withdraw(number)
                 self.refused, self.refused_files = number, files
             raise
+        except CheckpointError:
+            self.checkpoint.check_newest()  # what a rival has done is no riddle then
+            raise
         except OSError as cause:
+            self.checkpoint.check_newest()
             told = unwritten if self.state.number < number else sinks.unpublished
             raise told(number, (cause.strerror or str(cause)).lower()) from cause
 

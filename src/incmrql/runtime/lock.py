@@ -13,6 +13,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +62,8 @@ class Lock:
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
-            os.utime(self.path)
+            with suppress(OSError):  # who has lost the file loses the checkpoint at its manifest
+                os.utime(self.path)
 
 
 def _holder(path: Path) -> dict[str, Any]:
