@@ -192,6 +192,7 @@ def test_parts_of_attempts_that_no_result_names_are_not_read(
         return run(order, **given)
 
     monkeypatch.setattr(own.job, "run", twice)
+    changes: list[Any] = []
     while (report := own.step()) is not None:
         changes = [own.changes(number) for number in range(3)]
         assert sum(map(len, changes)) == report.changed
