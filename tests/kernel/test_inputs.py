@@ -120,6 +120,12 @@ XML_TEXT = (
 )
 CASES: dict[str, tuple[str, bytes]] = {
     "line": ('line, "{}", ",", type(< K: int, V: double, S: string >)', LINES),
+    "line long": (
+        'line, "{}", ",", type(< K: int, V: double, S: string >), max_line: 6',
+        b"1,2.5,a\n1,2,aaa\n1,2,aa\n1,2,a",
+    ),
+    "text long": ('text, "{}", max_line: 3', b"abc\nabcd\n\nab"),
+    "json long": ('json, "{}", type(< a: int >), max_line: 8', b'{"a": 1}\n{"a": 10}\n{"a": 3}\n'),
     "line tuple": ('line, "{}", ",", type((int, double, any))', LINES),
     "line one": ('line, "{}", ",", type(long)', b"1\n\n2\nx\n3"),
     "csv options": (

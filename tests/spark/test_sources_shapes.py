@@ -102,6 +102,8 @@ def line_files(draw: st.DrawFn) -> tuple[typed.Source, bytes]:
     options: list[tuple[str, Any]] = []
     if draw(st.booleans()):
         options.append(("quote", draw(st.sampled_from(["", "'", '"']))))
+    if draw(st.integers(0, 3)) == 0:
+        options.append(("max_line", draw(st.sampled_from([2, 5, 9]))))
     lines = draw(st.lists(st.lists(FIELDS, min_size=1, max_size=4), max_size=8))
     text = "".join(delimiter.join(fields[: len(types)]) + draw(ENDS) for fields in lines)
     if draw(st.booleans()):
@@ -225,3 +227,40 @@ def test_what_is_plain_is_native(tmp_path: Path) -> None:
         {"A": 1, "B": 'a "b", c'}, {"A": -2, "B": ""}, {"A": None, "B": "d"},
     ]  # fmt: skip
     assert list(others) == []
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("longest", [3, 4, 40])
+@pytest.mark.parametrize("kind", ["line", "text", "json"])
+def test_lines_that_are_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, longest: int, end: bytes
+) -> None:
+    monkeypatch.setattr(native_text, "BLOCK", 8)
+    path = tmp_path / "x.txt"
+    long, short = (b'{"A":1}', b'{"A":') if kind == "json" else (b"1" * 50, b"11")
+    path.write_bytes(b"\n".join([long, b"", short, long, long, b"", b"", short, b"1", long]) + end)
+    row = t.Record((("A", t.LONG),)) if kind != "text" else t.STRING
+    source = typed.Source(kind, False, None, row, options=(("max_line", longest),))
+    assert agree(source, path) >= 2
+    monkeypatch.setattr(native_shapes, "SMALLEST_CUT", 16)
+    agree_in_pieces(source, path)
+
+
+@pytest.mark.parametrize("kind", ["line", "json"])
+def test_empty_lines_are_left_out_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = tmp_path / "x.txt"
+    row = t.Record((("A", t.LONG),))
+    path.write_bytes(b"\n" * 100_000 + (b'{"A":1}' if kind == "json" else b"1") + b"\n" * 100_000)
+    source = typed.Source(kind, False, None, row)
+    read_one_by_one = []
+
+    def line_of(number: int, raw: bytes) -> Any:
+        read_one_by_one.append(number)
+        return one_line(number, raw)
+
+    one_line = native_text.line_of
+    monkeypatch.setattr(native_text, "line_of", line_of)
+    assert agree(source, path) == 0
+    assert len(read_one_by_one) <= 1

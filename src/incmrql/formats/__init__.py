@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from incmrql.diagnostics import DataError, InternalError
-from incmrql.formats.files import expand, open_text
+from incmrql.formats.files import MAX_LINE, expand, open_text
 from incmrql.formats.json_files import read_json
 from incmrql.formats.json_typed import to_typed
 from incmrql.formats.json_values import dump_json, parse_json, to_json
@@ -64,17 +64,19 @@ def read(kind: str, path: str | Path, row: Type, **settings: Unpack[Settings]) -
 def _read_file(
     kind: str, file: Path, row: Type, settings: Settings, options: dict[str, Any]
 ) -> Iterator[Read]:
+    longest = options.get("max_line", MAX_LINE)
     match kind:
         case "line" | "csv":
             how = LineOptions.of(settings.get("delimiter", ","), options)
-            return read_lines(open_text(file), str(file), row, how)
+            return read_lines(open_text(file, longest), str(file), row, how)
         case "json":
             keys, data = settings.get("keys", ()), settings.get("data", PREDEFINED)
-            return read_json(open_text(file), str(file), row, keys, options, data)
+            return read_json(open_text(file, longest), str(file), row, keys, options, data)
         case "xml":
-            return read_xml(file, row, settings.get("keys", ()), settings.get("steps", ()))
+            keys, steps = settings.get("keys", ()), settings.get("steps", ())
+            return read_xml(file, row, keys, steps, longest)
         case "text":
-            return read_text(open_text(file), str(file))
+            return read_text(open_text(file, longest), str(file))
         case "binary" | "parquet":
             return read_parquet(file, row, options.get("sign", ""))
         case _:

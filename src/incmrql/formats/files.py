@@ -2,7 +2,9 @@
 
 `expand` turns a file, a folder or a glob into the files it stands for, always in one order.
 `open_bytes` decompresses by the file's ending; `open_text` gives lines, of which one that is
-not UTF-8 carries the problem with it, so that the other lines of the file can still be read.
+not UTF-8 or too long carries the problem with it, so that the other lines of the file can still
+be read.  A few compressed bytes may stand for gigabytes: no more of a line is kept in memory than
+the longest line that is allowed.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import gzip
 import io
 import lzma
 import os
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +31,16 @@ _BOM: Final = b"\xef\xbb\xbf"
 _HIDDEN: Final = ("_", ".")
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
 _MOST_NAMED = 5
+MAX_LINE: Final = 1 << 26
+"""Bytes of the longest line, where a source has no option `max_line`."""
+_EXCERPT: Final = 200
+_PIECE: Final = 1 << 16
+_SPECIAL: Final = (
+    (stat.S_ISFIFO, "a named pipe (FIFO)"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,7 @@ def expand(path: str | Path) -> list[Path]:
     if place.is_dir():
         return _below(place)
     if place.exists():
+        refuse_special(place)
         return [place]
     if glob.has_magic(text):
         return _matching(text)
@@ -63,6 +77,7 @@ def expand(path: str | Path) -> list[Path]:
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """The content of a file, decompressed where its name ends in .gz, .bz2, .xz or .zst."""
     try:
+        refuse_special(path)
         with _opened(path) as stream:
             yield stream
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as cause:
@@ -73,13 +88,48 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         raise unreadable(path, cause) from cause
 
 
-def open_text(path: Path) -> Iterator[Line]:
-    """The lines of a file; they end in a line feed, with or without a carriage return."""
+def open_text(path: Path, longest: int = MAX_LINE) -> Iterator[Line]:
+    """The lines of a file; they end in a line feed, with or without a carriage return.
+
+    A line of more than `longest` bytes before its line feed is a problem.
+    """
+    number = 0
     with open_bytes(path) as stream:
-        for number, raw in enumerate(stream, 1):
+        while raw := stream.readline(longest + 1):
+            number += 1
+            if len(raw) > longest and not raw.endswith(b"\n"):
+                skip_line(stream)
+                yield too_long(number, raw, longest)
+                continue
             line = raw.removeprefix(_BOM) if number == 1 else raw
             if line:
                 yield _line(number, line)
+
+
+def too_long(number: int, start: bytes, longest: int) -> Line:
+    """A line that has more bytes than it may have; only its start is kept."""
+    text = start[: min(longest, _EXCERPT)].decode(errors="backslashreplace")
+    return Line(number, f"{text}...", "\n", f"the line is longer than max_line ({longest} bytes)")
+
+
+def skip_line(stream: BinaryIO) -> int:
+    """Read to the end of the current line without keeping it; the number of bytes read."""
+    count = 0
+    while piece := stream.readline(_PIECE):
+        count += len(piece)
+        if piece.endswith(b"\n"):
+            break
+    return count
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse a named pipe, a socket or a device: reading one may block or never end."""
+    mode = path.stat().st_mode
+    for is_kind, kind in _SPECIAL:
+        if is_kind(mode):
+            hint = "Give a regular file, or a folder or pattern of such files."
+            message = f'"{path.name}" is {kind}, not a file'
+            raise DataError("R102", message, place=str(path), hint=hint)
 
 
 def unreadable(path: Path, cause: OSError) -> DataError:
@@ -110,11 +160,11 @@ def _line(number: int, raw: bytes) -> Line:
 def _opened(path: Path) -> BinaryIO:
     match path.suffix:
         case ".gz":
-            return cast(BinaryIO, gzip.open(path, "rb"))
+            return io.BufferedReader(cast(io.RawIOBase, gzip.open(path, "rb")))
         case ".bz2":
-            return cast(BinaryIO, bz2.open(path, "rb"))
+            return io.BufferedReader(cast(io.RawIOBase, bz2.open(path, "rb")))
         case ".xz":
-            return cast(BinaryIO, lzma.open(path, "rb"))
+            return io.BufferedReader(cast(io.RawIOBase, lzma.open(path, "rb")))
         case ".zst":
             return io.BufferedReader(pa.input_stream(str(path), compression="zstd"))
         case _:

@@ -7,30 +7,25 @@
 An array that is itself a T (a tuple, a bag, a list) is one row.  Documents may share lines or
 span them.  After a document that is not JSON, reading goes on at the next line that starts one
 at the same indentation, so neither a broken line of a file of lines nor a broken document among
-indented ones takes others with it.
+indented ones takes others with it.  A document is in memory as a whole, and may have no more bytes
+than a line may have; a larger array of rows is read item by item.
 """
 
 from __future__ import annotations
 
-import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import Any, Final, TypeAlias
+from typing import Any
 
-from incmrql.formats.files import Line
+from incmrql.formats.files import MAX_LINE, Line
+from incmrql.formats.json_documents import Documents
 from incmrql.formats.json_typed import Catalog, typed
-from incmrql.formats.json_values import SPACE, Broken, Raw, checked, dump_raw, raw_json, skip_space
+from incmrql.formats.json_values import Raw, checked, dump_raw, raw_json, skip_space
 from incmrql.formats.rows import BadRow, Read, Row
 from incmrql.formats.scalars import Unparsable
 from incmrql.formats.signs import weight
 from incmrql.types.model import JSON, PREDEFINED, Collection, Tuple, Type
-
-_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
-
-_Document: TypeAlias = tuple[int, Raw, str]
-"""The line on which a document starts, the document, and its text if it spans lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +39,8 @@ class _Want:
     data: Catalog
     raw: bool = False
     """Whether documents stay as they are parsed."""
+    longest: int = MAX_LINE
+    """Bytes of the longest document."""
 
 
 def read_json(
@@ -55,16 +52,21 @@ def read_json(
     data: Catalog = PREDEFINED,
 ) -> Iterator[Read]:
     """The rows of one file; `data` are the data types that rows may hold."""
-    return _read(lines, _Want(path, row, frozenset(keys), options.get("sign", ""), data))
+    sign, longest = options.get("sign", ""), options.get("max_line", MAX_LINE)
+    return _read(lines, _Want(path, row, frozenset(keys), sign, data, longest=longest))
 
 
-def read_raw(lines: Iterable[Line], path: str, keys: Iterable[str]) -> Iterator[Read]:
+def read_raw(
+    lines: Iterable[Line], path: str, keys: Iterable[str], longest: int = MAX_LINE
+) -> Iterator[Read]:
     """The rows of one file that `read_json` makes trees of, as they are before that."""
-    return _read(lines, _Want(path, JSON, frozenset(keys), "", PREDEFINED, raw=True))
+    want = _Want(path, JSON, frozenset(keys), "", PREDEFINED, raw=True, longest=longest)
+    return _read(lines, want)
 
 
 def _read(lines: Iterable[Line], want: _Want) -> Iterator[Read]:
-    for found in _documents(lines, want.path):
+    holds_rows = bool(want.keys) or not isinstance(want.row, Tuple | Collection)
+    for found in Documents(lines, want.path, want.longest, split_arrays=holds_rows):
         if isinstance(found, BadRow):
             yield found
         else:
@@ -138,101 +140,3 @@ def _members(document: Raw, keys: frozenset[str]) -> Iterator[Raw]:
             pending.extend(reversed(raw.items()))
         elif isinstance(raw, list):
             pending.extend(("", item) for item in reversed(raw))
-
-
-# --- lines to documents ------------------------------------------------------------------
-
-
-def _documents(lines: Iterable[Line], path: str) -> Iterator[_Document | BadRow]:
-    source, ahead = iter(lines), deque[Line]()
-    while (line := ahead.popleft() if ahead else next(source, None)) is not None:
-        if line.problem:
-            yield BadRow(path, line.number, line.text, line.problem)
-        elif line.text.strip(SPACE):
-            yield from _Block(line, source, ahead).documents(path)
-
-
-class _Block:
-    """Lines that hold one document, or several that share lines."""
-
-    def __init__(self, first: Line, source: Iterator[Line], ahead: deque[Line]) -> None:
-        self.lines, self.source, self.ahead = [first], source, ahead
-        self.depth: int | None = None
-
-    def documents(self, path: str) -> Iterator[_Document | BadRow]:
-        found: list[_Document] = []
-        at, number, text = 0, self.lines[0].number, self.text()
-        while at < len(text):
-            start = skip_space(text, at)
-            number += text.count("\n", at, start)
-            try:
-                raw, at = raw_json(text, start)
-            except Unparsable as problem:
-                missing = isinstance(problem, Broken) and problem.position >= len(text)
-                at = start
-                if missing and self.grow():
-                    text = self.text()
-                    continue
-                yield from found
-                reason = "the document that starts here has no end" if missing else problem.reason
-                yield BadRow(path, number, self.skip(number, text[start]), reason)
-                return
-            height = text.count("\n", start, at)
-            found.append((number, raw, text[start:at] if height else ""))
-            number += height
-        yield from found
-
-    def text(self) -> str:
-        return "\n".join(line.text for line in self.lines).rstrip(SPACE)
-
-    def grow(self) -> bool:
-        """Take lines until brackets match, or as many as there are: each is parsed twice at most.
-
-        A line that is not text ends the block.
-        """
-        before = len(self.lines)
-        if self.depth is None:
-            self.depth = _depth(self.lines[0].text)
-        while len(self.lines) < 2 * before:
-            line = self.ahead.popleft() if self.ahead else next(self.source, None)
-            if line is None:
-                break
-            if line.problem:
-                self.ahead.appendleft(line)
-                break
-            self.lines.append(line)
-            self.depth += _depth(line.text)
-            if self.depth <= 0:
-                break
-        return len(self.lines) > before
-
-    def skip(self, number: int, opening: str) -> str:
-        """The text of the bad document that starts on a line; what follows it is read next."""
-        self.ahead.extendleft(line for line in reversed(self.lines) if line.number > number)
-        bad = [line for line in self.lines if line.number == number]
-        indent = _indentation(bad[0].text)
-        while opening in "{[":
-            line = self.ahead.popleft() if self.ahead else next(self.source, None)
-            if line is None:
-                break
-            if _opens(line.text, indent):
-                self.ahead.appendleft(line)
-                break
-            bad.append(line)
-        return "\n".join(line.text for line in bad)
-
-
-def _depth(text: str) -> int:
-    """How many brackets a line leaves open."""
-    return sum(
-        1 if found[0] in "[{" else -1 if found[0] in "]}" else 0
-        for found in _BRACKETS.finditer(text)
-    )
-
-
-def _indentation(text: str) -> int:
-    return len(text) - len(text.lstrip(SPACE))
-
-
-def _opens(text: str, indent: int) -> bool:
-    return _indentation(text) == indent and text[indent : indent + 1] in ("{", "[")

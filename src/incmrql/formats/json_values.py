@@ -66,11 +66,14 @@ def parse_raw(text: str) -> Raw:
 
 
 class Broken(Unparsable):
-    """What is not JSON; `position` is where, which is the end if only more text is missing."""
+    """What is not JSON; `position` is where, which is the end if only more text is missing.
 
-    def __init__(self, reason: str, position: int) -> None:
+    `what` is the reason without the place.
+    """
+
+    def __init__(self, reason: str, position: int, what: str) -> None:
         super().__init__(reason)
-        self.position = position
+        self.position, self.what = position, what
 
 
 def raw_json(text: str, start: int) -> tuple[Raw, int]:
@@ -80,8 +83,9 @@ def raw_json(text: str, start: int) -> tuple[Raw, int]:
         with _shallow():
             raw, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as problem:
-        reason = f"not JSON at {_place(text, problem.pos)}: {problem.msg.lower()}"
-        raise Broken(reason, problem.pos) from None
+        what = problem.msg.lower()
+        reason = f"not JSON at {_place(text, problem.pos)}: {what}"
+        raise Broken(reason, problem.pos, what) from None
     except RecursionError:
         raise Unparsable(f"nested deeper than {DEEPEST} levels") from None
     part = text[start:end]
@@ -253,7 +257,11 @@ def _make(constructor: str, content: Value) -> Data:
 
 def _place(text: str, position: int) -> str:
     line = text.count("\n", 0, position)
-    column = position - text.rfind("\n", 0, position)
+    return place_of(line, position - text.rfind("\n", 0, position))
+
+
+def place_of(line: int, column: int) -> str:
+    """A place in a text: lines from 0, columns from 1; the first line is not named."""
     return f"line {line + 1}, column {column}" if line else f"column {column}"
 
 

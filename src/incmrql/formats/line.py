@@ -28,6 +28,9 @@ from incmrql.values import Value
 
 LONGEST_RECORD = 1 << 24
 """A quoted field of more characters than this is taken for one whose quote is never closed."""
+MOST_LINES = 1 << 18
+"""So is a record of more lines than this."""
+_NEVER_CLOSED = "a quoted field starts on this line and is never closed"
 
 Field: TypeAlias = tuple[str, bool]
 """The text of a field, and whether it was quoted."""
@@ -197,44 +200,66 @@ _Cut: TypeAlias = tuple[int, str, list[Field] | str]
 
 
 def _records(lines: Iterable[Line], options: LineOptions) -> Iterator[_Cut]:
-    source = iter(lines)
-    ahead: deque[Line] = deque()
-    comment = options.comment
-    while (line := ahead.popleft() if ahead else next(source, None)) is not None:
-        if line.problem:
-            yield line.number, line.text, line.problem
-        elif not line.text or (comment and line.text.startswith(comment)):
-            continue
-        elif not options.quote or options.quote not in line.text:
-            fields = [(text, False) for text in line.text.split(options.delimiter)]
-            yield line.number, line.text, fields
-        else:
-            yield _quoted_record(line, source, ahead, options)
+    return iter(_Records(lines, options))
 
 
-def _quoted_record(
-    first: Line, source: Iterator[Line], ahead: deque[Line], options: LineOptions
-) -> _Cut:
-    """The record that starts on a line; where it is none, the lines after it come again."""
-    taken = [first]
-    splitter = _Splitter(options.delimiter, options.quote)
-    length = len(first.text)
-    try:
-        while not splitter.feed(taken[-1]):
-            line = ahead.popleft() if ahead else next(source, None)
-            if line is None or length > LONGEST_RECORD:
-                ahead.extendleft([] if line is None else [line])
-                raise Unparsable("a quoted field starts on this line and is never closed")
-            taken.append(line)
-            length += len(line.text)
-    except Unparsable as problem:
-        ahead.extendleft(reversed(taken[1:]))
-        return first.number, first.text, problem.reason
-    return (
-        first.number,
-        "".join(line.text + line.end for line in taken[:-1]) + taken[-1].text,
-        (splitter.fields),
-    )
+class _Records:
+    """The records of lines.
+
+    Where a record that spans lines goes wrong, the lines after its first one come again.  One of
+    them that leaves a quote open as well goes wrong at the same place, as from its end on the two
+    read the same: it is refused without being read that far, or a file of such lines would be read
+    once for each of them.
+    """
+
+    def __init__(self, lines: Iterable[Line], options: LineOptions) -> None:
+        self._source, self._ahead = iter(lines), deque[Line]()
+        self._options = options
+        self._open_before = 0
+        """Up to this line every record that leaves a quote open goes wrong."""
+
+    def __iter__(self) -> Iterator[_Cut]:
+        options, comment = self._options, self._options.comment
+        while (line := self._next()) is not None:
+            if line.problem:
+                yield line.number, line.text, line.problem
+            elif not line.text or (comment and line.text.startswith(comment)):
+                continue
+            elif not options.quote or options.quote not in line.text:
+                fields = [(text, False) for text in line.text.split(options.delimiter)]
+                yield line.number, line.text, fields
+            else:
+                yield self._quoted(line)
+
+    def _next(self) -> Line | None:
+        return self._ahead.popleft() if self._ahead else next(self._source, None)
+
+    def _quoted(self, first: Line) -> _Cut:
+        """The record that starts on a line."""
+        taken = [first]
+        splitter = _Splitter(self._options.delimiter, self._options.quote)
+        length = len(first.text)
+        try:
+            while not splitter.feed(taken[-1]):
+                if first.number < self._open_before:
+                    raise Unparsable(_NEVER_CLOSED)
+                line = self._next()
+                if line is None or length > LONGEST_RECORD or len(taken) > MOST_LINES:
+                    self._ahead.extendleft([] if line is None else [line])
+                    self._open_before = taken[-1].number + 1
+                    raise Unparsable(_NEVER_CLOSED)
+                taken.append(line)
+                length += len(line.text) + len(line.end)
+        except Unparsable as problem:
+            if len(taken) > 1:
+                self._open_before = max(self._open_before, taken[-1].number)
+                self._ahead.extendleft(reversed(taken[1:]))
+            return first.number, first.text, problem.reason
+        return (
+            first.number,
+            "".join(line.text + line.end for line in taken[:-1]) + taken[-1].text,
+            splitter.fields,
+        )
 
 
 class _Splitter:

@@ -161,12 +161,16 @@ class Builder:
     start, when the outermost one has ended.
     """
 
-    def __init__(self, tags: frozenset[str]) -> None:
-        self.tags = tags
+    def __init__(self, tags: frozenset[str], longest: int | None = None) -> None:
+        self.tags, self.longest = tags, longest
         self.stack: list[_Open] = []
         self.slots: list[tuple[int, Data | None]] = []
         self.finished: list[Fragment] = []
         self.line: Callable[[], int] = int
+        self.position: Callable[[], int] = int
+        """The first byte of the tag, text or comment at hand."""
+        self.begun = 0
+        """The first byte of the outermost fragment at hand."""
 
     def take(self) -> list[Fragment]:
         """The fragments that were finished since the last call."""
@@ -184,6 +188,9 @@ class Builder:
         wanted = tag in self.tags or not (self.tags or self.stack)
         if not (wanted or self.stack):
             return
+        self._check("a tag", len(tag) + sum(map(len, pairs)))
+        if not self.stack:
+            self.begun = self.position()
         if len(self.stack) >= DEEPEST:
             raise Unparsable(f"elements are nested deeper than {DEEPEST} levels")
         if self.stack:
@@ -215,7 +222,18 @@ class Builder:
         if self.stack:
             self.stack[-1].children.append(made)
         else:
+            self._check("an element", self.position() - self.begun)
             self.finished = self.give_up()
+
+    def check_size(self, count: int) -> None:
+        """Refuse an element or a tag that is not complete after `count` bytes and too long."""
+        if self.stack:
+            self._check("an element", count - self.begun)
+        self._check("a tag or a comment", count - self.position())
+
+    def _check(self, what: str, size: int) -> None:
+        if self.longest is not None and size > self.longest:
+            raise Unparsable(f"{what} is longer than max_line ({self.longest} bytes)")
 
 
 def new_parser(builder: Builder) -> expat.XMLParserType:
@@ -228,4 +246,5 @@ def new_parser(builder: Builder) -> expat.XMLParserType:
     parser.CharacterDataHandler = builder.text
     parser.DefaultHandler = builder.other
     builder.line = lambda: parser.CurrentLineNumber
+    builder.position = lambda: parser.CurrentByteIndex
     return parser

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from incmrql.diagnostics import DataError
 from incmrql.formats import BadRow, Read, Row, read
-from incmrql.formats.files import broken, open_text, unreadable
+from incmrql.formats.files import MAX_LINE, broken, open_text, unreadable
 from incmrql.formats.line import LineOptions, read_lines
 from incmrql.incremental.streams import Stream
 from incmrql.kernel.columns import WEIGHT, is_spread, rows_table, schema, spread, types_of
@@ -33,7 +33,6 @@ from incmrql.values import Value
 
 CHUNK: Final = 1 << 17
 """Rows of a chunk where rows come one by one."""
-_COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,20 +151,18 @@ def _lines(stream: Stream, path: Path, options: dict[str, Any]) -> Iterator[Chun
     """Blocks of plain lines; the rest, from the first line of a block that is not, by rows."""
     source = stream.source
     how = LineOptions.of(source.delimiter, options)
+    longest = options.get("max_line", MAX_LINE)
     done = 0
-    if how == LineOptions(how.delimiter) and path.suffix not in _COMPRESSED:
-        try:
-            for block in blocks(path, BLOCK):
-                table = plain_lines(block, source.row, how.delimiter)
-                if table is None:
-                    break
-                yield Chunk(table)
-                done += block.count(b"\n")
-            else:
-                return
-        except OSError as cause:
-            raise unreadable(path, cause) from cause
-    rest = islice(open_text(path), done, None)
+    if how == LineOptions(how.delimiter):
+        for block in blocks(path, BLOCK, longest):
+            table = None if block is None else plain_lines(block, source.row, how.delimiter)
+            if block is None or table is None:
+                break
+            yield Chunk(table)
+            done += block.count(b"\n")
+        else:
+            return
+    rest = islice(open_text(path, longest), done, None)
     yield from _by_rows(stream, read_lines(rest, str(path), source.row, how))
 
 

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
 from incmrql.formats.arrow_types import arrow_type
+from incmrql.formats.files import open_bytes
 from incmrql.kernel.columns import is_spread, names, parts_of, schema, types_of
 from incmrql.types.columns import column_types, element_type
 from incmrql.types.model import ANY, BYTE, DOUBLE, FLOAT, INT, LONG, SHORT, STRING, Type, is_float
@@ -31,13 +33,22 @@ _INTEGER: Final = {BYTE: 2, SHORT: 4, INT: 9, LONG: 18}
 _DOUBLE: Final = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"
 
 
-def blocks(path: Path, size: int) -> Iterator[bytes]:
-    """The bytes of a file in blocks of whole lines."""
-    with path.open("rb") as stream:
+def blocks(path: Path, size: int, longest: int) -> Iterator[bytes | None]:
+    """The bytes of a file in blocks of whole lines; None from where a line is too long on."""
+    with open_bytes(path) as stream:
         while block := stream.read(size):
             if not block.endswith(b"\n"):
-                block += stream.readline()
+                block += stream.readline(longest + 1)
+            if len(block) > longest and _has_longer(block, longest):
+                yield None
+                return
             yield block
+
+
+def _has_longer(block: bytes, longest: int) -> bool:
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+    ends = np.concatenate([[-1], ends, [len(block)]])
+    return bool((np.diff(ends) - 1 > longest).any())
 
 
 def plain_lines(block: bytes, row: Type, delimiter: str) -> Any | None:

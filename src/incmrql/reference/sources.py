@@ -13,7 +13,7 @@ from typing import Any
 
 from incmrql.diagnostics import NOWHERE, DataError, nearest
 from incmrql.formats import BadRow, Policy, Quarantine, Read, Row, collect, expand, read
-from incmrql.formats.files import open_text
+from incmrql.formats.files import MAX_LINE, open_text
 from incmrql.reference.environment import Environment, place
 from incmrql.reference.python_code import raised, user_code
 from incmrql.reference.python_values import from_python
@@ -110,7 +110,7 @@ def quarantine_name(source: typed.Source, path: str, options: dict[str, Any]) ->
 def _parsed(parser: Any, source: typed.Source, path: str, policy: Policy) -> Iterator[Read]:
     """What a Python parser makes of the text of each file; all or nothing of one file."""
     for file in expand(path):
-        lines = list(open_text(file))
+        lines = list(open_text(file, dict(source.options).get("max_line", MAX_LINE)))
         for line in lines:
             if line.problem:
                 yield BadRow(str(file), line.number, line.text, line.problem)

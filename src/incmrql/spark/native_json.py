@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json
 
-from incmrql.formats.files import Line
+from incmrql.formats.files import MAX_LINE, Line
 from incmrql.formats.json_files import read_json
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.json_values import SPACE, Broken, Raw, raw_json
@@ -56,9 +56,17 @@ class JsonShape(Shape):
     """Objects on lines of their own."""
 
     def __init__(
-        self, path: str, row: Record, data: Catalog, *, packed: bool, wanted: Record | None = None
+        self,
+        path: str,
+        row: Record,
+        data: Catalog,
+        *,
+        packed: bool,
+        wanted: Record | None = None,
+        longest: int = MAX_LINE,
     ) -> None:
         self.path, self.row, self.data = path, row, data
+        self.longest = longest
         self.wanted = wanted or row
         """The fields that are used: all are looked at, and the others not read."""
         self.schema = value_schema(self.wanted, packed=packed)
@@ -150,11 +158,11 @@ class JsonShape(Shape):
 
     def reads(self, lines: Iterable[Line]) -> Iterator[Read]:
         """Lines by the reference reader."""
-        return read_json(lines, self.path, self.row, (), {}, self.data)
+        return read_json(lines, self.path, self.row, (), {"max_line": self.longest}, self.data)
 
     def reads_apart(self, lines: Iterable[Line]) -> Iterator[Read]:
         """Without empty lines, which a bad document would take for its own."""
-        return self.reads(line for line in lines if line.text.strip(SPACE))
+        return self.reads(line for line in lines if line.problem or line.text.strip(SPACE))
 
 
 def json_is_plain(row: Type) -> bool:

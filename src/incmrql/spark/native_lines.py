@@ -122,6 +122,8 @@ class LineShape(Shape):
 class TextShape(Shape):
     """Lines that are rows as they are."""
 
+    skips_empty = False
+
     def __init__(self, path: str) -> None:
         self.path, self.schema = path, value_schema(STRING)
 

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from incmrql.formats.files import open_bytes
+from incmrql.formats.files import MAX_LINE, open_bytes, skip_line
 from incmrql.formats.line import LineOptions
 from incmrql.spark.native_json import JsonShape, json_is_plain
 from incmrql.spark.native_lines import LineShape, TextShape, line_layout
@@ -44,47 +44,60 @@ class Start:
     shape: Shape
     offset: int
     first: int
+    longest: int
+    """Bytes of the longest line that is no problem."""
 
 
 def start_of(plan: Plan, part: Part) -> Start | None:
     """How a part is read natively, or None."""
-    source = plan.source
+    source, longest = plan.source, plan.options.get("max_line", MAX_LINE)
     if plan.weighted or plan.picks is not None:
         return None
     match source.format:
         case "text":
-            return Start(TextShape(part.shown), part.start, part.first)
+            return Start(TextShape(part.shown), part.start, part.first, longest)
         case "json" if not source.keys and json_is_plain(source.row):
             assert isinstance(source.row, Record)
             assert isinstance(plan.element, Record)
             shape = JsonShape(
-                part.shown, source.row, plan.data, packed=plan.packed, wanted=plan.element
+                part.shown,
+                source.row,
+                plan.data,
+                packed=plan.packed,
+                wanted=plan.element,
+                longest=longest,
             )
-            return Start(shape, part.start, part.first)
+            return Start(shape, part.start, part.first, longest)
         case "line":
-            return _line_start(plan, part)
+            return _line_start(plan, part, longest)
         case _:
             return None
 
 
-def _line_start(plan: Plan, part: Part) -> Start | None:
+def _line_start(plan: Plan, part: Part, longest: int) -> Start | None:
     options = LineOptions.of(plan.source.delimiter, plan.options)
-    head, offset, first = _head(Path(part.path)) if options.header else (None, 0, 1)
+    head, offset, first = _head(Path(part.path), longest) if options.header else (None, 0, 1)
     layout = line_layout(plan.source.row, options, head)
     if layout is None:
         return None
     shape = LineShape(part.shown, plan.source.row, options, layout, packed=plan.packed)
     if part.start == 0:
-        return Start(shape, offset, first)
-    return Start(shape, part.start, part.first)
+        return Start(shape, offset, first, longest)
+    return Start(shape, part.start, part.first, longest)
 
 
-def _head(path: Path) -> tuple[bytes | None, int, int]:
-    """The first line that is not empty, and where and on which line what follows it starts."""
-    offset = 0
+def _head(path: Path, longest: int) -> tuple[bytes | None, int, int]:
+    """The first line that is not empty, and where and on which line what follows it starts.
+
+    None if there is no such line, or if it is too long.
+    """
+    offset = number = 0
     with open_bytes(path) as stream:
-        for number, raw in enumerate(stream, 1):
+        while raw := stream.readline(longest + 1):
+            if len(raw) > longest and not raw.endswith(b"\n"):
+                return None, 0, 1
             offset += len(raw)
+            number += 1
             line = raw.removeprefix(_BOM) if number == 1 else raw
             if line.rstrip(b"\r\n") or b"\r\r" in line:
                 return line, offset, number + 1
@@ -96,7 +109,7 @@ def blocks_of(part: Part, start: Start) -> Iterator[Block]:
     with open_bytes(Path(part.path)) as stream:
         _skip(stream, start.offset, part)
         end = None if part.end is None else part.end - start.offset
-        yield from blocks(stream, start.first, end)
+        yield from blocks(stream, start.first, end, start.longest)
 
 
 def _skip(stream: Arrow, offset: int, part: Part) -> None:
@@ -152,7 +165,7 @@ def _pieces(part: Part, cores: int) -> list[Part]:
     with Path(part.path).open("rb") as file:
         while start < part.size:
             file.seek(min(start + size, part.size))
-            file.readline()
+            skip_line(file)
             end = min(file.tell(), part.size)
             found.append(replace(part, start=start, end=end, size=end - start))
             start = end

@@ -19,9 +19,10 @@ ON_ERROR = ("fail", "drop", "quarantine")
 _WORDS = {"on_error": ON_ERROR, "on_modified": ("fail", "replace")}
 _TEXTS = ("deletes", "sign", "quote", "null", "comment")
 _FLAGS = ("trusted_deletes", "insert_only", "header")
+_COUNTS = ("max_line",)
 _STREAM_ONLY = ("deletes", "sign", "trusted_deletes", "insert_only", "on_modified")
 _LINE_ONLY = ("header", "quote", "null", "comment")
-OPTIONS = (*_WORDS, *_TEXTS, *_FLAGS, "key")
+OPTIONS = (*_WORDS, *_TEXTS, *_FLAGS, *_COUNTS, "key")
 """All named options of sources and streams."""
 
 
@@ -296,6 +297,9 @@ def _options(
         elif name in _LINE_ONLY and format_ not in ("line", ""):
             message = f'"{name}" is an option of line sources, and this is {format_}'
             inference.problem("T502", argument.span, message, "here", "Leave it out.")
+        elif name == "max_line" and format_ == "binary":
+            message = f'"{name}" is an option of text files, and this is {format_}'
+            inference.problem("T502", argument.span, message, "here", "Leave it out.")
         elif name in found:
             inference.problem("T502", argument.span, f'"{name}" is given twice', "again",
                               "Leave one of them out.")  # fmt: skip
@@ -314,6 +318,12 @@ def _option(inference: Inference, name: str, expr: ast.Expr) -> Any:
         if isinstance(expr, ast.Literal) and expr.kind == "bool":
             return expr.value
         return _no_option(inference, name, expr, "true or false")
+    if name in _COUNTS:
+        match expr:
+            case ast.Literal(int(count), "int" | "long") if count > 0:
+                return count
+            case _:
+                return _no_option(inference, name, expr, "a number of bytes")
     if name in _TEXTS:
         text = plain_string(inference, expr)
         return text if text is not None else _no_option(inference, name, expr, "a text in quotes")

@@ -66,7 +66,9 @@ class SocketFeed(SpoolFolder):
         super().__init__(stream.place, folder, consumed, "received")
         self._address, self._every = stream.socket, every
         self._whole = stream.source.format == "xml"
-        self._headed = bool(dict(stream.source.options).get("header"))
+        options = dict(stream.source.options)
+        self._headed = bool(options.get("header"))
+        self._longest = options.get("max_line", LONGEST_LINE)
         self._header = b""
         self._rest = bytearray()
         self._file: BinaryIO | None = None
@@ -140,8 +142,8 @@ class SocketFeed(SpoolFolder):
                     self._end_file()
             if piece == b"":
                 return "the peer closed the connection"
-            if len(self._rest) > LONGEST_LINE:
-                return f"a line has more than {LONGEST_LINE} bytes"
+            if len(self._rest) > self._longest:
+                return f"a line is longer than max_line ({self._longest} bytes)"
         return ""
 
     def _is_due(self) -> bool:
