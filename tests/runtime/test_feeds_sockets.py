@@ -177,7 +177,7 @@ def test_a_line_without_end_ends_the_connection(
 ) -> None:
     monkeypatch.setattr(sockets, "LONGEST_LINE", 100)
     with serving([b"x" * 500], stays=True) as peer, reading(source(peer, "text"), tmp_path) as feed:
-        until(lambda: "more than 100 bytes" in feed.status.problem)
+        until(lambda: "longer than max_line (100 bytes)" in feed.status.problem)
 
 
 def test_a_full_disk_is_told_by_the_next_look(

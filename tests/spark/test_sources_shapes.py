@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from incmrql.formats import BadRow, Row, read
+from incmrql.formats.files import _line as one_line
 from incmrql.spark import native_shapes, native_text
 from incmrql.spark.native_shapes import blocks_of, start_of
 from incmrql.spark.native_text import fast_batches
@@ -260,7 +261,6 @@ def test_empty_lines_are_left_out_all_at_once(
         read_one_by_one.append(number)
         return one_line(number, raw)
 
-    one_line = native_text.line_of
     monkeypatch.setattr(native_text, "line_of", line_of)
     assert agree(source, path) == 0
     assert len(read_one_by_one) <= 1
