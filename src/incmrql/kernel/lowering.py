@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -61,8 +61,8 @@ class Lowering:
         stored = dict(program.stored)
         ctx = Context(lower, Dialect.DUCKDB, program.script, stored, program.arguments)
         builder = Builder(ctx, relation)
-        columns = iter(range(1 << 30))
-        env = Env({variable: _shape(layout, columns) for variable, layout in given})
+        columns = _Columns()
+        env = Env({variable: columns.shape(layout) for variable, layout in given})
         flow = Flow(env, [])
         head = emit(first, env, flow, builder)
         for variable, body in then:
@@ -71,14 +71,11 @@ class Lowering:
         cells = list(_brought(head, made, ctx))
         if builder.sources or builder.relations:
             raise NotNative("a source inside of a row")
-        shared = [_shared(place) for place in ctx.places]
-        picked = _picked(cells, flow)
+        shared = {place.name: _shared(place) for place in ctx.places}
+        picked = _picked(cells, flow, columns)
         if picked is not None:
             return picked
-        text = _printed(cells, flow, ctx)
-        for place, function in zip(ctx.places, shared, strict=True):
-            text = text.replace(f"{place.name}(", f"{function.name}(")
-        return Text(text, tuple(shared))
+        return Text(_printed(cells, flow, ctx, shared), tuple(shared.values()))
 
 
 def _shared(place: PythonPlace) -> Pinned:
@@ -112,21 +109,34 @@ def _made(
     return found
 
 
-def _shape(layout: Layout, columns: Iterator[int]) -> Shape:
-    """What a variable is in the columns of the rows."""
-    match layout:
-        case Leaf(type_):
-            return Cell(_column(next(columns)), type_)
-        case Struct(parts, type_):
-            return Parts(tuple(_shape(part, columns) for part in parts), type_)
-        case Gone(type_):
-            return Cell(tree.typed_null(type_, Dialect.DUCKDB), type_)
-        case _:
-            assert_never(layout)
+class _Columns:
+    """The columns of the rows that are given: the place of each, by the name it has in a text."""
 
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {}
 
-def _column(place: int) -> exp.Expression:
-    return tree.column(f"c{place}")
+    def shape(self, layout: Layout) -> Shape:
+        """What a variable is in the next columns."""
+        match layout:
+            case Leaf(type_):
+                return Cell(self._next(), type_)
+            case Struct(parts, type_):
+                return Parts(tuple(map(self.shape, parts)), type_)
+            case Gone(type_):
+                return Cell(tree.typed_null(type_, Dialect.DUCKDB), type_)
+            case _:
+                assert_never(layout)
+
+    def _next(self) -> exp.Expression:
+        place = len(self.places)
+        name = f"c{place}"
+        self.places[name] = place
+        return tree.column(name)
+
+    def place(self, cell: exp.Expression) -> int | None:
+        """The place of the column that a cell is, if it is one as it was given."""
+        is_own = isinstance(cell, exp.Column) and not cell.table
+        return self.places.get(cell.name) if is_own else None
 
 
 def _brought(shape: Shape, layout: Layout, ctx: Context) -> Iterator[exp.Expression]:
@@ -143,12 +153,12 @@ def _brought(shape: Shape, layout: Layout, ctx: Context) -> Iterator[exp.Express
             assert_never(layout)
 
 
-def _picked(cells: list[exp.Expression], flow: Flow) -> Picked | None:
+def _picked(cells: list[exp.Expression], flow: Flow, columns: _Columns) -> Picked | None:
     """Columns as they are, and tests for their presence, if there is nothing else."""
     if flow.exploded or flow.empty:
         return None
-    places = [_place(cell) for cell in cells]
-    present = [_present(test) for test in flow.tests]
+    places = [columns.place(cell) for cell in cells]
+    present = [_present(test, columns) for test in flow.tests]
     if any(place is None for place in (*places, *present)):
         return None
     return Picked(
@@ -156,20 +166,19 @@ def _picked(cells: list[exp.Expression], flow: Flow) -> Picked | None:
     )
 
 
-def _place(cell: exp.Expression) -> int | None:
-    name = cell.name if isinstance(cell, exp.Column) else ""
-    return int(name[1:]) if name[:1] == "c" and name[1:].isdigit() else None
-
-
-def _present(test: exp.Expression) -> int | None:
+def _present(test: exp.Expression, columns: _Columns) -> int | None:
+    """The column that a test asks to be not null, if that is all it does."""
     found = next(iter(test.find_all(exp.Column)), None)
-    if found is None or _place(found) is None:
+    place = None if found is None else columns.place(found)
+    if found is None or place is None:
         return None
-    text = tree.print_tree(tree.not_null(found.copy()), Dialect.DUCKDB)
-    return _place(found) if text == tree.print_tree(test, Dialect.DUCKDB) else None
+    return place if test == tree.not_null(found.copy()) else None
 
 
-def _printed(cells: list[exp.Expression], flow: Flow, ctx: Context) -> str:
+def _printed(
+    cells: list[exp.Expression], flow: Flow, ctx: Context, shared: Mapping[str, Pinned]
+) -> str:
+    """The text of a segment, which calls shared functions by their own names."""
     named = [exp.alias_(cell, f"r{place}") for place, cell in enumerate(cells)]
     select = exp.select(*named, exp.column(WEIGHT, quoted=True)).from_("given")
     for array, column in flow.exploded:
@@ -182,4 +191,8 @@ def _printed(cells: list[exp.Expression], flow: Flow, ctx: Context) -> str:
     condition = tree.conjunction(tests)
     if condition is not None:
         select = select.where(condition)
-    return tree.print_tree(in_place(select), ctx.dialect)
+    whole = in_place(select)
+    for call in whole.find_all(exp.Anonymous):  # in the tree: a text may have such a name in it
+        if call.name in shared:
+            call.set("this", shared[call.name].name)
+    return tree.print_tree(whole, ctx.dialect)
