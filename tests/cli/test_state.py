@@ -11,7 +11,7 @@ from incmrql.diagnostics import DifferenceFound
 from incmrql.kernel.runs import Opened, write_runs
 from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.runtime.durable import load, write_over
-from incmrql.runtime.reopening import about_table, read_program
+from incmrql.runtime.reopening import read_program, table_facts
 from incmrql.values import read
 from tests.cli.commands import Outcome, incmrql
 from tests.cli.streams import AVERAGE, Shop, shop_at
@@ -23,18 +23,25 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     return shop_at(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "node", "holds"),
-    [
-        ("n12", 12, "accumulators by key"),
-        ("n3r1", 3, "rows by key"),
-        ("n3t0", 3, "values in order"),
+def test_tables_are_shown_as_their_program_describes_them() -> None:
+    run = {"counts": [1, 2], "size": 10, "file": "x"}
+    listed = {name: {"bases": [run], "levels": []} for name in ("a0p1", "n12", "l0", "n3r1", "new")}
+    described = {
+        "tables": {
+            "n12": {"node": 12, "answer": None, "holds": "accumulators by key"},
+            "n3r1": {"node": 3, "answer": None, "holds": "rows by key"},
+            "l0": {"node": 0, "answer": None, "holds": "ledger of rows, for deletions"},
+            "a0p1": {"node": None, "answer": 0, "holds": "rows of answer 1"},
+        }
+    }
+    found = [(each.name, each.node, each.holds) for each in table_facts(listed, described)]
+    assert found == [
         ("l0", 0, "ledger of rows, for deletions"),
+        ("n3r1", 3, "rows by key"),
+        ("n12", 12, "accumulators by key"),
         ("a0p1", None, "rows of answer 1"),
-    ],
-)
-def test_what_the_name_of_a_table_says(name: str, node: int | None, holds: str) -> None:
-    assert about_table(name) == (node, holds)
+        ("new", None, ""),
+    ]
 
 
 def without_spark(monkeypatch: pytest.MonkeyPatch, *words: str) -> Outcome:

@@ -54,7 +54,7 @@ def _facts(folder: Path) -> dict[str, Any]:
 
     checkpoint = Checkpoint(folder)
     described, last = checkpoint.described(), checkpoint.last()
-    tables = table_facts(last["tables"])
+    tables = table_facts(last["tables"], described)
     intended = checkpoint.intent(last["batch"] + 1)
     return {
         "checkpoint": str(folder),
@@ -160,7 +160,7 @@ def _show_rows(folder: Path, node: int, limit: int, *, as_json: bool) -> None:
     count = len(described["nodes"])
     if node >= count:
         raise click.UsageError(f"There is no node {node}: the nodes are 0 to {count - 1}.")
-    tables = table_facts(checkpoint.last()["tables"])
+    tables = table_facts(checkpoint.last()["tables"], described)
     shown: Callable[[Value], str] = dump_json if as_json else show
     with beside(described):
         program, _ = read_program(folder)

@@ -7,24 +7,20 @@ Items that read the same source share its input, so that all of them take in the
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
-from typing import Any
 
 from incmrql.algebra.show import show_query
 from incmrql.diagnostics import DataError
+from incmrql.incremental.identity import program_identity
 from incmrql.incremental.looping import Iteration
-from incmrql.incremental.nodes import Edge, Input, Node, Part, Plan, inputs
+from incmrql.incremental.nodes import Edge, Input, Node, Part, Plan
 from incmrql.incremental.plan import plan_items
 from incmrql.reference import Environment, new_world
 from incmrql.reference.environment import Evaluate
 from incmrql.types import typed
 from incmrql.types.model import Collection, Type
-from incmrql.values import Value, encode
+from incmrql.values import Value
 
 PUSHED = ("registered", "python")
 """Formats whose rows do not lie in files of the user's."""
@@ -63,7 +59,9 @@ class Output:
     parts: tuple[Part, ...]
     result: typed.Expr
     text: str = field(compare=False)
-    """The normal form that it came from."""
+    """The normal form that it came from, to be shown."""
+    item: typed.ScriptItem = field(compare=False, repr=False)
+    """The item of the script that it answers."""
 
     @property
     def part(self) -> Part | None:
@@ -101,37 +99,13 @@ class Program:
 
     @property
     def identity(self) -> str:
-        """A text that is another one for a program that keeps another state."""
-        return _digest(*self.identities, *(repr(output.result) for output in self.outputs))
-
-    def _stored_in(self, node: Node) -> Iterator[str]:
-        """The stored values that a node reads, as texts."""
-        keys = set(_STORED.findall(repr(node)))
-        for key, value in self.stored:
-            if key in keys:
-                yield f"{key} {encode(value).hex()}"
+        """Changes whenever the program's state or answers may change."""
+        return program_identity(self).whole
 
     @property
     def identities(self) -> tuple[str, ...]:
         """The same for each node: what it does, and the nodes it takes changes from."""
-        found: list[str] = []
-        engine = version("incmrql")
-        streams = {stream.place: stream for stream in self.streams}
-        for place, node in enumerate(self.nodes):
-            below = [found[each] for each in inputs(node)]
-            stream = streams.get(place)
-            paths = [] if stream is None else [str(stream.path), str(stream.deletes)]
-            found.append(
-                _digest(
-                    engine,
-                    _shown(node),
-                    *_functions(node, self.script),
-                    *self._stored_in(node),
-                    *paths,
-                    *below,
-                )
-            )
-        return tuple(found)
+        return program_identity(self).nodes
 
 
 def program_of(
@@ -157,7 +131,8 @@ def program_of(
 
 
 def _output(item: typed.ScriptItem, plan: Plan) -> Output:
-    return Output(item.kind, item.target, plan.parts, plan.result, show_query(plan.query))
+    shown = show_query(plan.query)
+    return Output(item.kind, item.target, plan.parts, plan.result, shown, item)
 
 
 def _stream(place: int, node: Input, evaluate: Evaluate, env: Environment) -> Stream:
@@ -174,46 +149,3 @@ def _stream(place: int, node: Input, evaluate: Evaluate, env: Environment) -> St
         hint = "args[i] is null where there is no such argument."
         raise DataError("R207", "the path of a source is null", hint=hint)
     return Stream(*known, path=path, deletes=options.get("deletes"))
-
-
-_VARIABLE = re.compile(r"Variable\(name='[^']*', number=-?\d+")
-_BELOW = re.compile(r"\b(?:(?:input|left|right)=\d+|(?:inputs|parts)=\([\d, ]*\))")
-_STORED = re.compile(r"\bkey='([^']*)'")
-_CALLED = re.compile(r"(?:function|name|aggregation)='([^']*)'")
-
-
-def _shown(node: Node) -> str:
-    """A node as a text: equal for nodes that do the same, whatever is called what."""
-    numbers: dict[str, str] = {}
-    text = _BELOW.sub("", repr(node))
-    return _VARIABLE.sub(lambda found: numbers.setdefault(found[0], f"#{len(numbers)}"), text)
-
-
-def _functions(node: Node, script: typed.Script) -> Iterator[str]:
-    """The functions and aggregations that a node may call, as texts."""
-    text = repr(node)
-    waiting = [text]
-    known: set[str] = set()
-    while waiting:
-        for name in set(_CALLED.findall(waiting.pop())) - known:
-            known.add(name)
-            for found in (script.functions.get(name), script.aggregations.get(name)):
-                if found is not None:
-                    waiting.append(repr(found))
-                    yield repr(found)
-            if name in script.python:
-                yield _written(script.python[name].call)
-
-
-def _written(function: Any) -> str:
-    """The text of a Python function, or what it was compiled to."""
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        return repr(function) if code is None else f"{code.co_code!r} {code.co_consts!r}"
-
-
-def _digest(*texts: str) -> str:
-    whole = "\0".join(texts)
-    return hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()

@@ -24,7 +24,7 @@ from incmrql.incremental.streams import Output, Program
 from incmrql.kernel.alone import flattened, group_of, over
 from incmrql.kernel.compile_groups import GroupsCompiler
 from incmrql.kernel.compile_loops import LoopCompiler
-from incmrql.kernel.form import Form
+from incmrql.kernel.form import Form, StateTable
 from incmrql.kernel.fusing import fuse
 from incmrql.kernel.layouts import (
     Layout,
@@ -79,6 +79,7 @@ def environment(program: Program) -> Environment:
     return Environment(new_world(program.script, arguments=list(program.arguments), stored=stored))
 
 
+LEDGER = "ledger of rows, for deletions"
 _BESIDE = 1 << 40
 """Variables from this number on are the kernel's own."""
 
@@ -91,7 +92,7 @@ class _Compiler:
     keep_answer: bool = True
     steps: list[Step] = field(default_factory=list)
     layouts: list[Layout] = field(default_factory=list)
-    forms: dict[str, Form] = field(default_factory=dict)
+    tables: dict[str, StateTable] = field(default_factory=dict)
     given: dict[int, Layout] = field(default_factory=dict)
     lowering: Lowering = field(init=False)
     env: Environment = field(init=False)
@@ -115,7 +116,8 @@ class _Compiler:
         self.all_steps()
         fuse(self.program, self.steps, self.lowering)
         answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.outputs))
-        return Physical(tuple(self.steps), tuple(self.layouts), answers, tuple(self.forms.items()))
+        tables = tuple(self.tables.values())
+        return Physical(tuple(self.steps), tuple(self.layouts), answers, tables)
 
     def step(self, place: int, node: Node) -> tuple[Step, Layout]:
         """What is done for a node, and the layout of the rows it sends on."""
@@ -143,9 +145,11 @@ class _Compiler:
             case _:
                 assert_never(node)  # type: ignore[arg-type]
 
-    def table(self, name: str, form: Form) -> str:
+    def table(
+        self, name: str, form: Form, holds: str, node: int | None, answer: int | None = None
+    ) -> str:
         """The name of a new state table."""
-        self.forms[name] = form
+        self.tables[name] = StateTable(name, form, holds, node, answer)
         return name
 
     def taken(self, place: int, node: Input) -> tuple[Step, Layout]:
@@ -158,10 +162,10 @@ class _Compiler:
             segment = self.lowering.segment([(row, layout)], pairs)
             assert isinstance(segment.made, Struct)
             key_layout, row_layout = segment.made.parts
-            self.table(f"l{place}", Form(leaves(key_layout), leaves(row_layout)))
+            self.table(f"l{place}", Form(leaves(key_layout), leaves(row_layout)), LEDGER, place)
             return Taken(stream, layout, node.insert_only, segment), layout
         if node.ledger:
-            self.table(f"l{place}", Form(leaves(layout)))
+            self.table(f"l{place}", Form(leaves(layout)), LEDGER, place)
         return Taken(stream, layout, node.insert_only), layout
 
     def united(self, parts: tuple[int, ...]) -> tuple[Step, Layout]:
@@ -201,13 +205,17 @@ class _Compiler:
         key: Layout,
         columns: tuple[int | str, ...] | None,
         table: str | None,
+        node: int,
     ) -> Side:
-        """A side whose pairs have a key in this layout, and the columns of the value it keeps."""
+        """A side whose pairs have a key in this layout, and the columns of the value it keeps.
+
+        `node` is the one that has the side, and `place` the one whose rows it takes.
+        """
         value = self._pair(place).parts[1]
         kept = narrowed(value, columns)
         form = Form(leaves(key), leaves(kept))
         if table is not None:
-            self.table(table, form)
+            self.table(table, form, "rows by key", node)
         paired = self.brought(place, pair_of(key, value))
         start = width(key)
         picked = tuple(start + column for column in chosen(value, kept))
@@ -220,8 +228,8 @@ class _Compiler:
     def joined(self, place: int, node: Join) -> tuple[Step, Layout]:
         key = self.keys((node.left, node.right))
         tables = [f"n{place}r{side}" if side in node.kept else None for side in (0, 1)]
-        left = self.side(node.left, key, node.columns[0], tables[0])
-        right = self.side(node.right, key, node.columns[1], tables[1])
+        left = self.side(node.left, key, node.columns[0], tables[0], place)
+        right = self.side(node.right, key, node.columns[1], tables[1], place)
         names = [
             typed.Variable(name, _BESIDE + n, layout.type)
             for n, (name, layout) in enumerate(
@@ -243,7 +251,7 @@ class _Compiler:
         form = Form((), leaves(wanted), falling(wanted, node.descending))
         if node.grows:
             form = Form(form.keys, form.rest, form.descending, most=limit)
-        name = self.table(f"n{place}t", form)
+        name = self.table(f"n{place}t", form, "values in order", place)
         paired = self.brought(node.input, wanted)
         return Sorted(node.input, paired, wanted, name, form, limit), wanted
 
@@ -283,7 +291,8 @@ class _Compiler:
             form = Form((), leaves(pairs), falling(pairs, one.order))
         derived = self.derived(one.place) if spread else None
         kept = derived is None and (self.keep_answer or not spread)
-        table = self.table(f"a{number}p{n}", form) if kept else None
+        holds = f"rows of answer {number + 1}"
+        table = self.table(f"a{number}p{n}", form, holds, None, number) if kept else None
         return AnswerPart(one.place, layout, table, derived, form, paired, one.order, one.variable)
 
     def derived(self, place: int) -> Derived | None:

@@ -95,7 +95,7 @@ class GroupsCompiler:
         form = Form(leaves(self.key))
         table = None
         if not node.is_final and (counted or self.lifts):
-            table = self.all.table(f"n{self.place}", form)
+            table = self.all.table(f"n{self.place}", form, "accumulators by key", self.place)
         linear = node.linear if mode == "linear" else None
         step = Grouped(
             sides,
@@ -127,7 +127,8 @@ class GroupsCompiler:
         node = self.node
         kept = number in node.kept and not node.is_final
         table = f"n{self.place}r{number}" if kept else None
-        return self.all.side(node.inputs[number], self.key, node.columns[number], table)
+        below, columns = node.inputs[number], node.columns[number]
+        return self.all.side(below, self.key, columns, table, self.place)
 
     # --- what rows bring -------------------------------------------------------------------
 
@@ -272,19 +273,25 @@ class GroupsCompiler:
         """A table of values in order."""
         most = how_many(table.most, self.all.env)
         name = f"n{self.place}t{number}"
-        return self.ranked(name, table.side, table.operand, table.order, most, last=False)
+        return self.ranked(
+            name, "values in order", table.side, table.operand, table.order, most, last=False
+        )
 
     def extreme(self, number: int, each: Accumulator) -> int:
         """The table of an accumulator that is not added up; its place."""
         most = None if each.kind == "user" else 1
         name = f"n{self.place}e{number}"
         last = each.kind == "greatest"
-        self.rankings.append(self.ranked(name, each.side, each.operand, None, most, last=last))
+        holds = "different values"
+        self.rankings.append(
+            self.ranked(name, holds, each.side, each.operand, None, most, last=last)
+        )
         return len(self.rankings) - 1
 
-    def ranked(
+    def ranked(  # noqa: PLR0913 (a table, and what of the rows is in it)
         self,
         name: str,
+        holds: str,
         side: int,
         operand: typed.Expr,
         order: tuple[bool, ...] | None,
@@ -319,7 +326,7 @@ class GroupsCompiler:
             segment = self.all.lowering.segment(self.given(side), body, made=wanted)
         form = Form(leaves(self.key), leaves(layout), flags, most, last)
         if not self.node.is_final:
-            self.all.table(name, form)
+            self.all.table(name, form, holds, self.place)
         drops = order is None and isinstance(layout, Leaf)
         return Ranking(name, side, segment, layout, form, order is not None, drops)
 

@@ -13,11 +13,18 @@ from incmrql.incremental.nodes import Given, Repeated
 from incmrql.kernel.diffuse_affine import affine_compiled
 from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.diffuse_means import centres_form, is_fit
-from incmrql.kernel.form import Form
+from incmrql.kernel.form import STATE_OF_A_STEP, Form
 from incmrql.kernel.fusing import fuse
 from incmrql.kernel.groups import grouped_slots
 from incmrql.kernel.layouts import Layout, Leaf, leaves, meet, part
-from incmrql.kernel.physical import Grouped, Inner, Joined, Looped, Means, Numbered
+from incmrql.kernel.physical import (
+    Grouped,
+    Inner,
+    Joined,
+    Looped,
+    Means,
+    Numbered,
+)
 from incmrql.reference import evaluate
 from incmrql.types.model import LONG, STRING
 
@@ -39,7 +46,7 @@ class LoopCompiler:
         script = compiler.program.script
         layouts = tuple(compiler.layouts[each] for each in node.inputs)
         forms = tuple(Form(leaves(each)) for each in layouts)
-        names = tuple(self.table(f"i{n}", form) for n, form in enumerate(forms))
+        names = tuple(self.table(f"i{n}", form, "rows of an input") for n, form in enumerate(forms))
         inner = self.inner(plain(node, script), layouts)
         layout = inner.variables[node.term.chosen]
         steps = numbered(node, script)
@@ -51,14 +58,14 @@ class LoopCompiler:
             node,
             names,
             forms,
-            self.table("x", Form(leaves(layout))),
+            self.table("x", Form(leaves(layout)), "result of the loop"),
             layout,
             Form(leaves(layout)),
             limit,
             inner,
             None if isinstance(steps, str) else self.numbered(steps, layouts, layout),
             steps if isinstance(steps, str) else "",
-            (self.table("c", counters), counters),
+            (self.table("c", counters, "what is known of the loop itself"), counters),
             compiler.program.iteration,
             self.diffused(inner, layouts, limit),
         )
@@ -80,12 +87,13 @@ class LoopCompiler:
         if not isinstance(averaged, Grouped) or not is_fit(averaged):
             return "centroids are more than averages"
         places = centres_form(averaged, inner.variables[0])
-        sums = self.table("m", averaged.form), averaged.form
-        return Means(shape, inner, sums, (self.table("z", places), places))
+        sums = self.table("m", averaged.form, "sums of centroids"), averaged.form
+        centres = self.table("z", places, "places of centroids"), places
+        return Means(shape, inner, sums, centres)
 
-    def table(self, name: str, form: Form) -> str:
+    def table(self, name: str, form: Form, holds: str) -> str:
         """The name of a new table of the loop."""
-        return self.compiler.table(f"n{self.place}{name}", form)
+        return self.compiler.table(f"n{self.place}{name}", form, holds, self.place)
 
     def inner(self, looping: Looping, inputs: Sequence[Layout], *, fused: bool = True) -> Inner:
         """The steps of a loop's own program, over inputs in these layouts.
@@ -138,11 +146,14 @@ class LoopCompiler:
                     for n, form in enumerate(grouped_slots(step))
                 )
                 stored |= {name: (form, len(form.keys)) for name, form in slots[place]}
-        tables = tuple((name, self.table(f"s{name}", form)) for name, (form, _) in stored.items())
+        tables = tuple(
+            (name, self.table(f"s{name}", form, STATE_OF_A_STEP))
+            for name, (form, _) in stored.items()
+        )
         differences = []
         for n, layout in enumerate(inner.variables):
             form = Form((LONG,), leaves(part(layout, 1)))
-            differences.append((self.table(f"d{n}", form), form))
+            differences.append((self.table(f"d{n}", form, "differences from step to step"), form))
         row = part(inner.variables[self.node.term.chosen], 1)
         brought = self.compiler.in_layout(row, answer)
         return Numbered(inner, tables, slots, tuple(differences), stored, brought)

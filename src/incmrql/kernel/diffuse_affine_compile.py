@@ -12,7 +12,7 @@ from incmrql.incremental.diffuse_slopes import Path, Slopes, reduced
 from incmrql.incremental.diffuse_slopes import leaves as components
 from incmrql.incremental.nodes import Join, Linear, Node, Repeated
 from incmrql.kernel.diffuse_affine_tables import MATRIX, NUMBERED, AffineTables, Part
-from incmrql.kernel.form import Form
+from incmrql.kernel.form import STATE_OF_A_STEP, Form
 from incmrql.kernel.layouts import Layout, Leaf, Struct, index_of, leaves, meet, pair_of, width
 from incmrql.kernel.physical import (
     Grouped,
@@ -74,10 +74,10 @@ def affine_compiled(
         steady=shape.steady,
         grouped=grouped,
         limit=limit,
-        labels=(loop.table("al", labels), labels),
-        numbers=(loop.table("an", NUMBERED), NUMBERED),
-        matrix=(loop.table("am", MATRIX), MATRIX),
-        account=(loop.table("aa", NUMBERED), NUMBERED),
+        labels=(loop.table("al", labels, "numbers of labels"), labels),
+        numbers=(loop.table("an", NUMBERED, "vectors by label"), NUMBERED),
+        matrix=(loop.table("am", MATRIX, "coefficients of a step"), MATRIX),
+        account=(loop.table("aa", NUMBERED, "what is known of the error"), NUMBERED),
     )
 
 
@@ -246,7 +246,9 @@ def _part(
     made: Sequence[tuple[int, Any, Any]],
 ) -> Part:
     kept = [named for step in steps.values() for named in _kept(step)]
-    tables = tuple((name, loop.table(f"{letters}{name}", form)) for name, form in kept)
+    tables = tuple(
+        (name, loop.table(f"{letters}{name}", form, STATE_OF_A_STEP)) for name, form in kept
+    )
     working = {place: step for place, step in steps.items() if not isinstance(step, Handed)}
     return Part(working, inputs, None, tuple(made), tables, tuple(form for _, form in kept))
 

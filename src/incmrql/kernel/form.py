@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from incmrql.types.model import Type
 
@@ -32,3 +33,20 @@ class Form:
     def ordered(self) -> bool:
         """Whether the rows of a key are in an order that matters."""
         return self.descending is not None
+
+
+STATE_OF_A_STEP: Final = "what a step of the loop keeps"
+
+
+@dataclass(frozen=True, slots=True)
+class StateTable:
+    """A state table: what it holds, in a few words, and the node that it belongs to.
+
+    A table with rows of an answer belongs to that answer, and to no node.
+    """
+
+    name: str
+    form: Form
+    holds: str
+    node: int | None
+    answer: int | None = None

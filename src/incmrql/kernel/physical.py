@@ -15,7 +15,7 @@ from incmrql.incremental.nodes import Reading, Repeated, Request
 from incmrql.incremental.streams import Output, Stream
 from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.finishing import Asked
-from incmrql.kernel.form import Form
+from incmrql.kernel.form import Form, StateTable
 from incmrql.kernel.layouts import Layout, Struct
 from incmrql.kernel.lifting import Lift
 from incmrql.kernel.segment import Segment
@@ -371,13 +371,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Physical:
-    """A whole program: a step for each node, and the answers."""
+    """A whole program: a step for each node, the answers, and all state tables."""
 
     steps: tuple[Step, ...]
     layouts: tuple[Layout, ...]
     answers: tuple[Answer, ...]
-    forms: tuple[tuple[str, Form], ...]
-    """All state tables by name."""
+    tables: tuple[StateTable, ...]
+
+    @property
+    def forms(self) -> tuple[tuple[str, Form], ...]:
+        """The forms of all state tables, by name."""
+        return tuple((table.name, table.form) for table in self.tables)
 
 
 def below(step: Step) -> tuple[int, ...]:

@@ -23,13 +23,14 @@ def settle_change(
     `reuse` takes the state over if every node of the new program is one of the old, in the same
     place; the answers may then differ in what is made of them.
     """
-    if known["identity"] == now["identity"]:
+    same_forms = forms(known) == forms(now)
+    if known["identity"] == now["identity"] and same_forms:
         return False
     before = [node["identity"] for node in known["nodes"]]
     after = [node["identity"] for node in now["nodes"]]
     if policy == "refuse":
         raise CheckpointError(_told(checkpoint, known, now))
-    if policy == "reuse" and before != after:
+    if policy == "reuse" and not (before == after and same_forms):
         told = _told(checkpoint, known, now)
         raise CheckpointError(f"{told}\nIts state cannot be used as it is: nodes differ.")
     if policy == "rebuild":
@@ -40,8 +41,20 @@ def settle_change(
     return False
 
 
+def forms(described: Mapping[str, Any]) -> dict[str, str]:
+    """The forms of the tables of a program, which another version may choose differently."""
+    return {name: table["form"] for name, table in described.get("tables", {}).items()}
+
+
 def _told(checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """What is another one than in the checkpoint, node by node."""
+    if known["identity"] == now["identity"]:
+        return (
+            f"checkpoint {checkpoint.folder} is of the same query, but version {now['engine']} of "
+            f"incmrql keeps its state in other columns than {known['engine']} did.\n"
+            "With --on-change rebuild the state is built again from the input, if that is still "
+            "there; or give another checkpoint."
+        )
     kept = {node["identity"] for node in known["nodes"]}
     lines = [f"checkpoint {checkpoint.folder} belongs to another query:"]
     lines += [f"  {line}" for text in known["texts"] for line in text.splitlines()]

@@ -94,7 +94,10 @@ class Driver:
         self.checkpoint = Checkpoint(checkpoint, self.kit.physical.forms)
         self.compactor = Compactor(self._merge, self.options.inline, self.checkpoint.attempt)
         self.lock: Lock | None = None
-        self._description = {**describe(program, script or {}), **ways(self.options)}
+        self._description = {
+            **describe(program, script or {}, self.kit.physical.tables),
+            **ways(self.options),
+        }
         try:
             if read_only:
                 self.state = self._read_only()
@@ -110,7 +113,9 @@ class Driver:
             raise
 
     def _read_only(self) -> State:
-        refuse_other_way(self.checkpoint, self.checkpoint.described(), self._description)
+        known = self.checkpoint.described()
+        refuse_other_way(self.checkpoint, known, self._description)
+        settle_change(self.checkpoint, known, self._description, "refuse")
         state = self.checkpoint.recovered()
         if self.options.check_runs:
             self.checkpoint.check_runs(state)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any
 
 from incmrql.diagnostics import DataError
+from incmrql.incremental.identity import Encoder, program_identity
 from incmrql.incremental.nodes import Constant, Groups, Input, Join, Linear, Merge, Node, Ordered
 from incmrql.incremental.streams import Program, Stream
+from incmrql.kernel.form import StateTable
 from incmrql.runtime.checkpoint import Checkpoint, State
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.feed import Feed
@@ -23,19 +25,39 @@ class Framed:
     """Marks a name whose rows come from a streaming data frame."""
 
 
-def describe(program: Program, script: Mapping[str, Any]) -> dict[str, Any]:
-    """What a checkpoint says of its program; `script` is how it was asked for."""
+def describe(
+    program: Program, script: Mapping[str, Any], tables: Iterable[StateTable] = ()
+) -> dict[str, Any]:
+    """What a checkpoint says of its program.
+
+    `script` is how it was asked for, and `tables` are those that it keeps.
+    """
+    identity = program_identity(program)
     nodes = [
-        {"identity": identity, "kind": kind_of(node), "about": about(node)}
-        for identity, node in zip(program.identities, program.nodes, strict=True)
+        {"identity": digest, "kind": kind_of(node), "about": about(node)}
+        for digest, node in zip(identity.nodes, program.nodes, strict=True)
     ]
     return {
         "engine": version("incmrql"),
-        "identity": program.identity,
+        "identity": identity.whole,
         "texts": [output.text for output in program.outputs],
         "nodes": nodes,
         "streams": [_described(stream) for stream in program.streams],
+        "tables": {table.name: _table(program, table) for table in tables},
         "script": dict(script),
+    }
+
+
+def _table(program: Program, table: StateTable) -> dict[str, Any]:
+    """What a table holds, and the digest of its form: of what columns, in which order."""
+    form = table.form
+    encoder = Encoder(program.script)
+    encoder.add((form.keys, form.rest, form.descending, form.most, form.last))
+    return {
+        "node": table.node,
+        "answer": table.answer,
+        "holds": table.holds,
+        "form": encoder.digest(),
     }
 
 

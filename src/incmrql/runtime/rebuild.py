@@ -16,7 +16,9 @@ from incmrql.kernel.batches import Kit
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.orders import Order, Part
 from incmrql.kernel.table import Table
+from incmrql.runtime.changed import forms
 from incmrql.runtime.checkpoint import Checkpoint
+from incmrql.runtime.opening import describe
 from incmrql.runtime.reopening import remade
 from incmrql.runtime.sinks import Sink
 from incmrql.spark.streaming import StreamJob
@@ -48,6 +50,9 @@ class Retraction:
         except CheckpointError as problem:
             raise _unknown(str(problem)) from problem
         kit = Kit(program, compiled(program, keep_answer=checkpoint.program["keep_answer"]))
+        now = describe(program, {}, kit.physical.tables)["tables"]
+        if any(form != now[n]["form"] for n, form in forms(checkpoint.program).items() if n in now):
+            raise _unknown("this version of incmrql keeps its state in other columns")
         if not all(kit.physical.answers[answer].is_kept for answer in answers.values()):
             raise _unknown("the checkpoint does not keep the whole answer")
         old = Checkpoint(checkpoint.folder, kit.physical.forms)

@@ -5,7 +5,6 @@ Nothing here needs Spark, and nothing is written.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,21 +28,6 @@ from incmrql.types.resourced import with_sources
 from incmrql.values import Bag, Record, Value, read
 
 _ONCE: Final = ("store-value", "lineage", "debug")
-_HOLDS: Final = {
-    "": "accumulators by key",
-    "r": "rows by key",
-    "t": "values in order",
-    "e": "different values",
-    "i": "rows of an input",
-    "x": "result of the loop",
-    "c": "what is known of the loop itself",
-    "d": "differences from step to step",
-    "s": "what a step of the loop keeps",
-    "m": "sums of centroids",
-    "z": "places of centroids",
-}
-"""What the letter in the name of a node's table means."""
-_NAME: Final = re.compile(r"(?P<of>[nla])(?P<number>\d+)(?P<letter>[a-z]?)[a-z0-9]*")
 
 
 def read_program(folder: Path) -> tuple[Program, dict[str, Any]]:
@@ -128,35 +112,24 @@ class TableFacts:
     runs: int
 
 
-def table_facts(tables: dict[str, Any]) -> list[TableFacts]:
-    """The tables that a manifest lists."""
+def table_facts(tables: dict[str, Any], described: dict[str, Any]) -> list[TableFacts]:
+    """The tables that a manifest lists, those of nodes first, as their program is described."""
+    known = described.get("tables", {})
+
+    def order(name: str) -> tuple[bool, int, str]:
+        table = known.get(name, {})
+        owner = table.get("node")
+        return owner is None, table.get("answer") or 0 if owner is None else owner, name
+
     found = []
-    for name, listed in sorted(tables.items(), key=lambda pair: _order(pair[0])):
-        runs = [*listed["bases"], *listed["levels"]]
-        node, holds = about_table(name)
+    for name in sorted(tables, key=order):
+        runs = [*tables[name]["bases"], *tables[name]["levels"]]
+        table = known.get(name, {})
         rows = sum(sum(run["counts"]) for run in runs)
         size = sum(run["size"] for run in runs)
+        node, holds = table.get("node"), table.get("holds", "")
         found.append(TableFacts(name, node, holds, rows, size, len(runs)))
     return found
-
-
-def about_table(name: str) -> tuple[int | None, str]:
-    """The node that a table belongs to, and what it holds."""
-    found = _NAME.match(name)
-    if found is None:
-        return None, ""
-    if found["of"] == "a":
-        return None, f"rows of answer {int(found['number']) + 1}"
-    if found["of"] == "l":
-        return int(found["number"]), "ledger of rows, for deletions"
-    return int(found["number"]), _HOLDS.get(found["letter"], "")
-
-
-def _order(name: str) -> tuple[int, int, str]:
-    found = _NAME.match(name)
-    if found is None:
-        return 2, 0, name
-    return int(found["of"] == "a"), int(found["number"]), name
 
 
 def table_rows(folder: Path, program: Program, name: str) -> Iterator[Value]:

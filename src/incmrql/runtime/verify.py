@@ -18,10 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from incmrql.algebra import build
 from incmrql.algebra.lineage import annotated
-from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.reading import last_number
-from incmrql.algebra.show import show_query
-from incmrql.algebra.translate import translate
 from incmrql.diagnostics import DataError, DifferenceFound, InternalError, QueryError
 from incmrql.incremental.streams import Output, Program, Stream
 from incmrql.kernel.inputs import InputFile
@@ -79,7 +76,7 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
     for number, output in enumerate(driver.program.outputs):
         if not driver.kit.physical.answers[number].is_kept:
             continue
-        item = item_of(driver.program, output)
+        item = output.item
         query = engine.query(item.expr)
         if query is None:
             raise InternalError("a query that follows streams reads no source")
@@ -91,22 +88,6 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
         _check_ledger(driver, kept, stream)
     _check_state(driver, kept)
     return Verified(driver.state.number, rows, time.perf_counter() - start)
-
-
-def item_of(program: Program, output: Output) -> typed.ScriptItem:
-    """The item of the script that an output answers."""
-    for item in program.script.items:
-        if (item.kind, item.target, item.expr.type) != (
-            output.kind, output.target, output.result.type,
-        ):  # fmt: skip
-            continue
-        try:
-            query, _ = normal_form(translate(item.expr, program.script))
-        except QueryError:
-            continue
-        if show_query(query) == output.text:
-            return item
-    raise InternalError("an answer belongs to no item of its script")
 
 
 # --- the same query over kept input --------------------------------------------------------
@@ -305,7 +286,7 @@ def trace(
     """
     kept = _kept(driver, spark)
     engine = Engine(kept.env.world, lambda: spark, instead=kept.frame)
-    item = item_of(driver.program, driver.program.outputs[number])
+    item = driver.program.outputs[number].item
     return _noted(driver.program, engine, item, rows, kind)
 
 
@@ -369,4 +350,4 @@ def _name(engine: Engine, source: typed.Source) -> str:
     return source.name or str(path)
 
 
-__all__ = ["Verified", "item_of", "trace", "verify"]
+__all__ = ["Verified", "trace", "verify"]

@@ -1,0 +1,143 @@
+"""A changed query on the checkpoint of the old one: it is noticed whatever the texts look like."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from incmrql.diagnostics import CheckpointError
+from incmrql.incremental.identity.versions import VERSIONS
+from incmrql.incremental.streams import program_of as planned
+from incmrql.kernel.compile import compiled
+from incmrql.runtime import Driver, opening
+from incmrql.values import Bag
+from tests.incremental.identity.test_identity import LOOKALIKES
+from tests.kernel.programs import AVERAGE, SEVERAL, program_of
+from tests.runtime.here import driver_here
+from tests.runtime.streaming import OPTIONS, Place
+
+STREAM = 'stream(line, "{data}", ",", type(< T: string, N: int >))'
+CHOSEN = f'incr select (t, count(x)) from x in {STREAM} where x.T = "%s" group by t: x.T;'
+
+
+def chosen(folder: Path, text: str) -> Place:
+    """A stream of which the rows with one text are counted."""
+    return Place(folder, CHOSEN % text.replace("{", "{{").replace("}", "}}"))
+
+
+def followed(place: Place) -> Bag:
+    """The answer after everything that is there."""
+    with driver_here(place) as driver:
+        while driver.step() is not None:
+            pass
+        answer = driver.answer()
+    assert isinstance(answer, Bag)
+    return answer
+
+
+def put(folder: Path, name: str, *texts: str) -> None:
+    path = folder / "data" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f'"{text}",1\n' for text in texts))
+    os.utime(path, (1_000_000, 1_000_000))
+
+
+@pytest.mark.parametrize(("one", "other"), LOOKALIKES)
+def test_another_text_in_a_filter_is_another_query(tmp_path: Path, one: str, other: str) -> None:
+    put(tmp_path, "1.csv", one, other)
+    assert followed(chosen(tmp_path, one)) == Bag([(one, 1)])
+    put(tmp_path, "2.csv", one, other)
+    with pytest.raises(CheckpointError, match="belongs to another query"):
+        followed(chosen(tmp_path, other))
+    assert followed(chosen(tmp_path, one)) == Bag([(one, 2)])
+
+
+def test_another_value_that_was_stored_is_another_query(tmp_path: Path) -> None:
+    text = "store n := %d; incr select x from x in " + STREAM + " where x.N > n;"
+    put(tmp_path, "1.csv", "a")
+    for number, refused in ((0, False), (1, True), (0, False)):
+        place = Place(tmp_path, text % number)
+        script = place.program.script
+        store, query = script.items
+        place.program = planned([query], script, stored={store.target: number})
+        if refused:
+            with pytest.raises(CheckpointError, match="belongs to another query"):
+                followed(place)
+        else:
+            assert len(followed(place)) == 1
+
+
+def test_another_version_of_incmrql_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "1.csv", "a", "b")
+    place = chosen(tmp_path, "a")
+    assert followed(place) == Bag([("a", 1)])
+    monkeypatch.setattr(opening, "version", lambda _: "99.0")
+    put(tmp_path, "2.csv", "a", "b")
+    assert followed(place) == Bag([("a", 2)])
+
+
+def test_an_operator_whose_meaning_was_fixed_is_refused_or_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "1.csv", "a", "b")
+    place = chosen(tmp_path, "a")
+    followed(place)
+    monkeypatch.setitem(VERSIONS, "builtin sqrt", 2)
+    assert followed(place) == Bag([("a", 1)])  # it does not use that one
+    monkeypatch.setitem(VERSIONS, "compare =", 2)
+    with pytest.raises(CheckpointError, match="belongs to another query"):
+        followed(place)
+
+
+def test_state_in_another_form_is_refused_though_the_query_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "1.csv", "a", "b")
+    place = chosen(tmp_path, "a")
+    with monkeypatch.context() as before:
+        described = opening._table
+        other = {"form": "another one"}
+        before.setattr(opening, "_table", lambda *given: {**described(*given), **other})
+        before.setattr(opening, "version", lambda _: "0.9")
+        assert followed(place) == Bag([("a", 1)])
+    with pytest.raises(CheckpointError, match=r"keeps its state in other columns than 0\.9 did"):
+        followed(place)
+    with (
+        pytest.raises(CheckpointError, match="cannot be used as it is"),
+        driver_here(place, replace(OPTIONS, on_change="reuse")),
+    ):
+        pass
+    with pytest.raises(CheckpointError, match="in other columns"):
+        Driver(place.program, place.checkpoint, None, _nobody, OPTIONS, read_only=True)
+
+
+def _nobody() -> Any:
+    raise AssertionError("no Spark here")
+
+
+LOOP = (
+    'incr repeat X = select (x.K, x.V) from x in stream(line, "{data}", ",", '
+    "type(< K: int, V: double >)) step select (a, b + 1.0) from (a, b) in X limit 3;"
+)
+
+
+@pytest.mark.parametrize("text", [AVERAGE, SEVERAL, LOOP])
+def test_tables_say_what_they_hold_and_of_which_node(text: str) -> None:
+    program = program_of(text.format(data="in", deletes="out", names="names"))
+    physical = compiled(program)
+    described = opening.describe(program, {}, physical.tables)["tables"]
+    assert list(described) == [name for name, _ in physical.forms]
+    for table in physical.tables:
+        assert table.holds
+        if table.node is None:
+            assert table.answer is not None
+        else:
+            assert 0 <= table.node < len(program.nodes)
+    ledgers = [t.node for t in physical.tables if t.holds.startswith("ledger")]
+    assert ledgers == [stream.place for stream in program.streams if stream.ledger]
