@@ -112,7 +112,7 @@ class TableFacts:
     runs: int
 
 
-def table_facts(tables: dict[str, Any], described: dict[str, Any]) -> list[TableFacts]:
+def table_facts(tables: Mapping[str, Any], described: Mapping[str, Any]) -> list[TableFacts]:
     """The tables that a manifest lists, those of nodes first, as their program is described."""
     known = described.get("tables", {})
 
