@@ -251,8 +251,10 @@ class Session:
     def private_spark(self) -> SparkSession:
         """A session of our own beside the user's, with the settings that queries need."""
         if self._private is None:
+            from incmrql.spark.clusters import await_executors
             from incmrql.spark.session import private
 
+            await_executors(self.spark)
             self._private = private(self.spark)
         return self._private
 

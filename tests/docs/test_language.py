@@ -44,6 +44,8 @@ NO_EXAMPLE: Final = {
     "R211": "a Spark that is too small",
     "R212": "a session used wrongly from Python",
     "R213": "a cluster without incmrql",
+    "R214": "a cluster that cannot be reached",
+    "R215": "a cluster without executors",
     "R240": "a machine without Java",
     "R241": "a Spark that does not start",
     "R301": "a stream whose files change",

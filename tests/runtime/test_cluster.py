@@ -1,94 +1,202 @@
-"""A cluster of real processes: any placement of tasks, and an executor that dies in a batch."""
+"""A standalone cluster of three workers: speculative copies of tasks, kills, missing storage."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.kernel.programs import reference_answers
-from tests.runtime.cluster import Cluster, standalone
-from tests.runtime.streaming import MIXED, Place, answer, fill, state, strays
+from tests.runtime.cluster import HOSTS, Cluster, standalone, why_no_namespace
+from tests.runtime.expected import Rows, expected_answers, expected_changes
+from tests.runtime.streaming import MIXED, Place, changes, fill, state, strays
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parent.parent.parent
-LARGE, SMALL = "0\n", f"{1 << 30}\n"
-QUIET = 3
-"""Batches before anything is killed: small, large, small."""
-BATCHES = 9
+LARGE, SMALL = 0, 1 << 30
+BATCHES = 6
+KILLED: Final = {2: "all executors", 3: "an executor", 5: "a worker"}
+"""What is killed in the middle of a batch; those with an even number are small."""
 
 
-def test_a_cluster_gives_the_same_and_outlives_an_executor(
-    tmp_path: Path, spark: SparkSession
+@pytest.fixture(scope="module")
+def blind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that the third worker does not see, where the machine allows that."""
+    return tmp_path_factory.mktemp("local")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, blind: Path) -> Iterator[Cluster]:
+    hidden = {} if why_no_namespace(blind) else {HOSTS[2]: blind}
+    with standalone(tmp_path_factory.mktemp("cluster") / "spark", HOSTS, hidden) as found:
+        yield found
+
+
+class Stream:
+    """The process of `tests.runtime.on_cluster`."""
+
+    def __init__(self, cluster: Cluster, place: Place) -> None:
+        self.place, self.events = place, place.folder / "events"
+        self.events.mkdir(exist_ok=True)
+        module, folder = "tests.runtime.on_cluster", str(place.folder)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, cluster.url, folder, str(self.events)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        )
+
+    def begin(self, large: int) -> None:
+        """Begin a batch."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{large}\n")
+        self.process.stdin.flush()
+
+    def is_running(self) -> bool:
+        """Whether the batch that was begun has not ended."""
+        assert self.process.stdout is not None
+        return not select.select([self.process.stdout], [], [], 0)[0]
+
+    def ended(self) -> dict[str, Any]:
+        """Wait for the end of the batch."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the driver has ended"
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def copies(self) -> int:
+        """How many copies of tasks Spark has started."""
+        logs = [path.read_text() for path in self.events.rglob("*") if path.is_file()]
+        lines = [line for log in logs for line in log.splitlines() if "TaskStart" in line]
+        return sum('"Speculative":true' in line for line in lines)
+
+    def finish(self) -> str:
+        """End the stream; the text of its state."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        found = self.ended()["state"]
+        assert self.process.wait(60) == 0
+        return str(found)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):
+                assert pipe is not None
+                pipe.close()
+
+
+def rows_of(found: list[list[Any]]) -> Rows:
+    """The changes that a batch returned, added up; equal changes are not made one."""
+    rows: Rows = Counter()
+    for row, weight in found:
+        rows[tuple(row) if isinstance(row, list) else (row,)] += weight
+    return rows
+
+
+def check_batch(place: Place, found: dict[str, Any], number: int) -> None:
+    """A batch reports and returns exactly what it did to each answer."""
+    wanted = expected_changes(place, number)
+    assert found["number"] == number, found
+    assert found["changed"] == sum(map(len, wanted))
+    assert list(map(rows_of, found["changes"])) == wanted
+    assert [len(each) for each in found["changes"]] == list(map(len, wanted))
+
+
+def check_output(place: Place, batches: int) -> None:
+    """The folders have the change of each batch, and add up to the answers."""
+    for answer, output in enumerate(place.outputs()):
+        published = changes(output)
+        assert len(published) == batches
+        for number, rows in enumerate(published.values()):
+            assert rows == expected_changes(place, number)[answer]
+        total: Rows = Counter()
+        for rows in published.values():
+            total.update(rows)
+        left = Counter({row: times for row, times in total.items() if times})
+        assert left == expected_answers(place, batches)[answer]
+
+
+def kill_in_batch(cluster: Cluster, stream: Stream, what: str) -> None:
+    """Kill processes while a batch runs: as soon as a task has written to the checkpoint."""
+    checkpoint = stream.place.checkpoint
+    before = set((checkpoint / "runs").iterdir())
+    until = time.monotonic() + 60
+    while set((checkpoint / "runs").iterdir()) <= before and stream.is_running():
+        assert time.monotonic() < until
+        time.sleep(0.002)
+    assert stream.is_running(), "the batch ended before anything could be killed"
+    if what == "a worker":
+        cluster.kill_worker(HOSTS[1])
+        return
+    for pid in cluster.executors()[: 1 if what == "an executor" else None]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_copies_of_tasks_and_kills_change_nothing(
+    tmp_path: Path, spark: SparkSession, cluster: Cluster
 ) -> None:
-    quiet, place = Place(tmp_path / "quiet"), Place(tmp_path / "cluster")
-    for each in (quiet, place):
-        fill(each, BATCHES)
-    wanted = quiet.run(spark, MIXED)
-    with standalone(tmp_path / "spark") as cluster, _stream(cluster, place) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for number in range(QUIET):
-            size = LARGE if number % 2 else SMALL
-            assert _batch(process.stdin, process.stdout, size) == (number, size == LARGE)
-        assert len(cluster.executors()) == 2
-        killed = 0
-        for number in range(QUIET, BATCHES):
-            process.stdin.write(SMALL if killed else LARGE)
-            process.stdin.flush()
-            killed += 0 if killed else _kill_in_batch(cluster, place, number)
-            assert json.loads(process.stdout.readline())["number"] == number
-        assert killed == 1, "an executor was to die in the middle of a batch"
-        process.stdin.close()
-        assert json.loads(process.stdout.readline())["state"] == repr(wanted)
-        assert process.wait(60) == 0
-    assert place.published() == quiet.published()
-    assert [answer(output) for output in place.outputs()[:2]] == reference_answers(quiet.text)[:2]
+    """Speculation is on; executors die in small and in large batches, then a whole worker."""
+    place = Place(tmp_path / "stream")
+    fill(place, BATCHES)
+    with Stream(cluster, place) as stream:
+        for number in range(BATCHES):
+            cluster.await_executors(1)
+            stream.begin(SMALL if number % 2 == 0 else LARGE)
+            if number in KILLED:
+                kill_in_batch(cluster, stream, KILLED[number])
+            check_batch(place, stream.ended(), number)
+        assert stream.copies() > 0
+        last = stream.finish()
+    check_output(place, BATCHES)
     with place.driver(spark, MIXED) as driver:  # the checksums of all runs are compared
-        assert state(driver) == wanted
+        assert repr(state(driver)) == last
         assert driver.step() is None
     assert strays(place.checkpoint) == set()
+    cluster.start_worker(HOSTS[1])
+    cluster.await_worker(HOSTS[1])
 
 
-def _stream(cluster: Cluster, place: Place) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.runtime.on_cluster", cluster.url, str(place.folder)],
+def test_without_executors_a_query_and_a_stream_are_given_up(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    """Spark's web page and log are as Spark's own configuration says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.runtime.without_executors", cluster.url, str(tmp_path)],
         cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        capture_output=True,
         text=True,
+        check=True,
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
-
-
-def _batch(given: IO[str], told: IO[str], size: str) -> tuple[int, bool]:
-    """The number of the next batch, and whether it ran in many tasks."""
-    given.write(size)
-    given.flush()
-    found = json.loads(told.readline())
-    assert found["jobs"] == 1
-    return found["number"], found["tasks"] > 1
-
-
-def _kill_in_batch(cluster: Cluster, place: Place, number: int) -> bool:
-    """Kill an executor when the first run of a batch is written; whether it was in the middle."""
-    # manifest 0 began the epoch
-    runs = place.checkpoint / "runs"
-    manifest = place.checkpoint / f"manifests/{number + 1:06d}.json"
-    executors = cluster.executors()
-    until = time.monotonic() + 60
-    while not any(runs.glob(f"{number:06d}-*.run")) and not manifest.exists():
-        assert time.monotonic() < until
-        time.sleep(0.005)
-    os.kill(executors[0], signal.SIGKILL)
-    return not manifest.exists()
+    found = json.loads(done.stdout)
+    assert len(found["said"]) == 2
+    for said in found["said"]:
+        assert said.startswith(f"error[R215]: no executor came from {cluster.url} in 11 s\n")
+        assert "each executor asks for 200g of memory and all cores of a worker" in said
+    waiting = f"waiting for executors (0 of at least 1) from {cluster.url}: "
+    assert done.stderr.count(waiting) == 2
+    assert found["page"].startswith("http://")
+    assert found["level"] != "OFF"

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from incmrql.diagnostics import DataError
+from incmrql.spark.clusters import watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,8 +51,11 @@ def check_executors(spark: SparkSession) -> None:
     exec(_PROBE, namespace)
     tasks = max(2, context.defaultParallelism)
     try:
-        answers = context.parallelize(range(tasks), tasks).mapPartitions(namespace["probe"])
-        found = answers.collect()
+        with watched(spark):
+            answers = context.parallelize(range(tasks), tasks).mapPartitions(namespace["probe"])
+            found = answers.collect()
+    except DataError:
+        raise
     except Exception as problem:  # py4j and Spark have many
         raise _refused(f"no Python could be started on the workers: {_reason(problem)}") from None
     for answer in sorted(set(found)):

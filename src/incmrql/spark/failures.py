@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from incmrql.diagnostics import DataError, InternalError
+from incmrql.spark.clusters import watched
 
 _MARK = "incmrql-problem:"
 
@@ -29,10 +31,11 @@ class Carried(Exception):
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def told(spark: SparkSession) -> Iterator[None]:
     """An action of Spark whose failure is told in our words."""
     try:
-        yield
+        with watched(spark):
+            yield
     except PySparkException as problem:
         raise translated(problem) from None
 

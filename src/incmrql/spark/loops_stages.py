@@ -94,7 +94,7 @@ class Stages:
         query = Query(tuple((each, Loop(each)) for each in node.variables), nothing)
         frames = [self._input(spark, number) for number in range(len(node.variables))]
         try:
-            with Batch(spark, world, fast_sums=False, sources=sources) as batch, told():
+            with Batch(spark, world, fast_sums=False, sources=sources) as batch, told(spark):
                 ran: list[Offloaded] = []
                 batch.attempt(query, partial(self._stepped, frames=frames, ran=ran))
                 batch.show_traces(world.on_trace)

@@ -113,7 +113,7 @@ class Engine:
 
     def value(self, query: Query) -> Value:
         """The value of a query, brought here, once its sources are known to be right."""
-        with self._batch() as batch, told():
+        with self._batch() as batch, told(batch.spark):
             with batch.sources.explaining():
                 value = batch.value(query)
             batch.sources.settle()
@@ -130,7 +130,7 @@ class Engine:
             return None
         batch = self._batch()
         self.kept.append(batch.sources)
-        with told():
+        with told(batch.spark):
             found = Work(batch, query, WIDE if wide_sums else NARROW).frame(term)
             batch.sources.settle()
         return found
@@ -154,7 +154,7 @@ class Engine:
             write = store_values if item.kind == "store" else dump_values
             write(item.target, value, item.expr.type)
             return
-        with self._batch() as batch, told(), batch.sources.explaining():
+        with self._batch() as batch, told(batch.spark), batch.sources.explaining():
             write_rows = outputs.store if item.kind == "store" else outputs.dump
             settle = batch.sources.settle
             batch.attempt(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -20,18 +21,22 @@ from pyspark.sql import SparkSession
 
 from incmrql.java import Java, cache_directory
 from incmrql.spark.archive import java_options
+from incmrql.spark.clusters import check_master, is_local, starting
 from incmrql.spark.startup import starting_spark, usable_java
 from incmrql.sql import rounding
 
 LOCAL: Final = "local[*]"
 
 _CONTEXT: Final = {
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",  # a Python stage starts 40 ms earlier
-    "spark.log.level": "OFF",  # what goes wrong is told by us, without a stack trace of Java's
 }
 """How a Spark context of our own is started, where the user does not say otherwise."""
+_ON_THIS_MACHINE: Final = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "OFF",  # what goes wrong is told by us, without a stack trace of Java's
+}
+"""The same on this machine; on a cluster web page and log are as Spark's configuration says."""
 
 PRIVATE: Final = {
     "spark.sql.ansi.enabled": "false",
@@ -49,6 +54,9 @@ PRIVATE: Final = {
 
 def start(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """A Spark context of our own, on this machine unless a master is given."""
+    master = (conf or {}).get("spark.master", master)
+    if master is not None:
+        check_master(master)
     java = usable_java(os.environ)
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -56,22 +64,45 @@ def start(master: str | None = None, conf: Mapping[str, str] | None = None) -> S
     builder = SparkSession.builder.appName("incmrql").master(master or LOCAL)
     warehouse = Path(tempfile.gettempdir(), "incmrql-warehouse")  # never used, but Spark makes one
     builder = builder.config("spark.sql.warehouse.dir", str(warehouse))
-    if master is None or master.startswith("local"):
-        cores = str(_local_cores(master or LOCAL))
-        builder = builder.config("spark.sql.shuffle.partitions", cores)
-        builder = builder.config("spark.driver.host", "127.0.0.1")
-        builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     settings = {**_CONTEXT, **_archive(java), **(conf or {})}
-    for name, value in settings.items():
+    if master is not None and not is_local(master):
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        with starting(master):  # its log is the user's: nothing of it is kept back
+            return _checked(builder.getOrCreate())
+    cores = str(_local_cores(master or LOCAL))
+    builder = builder.config("spark.sql.shuffle.partitions", cores)
+    builder = builder.config("spark.driver.host", "127.0.0.1")
+    builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+    quiet = {name: value for name, value in _ON_THIS_MACHINE.items() if name not in _defaults()}
+    for name, value in {**quiet, **settings}.items():
         builder = builder.config(name, value)
     with starting_spark(master or LOCAL, conf or {}):
-        spark = builder.getOrCreate()
-        try:
-            spark.conf  # noqa: B018 - only now are settings of Spark's SQL checked
-        except Exception:
-            spark.sparkContext.stop()
-            raise
-        return spark
+        return _checked(builder.getOrCreate())
+
+
+def _checked(spark: SparkSession) -> SparkSession:
+    """A session whose settings are right; the context of one whose are not is stopped."""
+    try:
+        spark.conf  # noqa: B018 - only now are settings of Spark's SQL checked
+    except Exception:
+        spark.sparkContext.stop()
+        raise
+    return spark
+
+
+def _defaults() -> set[str]:
+    """The settings that the user's configuration of Spark has (`spark-defaults.conf`)."""
+    home = os.environ.get("SPARK_HOME")
+    given = os.environ.get("SPARK_CONF_DIR") or (home and str(Path(home, "conf")))
+    if not given:
+        return set()
+    try:
+        text = Path(given, "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return set()
+    names = (re.split(r"[\s=:]", line.strip(), maxsplit=1)[0] for line in text.splitlines())
+    return {name for name in names if name and not name.startswith("#")}
 
 
 def _archive(java: Java) -> dict[str, str]:

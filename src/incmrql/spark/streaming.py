@@ -31,6 +31,7 @@ from incmrql.kernel.orders import Done, Order, Part, Reading, together
 from incmrql.kernel.runs import Opened, Run
 from incmrql.kernel.stages import Route, Sent, meet_stage, read_stage
 from incmrql.kernel.table import Reader, Table
+from incmrql.spark.clusters import watched
 from incmrql.spark.loops_stages import LOOP_ROWS, Stages, loop_named, most_rows
 from incmrql.spark.sending import SentKit, kit_of, sent_kit
 from incmrql.storage import create, delete
@@ -98,7 +99,8 @@ class StreamJob:
         folder = self.folder / f"{LOOPS}{order.number:06d}-{order.attempt}"
         apart = Apart(str(folder), most_rows(self.kit, loop_rows))
         try:
-            rows = self._answers(replace(order, apart=apart), large)
+            with watched(self.spark):
+                rows = self._answers(replace(order, apart=apart), large)
         except Py4JJavaError as problem:
             raise _unfinished(order.number, str(problem)) from None
         finally:
