@@ -105,7 +105,7 @@ docs: java ## run the examples in the documentation
 .PHONY: soak
 soak: java ## random streams by the thousand, kills at random times, more of every test, for hours
 	$(BIN)/python -m tests.incremental.soak --cases 50000
-	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 50 --batches 200 --cases 1000
+	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 200 --batches 200 --fight 10 --cases 1000
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 -m "not spark"
 
 .PHONY: mutants

@@ -1,12 +1,16 @@
 """A stream that is killed at random times, and very many random streams on Spark; for hours.
 
     python -m tests.runtime.soak --kills 50 --batches 200
+    python -m tests.runtime.soak --kills 0 --fight 10
     python -m tests.runtime.soak --kills 0 --cases 1000
 
 A process that runs batches is killed with SIGKILL at times drawn at random, itself or one of the
 Python workers of its tasks, and started again; outputs, state and archive must be those of a
-process that nobody killed.  A case is a random query over random rows that come and go, compared
-with the evaluator after each batch.  The exit code tells whether there was a failure.
+process that nobody killed.  The kills are shared out over programs: groups, joins and a total;
+a chain; a loop.  In a fight two processes work on one checkpoint for so many minutes: each is
+paused at random, loses its lock to the other one, and wakes.  A case is a random query over random
+rows that come and go, compared with the evaluator after each batch.  The exit code tells whether
+there was a failure.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from random import Random
 
 from incmrql.syntax.depth import room
 from tests.runtime.here import driver_here
-from tests.runtime.streaming import MIXED, Place, fill, kept, state, strays
+from tests.runtime.streaming import MIXED, PROGRAMS, Place, fill, kept, state, strays
 
 ROOT = Path(__file__).parent.parent.parent
 WORKER = b"pyspark.daemon"
@@ -41,10 +45,10 @@ def say(text: str) -> None:
 # --- kills -------------------------------------------------------------------------------
 
 
-def started(place: Place) -> subprocess.Popen[str]:
+def started(place: Place, program: str) -> subprocess.Popen[str]:
     """The stream in a process, which has its Spark when this returns."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.runtime.streaming", "local[2]", str(place.folder)],
+        [sys.executable, "-m", "tests.runtime.streaming", "local[2]", str(place.folder), program],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -55,27 +59,87 @@ def started(place: Place) -> subprocess.Popen[str]:
     return process
 
 
-def kills(number: int, batches: int, seed: int) -> bool:
+def kills(program: str, number: int, batches: int, seed: int) -> bool:
     """Kill a stream so many times; whether the end is that of one that was left alone."""
-    chance = Random(seed)
     with tempfile.TemporaryDirectory() as folder:
-        quiet, place = Place(Path(folder, "quiet")), Place(Path(folder, "killed"))
-        for each in (quiet, place):
-            fill(each, batches, 200, large=400)
-        begun = time.monotonic()
-        process = started(quiet)
-        process.communicate()
-        assert process.returncode == 0
-        whole = time.monotonic() - begun
-        say(f"undisturbed: {batches} batches in {whole:.0f} s")
-        done = _killed(place, number, whole / batches, batches, chance)
+        quiet, place, pace = _undisturbed(Path(folder), program, batches)
+        done = _killed(place, program, number, pace, batches, Random(seed))
         return done == number and _same(place, quiet)
 
 
-def _killed(place: Place, number: int, pace: float, batches: int, chance: Random) -> int:
+def _undisturbed(folder: Path, program: str, batches: int) -> tuple[Place, Place, float]:
+    """A stream that was left alone, the same one before its start, and seconds a batch."""
+    query = PROGRAMS[program]
+    quiet, place = Place(folder / "quiet", query), Place(folder / "disturbed", query)
+    for each in (quiet, place):
+        fill(each, batches, 200, large=400)
+    begun = time.monotonic()
+    process = started(quiet, program)
+    process.communicate()
+    assert process.returncode == 0
+    whole = time.monotonic() - begun
+    say(f"{program}, undisturbed: {batches} batches in {whole:.0f} s")
+    return quiet, place, whole / batches
+
+
+# --- two drivers -------------------------------------------------------------------------
+
+
+def fight(program: str, minutes: float, batches: int, seed: int) -> bool:
+    """Two processes on one checkpoint; whether the end is that of one that was alone.
+
+    What ends a process is that the other one has taken over: it is started again.
+    """
+    chance = Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        quiet, place, pace = _undisturbed(Path(folder), program, batches)
+        until = time.monotonic() + 60 * minutes
+        rivals: list[subprocess.Popen[str] | None] = [None, None]
+        starts = pauses = 0
+        while time.monotonic() < until:
+            for number, rival in enumerate(rivals):
+                if rival is None or rival.poll() is not None:
+                    (place.checkpoint / "lock").unlink(missing_ok=True)
+                    rivals[number] = _begun(place, program)
+                    starts += 1
+                    time.sleep(chance.uniform(0, 20 * pace))
+            paused = rivals[chance.randrange(2)]
+            assert paused is not None
+            _signal(paused.pid, signal.SIGSTOP)
+            (place.checkpoint / "lock").unlink(missing_ok=True)
+            pauses += 1
+            time.sleep(chance.uniform(0, 20 * pace))
+            _signal(paused.pid, signal.SIGCONT)
+            time.sleep(chance.uniform(0, 4 * pace))
+        for rival in rivals:
+            assert rival is not None
+            _signal(rival.pid, signal.SIGKILL)
+            rival.communicate()
+        batch = len(list(place.outputs()[-1].glob("batch=*")))
+        say(f"fight: {starts} starts, {pauses} pauses, {batch} batches")
+        (place.checkpoint / "lock").unlink(missing_ok=True)
+        last = started(place, program)
+        last.communicate()
+        return last.returncode == 0 and starts > 4 and batch > 0 and _same(place, quiet)
+
+
+def _begun(place: Place, program: str) -> subprocess.Popen[str]:
+    """The stream in a process of which nobody reads."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.runtime.streaming", "local[2]", str(place.folder), program],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def _killed(
+    place: Place, program: str, number: int, pace: float, batches: int, chance: Random
+) -> int:
     """Kill the stream at times that are spread over all batches; how often it was killed."""
     drivers = 0
-    process = started(place)
+    process = started(place, program)
     for done, target in enumerate(sorted(chance.randrange(batches - 1) for _ in range(number))):
         if not _reached(process, target):
             say("all batches were done before all kills")
@@ -83,11 +147,11 @@ def _killed(place: Place, number: int, pace: float, batches: int, chance: Random
         time.sleep(chance.uniform(0, 2 * pace))
         workers = list(_workers(process.pid))
         if workers and chance.random() < 0.3:
-            _kill(chance.choice(workers))
+            _signal(chance.choice(workers), signal.SIGKILL)
         else:
             process.kill()
             process.communicate()
-            process = started(place)
+            process = started(place, program)
             drivers += 1
         batch = len(list(place.outputs()[-1].glob("batch=*")))
         say(f"kill {done + 1}: {drivers} of the driver, {batch} batches")
@@ -106,9 +170,9 @@ def _reached(process: subprocess.Popen[str], target: int) -> bool:
     return False
 
 
-def _kill(pid: int) -> None:
+def _signal(pid: int, number: signal.Signals) -> None:
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         return
 
@@ -183,10 +247,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--batches", type=int, default=200)
+    parser.add_argument("--fight", type=float, default=0, metavar="MINUTES")
     parser.add_argument("--cases", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1_000)
     wanted = parser.parse_args()
-    good = not wanted.kills or kills(wanted.kills, wanted.batches, wanted.seed)
+    good = True
+    for number, program in enumerate(PROGRAMS):
+        share = (wanted.kills + number) // len(PROGRAMS)
+        if share:
+            good = kills(program, share, wanted.batches, wanted.seed) and good
+    if wanted.fight:
+        good = fight("several", wanted.fight, 10 * wanted.batches, wanted.seed) and good
     if wanted.cases:
         good = not streams(wanted.cases, wanted.seed) and good
     return 0 if good else 1

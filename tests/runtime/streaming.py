@@ -1,7 +1,7 @@
 """Streams over folders: places for them, data, and what they have published and kept.
 
 As a program it is such a stream in a process of its own, to be killed:
-`python -m tests.runtime.streaming MASTER FOLDER`.
+`python -m tests.runtime.streaming MASTER FOLDER [PROGRAM]`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader, scan
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.values import Bag, Value
-from tests.kernel.programs import AVERAGE, SEVERAL, program_of
+from tests.kernel.programs import AVERAGE, NUMBERS, SEVERAL, program_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +35,17 @@ MIXED = replace(OPTIONS, large=6_000, buckets=3, keep_input="all")
 """Each second batch of those below is large."""
 MOST_FAILURES = 20
 Weights = Counter[tuple[object, ...]]
+NAMES = 'stream(line, "{names}", ",", type(< K: int, G: string >))'
+CHAIN = f"""incr select (n, count(k), max(m)) from (k, n, m) in
+  (select (k, count(y), sum(a)) from (k, a) in
+    (select (k, avg(x.V)) from x in {NUMBERS} group by k: x.K), y in {NAMES}
+   where y.K = k group by k) group by n;"""
+"""Groups of groups over a join with groups."""
+LOOP = f"""incr repeat r = {{{{0}}}} step select distinct n from n in
+  (r union (select (x.K * 5 + 1) % 12 from x in {NUMBERS}, m in r
+            where x.K = m and x.V > 0.99 and x.V < 1.0)) limit 12;"""
+"""The keys that can be reached by rare rows, which come and go."""
+PROGRAMS = {"several": SEVERAL, "chain": CHAIN, "loop": LOOP}
 
 
 @dataclass
@@ -170,7 +181,7 @@ def strays(checkpoint: Path) -> set[str]:
     return set(os.listdir(checkpoint / "runs")) - {run["file"] for kind in kinds for run in kind}
 
 
-def main(master: str, folder: str) -> None:
+def main(master: str, folder: str, program: str = "several") -> None:
     """All batches, in turns small and large; one that fails is done again."""
     from incmrql.spark.session import private, start
 
@@ -178,7 +189,7 @@ def main(master: str, folder: str) -> None:
     sys.stdout.write("started\n")
     sys.stdout.flush()
     failures = 0
-    with Place(Path(folder)).driver(private(spark), MIXED) as driver:
+    with Place(Path(folder), PROGRAMS[program]).driver(private(spark), MIXED) as driver:
         while True:
             try:
                 report = driver.step()
