@@ -102,6 +102,7 @@ class Run:
         )
         for notice in driver.binding.notices:
             warnings.warn(notice, IncmrqlWarning, stacklevel=5)
+        driver.on_notice = lambda notice: warnings.warn(notice, IncmrqlWarning, stacklevel=2)
         return driver
 
     def _connect(self) -> None:

@@ -150,3 +150,23 @@ def test_another_query_on_an_old_checkpoint(shop: Shop) -> None:
     assert shop.run().code == 1
     shop.sells("2.csv", "Rome,6\n")
     assert shop.run(other).lines == ['{ "Oslo", "Oslo", "Rome", "Rome" }']
+
+
+def test_an_ingested_file_that_changed_is_forgotten_or_retracted(shop: Shop) -> None:
+    assert shop.run(AVERAGE, "--keep-input", "all").code == 0
+    path = shop.sells("1.csv", "Oslo,10\n")
+    refused = shop.run(AVERAGE, "--keep-input", "all")
+    assert refused.code == 1
+    assert "--forget sales/1.csv" in refused.err
+    assert "--retract sales/1.csv" in refused.err
+    kept = ("--keep-input", "all")
+    forgotten = shop.run(AVERAGE, *kept, "--forget", "sales/1.csv")
+    assert (forgotten.code, forgotten.lines) == (0, ['{ ("Oslo",2,15.0), ("Rome",1,4.0) }'])
+    retracted = shop.run(AVERAGE, *kept, "--retract", str(path))
+    assert (retracted.code, retracted.lines[-1]) == (0, '{ ("Oslo",1,10.0) }')
+
+
+def test_a_run_does_not_watch_its_own_output(shop: Shop) -> None:
+    refused = shop.run(AVERAGE, "--output", "sales/out")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith('error[R321]: the output "sales/out" is inside "sales"')

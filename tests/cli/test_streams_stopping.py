@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LONGEST_WAIT = 120.0
 
 
-def started(folder: Path, *options: str) -> subprocess.Popen[str]:
-    words = ["run", "-e", AVERAGE, "--checkpoint", "ck", "--trigger", "100ms", *options]
+def started(folder: Path, *options: str, query: str = AVERAGE) -> subprocess.Popen[str]:
+    words = ["run", "-e", query, "--checkpoint", "ck", "--trigger", "100ms", *options]
     return subprocess.Popen(
         [sys.executable, "-c", CODE, *words],
         stdout=subprocess.PIPE,
@@ -47,3 +48,63 @@ def test_a_second_process_is_refused_and_a_signal_ends_the_first(tmp_path: Path)
     first_line, *others = [line.split(":")[0] for line in err.splitlines()]
     assert first_line == "batch 0"
     assert sorted(others) == ["batch 1", "stopping after this batch"]  # whichever comes first
+
+
+SLOW = """
+class Slow:
+    type = "< n: int >"
+
+    def parse(self, text):
+        import os, time
+        while os.path.exists("SLOW"):
+            time.sleep(0.05)
+        return [{"n": int(line)} for line in text.split()]
+"""
+COUNT = 'parser slow = "slow.Slow"; incr sum(select x.n from x in stream(slow, "in"));'
+
+
+@pytest.mark.parametrize("group", [True, False])
+def test_sigterm_abandons_the_batch_on_its_way(tmp_path: Path, group: bool) -> None:
+    mark = tmp_path / "go-on"
+    (tmp_path / "slow.py").write_text(SLOW.replace("SLOW", str(mark)))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1").write_text("1 2 3")
+    os.utime(tmp_path / "in" / "1", (1_000_000, 1_000_000))
+    mark.touch()
+    with started(tmp_path, query=COUNT) as process:
+        patience = time.monotonic() + LONGEST_WAIT
+        while not list(tmp_path.glob("ck/work/*request*")) and process.poll() is None:
+            assert time.monotonic() < patience
+            time.sleep(0.05)
+        time.sleep(1.0)  # the task is reading
+        assert process.poll() is None, process.communicate()
+        begun = time.monotonic()
+        os.killpg(process.pid, signal.SIGTERM) if group else process.terminate()
+        process.wait(timeout=LONGEST_WAIT)
+        took = time.monotonic() - begun
+        mark.unlink()
+        out, err = process.communicate(timeout=LONGEST_WAIT)
+    assert (process.returncode, out) == (0, "")
+    assert err.splitlines()[-1].startswith("stopped by SIGTERM; ")
+    assert "Error" not in err
+    assert "Traceback" not in err
+    assert took < 1.0
+    with started(tmp_path, "--available-now", query=COUNT) as process:
+        out, err = process.communicate(timeout=LONGEST_WAIT)
+    assert (process.returncode, out) == (0, "6\n"), err
+
+
+def test_sigterm_between_batches(tmp_path: Path) -> None:
+    shop_at(tmp_path)
+    with started(tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == '{ ("Oslo",2,15.0), ("Rome",1,4.0) }\n'
+        os.killpg(process.pid, signal.SIGTERM)
+        begun = time.monotonic()
+        process.wait(timeout=LONGEST_WAIT)
+        assert time.monotonic() - begun < 1.0
+        out, err = process.communicate(timeout=LONGEST_WAIT)
+    assert (process.returncode, out) == (0, "")
+    assert [line.split(":")[0].split(";")[0] for line in err.splitlines()] == [
+        "batch 0", "stopped by SIGTERM"
+    ]  # fmt: skip

@@ -32,6 +32,9 @@ CODE = re.compile(r'"([PTR]\d{3})"')
 
 NO_EXAMPLE: Final = {
     "P008": "a thousand brackets",
+    "R321": "an output folder beside the data",
+    "R322": "a disk that is not mounted",
+    "R323": "a checkpoint",
     "P011": "a script that is not UTF-8",
     "P014": "a script that cannot be read",
     "R102": "a file that cannot be read",

@@ -82,6 +82,16 @@ class Place:
                 pass
             return state(driver)
 
+    def outputs_sum(self) -> str:
+        """All published changes of the one answer, added up, as the answer is shown."""
+        total: Weights = Counter()
+        for batch in self.published():
+            for rows in batch.values():
+                total.update(rows)
+        assert all(weight in (0, 1) for weight in total.values())
+        kept = sorted(f"({k},{v})" for (k, v), weight in total.items() if weight)
+        return "{ " + ", ".join(kept) + " }"
+
     def outputs(self) -> list[Path]:
         """The folders of the answers."""
         several = len(self.program.outputs) > 1

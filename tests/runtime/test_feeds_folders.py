@@ -194,7 +194,7 @@ def replacing(folder: Path, pattern: str) -> FolderFeed:
     stream = watched(f"{folder}/{pattern}", ", on_modified: replace")
     put(folder / "a.csv", "1,a\n", 1)
     archive = Archive(folder.parent / "archive", "all", folders=True)
-    feed = FolderFeed(stream, {}, 1, archive)
+    feed = FolderFeed(stream, {}, 1, archive, allow_empty=True)
     files = summed(feed.look(10).files)
     archive.add(0, files)
     feed.taken(files)
@@ -289,7 +289,8 @@ class Replacing(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.archive = Archive(self.root / "archive", "all", folders=True)
-        self.feed = FolderFeed(self.stream, dict(self.consumed), 1, self.archive)
+        consumed = dict(self.consumed)
+        self.feed = FolderFeed(self.stream, consumed, 1, self.archive, allow_empty=True)
 
     @rule(name=st.sampled_from("abc"), lines=st.lists(st.sampled_from(["1,x\n", "2,y\n", "z\n"])))
     def write(self, name: str, lines: list[str]) -> None:

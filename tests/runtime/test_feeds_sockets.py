@@ -178,6 +178,10 @@ def test_a_line_without_end_ends_the_connection(
     monkeypatch.setattr(sockets, "LONGEST_LINE", 100)
     with serving([b"x" * 500], stays=True) as peer, reading(source(peer, "text"), tmp_path) as feed:
         until(lambda: "longer than max_line (100 bytes)" in feed.status.problem)
+        until(lambda: feed.status.cut_off > 0)
+        notices = feed.look(0).notices
+        assert f":{peer.port}: " in notices[0]
+        assert notices[0].endswith("dropped: longer than max_line (100 bytes)")
 
 
 def test_a_full_disk_is_told_by_the_next_look(

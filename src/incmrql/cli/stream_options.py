@@ -57,6 +57,9 @@ class StreamChoices:
     settle: float
     keep_input: Literal["all", "none"] | int | None
     skip_batch: int | None
+    forget: tuple[str, ...]
+    retract: tuple[str, ...]
+    allow_empty: bool
     available_now: bool
     max_batches: int | None
     max_files_per_batch: int | None
@@ -120,6 +123,24 @@ _OPTIONS = (
         type=click.IntRange(min=0),
         metavar="N",
         help="Streams: do not take in batch N; its files count as taken in.",
+    ),
+    click.option(
+        "--forget",
+        multiple=True,
+        metavar="FILE",
+        help="Streams: stop watching a file that was ingested; its rows stay. May be repeated.",
+    ),
+    click.option(
+        "--retract",
+        multiple=True,
+        metavar="FILE",
+        help="Streams: remove the rows of a file that was ingested; needs kept input. "
+        "May be repeated.",
+    ),
+    click.option(
+        "--allow-empty",
+        is_flag=True,
+        help="Streams: with on_modified: replace, accept that all files of a folder are gone.",
     ),
     click.option("--available-now", is_flag=True, help="Streams: take in what is there, then end."),
     click.option("--max-batches", type=click.IntRange(min=1), help="Streams: then end."),

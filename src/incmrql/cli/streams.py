@@ -7,20 +7,18 @@ stopped: those with `incr` answer over everything so far, those without for each
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from incmrql.cli.console import Console, Json, Live, Plain
+from incmrql.cli.signals import ending_by_signal, stopping
 from incmrql.cli.stream_options import CONSOLE, StreamChoices
 from incmrql.diagnostics import DataError, Diagnostic, QueryError
 
@@ -152,8 +150,9 @@ def _refuse_options(
         raise click.UsageError("--on-arithmetic fail does not go with streams.")
     if choices.verify is not None and any(not item.incremental for item in items):
         raise click.UsageError("--verify is for queries with incr.")
-    if choices.skip_batch is not None and choices.checkpoint is None:
-        raise click.UsageError("--skip-batch goes with --checkpoint.")
+    for name in ("skip_batch", "forget", "retract"):
+        if getattr(choices, name) not in (None, ()) and choices.checkpoint is None:
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with --checkpoint.")
 
 
 def _follow(
@@ -190,10 +189,13 @@ def _follow(
             if choices.verify is not None and (report.number + 1) % choices.verify == 0:
                 _verified(driver, session, console)
 
-        driver.look()  # what is wrong with a folder is known before Spark starts
-        driver.job  # noqa: B018 - Spark starts now, and sets signal handlers of its own
-        with _stopping(console) as stop, _advised(driver, choices):
-            run_driver(driver, on_batch=on_batch, stop=stop)
+        own = checkpoint.parent if choices.checkpoint is None else None
+        with ending_by_signal(driver, own) as stop:
+            driver.on_notice = console.say
+            driver.look()  # what is wrong with a folder is known before Spark starts
+            driver.job  # noqa: B018 - Spark starts now, and sets a handler of its own for Ctrl-C
+            with stopping(console, stop), _advised(driver, choices):
+                run_driver(driver, on_batch=on_batch, stop=stop)
 
 
 def _verified(driver: Driver, session: Session, console: Console) -> None:
@@ -232,6 +234,9 @@ def _options(
         keep_input=choices.keep_input,
         keep_changes=keep_changes and choices.folder is None,
         skip_batch=choices.skip_batch,
+        forget=choices.forget,
+        retract=choices.retract,
+        allow_empty=choices.allow_empty,
         window=window,
         on_change=choices.on_change,
         iterate=choices.iterate,
@@ -274,22 +279,3 @@ def _advised(driver: Driver, choices: StreamChoices) -> Iterator[None]:
         hint = f"{problem.hint}\n   " if problem.hint else ""
         told = f"{hint}Nothing has changed: mend batch {number} and run again, {way}"
         raise DataError(problem.code, problem.message, place=problem.place, hint=told) from None
-
-
-@contextmanager
-def _stopping(console: Console) -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set: the batch on its way is finished first."""
-    stop = threading.Event()
-
-    def ask(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        console.say("stopping after this batch")
-        stop.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

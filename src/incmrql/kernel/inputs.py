@@ -50,6 +50,8 @@ class InputFile:
     """A file of the user's, rows that were pushed, or text that came by a socket."""
     retracts: str = ""
     """The path of the file that this one is a copy of and takes back."""
+    forgotten: bool = False
+    """Whether the file is no longer watched; it is not read again."""
 
     def as_json(self) -> dict[str, Any]:
         """The fields for a manifest."""

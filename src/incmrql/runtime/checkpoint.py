@@ -224,8 +224,14 @@ class Checkpoint:
         )
 
     def batches(self) -> Iterable[Taken]:
-        """The files of all batches, in order; those of early ones together."""
-        return _batches(list(self._chain()))
+        """The files of all batches, in order; those of early ones together.
+
+        A file that was forgotten is in the batch that has read it.
+        """
+        chain = list(self._chain())
+        late = [manifest["all_files"] is None for manifest in reversed(chain)]
+        for is_late, files in zip(late, _batches(chain), strict=True):
+            yield [each for each in files if not (is_late and each[0].forgotten)]
 
     def files(self, number: int) -> Taken:
         """The files of a late batch, with their checksums; those that were skipped have none."""

@@ -43,8 +43,10 @@ from incmrql.runtime.lock import Lock
 from incmrql.runtime.naming import absolute, as_named, names_of
 from incmrql.runtime.opening import describe, feeds_of
 from incmrql.runtime.options import StreamOptions
+from incmrql.runtime.overlaps import refuse_overlaps
 from incmrql.runtime.rebuild import Retraction
 from incmrql.runtime.report import BatchReport, report_of
+from incmrql.runtime.settling import exempt, settled_files, still_ingested, with_checksums
 from incmrql.runtime.sinks import Sink
 from incmrql.runtime.written import check_parts, check_quarantine, check_written
 from incmrql.spark.executors import check_executors
@@ -84,8 +86,15 @@ class Driver:
         self.refused: int | None = None
         """The batch that was begun last, if the data forbade it."""
         self.refused_files: tuple[InputFile, ...] = ()
+        self.on_notice: Callable[[str], None] = lambda _notice: None
+        """Called with what a user should know of the sources, each thing once."""
+        self._notices: list[str] = []
+        self._settled: tuple[InputFile, ...] = ()
+        """The files that are forgotten or retracted by the next batch."""
         self._unfinished: Taken | None = None
         """The files of the last batch while it is committed and not published."""
+        self.is_committing = False
+        """Whether a manifest is being written, or its batch is not published yet."""
         self.kit = Kit(program, compiled(program, keep_answer=self.options.keep_answer))
         self.feeds: list[Feed] = []
         self.binding = Binding(())
@@ -137,6 +146,7 @@ class Driver:
             if sink.mode == "snapshot":
                 check_kept(self.kit.physical.answers[sink.answer])
         refuse_used(self.binding.fresh if has_batches else self.binding.sinks)
+        refuse_overlaps(program, checkpoint.folder, self.binding.sinks, options.quarantine)
         keep = options.keep_input
         self.archive = Archive(
             checkpoint.input / "archive",
@@ -152,10 +162,12 @@ class Driver:
         self._recover()
         self.feeds = feeds_of(
             program, checkpoint, self.state, options.settle, self.archive, registered,
-            window=options.window,
+            window=options.window, allow_empty=options.allow_empty,
         )  # fmt: skip
         if is_changed:
             self._change_program(recorded, rebuild=rebuild)
+        self._settled = settled_files(options, checkpoint, self.state, self.archive)
+        exempt(self.feeds, self._settled)
 
     def __enter__(self) -> Driver:
         return self
@@ -250,6 +262,9 @@ class Driver:
         """What is new in all sources, after a look at what was taken in before."""
         now = time.time()
         found = [feed.look(now) for feed in self.feeds]
+        for notice in (notice for news in found for notice in news.notices):
+            self._notices.append(notice)
+            self.on_notice(notice)
         files = tuple(file for news in found for file in news.files)
         return News(files, sum(news.restless for news in found))
 
@@ -266,7 +281,9 @@ class Driver:
         """The next batch, if there is anything to take in; batch 0 may be empty."""
         self._finish_last()
         files = self.intended()
-        if files is None:
+        if files is None and self._settled:
+            files = self._settled
+        elif files is None:
             files = self._portion(self.look().files)
             if self.state.number >= 0 and not any(map(self._is_streaming, files)):
                 return None
@@ -321,12 +338,13 @@ class Driver:
             self._quarantined(number, attempt) as bad,
         ):
             begun = time.perf_counter()
-            order = self._order(number, attempt, () if skipped else files, targets)
+            read = tuple(file for file in files if not (skipped or file.forgotten))
+            order = self._order(number, attempt, read, targets)
             result = self._run(replace(order, quarantine=bad, names=names_of(files)))
             result = replace(result, reading=as_named(result.reading, files))
             ran = time.perf_counter()
             crash_here("runs", number)
-            taken = [(file, result.reading.checksums.get(file.path, "")) for file in files]
+            taken = with_checksums(files, result.reading.checksums, self.state)
             self.archive.add(number, taken)
             crash_here("archive", number)
             for target in targets:
@@ -339,7 +357,9 @@ class Driver:
         places = self._finish()
         done = time.perf_counter()
         times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
-        return report_of(self.state, files, result, times, places)
+        report = report_of(self.state, files, result, times, places)
+        report, self._notices = replace(report, notices=tuple(self._notices)), []
+        return report
 
     def _change(
         self, attempt: str, targets: Sequence[Target], taken: Taken, result: JobResult
@@ -371,7 +391,12 @@ class Driver:
 
     def _commit(self, change: Commit) -> None:
         before = self.state.changes
-        self.state = self.checkpoint.commit(self.state, change)
+        self.is_committing = True
+        try:
+            self.state = self.checkpoint.commit(self.state, change)
+        except BaseException:
+            self.is_committing = False
+            raise
         self._unfinished = change.files
         if before:
             for answer in range(len(self.kit.physical.answers)):
@@ -391,10 +416,15 @@ class Driver:
         taken, number = self._unfinished, self.state.number
         if taken is None:
             return []
-        self.checkpoint.sync()
-        places = self._publish()
+        try:
+            self.checkpoint.sync()
+            places = self._publish()
+        finally:
+            self.is_committing = False
         crash_here("publish", number)
         self._after(number, taken)
+        self._settled = still_ingested(self._settled, self.state)
+        exempt(self.feeds, self._settled)
         crash_here("after", number)
         self._unfinished = None
         return places

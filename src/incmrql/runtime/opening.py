@@ -113,6 +113,7 @@ def feeds_of(  # noqa: PLR0913 (a program, where it stands, and its data)
     registered: Mapping[str, Any],
     *,
     window: bool,
+    allow_empty: bool = False,
 ) -> list[Feed]:
     """The sources of a program at work."""
     found: list[Feed] = []
@@ -133,7 +134,7 @@ def feeds_of(  # noqa: PLR0913 (a program, where it stands, and its data)
                 raise DataError("R208", message, hint="Register them before the start.")
             found.append(RegisteredFeed(stream, folder, data, consumed, begun=begun))
         elif stream.streaming:
-            found.append(FolderFeed(stream, consumed, settle, archive))
+            found.append(FolderFeed(stream, consumed, settle, archive, allow_empty=allow_empty))
         else:
             found.append(OnceFeed(stream, consumed, begun=begun))
     return found

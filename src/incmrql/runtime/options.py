@@ -43,6 +43,12 @@ class StreamOptions:
     """Whether the change of the last batch can be asked for."""
     skip_batch: int | None = None
     """A batch that is not taken in: its files count as taken."""
+    forget: tuple[str, ...] = ()
+    """Ingested files that are no longer watched; their rows stay."""
+    retract: tuple[str, ...] = ()
+    """Ingested files whose rows leave the answer."""
+    allow_empty: bool = False
+    """Whether a watched folder whose files are replaced may lose all of them at once."""
     window: bool = False
     """Whether each batch is answered alone."""
     on_change: OnChange = "refuse"

@@ -75,6 +75,8 @@ class BatchReport:
     seconds: float
     outputs: tuple[Path, ...]
     """The folders that appeared."""
+    notices: tuple[str, ...] = ()
+    """What was said of the sources since the batch before, such as lines that a socket dropped."""
 
 
 def report_of(

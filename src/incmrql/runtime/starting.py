@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
@@ -55,6 +55,12 @@ class StartOptions(TypedDict, total=False):
     max_files_per_batch: int | None
     skip_batch: int | None
     """The number of a batch that is not taken in."""
+    forget: Sequence[str | Path]
+    """Ingested files that are no longer watched; their rows stay in the answer."""
+    retract: Sequence[str | Path]
+    """Ingested files whose rows leave the answer; needs kept input."""
+    allow_empty: bool
+    """With `on_modified: replace`, whether all files of a folder may vanish at once."""
     verify: int | None
     """Compare the answer with that over all data after every so many batches."""
     buckets: int
@@ -110,6 +116,9 @@ def stream_options(options: StartOptions, *, keep_changes: bool) -> StreamOption
     given: dict[str, Any] = {
         name: value for name, value in options.items() if name in _DRIVER and value is not None
     }
+    for name in ("forget", "retract"):
+        if name in given:
+            given[name] = tuple(map(str, given[name]))
     for name in ("trigger", "settle"):
         if name in given:
             given[name] = seconds(given[name])

@@ -49,7 +49,8 @@ class Archive:
         """Keep the files of a batch, with their checksums; to be called before its commit."""
         for file, digest in files:
             own = file.kind != "file"
-            if self._keep == "none" or file.retracts or not (own or self._folders):
+            is_read = not (file.retracts or file.forgotten)
+            if self._keep == "none" or not is_read or not (own or self._folders):
                 continue
             name = f"{number:06d}-{digest}{Path(file.path).suffix}"
             if name not in self._names.get(digest, ()):

@@ -18,6 +18,8 @@ class News:
 
     files: tuple[InputFile, ...] = ()
     restless: int = 0
+    notices: tuple[str, ...] = ()
+    """What the user should know, each said once."""
 
 
 class Feed(Protocol):

@@ -5,7 +5,10 @@ changed for the settle time; what appears by rename has its old time and is take
 whose time lies in the future is at rest when it was seen unchanged for the settle time.
 
 With `on_modified: replace` a file that changed or vanished after it was taken in is taken back,
-from the copy that the archive has of it, and what is there now is taken in as a new file.
+from the copy that the archive has of it, and what is there now is taken in as a new file.  A folder
+that loses all of its files at once is more likely a disk that is not mounted: that is refused.
+
+A file that the user has forgotten stays among those that were taken in, and is not looked at again.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from pathlib import Path
 
 from incmrql.diagnostics import DataError
 from incmrql.incremental.streams import Stream
-from incmrql.kernel.inputs import InputFile, changed, checksum
+from incmrql.kernel.inputs import InputFile, checksum
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.feed import Consumed, News
 from incmrql.runtime.feeds.listing import files_at
@@ -27,9 +30,21 @@ class FolderFeed:
     """The files of a folder, of a pattern or of one name, and those of its deletes."""
 
     def __init__(
-        self, stream: Stream, consumed: Consumed, settle: float, archive: Archive | None = None
+        self,
+        stream: Stream,
+        consumed: Consumed,
+        settle: float,
+        archive: Archive | None = None,
+        *,
+        allow_empty: bool = False,
     ) -> None:
         self.place, self.consumed = stream.place, consumed
+        self.settled: frozenset[str] = frozenset()
+        """Files that are about to be forgotten or retracted: their changes are no problem."""
+        self._allow_empty = allow_empty
+        self._skipped: dict[str, str] = {}
+        """What is skipped in folders, by its kind, and the first of each."""
+        self._told: set[str] = set()
         self._stream, self._settle, self._archive = stream, settle, archive
         self._replaces = dict(stream.source.options).get("on_modified") == "replace"
         self._seen: dict[str, tuple[InputFile, float]] = {}
@@ -52,7 +67,16 @@ class FolderFeed:
             if path not in self.consumed and self._at_rest(file, before, now):
                 fresh.append(file)
         fresh.sort(key=lambda file: (file.modified, file.deletes, file.path))
-        return News((*back, *fresh), len(self._seen))
+        return News((*back, *fresh), len(self._seen), self._notices())
+
+    def _notices(self) -> tuple[str, ...]:
+        """What is skipped, each kind once."""
+        new = {kind: path for kind, path in self._skipped.items() if kind not in self._told}
+        self._told.update(new)
+        return tuple(f'{kind} are skipped, such as "{path}"' for kind, path in new.items())
+
+    def _skip(self, kind: str, path: str) -> None:
+        self._skipped.setdefault(kind, path)
 
     def verify_taken(self) -> None:
         """Refuse a file that changed or vanished, unless such files are replaced."""
@@ -81,8 +105,9 @@ class FolderFeed:
     def _files(self, path: str | None, *, deletes: bool) -> Iterator[tuple[str, InputFile]]:
         if path is None:
             return
+        skipped = self._skip if os.path.isdir(path) or not self._told else None
         try:
-            for name, stat in files_at(path):
+            for name, stat in files_at(path, skipped):
                 size, modified = stat.st_size, stat.st_mtime_ns
                 yield name, InputFile(name, size, modified, self.place, deletes)
         except DataError:
@@ -108,18 +133,39 @@ class FolderFeed:
 
     def _altered(self, there: dict[str, InputFile]) -> list[str]:
         """The files that changed or vanished; those that were only touched are noted."""
+        self._refuse_emptied(there)
         found = []
         for path, (before, digest) in list(self.consumed.items()):
             after = there.get(path)
-            if after == before:
+            if after == before or before.forgotten or path in self.settled:
                 continue
             if after is not None and self._is_same(before, after, digest):
                 self.consumed[path] = (after, digest)
                 continue
             if not self._replaces:
-                raise gone(before) if after is None else changed(before, "its content is another")
+                raise gone(before) if after is None else altered(before)
             found.append(path)
         return found
+
+    def _refuse_emptied(self, there: dict[str, InputFile]) -> None:
+        """Refuse to take back all files of a folder at once, unless the user allows it."""
+        if not self._replaces or self._allow_empty:
+            return
+        for path, deletes in ((self._stream.path, False), (self._stream.deletes, True)):
+            before = [
+                file
+                for name, (file, _) in self.consumed.items()
+                if file.deletes == deletes and name not in self.settled and not file.forgotten
+            ]
+            is_named = path is not None and str(Path(path)) in self.consumed
+            if before and not is_named and all(file.deletes != deletes for file in there.values()):
+                hint = (
+                    "If its disk is not mounted, mount it and run again; if the files were removed "
+                    "on purpose, run with --allow-empty."
+                )
+                count = f"all {len(before)} files" if len(before) > 1 else "the only file"
+                message = f'{count} of "{path}" that were ingested are gone at once'
+                raise DataError("R322", message, place=str(path), hint=hint)
 
     def _is_same(self, before: InputFile, after: InputFile, digest: str) -> bool:
         if (after.size, after.deletes) != (before.size, before.deletes):
@@ -151,8 +197,21 @@ def _is_gone(path: str) -> bool:
     return False
 
 
+def altered(file: InputFile) -> DataError:
+    """A file that was taken in and has another content now."""
+    message = f'"{Path(file.path).name}" is no longer what was taken in: its content is another'
+    hint = (
+        f"Put it back as it was. To resume without it, run with --forget {file.path} (its rows "
+        f"stay) or --retract {file.path} (its rows leave, and the file as it is now is new input)."
+    )
+    return DataError("R301", message, place=file.path, hint=hint)
+
+
 def gone(file: InputFile) -> DataError:
     """A file that was taken in and is no longer there."""
-    hint = "Put it back; to take rows away write them to the folder of deletes."
+    hint = (
+        f"Put it back. To resume without it, run with --forget {file.path} (its rows stay) "
+        f"or --retract {file.path} (its rows leave)."
+    )
     message = f'"{Path(file.path).name}" was taken in and is no longer there'
     return DataError("R302", message, place=file.path, hint=hint)

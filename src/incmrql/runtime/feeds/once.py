@@ -12,11 +12,11 @@ import pyarrow as pa
 from incmrql.diagnostics import DataError
 from incmrql.formats import expand
 from incmrql.incremental.streams import Stream
-from incmrql.kernel.inputs import InputFile, changed, checksum
+from incmrql.kernel.inputs import InputFile, checksum
 from incmrql.kernel.spools import SpoolWriter, spooling
 from incmrql.reference import from_python
 from incmrql.runtime.feeds.feed import Consumed, News
-from incmrql.runtime.feeds.folders import gone
+from incmrql.runtime.feeds.folders import altered, gone
 from incmrql.runtime.feeds.spooled import SpoolFolder
 from incmrql.types.model import Type
 
@@ -30,6 +30,8 @@ class OnceFeed:
     def __init__(self, stream: Stream, consumed: Consumed, *, begun: bool) -> None:
         self.place, self.consumed = stream.place, consumed
         self._stream, self._begun = stream, begun
+        self.settled: frozenset[str] = frozenset()
+        """Files that are about to be forgotten."""
 
     def look(self, now: float) -> News:  # noqa: ARG002 - files that do not change are at rest
         """All files before the first batch, nothing later."""
@@ -43,6 +45,8 @@ class OnceFeed:
     def verify_taken(self) -> None:
         """Refuse a file that changed or vanished."""
         for path, (before, digest) in list(self.consumed.items()):
+            if before.forgotten or path in self.settled:
+                continue
             try:
                 found = Path(path).stat()
             except FileNotFoundError:
@@ -51,7 +55,7 @@ class OnceFeed:
             if after == before:
                 continue
             if after.size != before.size or checksum(after) != digest:
-                raise changed(before, "its content is another")
+                raise altered(before)
             self.consumed[path] = (after, digest)
 
     def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:

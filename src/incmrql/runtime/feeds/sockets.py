@@ -48,6 +48,8 @@ class SocketStatus:
     lines: int = 0
     cut_off: int = 0
     """Lines whose end never came."""
+    too_long: int = 0
+    """Those of them that were longer than a line may be."""
     problem: str = ""
 
 
@@ -75,7 +77,7 @@ class SocketFeed(SpoolFolder):
         self._begun = 0.0
         self._failure: DataError | None = None
         self._lock, self._stop = threading.Lock(), threading.Event()
-        self._status = SocketStatus()
+        self._status = self._looked = SocketStatus()
         self._salvage()
         self._thread = threading.Thread(target=self._run, name=f"feed {stream.name}", daemon=True)
         self._thread.start()
@@ -93,7 +95,23 @@ class SocketFeed(SpoolFolder):
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise failure
-        return self.waiting(_READY)
+        return replace(self.waiting(_READY), notices=self._notices())
+
+    def _notices(self) -> tuple[str, ...]:
+        """How many lines were lost since the last look."""
+        before, now = self._looked, self._status
+        self._looked = now
+        host, port = self._address
+        too_long = now.too_long - before.too_long
+        cut_off = now.cut_off - before.cut_off - too_long
+        told = []
+        if too_long:
+            told.append(
+                f"{host}:{port}: {_count(too_long)} longer than max_line ({self._longest} bytes)"
+            )
+        if cut_off:
+            told.append(f"{host}:{port}: {_count(cut_off)} cut off, as the connection ended")
+        return tuple(told)
 
     def close(self) -> None:
         """End the connection; lines that have arrived stay."""
@@ -143,6 +161,7 @@ class SocketFeed(SpoolFolder):
             if piece == b"":
                 return "the peer closed the connection"
             if len(self._rest) > self._longest:
+                self._say(too_long=self._status.too_long + 1)
                 return f"a line is longer than max_line ({self._longest} bytes)"
         return ""
 
@@ -229,6 +248,10 @@ class SocketFeed(SpoolFolder):
             else:
                 path.unlink()
         sync_folder(self.folder)
+
+
+def _count(lines: int) -> str:
+    return f"{lines} lines were dropped:" if lines > 1 else "1 line was dropped:"
 
 
 def _check(host: str | None, port: int | None, name: str) -> None:
