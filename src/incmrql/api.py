@@ -12,6 +12,8 @@ from typing import Any, TypedDict, Unpack
 
 from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
 from incmrql.formats import Policy, ReadReport
+from incmrql.incremental.explain import Strict
+from incmrql.incremental.looping import Iterate
 from incmrql.loading import catalog_for, read_include, read_script
 from incmrql.pipeline import (
     Compiled,
@@ -66,15 +68,20 @@ def compiled(script: str | Path, arguments: Sequence[str] | None = None) -> Comp
 
 
 def check(
-    script: str | Path, arguments: Sequence[str] | None = None, *, strict: bool = False
+    script: str | Path,
+    arguments: Sequence[str] | None = None,
+    *,
+    strict: Strict = False,
+    iterate: Iterate = "default",
 ) -> tuple[Diagnostic, ...]:
     """The problems of a script; none with severity "error" if it can run.
 
-    Warnings say what a query over streams costs.  With `strict` it is an error if one has to be
-    computed again from all of its data.
+    Warnings say what a query over streams costs.  With `strict` it is an error if a batch may
+    read all rows of a table, with "groups" also if it may read whole groups.  `iterate` says how
+    the run will keep loops.
     """
     try:
-        return tuple(advice(compiled(script, arguments), strict=strict))
+        return tuple(advice(compiled(script, arguments), strict=strict, iterate=iterate))
     except QueryError as error:
         return error.problems
 

@@ -30,7 +30,15 @@ from incmrql.algebra.show import show_query
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import Diagnostic, QueryError, Source, in_text_order
 from incmrql.incremental.chance import follows_streams
-from incmrql.incremental.explain import NO_PLAN, NOTHING_CHANGES, cautions, plan_data, show_plan
+from incmrql.incremental.explain import (
+    NO_PLAN,
+    NOTHING_CHANGES,
+    Strict,
+    cautions,
+    plan_data,
+    show_plan,
+)
+from incmrql.incremental.looping import Iterate
 from incmrql.incremental.paper.show import show_paper
 from incmrql.incremental.plan import plan_of
 from incmrql.reference import check_aggregation, new_world
@@ -164,7 +172,9 @@ def explain_paper(compiled: Compiled) -> str:
     return "\n\n".join(shown)
 
 
-def advice(compiled: Compiled, *, strict: bool = False) -> list[Diagnostic]:
+def advice(
+    compiled: Compiled, *, strict: Strict = False, iterate: Iterate = "default"
+) -> list[Diagnostic]:
     """What should be known of the queries over streams; with `strict`, errors among it."""
     found: list[Diagnostic] = []
     with room():
@@ -172,7 +182,8 @@ def advice(compiled: Compiled, *, strict: bool = False) -> list[Diagnostic]:
             if not follows_streams(item.expr, compiled.typed):
                 continue
             try:
-                found += cautions(plan_of(item, compiled.typed), item.span, strict=strict)
+                plan = plan_of(item, compiled.typed)
+                found += cautions(plan, item.span, strict=strict, iterate=iterate)
             except QueryError as error:
                 softer = [replace(problem, severity="warning") for problem in error.problems]
                 found += softer if error.code in _NO_TERM and not strict else error.problems

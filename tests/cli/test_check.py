@@ -1,8 +1,9 @@
-"""`incmrql check` says what queries over streams cost; `--strict` refuses what is recomputed."""
+"""`incmrql check` says what queries over streams cost; `--strict` refuses what reads too much."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,11 @@ CROSS = POINTS + "incr select (p.X, q.X)\n from p in Points, q in Points;"
 LOOP = (
     POINTS + "incr repeat xs = select p.X from p in Points "
     "step (select x from x in xs order by x limit 2) limit 3;"
+)
+GROUPS = POINTS + "incr select (x, median(distinct(p.Y))) from p in Points group by x: p.X;"
+TOTALS_IN_A_LOOP = (
+    POINTS + "incr repeat v = select (p.X, p.Y) from p in Points "
+    "step select (k, sum(y)) from (k, y) in v group by k limit 3;"
 )
 CHANCE = POINTS + "incr select p.X + random(9) from p in Points;"
 NO_TERM = POINTS + (
@@ -31,14 +37,44 @@ def test_nothing_to_say(text: str, options: tuple[str, ...]) -> None:
 
 
 def test_what_is_dear_is_a_warning_with_its_place_and_the_way_out() -> None:
-    for options in ((), ("--strict",)):  # dear, but no less incremental
-        done = incmrql("check", *options, "-e", CROSS)
-        first, *rest = done.err.splitlines()
-        assert (done.code, done.out) == (0, "")
-        assert first.startswith("warning[W101]: a cross product keeps the left and the right side")
-        assert rest[0] == " --> <query>:2:13"
-        assert any("= hint: Relate the two by an equality" in line for line in rest)
-        assert rest[-1] == "no errors found"
+    done = incmrql("check", "-e", CROSS)
+    first, *rest = done.err.splitlines()
+    assert (done.code, done.out) == (0, "")
+    assert first.startswith("warning[W101]: a cross product keeps the left and the right side")
+    assert rest[0] == " --> <query>:2:13"
+    assert any("= hint: Relate the two by an equality" in line for line in rest)
+    assert rest[-1] == "no errors found"
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "code"),
+    [
+        ((), "CROSS", 0),
+        (("--strict",), "CROSS", 1),
+        (("--strict=tables",), "CROSS", 1),
+        (("--strict=groups",), "CROSS", 1),
+        ((), "GROUPS", 0),
+        (("--strict",), "GROUPS", 0),
+        (("--strict=groups",), "GROUPS", 1),
+        (("--strict=groups",), "AVERAGE", 0),
+        (("--strict",), "TOTALS_IN_A_LOOP", 1),
+        (("--strict", "--iterate", "exact"), "TOTALS_IN_A_LOOP", 0),
+    ],
+)
+def test_strict_refuses_by_what_is_read(options: tuple[str, ...], text: str, code: int) -> None:
+    done = incmrql("check", *options, "-e", globals()[text])
+    assert (done.code, done.out) == (code, "")
+    assert ("error[W" in done.err) is (code == 1)
+
+
+def test_strict_without_a_value_leaves_the_script_alone(tmp_path: Path) -> None:
+    script = tmp_path / "groups.mrql"
+    script.write_text(GROUPS)
+    assert incmrql("check", "--strict", str(script)).code == 0
+    assert incmrql("check", str(script), "--strict").code == 0
+    done = incmrql("check", "--strict=groups", str(script))
+    assert (done.code, done.err[:12]) == (1, "error[W105]:")
+    assert incmrql("check", "--strict=all", str(script)).code == 2
 
 
 def test_a_loop_that_is_run_again_is_an_error_only_when_that_is_asked_for() -> None:
@@ -76,4 +112,4 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     more = CROSS.partition("\n")[2]
     done = incmrql("check", "--strict", "-e", LOOP + more)
     assert [line[:12] for line in done.err.splitlines() if "[W" in line] == [
-        "error[W103]:", "warning[W101"]  # fmt: skip
+        "error[W103]:", "error[W101]:"]  # fmt: skip

@@ -12,7 +12,14 @@ import pytest
 
 from incmrql import api
 from incmrql.diagnostics import Source, Span
-from incmrql.incremental.explain import WAYS_OUT, cautions, explained, plan_data, show_plan
+from incmrql.incremental.explain import (
+    WAYS_OUT,
+    Strict,
+    cautions,
+    explained,
+    plan_data,
+    show_plan,
+)
 from incmrql.incremental.nodes import Groups
 from incmrql.incremental.shapes import shapes
 from tests import golden
@@ -23,7 +30,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 SOURCES = Path(__file__).parents[2] / "src" / "incmrql"
 NODE_FIELDS = {
     "node", "shape", "does", "inputs", "key", "key_from", "function", "asks", "merge", "keeps",
-    "cost", "emits", "incremental", "warnings", "lineage",
+    "cost", "reads", "emits", "incremental", "warnings", "lineage",
 }  # fmt: skip
 PLAN_FIELDS = {"incremental", "answer", "parts", "nodes"}
 ITEM_FIELDS = PLAN_FIELDS | {"text", "kind", "place", "changes"}
@@ -100,13 +107,63 @@ def test_warnings_point_at_the_text() -> None:
     assert found.hint
 
 
-def test_only_what_is_not_incremental_is_an_error_when_that_is_asked_for() -> None:
-    for text, severity in (
-        ("select (x.A, y.A) from x in R, y in S", "warning"),
-        ("repeat x = R.A step (select y from y in x order by y limit 2) limit 3", "error"),
+GROUPS = "select (k, median(distinct(x.C))) from x in R group by k: x.A"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "strict"),
+    [
+        ("select (x.A, y.A) from x in R, y in S", "W101", True),
+        ("select x.A from x in R where x.C > avg(S.D)", "W102", True),
+        ("repeat x = R.A step (select y from y in x order by y limit 2) limit 3", "W103", True),
+        ("median(distinct(R.C))", "W104", True),
+        (GROUPS, "W105", "groups"),
+    ],
+)
+def test_what_reads_too_much_is_an_error_when_that_is_asked_for(
+    text: str, code: str, strict: Strict
+) -> None:
+    plan, span = planned(text), Span(Source(text), 0, len(text))
+    asked: tuple[Strict, ...] = (False, True, "groups")
+    for each in asked:
+        (found,) = cautions(plan, span, strict=each)
+        fails = each == "groups" or (each is True and strict is True)
+        assert (found.code, found.severity) == (code, "error" if fails else "warning")
+        assert (found.label == "not incremental") is (strict is True)
+
+
+def test_w105_names_what_reads_the_group() -> None:
+    (found,) = cautions(planned(GROUPS), Span(Source(GROUPS), 0, len(GROUPS)))
+    assert found.message == "every change of a group reads all of it, for median(distinct(x.C))"
+    own = "select x from x in R where x.C >= avg(select z.C from z in R where z.A = x.A)"
+    (found,) = cautions(planned(own), Span(Source(own), 0, len(own)))
+    assert found.code == "W105"
+    assert found.message.startswith("when avg(select z.C from z in R where z.A = x.A) changes")
+
+
+def test_a_loop_that_is_kept_exactly_is_judged_by_its_steps() -> None:
+    text = (
+        "repeat v = (select (x.A, x.C) from x in R) "
+        "step select (k, {}(c)) from (k, c) in v group by k limit 3"
+    )
+    for function, codes in (("sum", []), ("max", ["W105"])):
+        plan = planned(text.format(function))
+        nowhere = Span(Source(""), 0, 0)
+        assert [each.code for each in cautions(plan, nowhere)] == ["W103"]
+        assert [each.code for each in cautions(plan, nowhere, iterate="exact")] == codes
+
+
+def test_data_say_what_is_read() -> None:
+    for text, reads in (
+        ("select (k, median(x.C)) from x in R group by k: x.A", "change"),
+        (GROUPS, "groups"),
+        ("median(distinct(R.C))", "tables"),
     ):
-        (found,) = cautions(planned(text), Span(Source(text), 0, len(text)), strict=True)
-        assert found.severity == severity
+        data = plan_data(planned(text))
+        node = next(each for each in data["nodes"] if each["shape"] == "per key")
+        assert (node["reads"], node["incremental"]) == (reads, reads != "tables")
+        assert data["incremental"] is (reads != "tables")
+        assert ("[reads " in show_plan(planned(text))) is (reads != "change")
 
 
 def test_warnings_have_a_way_out_and_a_line_in_the_docs() -> None:

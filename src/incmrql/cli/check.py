@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from incmrql.cli.scripts import checked_words, chosen_script
+from incmrql.cli.strictness import StrictCommand, strict_option
+
+if TYPE_CHECKING:
+    from incmrql.incremental.explain import Strict
+    from incmrql.incremental.looping import Iterate
 
 
-@click.command()
+@click.command(cls=StrictCommand)
 @click.argument("file", required=False)
 @click.argument("arguments", nargs=-1)
 @click.option("-e", "query", help="A query instead of a file.")
 @click.option("--json", "as_json", is_flag=True, help="Problems as JSON, one a line, on stdout.")
-@click.option("--strict", is_flag=True, help="Fail if a query over streams is not incremental.")
+@strict_option(
+    "Fail if a batch may read all rows of a table (W101 to W104); "
+    "with =groups, also if it may read whole groups (W105)."
+)
+@click.option(
+    "--iterate",
+    type=click.Choice(["default", "exact", "recompute", "diffuse"]),
+    default="default",
+    help="How the run will keep loops.",
+)
 def check(
     file: str | None,
     arguments: tuple[str, ...],
     query: str | None,
     as_json: bool,
-    strict: bool,
+    strict: Strict,
+    iterate: Iterate,
 ) -> int:
     """Parse, type and plan FILE; report every problem, and what queries over streams cost."""
     from incmrql import api
@@ -29,7 +45,8 @@ def check(
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
     try:
-        problems = api.check(chosen_script(file, query), words or None, strict=strict)
+        script = chosen_script(file, query)
+        problems = api.check(script, words or None, strict=strict, iterate=iterate)
     except DataError as error:
         if not as_json:
             raise

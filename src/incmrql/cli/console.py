@@ -63,6 +63,7 @@ class Json:
         """Print the object."""
         fields = {name: getattr(report, name) for name in _JSON}
         found = {**fields, "bad": report.bad.bad, "seconds": round(report.seconds, 4)}
+        found["read"] = dict(report.read_by_scope)
         if report.loops:
             found["loops"] = [asdict(loop) for loop in report.loops]
         text = json.dumps(found)[:-1]
@@ -117,9 +118,16 @@ def summary(report: BatchReport) -> str:
     bad = f"{report.bad.bad:,} lines left out; " if report.bad.bad else ""
     return (
         f"batch {report.number}: {report.inserted:,} rows in, {report.deleted:,} out; {bad}"
-        f"{report.changed:,} changes; {report.state_rows:,} rows of state; "
+        f"{report.changed:,} changes; {report.state_rows:,} rows of state; {_read(report)}"
         f"{report.seconds * 1000:,.0f} ms{''.join(map(_loop, report.loops))}"
     )
+
+
+def _read(report: BatchReport) -> str:
+    """How many rows were read of whole groups and tables, if any were."""
+    by = report.read_by_scope
+    kinds = [f"{by[scope]:,} of {scope}" for scope in ("groups", "tables") if by[scope]]
+    return f"read {' and '.join(kinds)}; " if kinds else ""
 
 
 def _loop(loop: LoopWork) -> str:

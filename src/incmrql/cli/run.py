@@ -12,6 +12,7 @@ from incmrql.cli.scripts import checked_words, chosen_script
 from incmrql.cli.settings import spark_settings
 from incmrql.cli.stream_options import StreamChoices, stream_options
 from incmrql.cli.streams import Asked, Talk, run_script
+from incmrql.cli.strictness import StrictCommand
 
 if TYPE_CHECKING:
     from incmrql.formats import Policy, ReadReport
@@ -21,7 +22,7 @@ _ON_TERMINAL = 100
 """How many rows of an answer a terminal shows when nobody says otherwise."""
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@click.command(cls=StrictCommand, context_settings={"ignore_unknown_options": False})
 @click.argument("file", required=False)
 @click.argument("arguments", nargs=-1)
 @click.option("-e", "query", help="A query instead of a file.")

@@ -6,9 +6,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+
+from incmrql.cli.strictness import strict_option
+
+if TYPE_CHECKING:
+    from incmrql.incremental.explain import Strict
 
 CONSOLE = "console"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -64,7 +69,7 @@ class StreamChoices:
     max_batches: int | None
     max_files_per_batch: int | None
     verify: int | None
-    strict: bool
+    strict: Strict
     on_change: Literal["reuse", "rebuild", "refuse"]
     iterate: Literal["default", "exact", "recompute", "diffuse"]
     tolerance: float | None
@@ -153,7 +158,10 @@ _OPTIONS = (
         metavar="N",
         help="Streams: every N batches, compare the answer with that of the query run anew.",
     ),
-    click.option("--strict", is_flag=True, help="Streams: refuse a query that is not incremental."),
+    strict_option(
+        "Streams: refuse a query of which a batch may read all rows of a table; "
+        "with =groups, also one of which it may read whole groups."
+    ),
     click.option(
         "--on-change",
         type=click.Choice(["reuse", "rebuild", "refuse"]),

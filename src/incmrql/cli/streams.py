@@ -86,7 +86,7 @@ def run_script(
 
     compiled = session._compiled(asked.script, asked.words)
     script = compiled.typed
-    followed = _followed(compiled, strict=choices.strict)
+    followed = _followed(compiled, choices)
     _refuse_options(followed, choices, settings)
     with room(DEEPEST):
         engine = session._engine(compiled, asked.words, **settings)
@@ -103,7 +103,7 @@ def run_script(
     return len(script.items)
 
 
-def _followed(compiled: Compiled, *, strict: bool) -> list[typed.ScriptItem]:
+def _followed(compiled: Compiled, choices: StreamChoices) -> list[typed.ScriptItem]:
     """The items that follow streams, which must all be of one kind."""
     from incmrql.incremental.chance import follows_streams
     from incmrql.incremental.plan import plan_of
@@ -115,11 +115,12 @@ def _followed(compiled: Compiled, *, strict: bool) -> list[typed.ScriptItem]:
         for item in script.items
         if item.kind not in _ONCE and follows_streams(item.expr, script)
     ]
-    if strict:
-        problems = [each for each in advice(compiled, strict=True) if each.severity == "error"]
+    if choices.strict:
+        found = advice(compiled, strict=choices.strict, iterate=choices.iterate)
+        problems = [each for each in found if each.severity == "error"]
         if problems:
             raise QueryError(*problems)
-    found = []
+    followed = []
     for item in streaming:
         try:
             plan_of(item, script)
@@ -128,9 +129,9 @@ def _followed(compiled: Compiled, *, strict: bool) -> list[typed.ScriptItem]:
                 raise
             click.echo(f"{problem}\nThe query is answered once, from what is there now.", err=True)
         else:
-            found.append(item)
-    _refuse_both(found)
-    return found
+            followed.append(item)
+    _refuse_both(followed)
+    return followed
 
 
 def _refuse_both(items: Sequence[typed.ScriptItem]) -> None:

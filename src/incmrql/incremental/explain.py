@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, assert_never
+from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from incmrql.diagnostics import Diagnostic, Span
+from incmrql.incremental.access import Scope
+from incmrql.incremental.looping import Iterate
 from incmrql.incremental.merging import state_monoid
 from incmrql.incremental.monoids import BAG
 from incmrql.incremental.nodes import (
@@ -45,8 +47,9 @@ NOTHING_CHANGES: Final = "reads no stream: nothing changes, and it is answered o
 WAYS_OUT: Final[dict[str, str]] = {
     "W101": "Relate the two by an equality, as in x.A = y.B, if there is one.",
     "W102": "If the value need not follow the stream, keep it first: store x := ...; and use x.",
-    "W103": "Bound the input of the loop, or run it over a store of what is there.",
+    "W103": "Use --iterate exact if it can be, bound its input, or loop over a store of it.",
     "W104": "Group by something, or use an aggregate that can be taken back: sum, count, avg.",
+    "W105": "Ask for totals, extremes, ranks or the first rows of a group, or keep groups small.",
 }
 """What can be done about each warning."""
 
@@ -77,9 +80,9 @@ class Explained:
     """The place in the text that it is for."""
 
 
-def explained(plan: Plan) -> tuple[Explained, ...]:
-    """Every node of a plan, by place."""
-    made = zip(plan.nodes, shapes(plan), lineage_of(plan), strict=True)
+def explained(plan: Plan, iterate: Iterate = "default") -> tuple[Explained, ...]:
+    """Every node of a plan, by place, for a run that keeps loops in this way."""
+    made = zip(plan.nodes, shapes(plan, iterate), lineage_of(plan), strict=True)
     return tuple(_explained(plan, place, *each) for place, each in enumerate(made))
 
 
@@ -255,8 +258,9 @@ def _tree(every: tuple[Explained, ...], place: int, depth: int, shown: set[int])
         return
     shown.add(place)
     shape = "" if one.shape.kind == "source" else f"{one.shape.kind}: "
-    edge = "" if one.edge == "any" else f"  [{one.edge}]"
-    yield f"{indent}{place}: {shape}{one.does}{edge}"
+    scope = "" if one.shape.scope == "change" else f"reads {one.shape.scope}"
+    notes = ", ".join(filter(None, ("" if one.edge == "any" else one.edge, scope)))
+    yield f"{indent}{place}: {shape}{one.does}" + (f"  [{notes}]" if notes else "")
     yield from (f"{indent}   {line}" for line in _details(one))
     for below in one.inputs:
         yield from _tree(every, below, depth + 1, shown)
@@ -327,20 +331,33 @@ def _node_data(one: Explained) -> dict[str, Any]:
         "lineage": one.lineage,
         "keeps": keeps,
         "cost": one.shape.cost,
+        "reads": one.shape.scope,
         "emits": one.edge,
         "incremental": one.shape.is_incremental,
         "warnings": warned,
     }
 
 
-def cautions(plan: Plan, span: Span, *, strict: bool = False) -> list[Diagnostic]:
-    """The warnings of a plan; with `strict`, what is not incremental is an error."""
+Strict: TypeAlias = bool | Literal["groups"]
+"""What is an error: nothing, scope `tables`, or that and scope `groups`."""
+
+_REFUSED: Final[Mapping[Strict, frozenset[Scope]]] = {
+    False: frozenset(),
+    True: frozenset(("tables",)),
+    "groups": frozenset(("tables", "groups")),
+}
+
+
+def cautions(
+    plan: Plan, span: Span, *, strict: Strict = False, iterate: Iterate = "default"
+) -> list[Diagnostic]:
+    """The warnings of a plan; with `strict`, errors among them."""
+    refused = _REFUSED[strict]
     found = []
-    for one in explained(plan):
-        fails = strict and not one.shape.is_incremental
+    for one in explained(plan, iterate):
         label = "not incremental" if not one.shape.is_incremental else one.shape.kind
-        severity = "error" if fails else "warning"
         for each in one.shape.warnings:
+            severity = "error" if each.scope in refused else "warning"
             hint, where = WAYS_OUT.get(each.code, ""), one.span or span
             found.append(Diagnostic(each.code, each.message, where, label, hint, severity))
     return list(dict.fromkeys(found))

@@ -270,6 +270,7 @@ class Plan:
     parts: tuple[Part, ...]
     result: typed.Expr
     query: Query = field(repr=False, compare=False)
+    script: typed.Script = field(repr=False, compare=False)
 
 
 def inputs(node: Node) -> tuple[int, ...]:

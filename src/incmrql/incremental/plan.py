@@ -121,7 +121,7 @@ class Planning:
             if variable in wanted:
                 parts.append(Part(variable, place, order))
         nodes, edges = tuple(self.nodes), tuple(self.edges)
-        return Plan(nodes, edges, tuple(parts), self.query.result, self.query)
+        return Plan(nodes, edges, tuple(parts), self.query.result, self.query, self.script)
 
     def enter(self, term: Term) -> None:
         """Make a term known, so that equal ones are one node."""

@@ -4,17 +4,34 @@
 |---|---|
 | W101 | a cross product keeps its sides whole |
 | W102 | a change of a sub-query's value touches every row |
-| W103 | a loop is run again from all of its input |
-| W104 | all rows are one group, which every change goes through |
+| W103 | a loop is run again from all of its input, or may be |
+| W104 | all rows are one group, or one value, which every change goes through |
+| W105 | whole groups of touched keys are read |
+
+The scope of a node (`access.py`) follows from its warnings: W105 is `groups`, the others are
+`tables`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, assert_never
 
+from incmrql.diagnostics import InternalError
+from incmrql.incremental.access import Scope, answer_mode, whole_requests, whole_sides
+from incmrql.incremental.cost_warnings import (
+    SIDES,
+    Nodes,
+    Warned,
+    few_rows,
+    group_warnings,
+    is_small,
+    join_warnings,
+    loop_warnings,
+)
 from incmrql.incremental.judge import Judge, components
-from incmrql.incremental.looping import why_not
+from incmrql.incremental.looping import Iterate, Looping, numbered, why_not
 from incmrql.incremental.nodes import (
     Accumulator,
     AccumulatorKind,
@@ -27,13 +44,14 @@ from incmrql.incremental.nodes import (
     Merge,
     Node,
     Ordered,
+    Part,
     Plan,
     Repeated,
     Request,
     Table,
     inputs,
-    is_unit,
 )
+from incmrql.incremental.streams import Program
 from incmrql.types import typed
 from incmrql.types.show import show_expr
 
@@ -50,14 +68,6 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
-    """A warning with its stable code."""
-
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Shape:
     """The cost of a node: its kind, what is kept, what a batch costs."""
 
@@ -67,17 +77,55 @@ class Shape:
     warnings: tuple[Warned, ...] = ()
 
     @property
+    def scope(self) -> Scope:
+        """What a batch may read."""
+        scopes = {each.scope for each in self.warnings}
+        return "tables" if "tables" in scopes else "groups" if scopes else "change"
+
+    @property
     def is_incremental(self) -> bool:
-        """Whether a batch costs less than all the data."""
-        return not any(each.code == "W103" for each in self.warnings)
+        """Whether a batch never reads all rows of a table."""
+        return self.scope != "tables"
 
 
-def shapes(plan: Plan) -> tuple[Shape, ...]:
-    """The shape of every node."""
-    return tuple(_shape(node, plan) for node in plan.nodes)
+def shapes(plan: Plan, iterate: Iterate = "default") -> tuple[Shape, ...]:
+    """The shape of every node of a plan, for a run that keeps loops in this way."""
+    return _shapes(plan, [(plan.result, plan.parts)], plan.script, iterate)
 
 
-def _shape(node: Node, plan: Plan) -> Shape:
+def program_shapes(program: Program) -> tuple[Shape, ...]:
+    """The shape of every node of a program."""
+    answers = [(output.result, output.parts) for output in program.outputs]
+    return _shapes(program, answers, program.script, program.iteration.way)
+
+
+def _shapes(
+    plan: Nodes,
+    answers: Iterable[tuple[typed.Expr, Sequence[Part]]],
+    script: typed.Script,
+    iterate: Iterate,
+) -> tuple[Shape, ...]:
+    whole = {
+        part.place
+        for result, parts in answers
+        if not isinstance(result, typed.Var)
+        for part in parts
+        if not is_small(plan, part.place)
+    }
+    found = []
+    for place, node in enumerate(plan.nodes):
+        shape = _loop(node, script, iterate) if isinstance(node, Repeated) else _shape(node, plan)
+        found.append(_in_one_value(shape) if place in whole else shape)
+    return tuple(found)
+
+
+def _in_one_value(shape: Shape) -> Shape:
+    """The shape of a node whose rows are all read for an answer that is one value."""
+    message = "the answer is one value: all rows of this node are read whenever one of them changes"
+    return replace(shape, warnings=(*shape.warnings, Warned("W104", message)))
+
+
+def _shape(node: Node, plan: Nodes) -> Shape:
     match node:
         case Input():
             return Shape(
@@ -90,32 +138,42 @@ def _shape(node: Node, plan: Plan) -> Shape:
         case Join():
             keeps = tuple(each for side in node.kept for each in _rows(node, side, plan))
             cost = "the change times its partners"
-            return Shape("bilinear", keeps, cost, tuple(_join_warnings(node, plan)))
+            return Shape("bilinear", keeps, cost, tuple(join_warnings(node, plan)))
         case Groups():
             kind: Kind = "fold" if node.is_fold else "per key"
-            return Shape(kind, _kept(node, plan), _cost(node), tuple(_group_warnings(node, plan)))
+            warnings = tuple(group_warnings(node, plan))
+            return Shape(kind, _kept(node, plan), _cost(node, plan), warnings)
         case Ordered():
             what = f"first {show_expr(node.limit)} rows in order" if node.grows else "rows in order"
             return Shape("per key", (Kept(what),), "the change and the rows answered")
         case Repeated():
-            return _loop(node)
+            raise InternalError("the shape of a loop depends on how it is kept")
         case _:
             assert_never(node)
 
 
-def _loop(node: Repeated) -> Shape:
+def _loop(node: Repeated, script: typed.Script, iterate: Iterate) -> Shape:
     """A loop is kept from step to step where it can be, and else run again."""
     keeps = (Kept("rows of the loop's inputs"), Kept("rows of its last result"))
-    reason = why_not(node)
+    reason = why_not(node) or ("--iterate recompute" if iterate == "recompute" else "")
     if reason:
         message = "this loop is run again from all of its input whenever that changes"
         return Shape("loop", keeps, "all of its input", (Warned("W103", f"{message}: {reason}"),))
     steps = Kept("differences from step to step, while these are few")
+    if iterate == "exact":
+        inner = numbered(node, script)
+        assert isinstance(inner, Looping)
+        cost = "what changes, in the steps it reaches"
+        return Shape("loop", (*keeps, steps), cost, tuple(loop_warnings(inner)))
     cost = "what changes, in the steps it reaches; or all of its input where most rows change"
-    return Shape("loop", (*keeps, steps), cost)
+    when = (
+        "its error passes the tolerance or cannot be bounded"
+        if iterate == "diffuse"
+        else "its steps change most of their rows, or a change reaches many"
+    )
+    message = f"this loop is run again from all of its input when {when}"
+    return Shape("loop", (*keeps, steps), cost, (Warned("W103", message),))
 
-
-_SIDES: Final = ("left", "right")
 
 _ADDED: Final[dict[AccumulatorKind, str]] = {
     "rows": "number of rows",
@@ -139,7 +197,7 @@ def _ledgers(node: Input) -> tuple[Kept, ...]:
     return (Kept("ledger of rows", deletions),) if node.ledger else ()
 
 
-def _kept(node: Groups, plan: Plan) -> tuple[Kept, ...]:
+def _kept(node: Groups, plan: Nodes) -> tuple[Kept, ...]:
     if node.is_final:
         return ()
     found = [Kept("multiplicity", is_rows=False)]
@@ -181,9 +239,9 @@ def _reads(node: Groups, request: Request, table: int) -> bool:
     return any(each is not None and each.table == table for each in used)
 
 
-def _rows(node: Join | Groups, side: int, plan: Plan) -> list[Kept]:
+def _rows(node: Join | Groups, side: int, plan: Nodes) -> list[Kept]:
     """What is kept of the rows of a side: its columns, each for the terms that read it."""
-    names = _SIDES if len(inputs(node)) == 2 else ("its",)
+    names = SIDES if len(inputs(node)) == 2 else ("its",)
     what = f"{names[side]} {'row' if side in node.single else 'rows'} by {node.key}"
     below, columns = plan.nodes[inputs(node)[side]], node.columns[side]
     if columns is None:
@@ -266,49 +324,13 @@ def _readers(node: Join | Groups, side: int) -> list[typed.Expr]:
     return [*asked, node.body] if side in node.used else asked
 
 
-def _whole(node: Groups) -> list[Request]:
-    """The requests that go through rows, or through all values of a table."""
-    return [
-        request
-        for request in node.requests
-        if request.is_walked or (request.reading is not None and request.reading.how == "all")
-    ]
-
-
-def _cost(node: Groups) -> str:
-    if _whole(node) or (node.used and node.linear is None):
+def _cost(node: Groups, plan: Nodes) -> str:
+    few = few_rows(node, plan)
+    whole = whole_sides(node, few)
+    if whole_requests(node, few) or (whole and answer_mode(node) == "whole"):
         return "the groups of the touched keys"
-    if node.linear is not None:
+    if whole:
         return "the change, and the groups of keys for which what is asked changes"
     if node.tables:
         return "the change, and the values answered of the touched keys"
     return "the change and the touched keys"
-
-
-def _join_warnings(node: Join, plan: Plan) -> list[Warned]:
-    if not is_unit(node.key) or any(_is_one_row(plan, place) for place in inputs(node)):
-        return []
-    sides = " and the ".join(_SIDES[side] for side in node.kept)
-    message = f"a cross product keeps the {sides} side whole, and every row meets all others"
-    return [Warned("W101", message)] if node.kept else []
-
-
-def _group_warnings(node: Groups, plan: Plan) -> list[Warned]:
-    whole = [side for side in node.kept if not _is_one_row(plan, node.inputs[side])]
-    if not is_unit(node.key) or not (whole or _whole(node)):
-        return []
-    if (node.linear is None and whole) or _whole(node):
-        message = "all rows are one group, which is kept whole and gone through at every change"
-        return [Warned("W104", message)]
-    asked = ", ".join(show_expr(request.asked) for request in node.requests)
-    return [Warned("W102", f"a change of {asked} touches every row")]
-
-
-def _is_one_row(plan: Plan, place: int) -> bool:
-    """Whether a node has one row or so: a constant, or totals under the one key ()."""
-    node = plan.nodes[place]
-    if isinstance(node, Linear):
-        return _is_one_row(plan, node.input)
-    if isinstance(node, Groups) and is_unit(node.key):
-        return all(plan.edges[node.inputs[side]].constant for side in node.used)
-    return plan.edges[place].constant

@@ -85,6 +85,7 @@ def _whole(part: AnswerPart, steps: Sequence[Step], desk: Desk) -> Content:
     """All rows of a part before a batch."""
     buckets = range(max((table.buckets for table in desk.tables.values()), default=1))
     parts = [content_of(part.form, part_rows(part, bucket, steps, desk)) for bucket in buckets]
+    desk.part_reads[part.place] += sum(map(len, parts))
     return merged(part.form, parts)
 
 

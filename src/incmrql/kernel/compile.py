@@ -20,6 +20,7 @@ from incmrql.incremental.nodes import (
     Part,
     Repeated,
 )
+from incmrql.incremental.shapes import program_shapes
 from incmrql.incremental.streams import Output, Program
 from incmrql.kernel.alone import flattened, group_of, over
 from incmrql.kernel.compile_groups import GroupsCompiler
@@ -117,7 +118,8 @@ class _Compiler:
         fuse(self.program, self.steps, self.lowering)
         answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.outputs))
         tables = tuple(self.tables.values())
-        return Physical(tuple(self.steps), tuple(self.layouts), answers, tables)
+        scopes = tuple(shape.scope for shape in program_shapes(self.program))
+        return Physical(tuple(self.steps), tuple(self.layouts), answers, tables, scopes)
 
     def step(self, place: int, node: Node) -> tuple[Step, Layout]:
         """What is done for a node, and the layout of the rows it sends on."""

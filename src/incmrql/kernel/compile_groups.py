@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from incmrql.algebra import build
+from incmrql.incremental.access import Mode, answer_mode, is_in_table, read_method
 from incmrql.incremental.merging import how_many
 from incmrql.incremental.nodes import Accumulator, Groups, Reading, Request, Table
 from incmrql.kernel.alone import flattened, group_of, one, over
@@ -28,7 +29,6 @@ from incmrql.kernel.physical import (
     Block,
     Grouped,
     Merged,
-    Mode,
     Ranking,
     Read,
     Side,
@@ -54,8 +54,6 @@ _HOW: Final[dict[str, How]] = {
     "parts": "parts",
     "sizes": "sizes",
 }
-_TABLED: Final = ("least", "greatest", "user")
-"""Accumulators that are not added up: they are read of a table that keeps no more than it must."""
 
 
 @dataclass(slots=True)
@@ -88,7 +86,7 @@ class GroupsCompiler:
         self.rankings += [self.ranking(n, table) for n, table in enumerate(node.tables)]
         blocks = tuple(self.blocks(side) for side in range(len(node.inputs)))
         wanted = tuple(map(self.wanted, node.requests))
-        mode = self.mode()
+        mode = answer_mode(node)
         sides = tuple(self.side(n) for n in range(len(node.inputs)))
         body = self.body(mode, sides)
         counted = any(block.counted for each in blocks for block in each)
@@ -112,15 +110,6 @@ class GroupsCompiler:
             node.group,
         )
         return step, body.made
-
-    def mode(self) -> Mode:
-        """How the node answers."""
-        node = self.node
-        if not node.used:
-            return "fold"
-        if node.linear is not None and set(node.used) == {node.linear}:
-            return "linear"
-        return "whole"
 
     def side(self, number: int) -> Side:
         """A side, and the table of its rows if they are kept."""
@@ -153,7 +142,7 @@ class GroupsCompiler:
         for number, each in enumerate(self.node.accumulators):
             if each.side != side:
                 continue
-            if each.kind in _TABLED:
+            if is_in_table(each):
                 self.tabled[number] = self.extreme(number, each)
                 continue
             if each.distinct is not None:
@@ -164,7 +153,7 @@ class GroupsCompiler:
                 apart.append(self.of_bag(number, each, self.alone(each.operand, side), side))
             else:
                 together.append((each, number, columns_of(each, found.head, found.condition)))
-        counted = self.mode() != "linear"
+        counted = answer_mode(self.node) != "linear"
         if not together and not counted:
             return tuple(apart)
         return (*self.merged(together, side, counted=counted), *apart)
@@ -334,18 +323,18 @@ class GroupsCompiler:
 
     def wanted(self, request: Request) -> Wanted:
         """How a request is met."""
+        method = read_method(self.node, request)
+        if method == "rows":
+            return Walked(request)
+        if method == "totals":
+            return Asked(request, tuple(self.lifts[place] for place in request.accumulators))
         if request.reading is not None:
             return Read(request, request.reading.table, request.reading)
-        if not request.accumulators:
-            return Walked(request)
-        first = request.accumulators[0]
-        if first not in self.tabled:
-            return Asked(request, tuple(self.lifts[place] for place in request.accumulators))
-        table = self.tabled[first]
-        kind = self.node.accumulators[first].kind
-        if kind == "user":
-            return Merged(request, table, self.node.accumulators[first].monoid.name)
-        reading = Reading(table, "least" if kind == "least" else "greatest")
+        first = self.node.accumulators[request.accumulators[0]]
+        table = self.tabled[request.accumulators[0]]
+        if method == "values":
+            return Merged(request, table, first.monoid.name)
+        reading = Reading(table, "least" if first.kind == "least" else "greatest")
         return Read(request, table, reading)
 
     def body(self, mode: Mode, sides: Sequence[Side]) -> Segment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,6 +31,8 @@ class Desk:
     apart: Apart = NOTHING_APART
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What steps say of themselves, by the name of a table of theirs."""
+    part_reads: Counter[int] = field(default_factory=Counter)
+    """Rows read of whole parts of answers, by the places of the steps that make them."""
 
     def table(self, name: str | None, form: Form) -> Table:
         """A state table; one that is not kept is empty."""

@@ -97,6 +97,12 @@ class Worked:
             "notes": self.notes,
         }
 
+    def add_answers(self, desk: Desk) -> None:
+        """Put in what was read for answers that are one value, and what steps say."""
+        for place, rows in desk.part_reads.items():
+            self.read[place] += rows
+        self.notes = desk.notes
+
     def add(self, other: Worked) -> None:
         """Put in what was done elsewhere."""
         self.sent = [a + b for a, b in zip(self.sent, other.sent, strict=True)]
@@ -125,7 +131,7 @@ def run_steps(
             chunks = worked.counted(place, chunks, desk)
             found.append(chunks if users[place] == 1 else list(chunks))
     answers = [_answered(answer, physical, found, desk) for answer in physical.answers]
-    worked.notes = desk.notes
+    worked.add_answers(desk)
     return answers, worked
 
 

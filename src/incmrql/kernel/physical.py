@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
+from incmrql.incremental.access import Mode, Scope
 from incmrql.incremental.diffuse_shape import Centroids
 from incmrql.incremental.looping import Iteration, Looping
 from incmrql.incremental.nodes import Reading, Repeated, Request
@@ -160,7 +161,6 @@ class Walked:
 
 
 Wanted: TypeAlias = Asked | Read | Merged | Walked
-Mode: TypeAlias = Literal["fold", "linear", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +377,8 @@ class Physical:
     layouts: tuple[Layout, ...]
     answers: tuple[Answer, ...]
     tables: tuple[StateTable, ...]
+    scopes: tuple[Scope, ...] = ()
+    """What each step may read of its state."""
 
     @property
     def forms(self) -> tuple[tuple[str, Form], ...]:

@@ -202,7 +202,7 @@ def meet_stage(
     yield from waiting.all()
     seconds = time.perf_counter() - start
     done = finish(kit, order, desk, answers, [bucket], single if bucket == 0 else ())
-    worked.notes = desk.notes
+    worked.add_answers(desk)
     done.worked, done.shuffled = worked, waiting.sent
     done.seconds.kernel += seconds
     yield done

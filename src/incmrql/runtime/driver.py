@@ -357,7 +357,8 @@ class Driver:
         places = self._finish()
         done = time.perf_counter()
         times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
-        report = report_of(self.state, files, result, times, places)
+        scopes = self.kit.physical.scopes
+        report = report_of(self.state, files, result, times, places, scopes)
         report, self._notices = replace(report, notices=tuple(self._notices)), []
         return report
 

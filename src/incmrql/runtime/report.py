@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from incmrql.formats import ReadReport
+from incmrql.incremental.access import SCOPES, Scope
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.orders import Reading
 from incmrql.runtime.checkpoint import State
@@ -21,6 +22,8 @@ class NodeWork:
     sent: int
     read: int
     seconds: float
+    scope: Scope
+    """What it may read: the change and its partners, whole groups, or tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class BatchReport:
     state_bytes: int
     state_read: int
     """Rows of state that were looked at."""
+    read_by_scope: Mapping[Scope, int]
+    """The same, by what the nodes that read them may read."""
     nodes: tuple[NodeWork, ...]
     loops: tuple[LoopWork, ...]
     """Those that something reached."""
@@ -85,12 +90,16 @@ def report_of(
     result: JobResult,
     times: tuple[float, float, float, float],
     outputs: Sequence[Path],
+    scopes: Sequence[Scope],
 ) -> BatchReport:
     """The report of a batch; the times are those of job, commit, publish and all together."""
     reading, done = result.reading, result.done
     job, commit, publish, whole = times
     worked = done.worked
-    nodes = zip(worked.sent, worked.read, worked.seconds, strict=True)
+    # A batch that no task worked on has no numbers by node.
+    known = scopes if worked.sent else ()
+    each = zip(worked.sent, worked.read, worked.seconds, known, strict=True)
+    nodes = tuple(NodeWork(*work) for work in each)
     return BatchReport(
         number=state.number,
         files=len(files),
@@ -108,7 +117,10 @@ def report_of(
         state_rows=state.rows,
         state_bytes=state.size,
         state_read=sum(worked.read),
-        nodes=tuple(NodeWork(*each) for each in nodes),
+        read_by_scope={
+            scope: sum(node.read for node in nodes if node.scope == scope) for scope in SCOPES
+        },
+        nodes=nodes,
         loops=tuple(LoopWork(**note) for _, note in sorted(worked.notes.items())),
         read=reading.seconds,
         kernel=done.seconds.kernel,
