@@ -184,3 +184,26 @@ def test_every_scope_is_reached() -> None:
     assert set(codes) == {"W101", "W102", "W103", "W104", "W105"}
     for names in (*reached.values(), *codes.values()):
         assert len(names) >= LEAST_PER_SCOPE
+
+
+THE_ISSUE: Final = (
+    "select (k, sum(b), avg(b), sum(a)) from (k, a, b) in "
+    "(select (l.A, l.B, l.C) from l in R) group by k"
+)
+DECIMALS: Final = (
+    "select (f, sum(p), avg(p), sum(p * (1 - d)), avg(p * d), sum(q * p), avg(q), count(p)) "
+    "from (f, p, d, q) in (select (w.flag, w.price, w.price, w.id) from w in W "
+    "where w.id > 1) group by f"
+)
+
+
+@pytest.mark.parametrize("text", [THE_ISSUE, DECIMALS, *test_folds.FOLDED.values()])
+def test_totals_read_nothing_but_totals_however_they_are_written(text: str) -> None:
+    _, physical = compiled_program(text)
+    assert set(physical.scopes) == {"change"}
+
+
+def test_the_group_by_of_the_issue_reads_a_total() -> None:
+    program, physical = compiled_program(THE_ISSUE)
+    for work in measured(program, physical, "R.A", 2_000):
+        assert sum(work.read) <= 4
