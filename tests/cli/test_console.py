@@ -12,7 +12,7 @@ from incmrql.formats import ReadReport
 from incmrql.runtime.report import BatchReport
 
 
-def report(number: int, bad: int = 0) -> BatchReport:
+def report(number: int, bad: int = 0, groups: int = 0) -> BatchReport:
     counts = {"files": 1, "rows_in": 3, "inserted": 2, "deleted": 1, "changed": 1234}
     zeros = {
         name: 0
@@ -20,6 +20,7 @@ def report(number: int, bad: int = 0) -> BatchReport:
         if name not in {*counts, "number", "bad", "nodes", "loops", "outputs", "seconds"}
     }
     values = {**zeros, **counts, "nodes": (), "loops": (), "outputs": (Path("out"),)}
+    values["read_by_scope"] = {"change": 4, "groups": groups, "tables": 0}
     lines = ReadReport(2, bad)
     return BatchReport(number=number, bad=lines, seconds=0.0254, **values)  # type: ignore[arg-type]
 
@@ -28,6 +29,7 @@ def test_a_batch_in_a_line() -> None:
     said = "batch 7: 2 rows in, 1 out; 1,234 changes; 0 rows of state; 25 ms"
     assert summary(report(7)) == said
     assert "; 3 lines left out; " in summary(report(7, bad=3))
+    assert "; 0 rows of state; read 5,000 of groups; 25 ms" in summary(report(7, groups=5000))
 
 
 def test_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,6 +44,7 @@ def test_objects(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["number"], first["answers"], first["bad"]) == (7, [[1], "x"], 0)
     assert "answers" not in second
+    assert first["read"] == {"change": 4, "groups": 0, "tables": 0}
 
 
 def screen(written: str, width: int) -> list[str]:

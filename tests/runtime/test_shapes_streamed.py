@@ -129,7 +129,7 @@ def _sorted(changes: list[tuple[Value, int]]) -> list[tuple[bytes, int]]:
 
 READ: Final = {
     "average": 5, "join and group-by": 15, "histogram": 6, "correlated filter": 6,
-    "least and greatest": 19, "order by, limit": 17, "distinct": 5, "total": 2,
+    "least and greatest": 19, "order by, limit": 17, "distinct": 5, "total": 3,
     "greatest of all": 2, "nested": 15, "union": 0, "outer": 6,
 }  # fmt: skip
 """Rows of state that the batch of `_few` reads for each shape, whatever came before."""
@@ -153,6 +153,10 @@ def test_what_a_batch_reads_does_not_grow_with_the_history(
             reads = [_read(driver, report, number) for number in range(len(texts))]
             found[times] = dict(zip(SHAPES, reads, strict=True))
             assert sum(node.read for node in report.nodes) == report.state_read
+            assert sum(report.read_by_scope.values()) == report.state_read
+            assert [node.scope for node in report.nodes] == list(driver.kit.physical.scopes)
+            groups = [node.read for node in report.nodes if node.scope == "groups"]
+            assert report.read_by_scope["groups"] == sum(groups) > 0
             if times == 1:  # the evaluator's joins take long
                 assert all(map(identical, answers(driver), reference_answers(place.text)))
     assert found[1] == READ
