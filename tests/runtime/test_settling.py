@@ -10,6 +10,7 @@ import pytest
 
 from incmrql.diagnostics import DataError
 from incmrql.runtime import StreamOptions, checkpoint, driver
+from incmrql.runtime.starting import StartOptions, check_names, stream_options
 from incmrql.values import show
 from tests.runtime.here import driver_here
 from tests.runtime.streaming import OPTIONS, Place, average
@@ -171,3 +172,11 @@ def test_a_file_that_is_none_of_the_ingested_ones_is_refused(
     with pytest.raises(DataError, match=message) as caught:
         run(place, replace(KEPT, **options))
     assert caught.value.code == "R323"
+
+
+def test_files_are_named_from_python_too() -> None:
+    given = StartOptions(forget=[Path("a.csv"), "b.csv"], retract=["c.csv"], allow_empty=True)
+    check_names(given)
+    options = stream_options(given, keep_changes=False)
+    assert (options.forget, options.retract) == (("a.csv", "b.csv"), ("c.csv",))
+    assert options.allow_empty
