@@ -191,6 +191,8 @@ class Checkpoint:
             if number != there[-1] - place:
                 raise CheckpointError(f"manifest {number + 1} is missing in {self.folder}")
             manifest = load(self._manifest(number))
+            if "format" not in manifest and (self.folder / "program.json").exists():
+                raise self._unreadable()  # 0.1.0 had the format there
             if manifest.get("format") != FORMAT:
                 message = f"checkpoint {self.folder} has format {manifest.get('format')}"
                 raise CheckpointError(f"{message}, and this version reads {FORMAT}: {_AFRESH}")
