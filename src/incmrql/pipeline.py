@@ -41,6 +41,7 @@ from incmrql.incremental.explain import (
 from incmrql.incremental.looping import Iterate
 from incmrql.incremental.paper.show import show_paper
 from incmrql.incremental.plan import plan_of
+from incmrql.incremental.watching import show_watched, watched_data
 from incmrql.reference import check_aggregation, new_world
 from incmrql.syntax import ast, parse_items
 from incmrql.syntax.depth import room
@@ -153,6 +154,7 @@ def explained_plans(compiled: Compiled) -> list[dict[str, Any]]:
         for item in compiled.typed.items:
             follows = follows_streams(item.expr, compiled.typed)
             plan = plan_data(plan_of(item, compiled.typed)) if follows else NO_PLAN
+            plan = {**plan, **(watched_data(item, compiled.typed) if follows else {})}
             text = {"text": item.span.text, "kind": item.kind, "place": str(item.span)}
             found.append({**text, "changes": follows, **plan})
     return found
@@ -229,7 +231,8 @@ def _plan(item: typed.ScriptItem, compiled: Compiled, trace: bool) -> str:
         return f"{head}\n{NOTHING_CHANGES}"
     _, steps = normal_form(translate(item.expr, compiled.typed))
     derivation = [show_step(step) + "\n" for step in steps] if trace else []
-    return "\n".join([head, *derivation, show_plan(plan_of(item, compiled.typed))])
+    plan = show_plan(plan_of(item, compiled.typed))
+    return "\n".join([head, *derivation, plan, *show_watched(item, compiled.typed)])
 
 
 def _texts(item: typed.ScriptItem, compiled: Compiled, fast_sums: bool) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from incmrql.diagnostics import DataError, IncmrqlError, IncmrqlWarning
 from incmrql.kernel.batches import stream_at
+from incmrql.runtime.arithmetic import Failure, Failures
 from incmrql.runtime.changed import check_kept
 from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.runtime.driver import Driver
@@ -61,6 +62,7 @@ class Run:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._problem: BaseException | None = None
+        self._failed: Failures | None = None
         self._stopped = False
         self._stepping = threading.Lock()
         try:
@@ -167,6 +169,7 @@ class Run:
         driver = self._driver
         self._events.append(Event(time.time(), report))
         self._report_bad(report)
+        self._report_errors(report)
         batch = Batch(report, lambda: driver.changes() if driver.options.keep_changes else [])
         self._last = weakref.ref(batch)
         if self._on_batch is not None:
@@ -189,6 +192,13 @@ class Run:
         if not is_kept:
             said.append("Session(quarantine=...) names a folder in which such lines are kept.")
         warnings.warn("\n".join(said), IncmrqlWarning, stacklevel=4)
+
+    def _report_errors(self, report: BatchReport) -> None:
+        """Warn of arithmetic that fails, when there are other rows of it than before."""
+        errors = report.errors
+        if errors is not None and errors.count and errors != self._failed:
+            warnings.warn(f"batch {report.number}: {errors}", IncmrqlWarning, stacklevel=4)
+        self._failed = errors
 
     def _set_aside(self, problem: DataError) -> bool:
         """Whether the rows for which a batch was refused are set aside, and no others."""
@@ -253,6 +263,11 @@ class Run:
         """The whole answer after the last batch, as Python values."""
         self._check_good()
         return self._driver.answer()
+
+    def errors(self) -> list[Failure]:
+        """The rows for which arithmetic fails after the last batch, in canonical order."""
+        self._check_good()
+        return self._driver.failures()
 
     def answer_df(self) -> DataFrame:
         """The rows of the answer after the last batch as a DataFrame, read by Spark's tasks.

@@ -333,7 +333,8 @@ class Result:
             raise DataError("R212", "the query reads no stream", hint=hint)
         with room(DEEPEST):
             stored = self._stored()
-            program = program_of([self.item], script, self.arguments, stored)
+            watch = options.get("on_arithmetic", "report") != "null"
+            program = program_of([self.item], script, self.arguments, stored, watch=watch)
             data = {
                 name: FrameTables(rows) if hasattr(rows, "sparkSession") else rows
                 for name, (rows, _) in session._data.items()

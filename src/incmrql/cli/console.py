@@ -64,6 +64,16 @@ class Json:
         fields = {name: getattr(report, name) for name in _JSON}
         found = {**fields, "bad": report.bad.bad, "seconds": round(report.seconds, 4)}
         found["read"] = dict(report.read_by_scope)
+        if report.errors is not None:
+            first = report.errors.first
+            found["errors"] = report.errors.count
+            if first is not None:
+                found["first_error"] = {
+                    "expression": first.expression,
+                    "place": first.place,
+                    "fault": first.fault,
+                    "row": json.loads(self.show(first.row)),
+                }
         if report.loops:
             found["loops"] = [asdict(loop) for loop in report.loops]
         text = json.dumps(found)[:-1]

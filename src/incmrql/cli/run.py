@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -30,9 +30,10 @@ _ON_TERMINAL = 100
 @click.option("--json", "as_json", is_flag=True, help="Answers as JSON, one a line.")
 @click.option(
     "--on-arithmetic",
-    type=click.Choice(["null", "fail"]),
-    default="null",
-    help="What overflow, division by zero and failed conversions give.",
+    type=click.Choice(["null", "report", "fail"]),
+    default="report",
+    help="Overflow and division by zero give null. Streams: report counts the rows where that "
+    "happens, fail refuses such a batch, null does not watch. Batch queries: fail is an error.",
 )
 @click.option(
     "--engine",
@@ -63,7 +64,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
     query: str | None,
     limit: int | None,
     as_json: bool,
-    on_arithmetic: str,
+    on_arithmetic: Literal["null", "report", "fail"],
     engine: str,
     master: str | None,
     conf: tuple[str, ...],
@@ -113,6 +114,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
                 choices,
                 talk,
                 lambda _item, value: click.echo(shown(value)),
+                on_arithmetic=on_arithmetic,
                 **settings,
             )
     if not count:

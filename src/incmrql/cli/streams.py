@@ -11,7 +11,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from incmrql.incremental.streams import Program
     from incmrql.pipeline import Compiled
     from incmrql.runtime import BatchReport, Driver, StreamOptions
+    from incmrql.runtime.arithmetic import OnArithmetic
     from incmrql.session import Session
     from incmrql.spark.scripts import Emit
     from incmrql.types import typed
@@ -78,6 +80,8 @@ def run_script(
     choices: StreamChoices,
     talk: Talk,
     emit: Emit,
+    *,
+    on_arithmetic: OnArithmetic = "report",
     **settings: Any,
 ) -> int:
     """Run a script on Spark; how many items it has."""
@@ -87,7 +91,7 @@ def run_script(
     compiled = session._compiled(asked.script, asked.words)
     script = compiled.typed
     followed = _followed(compiled, choices)
-    _refuse_options(followed, choices, settings)
+    _refuse_options(followed, choices)
     with room(DEEPEST):
         engine = session._engine(compiled, asked.words, **settings)
         for item in script.items:
@@ -97,9 +101,11 @@ def run_script(
             from incmrql.incremental.streams import program_of
 
             stored = engine.world.stored
-            program = program_of(followed, script, asked.words, stored)
+            watch = on_arithmetic != "null"
+            program = program_of(followed, script, asked.words, stored, watch=watch)
             window = not followed[0].incremental
-            _follow(program, session, asked.as_json(stored), choices, talk, window=window)
+            follow = partial(_follow, window=window, on_arithmetic=on_arithmetic)
+            follow(program, session, asked.as_json(stored), choices, talk)
     return len(script.items)
 
 
@@ -143,12 +149,8 @@ def _refuse_both(items: Sequence[typed.ScriptItem]) -> None:
         raise QueryError(Diagnostic("A103", message, alone[0].span, "has no incr", hint))
 
 
-def _refuse_options(
-    items: Sequence[typed.ScriptItem], choices: StreamChoices, settings: Mapping[str, Any]
-) -> None:
+def _refuse_options(items: Sequence[typed.ScriptItem], choices: StreamChoices) -> None:
     """Options that make no sense for the items that follow streams."""
-    if items and settings.get("fail_arithmetic"):
-        raise click.UsageError("--on-arithmetic fail does not go with streams.")
     if choices.verify is not None and any(not item.incremental for item in items):
         raise click.UsageError("--verify is for queries with incr.")
     for name in ("skip_batch", "forget", "retract"):
@@ -156,7 +158,7 @@ def _refuse_options(
             raise click.UsageError(f"--{name.replace('_', '-')} goes with --checkpoint.")
 
 
-def _follow(
+def _follow(  # noqa: PLR0913 - what is followed, and how
     program: Program,
     session: Session,
     described: dict[str, Any],
@@ -164,6 +166,7 @@ def _follow(
     talk: Talk,
     *,
     window: bool,
+    on_arithmetic: OnArithmetic,
 ) -> None:
     """Follow the streams of a program until it is stopped."""
     from incmrql.runtime import Driver
@@ -173,6 +176,7 @@ def _follow(
     mode = choices.mode or ("snapshot" if choices.folder is None else "changes")
     console = _console(talk, mode)
     options = _options(choices, talk, window=window, keep_changes=mode == "changes")
+    options = replace(options, on_arithmetic=on_arithmetic)
     with (
         _checkpoint(choices) as checkpoint,
         Driver(
@@ -186,6 +190,8 @@ def _follow(
         def on_batch(driver: Driver, report: BatchReport) -> None:
             for sentence in sentences(program, report, is_kept=True):
                 console.say(sentence)
+            if report.errors is not None and report.errors.count:
+                console.say(f"batch {report.number}: {report.errors}")
             console.batch(report, [_shown(driver, number, mode) for number in printed])
             if choices.verify is not None and (report.number + 1) % choices.verify == 0:
                 _verified(driver, session, console)

@@ -73,13 +73,18 @@ def plan_query(query: Query, script: typed.Script, span: Span = NOWHERE) -> Plan
     return Planning(query, script).plan()
 
 
-def plan_items(items: Sequence[typed.ScriptItem], script: typed.Script) -> tuple[Plan, ...]:
-    """The plans of several items that share their sources: the last one has the nodes of all."""
+def normal_query(item: typed.ScriptItem, script: typed.Script) -> Query:
+    """The normal form of an item of a script; may raise `QueryError`."""
+    query, _ = normal_form(translate(item.expr, script))
+    refuse_chance(query, script, item.span)
+    return query
+
+
+def plan_queries(queries: Sequence[Query], script: typed.Script) -> tuple[Plan, ...]:
+    """The plans of several queries that share their sources: the last one has the nodes of all."""
     plans: list[Plan] = []
     planning: Planning | None = None
-    for item in items:
-        query, _ = normal_form(translate(item.expr, script))
-        refuse_chance(query, script, item.span)
+    for query in queries:
         planning = Planning(query, script, planning)
         plans.append(planning.plan())
     return tuple(plans)

@@ -8,18 +8,21 @@ Items that read the same source share its input, so that all of them take in the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from incmrql.algebra.failures import Site
 from incmrql.algebra.show import show_query
-from incmrql.diagnostics import DataError
+from incmrql.diagnostics import DataError, Span
 from incmrql.incremental.identity import program_identity
 from incmrql.incremental.looping import Iteration
 from incmrql.incremental.nodes import Edge, Input, Node, Part, Plan
-from incmrql.incremental.plan import plan_items
+from incmrql.incremental.plan import normal_query, plan_queries
+from incmrql.incremental.watching import watched_query
 from incmrql.reference import Environment, new_world
 from incmrql.reference.environment import Evaluate
 from incmrql.types import typed
 from incmrql.types.model import Collection, Type
+from incmrql.types.walk import used
 from incmrql.values import Value
 
 PUSHED = ("registered", "python")
@@ -83,6 +86,16 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Watch:
+    """An output of pairs (site, row): the rows for which arithmetic of an item fails."""
+
+    output: Output
+    sites: tuple[Site, ...]
+    item: int
+    """Which of the program's outputs it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Nodes that take changes from those before them, and what is answered."""
 
@@ -96,6 +109,15 @@ class Program:
     """The values that items before have stored, by name."""
     iteration: Iteration = field(default_factory=Iteration)
     """How loops are kept."""
+    watches: tuple[Watch, ...] = ()
+    """What is watched for arithmetic that fails; none if nothing is to be."""
+    unwatched: tuple[Span, ...] = field(default=(), compare=False)
+    """Loops and recursive functions whose arithmetic may fail and is not watched."""
+
+    @property
+    def answered(self) -> tuple[Output, ...]:
+        """All outputs that the engine keeps: those of the items, then those of the watches."""
+        return (*self.outputs, *(watch.output for watch in self.watches))
 
     @property
     def identity(self) -> str:
@@ -114,9 +136,17 @@ def program_of(
     arguments: Sequence[str] = (),
     stored: Mapping[str, Value] | None = None,
     iteration: Iteration | None = None,
+    *,
+    watch: bool = False,
 ) -> Program:
-    """The program of some items of a script; may raise `QueryError`."""
-    plans = plan_items(items, script)
+    """The program of some items of a script; may raise `QueryError`.
+
+    With `watch` the rows for which arithmetic fails are kept beside the answers.
+    """
+    alone = [normal_query(item, script) for item in items]
+    found = [watched_query(item, script, watch=watch) for item in items]
+    plans = plan_queries([each.query or one for each, one in zip(found, alone, strict=True)],
+                         script)  # fmt: skip
     nodes, edges = plans[-1].nodes, plans[-1].edges
     known = dict(stored or {})
     world = new_world(script, arguments=list(arguments), stored=known)
@@ -125,14 +155,28 @@ def program_of(
         for place, node in enumerate(nodes)
         if isinstance(node, Input)
     )
-    outputs = tuple(_output(item, plan) for item, plan in zip(items, plans, strict=True))
+    outputs: list[Output] = []
+    watches: list[Watch] = []
+    for number, (item, plan, one, more) in enumerate(zip(items, plans, alone, found, strict=True)):
+        results = [plan.result] if more.query is None else _components(plan.result)
+        outputs.append(_output(item, plan, results[0], show_query(one)))
+        for result in results[1:]:
+            pairs = _output(replace(item, kind="print", target=""), plan, result, "")
+            watches.append(Watch(pairs, more.sites, number))
+    unwatched = tuple(span for each in found for span in each.unwatched)
     given = tuple(arguments), tuple(known.items()), iteration or Iteration()
-    return Program(nodes, edges, streams, outputs, script, *given)
+    return Program(nodes, edges, streams, tuple(outputs), script, *given, tuple(watches), unwatched)
 
 
-def _output(item: typed.ScriptItem, plan: Plan) -> Output:
-    shown = show_query(plan.query)
-    return Output(item.kind, item.target, plan.parts, plan.result, shown, item)
+def _components(result: typed.Expr) -> tuple[typed.Expr, ...]:
+    assert isinstance(result, typed.MakeTuple)
+    return result.items
+
+
+def _output(item: typed.ScriptItem, plan: Plan, result: typed.Expr, text: str) -> Output:
+    wanted = used(result)
+    parts = tuple(part for part in plan.parts if part.variable in wanted)
+    return Output(item.kind, item.target, parts, result, text, item)
 
 
 def _stream(place: int, node: Input, evaluate: Evaluate, env: Environment) -> Stream:

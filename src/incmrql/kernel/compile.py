@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from incmrql.algebra import build
@@ -95,6 +95,8 @@ class _Compiler:
     layouts: list[Layout] = field(default_factory=list)
     tables: dict[str, StateTable] = field(default_factory=dict)
     given: dict[int, Layout] = field(default_factory=dict)
+    joined_sides: dict[tuple[int, tuple[int, ...], Form], str] | None = None
+    """The tables of joins by input, columns and form, where several joins may share one."""
     lowering: Lowering = field(init=False)
     env: Environment = field(init=False)
 
@@ -114,9 +116,11 @@ class _Compiler:
 
     def physical(self) -> Physical:
         """The whole program."""
+        # A watch often joins the same rows as its answer does: the state is kept once.
+        self.joined_sides = {} if self.program.watches else None
         self.all_steps()
         fuse(self.program, self.steps, self.lowering)
-        answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.outputs))
+        answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.answered))
         tables = tuple(self.tables.values())
         scopes = tuple(shape.scope for shape in program_shapes(self.program))
         return Physical(tuple(self.steps), tuple(self.layouts), answers, tables, scopes)
@@ -223,6 +227,17 @@ class _Compiler:
         picked = tuple(start + column for column in chosen(value, kept))
         return Side(place, paired, start, kept, picked, table, form)
 
+    def shared(self, side: Side) -> Side:
+        """A side of a join with the table that another join keeps of the same rows."""
+        if self.joined_sides is None or side.table is None or side.paired is not None:
+            return side
+        same = side.input, side.columns, side.form
+        owner = self.joined_sides.setdefault(same, side.table)
+        if owner == side.table:
+            return side
+        del self.tables[side.table]
+        return replace(side, table=owner, owns=False)
+
     def whole_value(self, place: int) -> Layout:
         """The layout of the values of a node's pairs."""
         return self._pair(place).parts[1]
@@ -230,8 +245,8 @@ class _Compiler:
     def joined(self, place: int, node: Join) -> tuple[Step, Layout]:
         key = self.keys((node.left, node.right))
         tables = [f"n{place}r{side}" if side in node.kept else None for side in (0, 1)]
-        left = self.side(node.left, key, node.columns[0], tables[0], place)
-        right = self.side(node.right, key, node.columns[1], tables[1], place)
+        left = self.shared(self.side(node.left, key, node.columns[0], tables[0], place))
+        right = self.shared(self.side(node.right, key, node.columns[1], tables[1], place))
         names = [
             typed.Variable(name, _BESIDE + n, layout.type)
             for n, (name, layout) in enumerate(
@@ -291,22 +306,31 @@ class _Compiler:
             pairs = in_order(layout)
             paired, layout = self.in_layout(layout, pairs), pairs
             form = Form((), leaves(pairs), falling(pairs, one.order))
-        derived = self.derived(one.place) if spread else None
-        kept = derived is None and (self.keep_answer or not spread)
-        holds = f"rows of answer {number + 1}"
+        # A watch is usually empty: it has a table of its own, so that nothing else is read for it.
+        is_watch = number >= len(self.program.outputs)
+        derived = self.derived(one.place) if spread and not is_watch else None
+        kept = derived is None and (self.keep_answer or is_watch or not spread)
+        holds = "rows for which arithmetic fails" if is_watch else f"rows of answer {number + 1}"
         table = self.table(f"a{number}p{n}", form, holds, None, number) if kept else None
         return AnswerPart(one.place, layout, table, derived, form, paired, one.order, one.variable)
 
     def derived(self, place: int) -> Derived | None:
         """The fold that a node's rows follow from, if there is one."""
         maps: list[int] = []
-        step = self.steps[place]
+        step, whole = self.steps[place], True
         while isinstance(step, Mapped):
             maps.insert(0, place)
+            whole = whole and _keeps_all(step.segment, self.layouts[step.input])
             place, step = step.input, self.steps[step.input]
         if not isinstance(step, Grouped) or step.mode != "fold" or step.table is None:
             return None
         how = step.body.how
         keys = range(len(step.form.keys))
-        keyed = not maps and isinstance(how, Picked) and set(keys) <= set(how.columns)
+        keyed = whole and isinstance(how, Picked) and set(keys) <= set(how.columns)
         return Derived(place, tuple(maps), keyed)
+
+
+def _keeps_all(segment: Segment, given: Layout) -> bool:
+    """Whether a segment gives on every column, so that rows that differ still do."""
+    how = segment.how
+    return isinstance(how, Picked) and set(how.columns) == set(range(width(given)))

@@ -33,7 +33,7 @@ def fuse(program: Program, steps: list[Step], lowering: Lowering, used: Sequence
     """Note at joins which fold they can add up for; `used` are places whose rows others need."""
     users = Counter(place for step in steps for place in below(step))
     users.update(used)
-    users.update(part.place for output in program.outputs for part in output.parts)
+    users.update(part.place for output in program.answered for part in output.parts)
     for place, step in enumerate(steps):
         if not isinstance(step, Grouped) or not _only_sums(step):
             continue

@@ -58,7 +58,8 @@ def joined_meet(step: Joined, changes: Sequence[Content], desk: Desk) -> Iterato
     elif len(right):
         yield from _met(step, right, None, desk, flipped=True)
     for side, change in zip(step.sides, changes, strict=True):
-        desk.change(side.table, change)
+        if side.owns:
+            desk.change(side.table, change)
 
 
 def _change(side: Side, chunks: Iterable[Rows], env: Environment) -> Content:

@@ -73,6 +73,8 @@ class Side:
     columns: tuple[int, ...]
     table: str | None
     form: Form
+    owns: bool = True
+    """Whether it adds to the table; an earlier join does so for others over the same rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,11 @@ def meet_stage(
     worked = Worked.of(len(kit.physical.steps))
     waiting = _Waiting(route, order)
     answers: dict[int, Rows] = {}
-    keyed = _Kept(each.main.place for each in kit.physical.answers if each.main and each.is_keyed)
+    keyed = _Kept(
+        each.main.derived.place
+        for each in kit.physical.answers
+        if each.is_keyed and each.main and each.main.derived
+    )
     for kind, number, slot in list(brought):
         if kind == "ledger":
             step = kit.physical.steps[number]
@@ -188,9 +192,13 @@ def meet_stage(
             keyed.put(place, rows)
             yield from _onward(kit, {place: [rows]}, desk, worked, waiting)
     for number, answer in enumerate(kit.physical.answers):
-        if answer.main is not None and answer.is_keyed:
-            if keyed.rows.get(answer.main.place):
-                rows_ = keyed.rows[answer.main.place]
+        if answer.main is not None and answer.main.derived is not None and answer.is_keyed:
+            rows_ = keyed.rows.get(answer.main.derived.place, [])
+            for place in answer.main.derived.maps:
+                above = kit.physical.steps[place]
+                assert isinstance(above, Mapped)
+                rows_ = [above.segment.apply(each, desk.env) for each in rows_]
+            if rows_:
                 answers[number] = stacked(rows_, leaves(answer.layout))
         elif route.answered[number] == stage:
             parts = [

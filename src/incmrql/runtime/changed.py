@@ -10,6 +10,7 @@ from incmrql.kernel.physical import Answer
 from incmrql.runtime.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
+    from incmrql.incremental.streams import Program
     from incmrql.runtime.options import StreamOptions
 
 OnChange: TypeAlias = Literal["reuse", "rebuild", "refuse"]
@@ -70,9 +71,10 @@ def _told(checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, An
     return "\n".join(lines)
 
 
-def ways(options: StreamOptions) -> dict[str, bool]:
+def ways(options: StreamOptions, program: Program) -> dict[str, bool]:
     """How a run keeps its state, as far as that cannot change."""
     return {
+        "watch": bool(program.watches),
         "window": options.window,
         "keep_answer": options.keep_answer,
         "diffuse": options.iterate == "diffuse",
@@ -83,6 +85,10 @@ _WAYS: Final = {
     "window": ("answers over everything so far", "answers for each batch alone"),
     "keep_answer": ("does not keep its answer", "keeps its answer"),
     "diffuse": ("keeps loops exactly", "lets loops diffuse"),
+    "watch": (
+        "does not watch its arithmetic (--on-arithmetic null)",
+        "watches its arithmetic (--on-arithmetic report or fail)",
+    ),
 }
 
 
@@ -90,7 +96,8 @@ def refuse_other_way(
     checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any]
 ) -> None:
     """A state that is kept in one way is of no use in another."""
-    before = {"window": False, "keep_answer": True, "diffuse": False, **known}
+    usual = {"window": False, "keep_answer": True, "diffuse": False, "watch": False}
+    before = {**usual, **known}
     differing = [name for name in _WAYS if bool(before[name]) != bool(now[name])]
     if not differing:
         return

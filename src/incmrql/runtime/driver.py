@@ -32,6 +32,13 @@ from incmrql.kernel.outputs import read_rows
 from incmrql.kernel.runs import Run
 from incmrql.kernel.table import Table
 from incmrql.runtime import quarantine, sinks
+from incmrql.runtime.arithmetic import (
+    Failure,
+    Failures,
+    count_failures,
+    failures,
+    refuse_failures,
+)
 from incmrql.runtime.binding import Binding, bind, refuse_used
 from incmrql.runtime.changed import check_kept, refuse_other_way, settle_change, ways
 from incmrql.runtime.checkpoint import Checkpoint, Commit, Kind, Output, State, Taken
@@ -95,6 +102,8 @@ class Driver:
         """The files of the last batch while it is committed and not published."""
         self.is_committing = False
         """Whether a manifest is being written, or its batch is not published yet."""
+        self._failed: Failures | None = None
+        """What arithmetic fails after the last batch, as far as it was counted."""
         self.kit = Kit(program, compiled(program, keep_answer=self.options.keep_answer))
         self.feeds: list[Feed] = []
         self.binding = Binding(())
@@ -105,7 +114,7 @@ class Driver:
         self.lock: Lock | None = None
         self._description = {
             **describe(program, script or {}, self.kit.physical.tables),
-            **ways(self.options),
+            **ways(self.options, program),
         }
         try:
             if read_only:
@@ -351,16 +360,36 @@ class Driver:
                 sync_folder(Path(target.folder))
             check_written(order, result.done)
             check_quarantine(bad, result.reading)
+            failed = self._failures(result, number)
             self._commit(self._change(attempt, targets, taken, result))
         crash_here("committed", number)
         committed = time.perf_counter()
         places = self._finish()
         done = time.perf_counter()
         times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
+        self._failed = failed
         scopes = self.kit.physical.scopes
         report = report_of(self.state, files, result, times, places, scopes)
-        report, self._notices = replace(report, notices=tuple(self._notices)), []
+        report, self._notices = replace(report, notices=tuple(self._notices), errors=failed), []
         return report
+
+    def _failures(self, result: JobResult, number: int) -> Failures | None:
+        """What arithmetic fails after a batch that ran; refused where that is not wanted."""
+        done, answers = result.done, len(self.program.outputs)
+        done.changed, watched = done.changed[:answers], done.changed[answers:]
+        if not self.program.watches:
+            return None
+        found = self._failed
+        if found is None or any(watched) or self.options.window:
+            tables = {**self.tables_before(), **done.tables}
+            found = count_failures(self.kit, tables, self.checkpoint.runs.absolute())
+        if self.options.on_arithmetic == "fail":
+            refuse_failures(found, number)
+        return found
+
+    def failures(self) -> list[Failure]:
+        """The rows for which arithmetic fails after the last batch, from the state."""
+        return failures(self.kit, self.state.tables, self.checkpoint.runs.absolute())
 
     def _change(
         self, attempt: str, targets: Sequence[Target], taken: Taken, result: JobResult
@@ -384,7 +413,7 @@ class Driver:
             first = len(self.sinks)
             parts = [
                 [part.file for part in done.parts if part.target == first + answer]
-                for answer in range(len(self.kit.physical.answers))
+                for answer in range(len(self.program.outputs))
             ]
             changes = {"attempt": attempt, "parts": parts}
         tables = self.compactor.swapped(done.tables)
@@ -400,7 +429,7 @@ class Driver:
             raise
         self._unfinished = change.files
         if before:
-            for answer in range(len(self.kit.physical.answers)):
+            for answer in range(len(self.program.outputs)):
                 old = self._changes_folder(self.state.number - 1, before["attempt"], answer)
                 shutil.rmtree(old, ignore_errors=True)
 
@@ -453,7 +482,7 @@ class Driver:
                 folders.append(sinks.prepare(sink.folder, self.checkpoint.id, number, attempt))
                 where = str(folders[-1].absolute())
                 targets.append(Target(sink.answer, where, sink.mode, sink.format))
-            for answer in range(len(self.kit.physical.answers)) if keep_changes else ():
+            for answer in range(len(self.program.outputs)) if keep_changes else ():
                 folders.append(self._changes_folder(number, attempt, answer))
                 folders[-1].mkdir(parents=True)
                 targets.append(Target(answer, str(folders[-1].absolute()), "rows"))

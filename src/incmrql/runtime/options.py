@@ -9,6 +9,7 @@ from typing import Literal
 from incmrql.incremental.looping import Iterate, Iteration
 from incmrql.kernel.compaction import INLINE
 from incmrql.kernel.orders import Format
+from incmrql.runtime.arithmetic import OnArithmetic
 from incmrql.runtime.changed import OnChange
 from incmrql.runtime.feeds.archive import Keep
 from incmrql.spark.loops_stages import LOOP_ROWS
@@ -52,6 +53,8 @@ class StreamOptions:
     window: bool = False
     """Whether each batch is answered alone."""
     on_change: OnChange = "refuse"
+    on_arithmetic: OnArithmetic = "report"
+    """What becomes of rows for which arithmetic fails: not watched, reported, or refused."""
     iterate: Iterate = "default"
     """How loops are kept: exactly, by running them again, or by letting differences diffuse."""
     tolerance: float | None = None

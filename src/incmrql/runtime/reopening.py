@@ -46,7 +46,9 @@ def remade(folder: Path, described: Mapping[str, Any]) -> Program:
         message = f"checkpoint {folder} does not say which script it is of"
         raise CheckpointError(f"{message}: it was not made by incmrql run")
     try:
-        program = _made(asked, window=bool(described.get("window")))
+        program = _made(
+            asked, window=bool(described.get("window")), watch=bool(described.get("watch"))
+        )
     except IncmrqlError as problem:
         message = f"the script of checkpoint {folder} cannot be read again"
         raise CheckpointError(f"{message}:\n{problem}") from problem
@@ -56,7 +58,7 @@ def remade(folder: Path, described: Mapping[str, Any]) -> Program:
     return program
 
 
-def _made(asked: dict[str, Any], *, window: bool) -> Program:
+def _made(asked: dict[str, Any], *, window: bool, watch: bool) -> Program:
     from incmrql.incremental.chance import follows_streams
 
     path, words = asked.get("path", ""), list(asked.get("arguments", ()))
@@ -67,7 +69,8 @@ def _made(asked: dict[str, Any], *, window: bool) -> Program:
     script = compile_script(source, catalog, read_include).typed
     if "item" in asked:  # of a session in Python, which follows one query of a text
         script = with_sources(script, partial(_declared, known))
-        return program_of([script.items[asked["item"]]], script, words, _stored(asked, script))
+        item = script.items[asked["item"]]
+        return program_of([item], script, words, _stored(asked, script), watch=watch)
     items = [
         item
         for item in script.items
@@ -75,7 +78,7 @@ def _made(asked: dict[str, Any], *, window: bool) -> Program:
         and item.incremental != window
         and follows_streams(item.expr, script)
     ]
-    return program_of(items, script, words, _stored(asked, script))
+    return program_of(items, script, words, _stored(asked, script), watch=watch)
 
 
 def _declared(known: dict[str, Any], source: typed.Source) -> typed.Source:

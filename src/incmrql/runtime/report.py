@@ -11,6 +11,7 @@ from incmrql.formats import ReadReport
 from incmrql.incremental.access import SCOPES, Scope
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.orders import Reading
+from incmrql.runtime.arithmetic import Failures
 from incmrql.runtime.checkpoint import State
 from incmrql.spark.streaming import JobResult
 
@@ -82,6 +83,8 @@ class BatchReport:
     """The folders that appeared."""
     notices: tuple[str, ...] = ()
     """What was said of the sources since the batch before, such as lines that a socket dropped."""
+    errors: Failures | None = None
+    """Rows for which arithmetic fails after the batch; None where nothing is watched."""
 
 
 def report_of(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 from incmrql.diagnostics import DataError
 from incmrql.formats.rows import Policy, ReadReport
 from incmrql.incremental.streams import Program
+from incmrql.runtime.arithmetic import OnArithmetic
 from incmrql.runtime.handles import FrameStream, PushedStream
 from incmrql.runtime.options import StreamOptions
 
@@ -41,6 +42,9 @@ class StartOptions(TypedDict, total=False):
     keep_input: Literal["all", "none"] | int | None
     on_change: Literal["reuse", "rebuild", "refuse"]
     """What becomes of a checkpoint of another query."""
+    on_arithmetic: OnArithmetic
+    """Rows for which arithmetic fails: `report` counts them, `fail` refuses a batch that has one,
+    `null` does not watch."""
     iterate: Literal["default", "exact", "recompute", "diffuse"]
     """How loops are kept: exactly, by running them again, or by letting differences diffuse."""
     tolerance: float | None

@@ -31,7 +31,7 @@ def program_identity(program: Program) -> ProgramIdentity:
         digests.append(encoder.digest())
     encoder = _encoder(program)
     encoder.add(tuple(digests))
-    for output in program.outputs:
+    for output in program.answered:
         _add_output(encoder, output, digests)
     return ProgramIdentity(encoder.digest(), tuple(digests))
 
