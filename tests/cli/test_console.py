@@ -17,7 +17,7 @@ def report(number: int, bad: int = 0, groups: int = 0) -> BatchReport:
     zeros = {
         name: 0
         for name in BatchReport.__dataclass_fields__
-        if name not in {*counts, "number", "bad", "nodes", "loops", "outputs", "seconds"}
+        if name not in {*counts, "number", "bad", "nodes", "loops", "outputs", "seconds", "errors"}
     }
     values = {**zeros, **counts, "nodes": (), "loops": (), "outputs": (Path("out"),)}
     values["read_by_scope"] = {"change": 4, "groups": groups, "tables": 0}

@@ -56,6 +56,15 @@ def _told(checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, An
             "With --on-change rebuild the state is built again from the input, if that is still "
             "there; or give another checkpoint."
         )
+    watched = bool(known.get("watch"))
+    if known["texts"] == now["texts"] and watched != now["watch"]:
+        was, is_now = ("report", "null") if watched else ("null", "report")
+        return (
+            f"checkpoint {checkpoint.folder} is of the same query with --on-arithmetic {was}; "
+            f"with {is_now} it keeps another state.\n"
+            "With --on-change rebuild the state is built again from the input, if that is still "
+            "there; or give another checkpoint."
+        )
     kept = {node["identity"] for node in known["nodes"]}
     lines = [f"checkpoint {checkpoint.folder} belongs to another query:"]
     lines += [f"  {line}" for text in known["texts"] for line in text.splitlines()]
@@ -72,7 +81,7 @@ def _told(checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, An
 
 
 def ways(options: StreamOptions, program: Program) -> dict[str, bool]:
-    """How a run keeps its state, as far as that cannot change."""
+    """How a run keeps its state; all but `watch`, which a rebuild may change, stay as they are."""
     return {
         "watch": bool(program.watches),
         "window": options.window,
@@ -85,10 +94,6 @@ _WAYS: Final = {
     "window": ("answers over everything so far", "answers for each batch alone"),
     "keep_answer": ("does not keep its answer", "keeps its answer"),
     "diffuse": ("keeps loops exactly", "lets loops diffuse"),
-    "watch": (
-        "does not watch its arithmetic (--on-arithmetic null)",
-        "watches its arithmetic (--on-arithmetic report or fail)",
-    ),
 }
 
 
@@ -96,8 +101,7 @@ def refuse_other_way(
     checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, Any]
 ) -> None:
     """A state that is kept in one way is of no use in another."""
-    usual = {"window": False, "keep_answer": True, "diffuse": False, "watch": False}
-    before = {**usual, **known}
+    before = {"window": False, "keep_answer": True, "diffuse": False, **known}
     differing = [name for name in _WAYS if bool(before[name]) != bool(now[name])]
     if not differing:
         return
