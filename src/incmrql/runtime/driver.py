@@ -362,12 +362,12 @@ class Driver:
             check_quarantine(bad, result.reading)
             failed = self._failures(result, number)
             self._commit(self._change(attempt, targets, taken, result))
+            self._failed = failed
         crash_here("committed", number)
         committed = time.perf_counter()
         places = self._finish()
         done = time.perf_counter()
         times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
-        self._failed = failed
         scopes = self.kit.physical.scopes
         report = report_of(self.state, files, result, times, places, scopes)
         report, self._notices = replace(report, notices=tuple(self._notices), errors=failed), []
