@@ -107,7 +107,7 @@ def plant_an_error(folder: Path) -> None:
     checkpoint.described()
     table = checkpoint.recovered().tables["n2"]
     (run,) = table.runs
-    content = Opened().content(checkpoint.runs, run, table.form)
+    content = Opened().rows(checkpoint.runs, run, table.form).content()
     name = next(name for name in content.parts if name.endswith(".n"))
     column = content.parts[name].copy()
     column[0] += 1

@@ -19,6 +19,7 @@ from incmrql.kernel import merging
 from incmrql.kernel.content import Content, concat, consolidated, from_table
 from incmrql.kernel.form import Form
 from incmrql.kernel.merging import Gathered, pieces
+from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.runs import Opened, check, write_run
 from incmrql.types.model import DOUBLE, INT, STRING
 from tests.effort import fewest
@@ -33,7 +34,7 @@ def without_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def gathered(parts: Sequence[Content], most: int, folder: Path) -> Content:
     whole = Gathered(parts[0].form, folder, sum(map(len, parts)))
-    for piece in pieces(parts, most):
+    for piece in pieces([RunRows.of(part) for part in parts], most):
         whole.add(piece)
     return from_table(whole.table(), parts[0].form) if whole.count else contents.empty(whole.form)
 
@@ -89,7 +90,7 @@ def test_pieces_are_small_although_keys_are_few(form: Form, tmp_path: Path) -> N
         change(form, [((n % 2, float(7 * n % 999 + part)), 1) for n in range(1000)])
         for part in range(3)
     ]
-    sizes = [len(piece) for piece in pieces(parts, 100)]
+    sizes = [len(piece) for piece in pieces([RunRows.of(part) for part in parts], 100)]
     assert len(sizes) > 10
     assert max(sizes) <= 300
     assert listed(gathered(parts, 100, tmp_path)) == listed(consolidated(concat(parts)))
@@ -98,7 +99,7 @@ def test_pieces_are_small_although_keys_are_few(form: Form, tmp_path: Path) -> N
 def test_a_key_that_keeps_few_rows_is_not_cut() -> None:
     form = Form((INT,), (DOUBLE,), (False,), most=3)
     parts = [change(form, [((1, float(n)), 1) for n in range(part, part + 5)]) for part in (4, 0)]
-    (piece,) = pieces(parts, 1)
+    (piece,) = pieces([RunRows.of(part) for part in parts], 1)
     assert piece.rest.columns[0].to_pylist() == [0.0, 1.0, 2.0]
 
 
@@ -106,12 +107,12 @@ def test_a_run_is_written_with_its_checksum(tmp_path: Path) -> None:
     form = Form((STRING,), (INT,), (True,))
     parts = [change(form, [((text, n), 1) for n in range(9)]) for text in ("a", "bb", "")]
     whole = Gathered(form, tmp_path, 27)
-    for piece in pieces(parts, 4):
+    for piece in pieces([RunRows.of(part) for part in parts], 4):
         whole.add(piece)
     run = write_run(tmp_path, "000001-x.run", whole.table(), {0: 27})
     check(tmp_path, run)
     assert run.rows == 27
-    found = Opened().content(tmp_path, run, form)
+    found = Opened().rows(tmp_path, run, form).content()
     assert listed(found) == listed(consolidated(concat(parts)))
     assert [path.name for path in tmp_path.iterdir()] == ["000001-x.run"], "scratch files are gone"
 

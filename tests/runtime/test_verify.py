@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import incmrql
+from incmrql.kernel.blocks import Trailer, block_checksums
 from incmrql.kernel.columns import WEIGHT
 from incmrql.runs import Run
 from incmrql.runtime import Driver
+from incmrql.runtime.durable import load, write_over
 from incmrql.runtime.reopening import read_program
 from incmrql.runtime.verify import verify
 
@@ -37,23 +41,41 @@ def session(spark: SparkSession) -> Iterator[incmrql.Session]:
 
 
 def plant(checkpoint: Path, table: str, change: Any) -> None:
-    """Change the Arrow data of the first run of a table, in its place on disk."""
-    (last,) = sorted((checkpoint / "manifests").glob("*.json"))[-1:]
-    manifest = json.loads(last.read_text())
-    tables = manifest["content"]["tables"] if "content" in manifest else manifest["tables"]
-    run, *_ = _runs(tables[table])
+    """Change the Arrow data of the first run of a table in its place, with all checksums right."""
+    last = max((checkpoint / "manifests").glob("[0-9]*.json"))
+    manifest = load(last)
+    run, *_ = _runs(manifest["tables"][table])
     path = checkpoint / "runs" / run["file"]
     data = bytearray(path.read_bytes())
-    part = data[run["offset"] : run["offset"] + run["size"]]
-    with pa.ipc.open_file(pa.BufferReader(bytes(part))) as reader:
+    section = bytes(data[run["offset"] : run["offset"] + run["size"]])
+    trailer = Trailer.of_section(section, run["checksum"])
+    assert trailer is not None
+    part = section[: trailer.size]
+    with pa.ipc.open_file(pa.BufferReader(part)) as reader:
         found = change(reader.read_all())
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, found.schema) as writer:
         writer.write_table(found.combine_chunks())
     made = sink.getvalue().to_pybytes()
-    assert len(made) == run["size"]
-    assert made != bytes(part)
-    data[run["offset"] : run["offset"] + run["size"]] = made
+    assert len(made) == len(part)
+    assert made != part
+    checksums = np.array(block_checksums(made), np.uint32)
+    end = replace(trailer, checksums=checksums).packed()
+    data[run["offset"] : run["offset"] + run["size"]] = made + end
+    path.write_bytes(data)
+    run["checksum"] = zlib.crc32(end)
+    write_over(last, manifest)
+
+
+def flip(checkpoint: Path, table: str) -> None:
+    """Change one bit of the weights in the first run of a table."""
+    last = max((checkpoint / "manifests").glob("[0-9]*.json"))
+    run, *_ = _runs(load(last)["tables"][table])
+    path = checkpoint / "runs" / run["file"]
+    data = bytearray(path.read_bytes())
+    with pa.ipc.open_file(pa.BufferReader(bytes(data[run["offset"] :][: run["size"]]))) as reader:
+        weights = reader.read_all().column(WEIGHT).chunk(0).buffers()[1].to_pybytes()
+    data[data.index(weights, run["offset"])] ^= 2
     path.write_bytes(data)
 
 
@@ -94,6 +116,29 @@ def answer_table(run: Run) -> str:
     return part.table
 
 
+def test_a_flipped_bit_is_refused_by_all_who_read_it(
+    session: incmrql.Session, tmp_path: Path
+) -> None:
+    """At the start, which reads everything; without that by answer, verify and batch alike."""
+    rows = session.stream("rows", "< K: int, V: string >")
+    text = "select (r.K, r.V) from r in rows where r.K > 0"
+    rows.insert([(k, f"v{k}") for k in range(5)])
+    with session.query(text).start(checkpoint=tmp_path / "ck", buckets=1) as run:
+        run.step()
+        table = answer_table(run)
+    shutil.copytree(tmp_path / "ck", tmp_path / "copy")
+    flip(tmp_path / "copy", table)
+    with pytest.raises(incmrql.CheckpointError, match=r"R361.*runs/.*\.run is damaged"):
+        session.query(text).start(checkpoint=tmp_path / "copy")
+    with reopened(session, text, tmp_path / "copy") as run:
+        for read in (run.answer, run.verify):
+            with pytest.raises(incmrql.CheckpointError, match=r"R361.*runs/.*\.run is damaged"):
+                read()
+        rows.insert([(1, "v1")])
+        with pytest.raises(incmrql.CheckpointError, match=r"R361.*runs/.*\.run is damaged"):
+            run.step()
+
+
 def test_a_planted_row_is_found_and_named(session: incmrql.Session, tmp_path: Path) -> None:
     rows = session.stream("rows", "< K: int, V: string >")
     text = "select (r.K, r.V) from r in rows where r.K > 0"
@@ -103,8 +148,6 @@ def test_a_planted_row_is_found_and_named(session: incmrql.Session, tmp_path: Pa
         table = answer_table(run)
         assert run.verify().rows == 4
     plant(tmp_path / "ck", table, one_more)
-    with pytest.raises(incmrql.CheckpointError, match="checksum"):
-        session.query(text).start(checkpoint=tmp_path / "ck")
     with reopened(session, text, tmp_path / "ck") as run:
         with pytest.raises(incmrql.DifferenceFound) as caught:
             run.verify()

@@ -109,7 +109,8 @@ def merge_runs(chore: Chore, table: Table, reader: Reader) -> Run | None:
     whole = Gathered(table.form, reader.folder, chore.rows)
     counts: dict[int, int] = {}
     for bucket in chore.buckets:
-        mine = [reader.bucket(table, run, bucket) for run in chore.runs if bucket in run.buckets]
+        runs = [run for run in chore.runs if bucket in run.buckets]
+        mine = [reader.bucket_rows(table, run, bucket) for run in runs]
         before = whole.count
         for piece in pieces(mine) if mine else ():
             whole.add(piece)

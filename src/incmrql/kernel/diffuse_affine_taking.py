@@ -23,6 +23,7 @@ from incmrql.kernel.layouts import width as width_of
 from incmrql.kernel.overlay import Overlay, overlay
 from incmrql.kernel.physical import Fixed, Grouped, Joined, Mapped, Step, United, below
 from incmrql.kernel.rows import Rows, stacked
+from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.spans import span_of
 from incmrql.kernel.stateless import stateless
 from incmrql.kernel.sums import Integers
@@ -105,7 +106,7 @@ class Labels:
         hashes, keys, of_row = asked_keys(Keys(self._label(columns), form.keys))
         numbers = np.full(len(hashes), -1)
         for content in self.contents:
-            span = span_of(content, hashes, keys)
+            span = span_of(RunRows.of(content), hashes, keys)
             numbers[span.asked] = _numbers(content)[span.starts]
         new = np.flatnonzero(numbers < 0)
         if len(new):

@@ -19,6 +19,7 @@ from incmrql.kernel.layouts import Leaf, column_of, column_type, rows_of
 from incmrql.kernel.ordered import front
 from incmrql.kernel.ordering_bytes import decides
 from incmrql.kernel.physical import Ranking
+from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.spans import expanded, span_of
 from incmrql.kernel.table import Reader, Table
 from incmrql.kernel.touched import Touched
@@ -68,7 +69,7 @@ def _after(before: Found, change: Content, touched: Touched, *, last: bool) -> t
     there[before[0]] = True
     words = np.zeros(n, np.uint64)
     words[before[0]] = before[1].order
-    span = span_of(change, touched.hashes, touched.keys)
+    span = span_of(RunRows.of(change), touched.hashes, touched.keys)
     key_of = np.zeros(len(change), np.int64)
     key_of[expanded(span.starts, span.counts)] = np.repeat(span.asked, span.counts)
     leaving = np.flatnonzero(change.weights < 0)

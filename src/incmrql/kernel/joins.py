@@ -18,6 +18,7 @@ from incmrql.kernel.lifting import lifted, scaled_sums
 from incmrql.kernel.look import partners
 from incmrql.kernel.physical import Joined, Side
 from incmrql.kernel.rows import Rows
+from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.spans import expanded, span_of
 from incmrql.kernel.sums import Integers
@@ -120,7 +121,7 @@ def _met_by_sums(step: Joined, change: Content, more: Content | None, desk: Desk
 def _among(more: Content | None, hashes: Hashes, keys: Keys) -> Iterator[tuple[Places, Content]]:
     """The rows of keys in a change."""
     if more is not None and len(more):
-        span = span_of(more, hashes, keys)
+        span = span_of(RunRows.of(more), hashes, keys)
         yield span.places, more.take(span.positions)
 
 

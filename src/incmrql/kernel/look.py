@@ -10,6 +10,7 @@ import numpy as np
 from incmrql.kernel.accumulators import Parts, tidy
 from incmrql.kernel.content import Content, concat, empty, settled
 from incmrql.kernel.keys import Keys, Places
+from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.runs import Run, bounds
 from incmrql.kernel.sorting import group
 from incmrql.kernel.spans import Span, expanded, find_rows, span_of
@@ -30,10 +31,10 @@ def look_up(table: Table, reader: Reader, touched: Content) -> tuple[Integers, P
         positions, found = find_rows(span, touched, span.asked, span.starts, span.stops)
         asked, positions = span.asked[found], positions[found]
         reader.tally.rows += len(asked)
-        weights[asked] += span.content.weights[positions]
-        for name, column in span.content.parts.items():
+        weights[asked] += span.rows.weights_at(positions)
+        for name, column in span.rows.parts_at(positions).items():
             total = parts.setdefault(name, np.zeros(len(touched), np.int64))
-            total[asked] += column[positions]
+            total[asked] += column
     return weights, tidy(parts)
 
 
@@ -65,7 +66,7 @@ def _chunks(span: Span, most_rows: int) -> Iterator[tuple[Places, Content]]:
         starts = np.maximum(first - (ends - span.counts)[cut], 0)
         counts = np.minimum(last - (ends - span.counts)[cut], span.counts[cut]) - starts
         positions = expanded(span.starts[cut] + starts, counts)
-        yield np.repeat(span.asked[cut], counts), span.content.take(positions)
+        yield np.repeat(span.asked[cut], counts), span.rows.take(positions)
 
 
 def _together(parts: list[tuple[Places, Content]]) -> tuple[Places, Content]:
@@ -96,7 +97,7 @@ def gathered(table: Table, reader: Reader, found: list[Span]) -> tuple[Places, C
     some = [span for span in found if len(span.asked)]
     if not some:
         return np.zeros(0, np.int64), empty(table.form)
-    places, rows = _together([(span.places, span.content.take(span.positions)) for span in some])
+    places, rows = _together([(span.places, span.rows.take(span.positions)) for span in some])
     reader.tally.rows += len(rows)
     return places, rows
 
@@ -110,7 +111,7 @@ def spans(
         wanted = _wanted(table, run, hashes)
         found.append(span_of(reader.whole(table, run), hashes, keys, wanted))
     if extra is not None and len(extra):
-        found.append(span_of(extra.with_before(), hashes, keys))
+        found.append(span_of(RunRows.of(extra.with_before()), hashes, keys))
     return [span for span in found if len(span.asked)]
 
 

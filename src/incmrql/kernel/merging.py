@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 from incmrql.kernel.columns import flat
 from incmrql.kernel.content import BEFORE, Content, concat, consolidated, to_table
 from incmrql.kernel.form import Form
-from incmrql.kernel.keys import same_keys
-from incmrql.values.hash_columns import Hashes
+from incmrql.kernel.run_rows import RunRows
 
 MOST: Final = 1 << 20
 """Rows that are added up at a time."""
@@ -35,43 +34,42 @@ _LONGEST: Final = (1 << 31) - 1
 # --- pieces --------------------------------------------------------------------------------
 
 
-def pieces(parts: Sequence[Content], most: int = MOST) -> Iterator[Content]:
-    """What sorted contents add up to, piece by piece."""
+def pieces(parts: Sequence[RunRows], most: int = MOST) -> Iterator[Content]:
+    """What sorted rows add up to, piece by piece; a piece is verified when its turn comes."""
     longest = max(parts, key=len)
     step = max(most * len(longest) // max(sum(map(len, parts)), 1), 1)
     starts = [0] * len(parts)
     for place in [*range(step, len(longest), step), None]:
         stops = [len(part) for part in parts] if place is None else _cuts(parts, longest, place)
-        cut = [part.slice(a, b) for part, a, b in zip(parts, starts, stops, strict=True) if a < b]
+        between = [each for each in zip(parts, starts, stops, strict=True) if each[1] < each[2]]
+        cut = [part.slice(a, b).content() for part, a, b in between]
         piece = consolidated(concat(cut)) if cut else None
         if piece is not None and len(piece):
             yield piece
         starts = stops
 
 
-def _cuts(parts: Sequence[Content], longest: Content, place: int) -> list[int]:
+def _cuts(parts: Sequence[RunRows], longest: RunRows, place: int) -> list[int]:
     """Where all parts are cut, at about a place of the longest one."""
-    hash_ = longest.hashes[place]
-    spans = [(_place(part.hashes, hash_), _place(part.hashes, hash_, "right")) for part in parts]
-    if longest.order is None or longest.form.most is not None or not _is_one_key(parts, spans):
+    hashes = longest.hashes_at(np.array([place]))
+    spans = [(int(part.search(hashes)[0]), int(part.search(hashes, "right")[0])) for part in parts]
+    is_cut_by_key = not longest.has_order or longest.form.most is not None
+    if is_cut_by_key or not _is_one_key(parts, spans):
         return [start for start, _ in spans]
-    word, orders = longest.order[place], [part.order for part in parts if part.order is not None]
+    word = longest.order_at(np.array([place]))[0]
     return [
-        start + _place(order[start:stop], word)
-        for order, (start, stop) in zip(orders, spans, strict=True)
+        part.search_order(start, stop, word)
+        for part, (start, stop) in zip(parts, spans, strict=True)
     ]
 
 
-def _place(words: Hashes, word: np.uint64, side: Literal["left", "right"] = "left") -> int:
-    return int(np.searchsorted(words, word, side))
-
-
-def _is_one_key(parts: Sequence[Content], spans: Sequence[tuple[int, int]]) -> bool:
+def _is_one_key(parts: Sequence[RunRows], spans: Sequence[tuple[int, int]]) -> bool:
     """Whether rows of the same hash have the same key; within a part they are sorted by it."""
     there = [(part, a, b) for part, (a, b) in zip(parts, spans, strict=True) if a < b]
     first, at, _ = there[0]
+    key = first.keys_at(np.array([at]))
     ends = [(part, np.array([place])) for part, a, b in there for place in (a, b - 1)]
-    return all(same_keys(first.keys, np.array([at]), part.keys, end)[0] for part, end in ends)
+    return all(part.same_keys(end, key, np.array([0]))[0] for part, end in ends)
 
 
 # --- columns that grow on disk ------------------------------------------------------------

@@ -20,6 +20,7 @@ from incmrql.kernel.content import Content, concat, empty, upto
 from incmrql.kernel.keys import Keys, Mask, Places
 from incmrql.kernel.look import gathered, spans
 from incmrql.kernel.ranks import narrowed
+from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.sorting import Groups, group
 from incmrql.kernel.spans import Span, find_rows, weight_between
 from incmrql.kernel.sums import Integers
@@ -42,7 +43,7 @@ def totals(
 def _totals(found: list[Span], count: int) -> Integers:
     whole = np.zeros(count, np.int64)
     for span in found:
-        whole[span.asked] += weight_between(span.content, span.starts, span.stops)
+        whole[span.asked] += weight_between(span.rows, span.starts, span.stops)
     if (whole < 0).any():
         raise Negative(f"a table holds {whole.min()} rows of a key")
     return whole
@@ -146,7 +147,7 @@ def at(  # noqa: PLR0913, PLR0917 (a table, keys, and what is asked of them)
     _refuse_negative(merged.weights)
     skipped = np.zeros(len(hashes), np.int64)
     for outer, span in zip(found, inner, strict=True):
-        skipped[span.asked] += weight_between(span.content, outer.starts, span.starts)
+        skipped[span.asked] += weight_between(span.rows, outer.starts, span.starts)
     places = merged.places
     until = upto(merged.weights, merged.groups.key_starts) + skipped[places]
     first = np.maximum(until - merged.weights, starts[places])
@@ -212,15 +213,14 @@ def _in_order(table: Table, parts: list[tuple[Places, Content]]) -> tuple[Places
 def ranks_of(table: Table, reader: Reader, extra: Content | None, rows: Content) -> Integers:
     """How many rows of a table without keys stand before each of some rows; `extra` counts too."""
     before = np.zeros(len(rows), np.int64)
-    contents = [reader.whole(table, run) for run in table.runs]
+    runs = [reader.whole(table, run) for run in table.runs]
     if extra is not None and len(extra):
-        contents.append(extra.with_before())
+        runs.append(RunRows.of(extra.with_before()))
     everything = np.arange(len(rows))
     starts = np.zeros(len(rows), np.int64)
-    for content in contents:
-        stops = np.full(len(rows), len(content))
-        positions, _ = find_rows(
-            Span(content, everything, starts, stops), rows, everything, starts, stops
-        )
-        before += weight_between(content, starts, positions)
+    for run in runs:
+        stops = np.full(len(rows), len(run))
+        span = Span(run, everything, starts, stops)
+        positions, _ = find_rows(span, rows, everything, starts, stops)
+        before += weight_between(run, starts, positions)
     return before

@@ -10,6 +10,7 @@ import numpy as np
 from incmrql.kernel.content import Content
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.form import Form
+from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.runs import Run
 from incmrql.kernel.table import Reader, Table, cuts_of
 
@@ -23,11 +24,11 @@ class MemoryReader(Reader):
 
     contents: list[Content] = field(default_factory=list)
 
-    def whole(self, table: Table, run: Run) -> Content:
+    def whole(self, table: Table, run: Run) -> RunRows:
         """All rows of a run."""
         if run.file == _MEMORY:
-            return self.contents[run.offset]
-        return self.opened.content(self.folder, run, table.form)
+            return RunRows.of(self.contents[run.offset])
+        return self.opened.rows(self.folder, run, table.form)
 
 
 @dataclass(slots=True)

@@ -63,7 +63,7 @@ def _pivots(inner: list[Span], busy: Mask) -> tuple[Content, Places]:
         chosen = np.flatnonzero(busy[span.asked] & (of_span[span.asked] == number))
         if len(chosen):
             middle = (span.starts[chosen] + span.stops[chosen] - 1) >> 1
-            rows.append(span.content.take(middle))
+            rows.append(span.rows.take(middle))
             of[span.asked[chosen]] = offset + np.arange(len(chosen))
             offset += len(chosen)
     return concat(rows), of
@@ -84,7 +84,7 @@ def _halve(
         asked = span.asked[chosen]
         here, there = find_rows(span, rows, of[asked], span.starts[chosen], span.stops[chosen])
         ends = here + there
-        until[asked] += weight_between(span.content, outer.starts[chosen], ends)
+        until[asked] += weight_between(span.rows, outer.starts[chosen], ends)
         cuts.append((span, chosen, ends))
     later = until <= ranks
     for span, chosen, ends in cuts:

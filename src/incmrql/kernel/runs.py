@@ -1,9 +1,10 @@
 """Run files: immutable sorted contents, packed several to a file, read through memory maps.
 
-A file is a sequence of Arrow IPC files, each starting at a multiple of 64 bytes.  It is on disk
-when `write_runs` returns, under a name that is never used again.  A `Run` says where in which
-file a content lies, how many rows and which checksum it has, and which buckets of it count: those
-that were merged into a newer run no longer do.
+A file is a sequence of sections, each starting at a multiple of 64 bytes: an Arrow IPC file and
+the checksums of its blocks (`kernel.blocks`).  It is on disk when `write_runs` returns, under a
+name that is never used again.  A `Run` says where in which file a content lies, how many rows it
+has, which checksum its checksums have, and which buckets of it count: those that were merged into
+a newer run no longer do.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ import numpy as np
 import pyarrow as pa
 
 from incmrql.diagnostics import CheckpointError
+from incmrql.kernel.blocks import Blocks, ChecksummedFile, Trailer, block_checksums, damaged
+from incmrql.kernel.columns import flat
 from incmrql.kernel.content import Content, from_table, to_table
 from incmrql.kernel.form import Form
+from incmrql.kernel.regions import body_of, regions_of
+from incmrql.kernel.run_rows import Guard, RunRows
 from incmrql.storage import sync_folder
 
 _ALIGNED: Final = 64
-_BLOCK: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,9 @@ class Run:
     file: str
     offset: int
     size: int
+    """Bytes of its section."""
     checksum: int
+    """Of the trailer of its section, which has the checksums of everything else."""
     buckets: tuple[int, ...]
     counts: tuple[int, ...]
     """Rows of each of these buckets."""
@@ -77,10 +83,14 @@ def write_runs(
         for content, counts in contents:
             offset = stream.tell()
             data = _packed(content)
+            checksums = np.array(block_checksums(data), np.uint32)
+            trailer = Trailer(checksums, len(data), body_of(_table_in(data), data)).packed()
             stream.write(data)
-            stream.write(b"\0" * (-len(data) % _ALIGNED))
+            stream.write(trailer)
+            size = len(data) + len(trailer)
+            stream.write(b"\0" * (-size % _ALIGNED))
             where = tuple(counts), tuple(counts.values())
-            runs.append(Run(file, offset, len(data), zlib.crc32(data), *where))
+            runs.append(Run(file, offset, size, zlib.crc32(trailer), *where))
         stream.flush()
         os.fsync(stream.fileno())
     sync_folder(folder)
@@ -90,19 +100,25 @@ def write_runs(
 def write_run(folder: Path, file: str, table: Any, counts: Mapping[int, int]) -> Run:
     """Write a content that is an Arrow table of one piece, without holding it in memory."""
     path = folder / file
-    try:
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-        with path.open("rb") as stream:
+    with path.open("xb") as stream:
+        try:
+            written = ChecksummedFile(stream)
+            with pa.PythonFile(written, "w") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+            stream.flush()
+            data = _mapped(path)
+            body = body_of(_table_in(data), data)
+            checksums = np.array(written.checksums(), np.uint32)
+            trailer = Trailer(checksums, data.size, body).packed()
+            stream.write(trailer)
+            stream.flush()
             os.fsync(stream.fileno())
-            checksum = 0
-            while block := stream.read(_BLOCK):
-                checksum = zlib.crc32(block, checksum)
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
     sync_folder(folder)
-    return Run(file, 0, path.stat().st_size, checksum, tuple(counts), tuple(counts.values()))
+    where = tuple(counts), tuple(counts.values())
+    return Run(file, 0, data.size + len(trailer), zlib.crc32(trailer), *where)
 
 
 def _packed(content: Content) -> Any:
@@ -113,38 +129,68 @@ def _packed(content: Content) -> Any:
     return sink.getvalue()
 
 
+def _table_in(data: Any) -> Any:
+    """The Arrow table that a buffer holds; no column is read."""
+    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+        return reader.read_all()
+
+
 class Opened:
-    """Open maps of run files; nothing else is held between batches."""
+    """Open maps of run files, and which of their blocks were verified."""
 
     def __init__(self) -> None:
         self._files: dict[Path, Any] = {}
-        self._contents: dict[tuple[Path, int], Content] = {}
+        self._rows: dict[tuple[Path, int], tuple[RunRows, Blocks]] = {}
 
-    def content(self, folder: Path, run: Run, form: Form) -> Content:
-        """The content of a run, as it lies on disk."""
+    def rows(self, folder: Path, run: Run, form: Form) -> RunRows:
+        """The rows of a run, as they lie on disk; they are verified when they are read."""
         place = folder / run.file, run.offset
-        if place not in self._contents:
-            self._contents[place] = self._open(place[0], run, form)
-        return self._contents[place]
+        if place not in self._rows:
+            self._rows[place] = self._open(place[0], run, form)
+        return self._rows[place][0]
+
+    def blocks(self) -> tuple[int, int]:
+        """How many blocks of the open runs were verified, and how many there are."""
+        all_ = [blocks for _, blocks in self._rows.values()]
+        return sum(b.verified for b in all_), sum(b.verified + b.left for b in all_)
 
     def keep(self, folder: Path, runs: Iterable[Run]) -> None:
         """Close all files of a folder but those of these runs."""
         wanted = {folder / run.file for run in runs}
         for path in [path for path in self._files if path.parent == folder and path not in wanted]:
             del self._files[path]
-            for place in [place for place in self._contents if place[0] == path]:
-                del self._contents[place]
+            for place in [place for place in self._rows if place[0] == path]:
+                del self._rows[place]
 
-    def _open(self, path: Path, run: Run, form: Form) -> Content:
+    def _open(self, path: Path, run: Run, form: Form) -> tuple[RunRows, Blocks]:
         if path not in self._files:
             self._files[path] = _mapped(path)
-        data = self._files[path]
-        if data.size < run.offset + run.size:
-            del self._files[path]  # a mended file is mapped anew
-            raise CheckpointError(f"run file {path} was cut off")
-        part = pa.BufferReader(data.slice(run.offset, run.size))
-        with pa.ipc.open_file(part) as reader:
-            return from_table(reader.read_all(), form)
+        try:
+            return _opened(path, self._files[path], run, form)
+        except CheckpointError:
+            del self._files[path]  # a restored file is mapped anew
+            raise
+
+
+def _opened(path: Path, file: Any, run: Run, form: Form) -> tuple[RunRows, Blocks]:
+    if file.size < run.offset + run.size:
+        raise damaged(path, "it has fewer bytes")
+    section = file.slice(run.offset, run.size)
+    trailer = Trailer.of_section(section, run.checksum)
+    if trailer is None:
+        raise damaged(path, "the checksums in it are others")
+    data = section.slice(0, trailer.size)
+    blocks = Blocks(path, data, trailer)
+    start, stop = trailer.body
+    blocks.verify_bytes(0, start)
+    blocks.verify_bytes(stop, trailer.size)
+    table = _table_in(data)
+    if any(column.num_chunks != 1 for column in table.columns):
+        blocks.verify_bytes(0, trailer.size)  # the chunks are copied into one
+        table = table.combine_chunks()
+    regions = {name: regions_of(flat(table.column(name)), data) for name in table.column_names}
+    guard = Guard(blocks, regions, table.num_rows)
+    return RunRows.of(from_table(table, form), guard), blocks
 
 
 def _mapped(path: Path) -> Any:
@@ -152,20 +198,25 @@ def _mapped(path: Path) -> Any:
         with pa.memory_map(str(path)) as mapped:
             return mapped.read_buffer()
     except OSError as cause:
-        raise CheckpointError(f"run file {path} cannot be read: {cause}") from cause
+        raise CheckpointError(f"state file {path} cannot be read: {cause}") from cause
 
 
 def check(folder: Path, run: Run) -> None:
-    """Read a run and compare its checksum."""
+    """Read all of a run and compare its checksums."""
     path = folder / run.file
     try:
         with path.open("rb") as stream:
             stream.seek(run.offset)
-            data = stream.read(run.size)
+            section = stream.read(run.size)
     except OSError as cause:
-        raise CheckpointError(f"run file {path} cannot be read: {cause}") from cause
-    if len(data) != run.size or zlib.crc32(data) != run.checksum:
-        raise CheckpointError(f"run file {path} is not what was written: its checksum differs")
+        raise CheckpointError(f"state file {path} cannot be read: {cause}") from cause
+    if len(section) != run.size:
+        raise damaged(path, "it has fewer bytes")
+    trailer = Trailer.of_section(section, run.checksum)
+    if trailer is None:
+        raise damaged(path, "the checksums in it are others")
+    data = memoryview(section)[: trailer.size]
+    Blocks(path, data, trailer).verify_bytes(0, trailer.size)
 
 
 def bounds(count: int) -> Any:

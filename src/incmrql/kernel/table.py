@@ -17,6 +17,7 @@ import numpy as np
 
 from incmrql.kernel.content import Content, concat, consolidated, empty, merge
 from incmrql.kernel.form import Form
+from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.runs import Opened, Run, bounds
 
 RATIO: Final = 4
@@ -95,20 +96,24 @@ class Reader:
         """The live rows of a run."""
         whole = self.whole(table, run)
         if len(run.buckets) == table.buckets:
-            return whole
-        cuts = cuts_of(whole, table.buckets)
-        parts = [whole.slice(cuts[b], cuts[b + 1]) for b in sorted(run.buckets)]
+            return whole.content()
+        cuts = whole.cuts(bounds(table.buckets))
+        parts = [whole.slice(cuts[b], cuts[b + 1]).content() for b in sorted(run.buckets)]
         return parts[0] if len(parts) == 1 else concat(parts)
 
     def bucket(self, table: Table, run: Run, bucket: int) -> Content:
         """The rows of one bucket of a run."""
+        return self.bucket_rows(table, run, bucket).content()
+
+    def bucket_rows(self, table: Table, run: Run, bucket: int) -> RunRows:
+        """The rows of one bucket of a run, read when they are needed."""
         whole = self.whole(table, run)
-        cuts = cuts_of(whole, table.buckets)
+        cuts = whole.cuts(bounds(table.buckets))
         return whole.slice(cuts[bucket], cuts[bucket + 1])
 
-    def whole(self, table: Table, run: Run) -> Content:
+    def whole(self, table: Table, run: Run) -> RunRows:
         """All rows of a run, those of buckets that do not count too."""
-        return self.opened.content(self.folder, run, table.form)
+        return self.opened.rows(self.folder, run, table.form)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from incmrql.diagnostics import CheckpointError
+from incmrql.kernel.blocks import MAGIC
 from incmrql.kernel.orders import Done, Order, Part, Reading
 
-_ENDINGS: Final = {".run": b"ARROW1", ".parquet": b"PAR1"}
+_ENDINGS: Final = {".run": MAGIC, ".parquet": b"PAR1"}
 """The last bytes of files whose format has a footer."""
 
 

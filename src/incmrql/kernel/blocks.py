@@ -1,0 +1,160 @@
+"""Checksums of the blocks of run files, compared where a block is first read.
+
+    section of a run  =  data, a checksum for each block of the data, tail
+
+The tail says how long the data are and where in them the columns lie.  The manifest has the
+checksum of everything after the data, so a chain of checksums leads from the manifest to every
+byte.  A block is verified once in a process and for each open map; blocks that nobody reads are
+not read for their checksum either, so opening a run costs no more than its first and last block.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from incmrql.diagnostics import CheckpointError
+
+Offsets: TypeAlias = npt.NDArray[np.int64]
+
+SHIFT: Final = 16
+BLOCK: Final = 1 << SHIFT
+"""Bytes of a block."""
+
+_CHECKSUM: Final = np.dtype("<u4")
+MAGIC: Final = b"RUN1"
+"""The last bytes of a section."""
+_TAIL: Final = struct.Struct(f"<QQQ{len(MAGIC)}s")
+
+
+def block_checksums(data: Any) -> list[int]:
+    """The checksum of each block of some bytes."""
+    view = memoryview(data)
+    return [zlib.crc32(view[at : at + BLOCK]) for at in range(0, len(view), BLOCK)]
+
+
+class ChecksummedFile:
+    """A file that is written, with the checksums of its blocks as they were meant to be."""
+
+    closed = False
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._done: list[int] = []
+        self._open, self._filled = 0, 0
+
+    def write(self, data: Any) -> int:
+        """Append some bytes."""
+        view = memoryview(data).cast("B")
+        at = 0
+        while at < len(view):
+            some = view[at : at + BLOCK - self._filled]
+            self._open = zlib.crc32(some, self._open)
+            self._filled += len(some)
+            at += len(some)
+            if self._filled == BLOCK:
+                self._done.append(self._open)
+                self._open, self._filled = 0, 0
+        return self._stream.write(view)
+
+    def checksums(self) -> list[int]:
+        """The checksums of the blocks so far."""
+        return [*self._done, self._open] if self._filled else self._done
+
+    def tell(self) -> int:
+        """How many bytes there are."""
+        return self._stream.tell()
+
+    def flush(self) -> None:
+        """Hand on what was written."""
+        self._stream.flush()
+
+    def close(self) -> None:
+        """The file is closed by whoever opened it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trailer:
+    """What follows the data of a run: checksums, the length of the data, where columns lie."""
+
+    checksums: npt.NDArray[np.uint32]
+    size: int
+    """Bytes of data."""
+    body: tuple[int, int]
+    """From where to where the data are columns; what is before and after says how they lie."""
+
+    def packed(self) -> bytes:
+        """The bytes that are written after the data."""
+        return self.checksums.astype(_CHECKSUM).tobytes() + _TAIL.pack(self.size, *self.body, MAGIC)
+
+    @staticmethod
+    def of_section(section: Any, checksum: int) -> Trailer | None:
+        """The trailer at the end of a section; None if its checksum is another one."""
+        view = memoryview(section)
+        if len(view) < _TAIL.size:
+            return None
+        size, start, stop, _ = _TAIL.unpack(view[-_TAIL.size :])
+        length = -(-size // BLOCK) * _CHECKSUM.itemsize + _TAIL.size
+        if size + length != len(view) or zlib.crc32(view[size:]) != checksum:
+            return None
+        checksums = np.frombuffer(view[size : -_TAIL.size], _CHECKSUM)
+        return Trailer(checksums, size, (start, stop))
+
+
+class Blocks:
+    """The blocks of an open run, and which of them were found to be as they were written."""
+
+    def __init__(self, path: Path, data: Any, trailer: Trailer) -> None:
+        self.path = path
+        self._data = memoryview(data)
+        self._checksums = trailer.checksums
+        self._verified = np.zeros(len(trailer.checksums), np.bool_)
+        self.left = len(trailer.checksums)
+        """Blocks that were not verified yet."""
+
+    @property
+    def verified(self) -> int:
+        """Blocks that were verified."""
+        return len(self._checksums) - self.left
+
+    def verify(self, starts: Offsets, stops: Offsets) -> None:
+        """Verify the blocks that hold the bytes from starts to stops, stops not included."""
+        if not self.left:
+            return
+        some = starts < stops
+        firsts, lasts = starts[some] >> SHIFT, (stops[some] - 1) >> SHIFT
+        wide = np.flatnonzero(lasts > firsts + 1)
+        ends = np.concatenate([firsts, lasts])
+        unknown = np.unique(ends[~self._verified[ends]]).tolist()
+        for first, last in zip(firsts[wide].tolist(), lasts[wide].tolist(), strict=True):
+            unknown += (first + np.flatnonzero(~self._verified[first:last])).tolist()
+        for block in unknown:
+            self._verify(block)
+        if unknown:  # counted anew, so that two threads never count a block twice
+            self.left = int(np.count_nonzero(~self._verified))
+
+    def verify_bytes(self, start: int, stop: int) -> None:
+        """Verify the blocks that hold a stretch of bytes."""
+        self.verify(np.array([start]), np.array([stop]))
+
+    def _verify(self, block: int) -> None:
+        data = self._data[block << SHIFT : (block + 1) << SHIFT]
+        if zlib.crc32(data) != self._checksums[block]:
+            raise damaged(self.path, f"block {block} of a run has another checksum")
+        self._verified[block] = True
+
+
+def damaged(path: Path, what: str) -> CheckpointError:
+    """The error for a run file that is not what was written."""
+    message = f"state file {path} is damaged: {what} than when it was written"
+    hint = (
+        "nothing was computed from it. Restore the file from a backup, or start with a new "
+        "checkpoint: the answer is then computed again from the input"
+    )
+    return CheckpointError(f"error[R361]: {message}\n = hint: {hint}")
