@@ -268,24 +268,31 @@ def weights_of(touched: Content, table: Table, reader: Reader) -> Any:
 
 
 def test_a_search_that_a_corrupt_hash_leads_astray_is_refused(tmp_path: Path) -> None:
-    """Half of all keys lie on the other side of the first row that a search looks at."""
+    """Half of all keys lie on the other side of the first row that a search looks at.
+
+    That row is the last one of its block, so that the row at which the search ends is in another.
+    """
     form = Form((INT,))
-    numbers = range(4000)
-    delta = change(form, [((n,), 1) for n in numbers])
-    (run,) = write_runs(tmp_path, "a.run", [(delta, dict.fromkeys(range(BUCKETS), 1))])
+    for count in range(4000, 4064, 2):
+        delta = change(form, [((n,), 1) for n in range(count)])
+        counts = dict.fromkeys(range(BUCKETS), 1)
+        (run,) = write_runs(tmp_path, f"{count}.run", [(delta, counts)])
+        ((start, _),) = kinds_of_bytes(tmp_path, run)["_hash.1"]
+        middle = count // 2
+        if (start + 8 * middle + 8) % blocks.BLOCK == 0:
+            break
+    assert (start + 8 * middle + 8) % blocks.BLOCK == 0
     table = Table("t", form, BUCKETS, levels=(run,))
-    middle = len(delta) // 2
-    ((start, _),) = kinds_of_bytes(tmp_path, run)["_hash.1"]
     path = tmp_path / run.file
     data = bytearray(path.read_bytes())
     word = run.offset + start + 8 * middle
     data[word : word + 8] = bytes(8)
     path.write_bytes(data)
     results = []
-    for number in numbers[::13]:
+    for number in range(0, count, 13):
         touched = change(form, [((number,), 1)])
         question = Question("weights", partial(weights_of, touched))
-        results.append(outcome(question, table, tmp_path, "a.run"))
+        results.append(outcome(question, table, tmp_path, run.file))
     assert results.count(None) > 20
     assert results.count([1]) > 20
     assert results.count(None) + results.count([1]) == len(results)
