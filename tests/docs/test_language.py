@@ -64,6 +64,7 @@ NO_EXAMPLE: Final = {
     "R311": "a streaming data frame",
     "R312": "an option of Python",
     "R313": "an option of Python",
+    "R361": "a damaged state file",
     "R374": "a call of Python",
 }
 """Codes without an example on the page, with the reason; tests below raise them."""

@@ -73,7 +73,10 @@ def flip(checkpoint: Path, table: str) -> None:
     run, *_ = _runs(load(last)["tables"][table])
     path = checkpoint / "runs" / run["file"]
     data = bytearray(path.read_bytes())
-    with pa.ipc.open_file(pa.BufferReader(bytes(data[run["offset"] :][: run["size"]]))) as reader:
+    section = bytes(data[run["offset"] :][: run["size"]])
+    trailer = Trailer.of_section(section, run["checksum"])
+    assert trailer is not None
+    with pa.ipc.open_file(pa.BufferReader(section[: trailer.size])) as reader:
         weights = reader.read_all().column(WEIGHT).chunk(0).buffers()[1].to_pybytes()
     data[data.index(weights, run["offset"])] ^= 2
     path.write_bytes(data)
@@ -134,7 +137,7 @@ def test_a_flipped_bit_is_refused_by_all_who_read_it(
         for read in (run.answer, run.verify):
             with pytest.raises(incmrql.CheckpointError, match=r"R361.*runs/.*\.run is damaged"):
                 read()
-        rows.insert([(1, "v1")])
+        rows.insert([(k, f"w{k}") for k in range(1, 9)])  # enough for a merge with what is there
         with pytest.raises(incmrql.CheckpointError, match=r"R361.*runs/.*\.run is damaged"):
             run.step()
 

@@ -23,6 +23,8 @@ from incmrql.diagnostics import CheckpointError
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
 
+DAMAGED: Final = "R361"
+"""The code of the error for a run file that is not what was written."""
 SHIFT: Final = 16
 BLOCK: Final = 1 << SHIFT
 """Bytes of a block."""
@@ -157,4 +159,4 @@ def damaged(path: Path, what: str) -> CheckpointError:
         "nothing was computed from it. Restore the file from a backup, or start with a new "
         "checkpoint: the answer is then computed again from the input"
     )
-    return CheckpointError(f"error[R361]: {message}\n = hint: {hint}")
+    return CheckpointError(f"error[{DAMAGED}]: {message}\n = hint: {hint}")
