@@ -267,21 +267,27 @@ def weights_of(touched: Content, table: Table, reader: Reader) -> Any:
     return look_up(table, reader, touched)[0].tolist()
 
 
+def numbered_run(folder: Path, form: Form, count: int) -> tuple[Run, int]:
+    """A run of the first numbers, and where in it the hashes start."""
+    delta = change(form, [((n,), 1) for n in range(count)])
+    (run,) = write_runs(folder, f"{count}.run", [(delta, dict.fromkeys(range(BUCKETS), 1))])
+    ((start, _),) = kinds_of_bytes(folder, run)["_hash.1"]
+    return run, start
+
+
 def test_a_search_that_a_corrupt_hash_leads_astray_is_refused(tmp_path: Path) -> None:
     """Half of all keys lie on the other side of the first row that a search looks at.
 
     That row is the last one of its block, so that the row at which the search ends is in another.
     """
     form = Form((INT,))
-    for count in range(4000, 4064, 2):
-        delta = change(form, [((n,), 1) for n in range(count)])
-        counts = dict.fromkeys(range(BUCKETS), 1)
-        (run,) = write_runs(tmp_path, f"{count}.run", [(delta, counts)])
-        ((start, _),) = kinds_of_bytes(tmp_path, run)["_hash.1"]
-        middle = count // 2
-        if (start + 8 * middle + 8) % blocks.BLOCK == 0:
-            break
-    assert (start + 8 * middle + 8) % blocks.BLOCK == 0
+    written = [(count, *numbered_run(tmp_path, form, count)) for count in range(4000, 4064, 2)]
+    count, run, start = next(
+        (count, run, start)
+        for count, run, start in written
+        if (start + 8 * (count // 2) + 8) % blocks.BLOCK == 0
+    )
+    middle = count // 2
     table = Table("t", form, BUCKETS, levels=(run,))
     path = tmp_path / run.file
     data = bytearray(path.read_bytes())
