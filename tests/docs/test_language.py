@@ -49,6 +49,7 @@ NO_EXAMPLE: Final = {
     "R213": "a cluster without incmrql",
     "R214": "a cluster that cannot be reached",
     "R215": "a cluster without executors",
+    "R216": "a cluster without shared storage",
     "R240": "a machine without Java",
     "R241": "a Spark that does not start",
     "R301": "a stream whose files change",

@@ -19,6 +19,7 @@ import pytest
 
 from tests.runtime.cluster import HOSTS, Cluster, standalone, why_no_namespace
 from tests.runtime.expected import Rows, expected_answers, expected_changes
+from tests.runtime.on_blind_cluster import FILES, place_beside
 from tests.runtime.streaming import MIXED, Place, changes, fill, state, strays
 
 if TYPE_CHECKING:
@@ -200,3 +201,38 @@ def test_without_executors_a_query_and_a_stream_are_given_up(
     assert done.stderr.count(waiting) == 2
     assert found["page"].startswith("http://")
     assert found["level"] != "OFF"
+
+
+def test_a_host_without_the_storage_is_named(tmp_path: Path, cluster: Cluster, blind: Path) -> None:
+    """The third worker lacks checkpoint, output or sources: nothing is committed without them."""
+    reason = why_no_namespace(blind)
+    if reason:
+        pytest.skip(f"not run: no directory can be hidden from a worker here ({reason})")
+    command = [sys.executable, "-m", "tests.runtime.on_blind_cluster", cluster.url]
+    with subprocess.Popen(
+        [*command, str(blind), str(tmp_path)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        for kind in ("checkpoint", "output", "source"):
+            found = json.loads(process.stdout.readline())
+            message = found["said"].splitlines()[0]
+            assert message.startswith("error[R216]: host "), found
+            assert f"({HOSTS[2]}) cannot see the {kind} {blind}/{kind}" in message
+            assert "share under the same path" in found["said"]
+            assert found["committed"] == -1
+        cluster.kill_worker(HOSTS[2])  # those that are left see everything
+        process.stdin.write("\n")
+        process.stdin.close()
+        for kind in ("checkpoint", "output", "source"):
+            assert json.loads(process.stdout.readline())["committed"] == 0, kind
+        assert process.wait(60) == 0
+    for kind in ("checkpoint", "output", "source"):
+        place = place_beside(kind, blind, tmp_path)
+        total = [Counter(changes(output)["batch=000000"]) for output in place.outputs()]
+        assert total == expected_answers(place, FILES)

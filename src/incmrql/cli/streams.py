@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ONCE = ("store-value", "lineage", "debug")
 """Items that are answered once, from what is there, even if they read a stream."""
 _NO_TERM = ("A001", "A002")
-_NOT_OF_FILES = ("R130", "R213", "R214", "R215")
+_NOT_OF_FILES = ("R130", "R213", "R214", "R215", "R216")
 """Problems of a batch that have nothing to do with the files it takes in."""
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from incmrql.algebra.term import Loop, Query
+from incmrql.diagnostics import DataError
 from incmrql.incremental.changes import Negative
 from incmrql.kernel.apart import (
     Inputs,
@@ -39,10 +40,11 @@ from incmrql.kernel.physical import Looped
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import by_bucket, scan
 from incmrql.spark.batch import Batch, Work
-from incmrql.spark.failures import told
+from incmrql.spark.failures import Carried, told
 from incmrql.spark.loops import Held, drop, run_loop, size_of
 from incmrql.spark.loops_columns import names_of, of_spark, schema_of, sent_rows, shape_of
 from incmrql.spark.loops_task import BY_ROW
+from incmrql.spark.probe import require_checkpoint
 from incmrql.spark.sending import SentKit, kit_of
 from incmrql.spark.session import private
 from incmrql.spark.sources_context import Context as Sources
@@ -162,6 +164,11 @@ def _cells(row: Shape, layout: Layout, work: Work) -> Iterator[Cell]:
 
 
 def _opened(sent: SentKit, told_: dict[str, Arrow], name: str) -> tuple[Kit, Order, Looped]:
+    if sent.probe is not None:
+        try:
+            require_checkpoint(sent.probe)
+        except DataError as problem:
+            raise Carried(problem) from None
     kit = kit_of(sent)
     order = Order.of_json(told_, kit.physical.forms)
     return kit, order, loop_named(kit, name)

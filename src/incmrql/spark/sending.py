@@ -9,6 +9,7 @@ from typing import Final
 
 from incmrql.kernel.batches import Kit
 from incmrql.spark.packing import Packed, packed
+from incmrql.spark.probe import Probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class SentKit:
 
     digest: str
     content: Packed
+    probe: Probe | None = None
+    """What workers of a cluster prove that they see; None on this machine."""
 
 
 _KITS: dict[str, Kit] = {}

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -31,12 +32,14 @@ from incmrql.kernel.orders import Done, Order, Part, Reading, together
 from incmrql.kernel.runs import Opened, Run
 from incmrql.kernel.stages import Route, Sent, meet_stage, read_stage
 from incmrql.kernel.table import Reader, Table
-from incmrql.spark.clusters import watched
+from incmrql.spark.clusters import is_local, watched
 from incmrql.spark.loops_stages import LOOP_ROWS, Stages, loop_named, most_rows
+from incmrql.spark.probe import Proof, check_proofs, create_probe, prove
 from incmrql.spark.sending import SentKit, kit_of, sent_kit
 from incmrql.storage import create, delete
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
 LARGE: Final = 16 << 20
@@ -52,6 +55,8 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # what is sent is large
     "spark.sql.optimizer.singleTaskExecution.enabled": "true",
 }
+_SPREAD: Final = 0.3
+"""Seconds that the first task of an executor waits, so that the others get one too."""
 _RESULT: Final = pa.schema([("kind", pa.string()), ("text", pa.string())])
 _SENT: Final = pa.schema(
     [("bucket", pa.int32()), ("name", pa.string()), ("data", pa.large_binary())]
@@ -87,9 +92,37 @@ class StreamJob:
         self.kit, self.folder, self.buckets = kit, folder.absolute(), buckets
         self.route = Route(kit.physical)
         self.sent = sent_kit(kit)
-        # not a frame: an action of Spark's SQL takes twice as long
-        self.small = context.parallelize([0], 1).mapPartitions(partial(whole_task, self.sent))
+        self.small = self._small()
         self.group = f"incmrql-{uuid.uuid4().hex[:8]}"
+
+    def _small(self) -> RDD[tuple[str, str]]:
+        """The job of small batches; not a frame: an action of Spark's SQL takes twice as long."""
+        one = self.spark.sparkContext.parallelize([0], 1)
+        return one.mapPartitions(partial(whole_task, self.sent))
+
+    def _prepare(self) -> None:
+        """Before the first job that writes: let every executor of a cluster prove what it sees.
+
+        Executors that come later prove it in the first task of each of their processes.
+        """
+        context = self.spark.sparkContext
+        if is_local(context.master) or self.sent.probe is not None:
+            return
+        self.sent = replace(self.sent, probe=create_probe(self.folder))
+        self.small = self._small()
+        tasks = max(2, context.defaultParallelism)
+        job = context.parallelize(range(tasks), tasks).mapPartitions(partial(_prove, self.sent))
+        self._check(job.collect())
+
+    def _check(self, rows: Iterable[tuple[str, str]], files: Iterable[InputFile] = ()) -> None:
+        """Refuse results of tasks that did not see what is here; the next attempt probes anew."""
+        proofs = [Proof(**json.loads(text)) for kind, text in rows if kind == "proof"]
+        if self.sent.probe is not None:
+            try:
+                check_proofs(self.sent.probe, proofs, files)
+            except DataError:
+                self.sent = replace(self.sent, probe=None)
+                raise
 
     def run(self, order: Order, *, large: int = LARGE, loop_rows: int = LOOP_ROWS) -> JobResult:
         """Run a batch; problems that tasks met are raised."""
@@ -100,12 +133,14 @@ class StreamJob:
         apart = Apart(str(folder), most_rows(self.kit, loop_rows))
         try:
             with watched(self.spark):
+                self._prepare()
                 rows = self._answers(replace(order, apart=apart), large)
         except Py4JJavaError as problem:
             raise _unfinished(order.number, str(problem)) from None
         finally:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
             shutil.rmtree(folder, ignore_errors=True)
+        self._check(rows, order.files)
         reading, done = self._read(rows, order)
         return JobResult(reading, done, *_counted(context, group))
 
@@ -119,6 +154,7 @@ class StreamJob:
             asked = [json.loads(text) for kind, text in rows if kind == "loop"]
             if not asked or any(kind == "data-error" for kind, _ in rows):
                 return rows
+            self._check(rows, order.files)
             ran = []
             for name, inputs in asked:
                 loop = loop_named(self.kit, name)
@@ -137,21 +173,26 @@ class StreamJob:
 
     def write_answers(self, order: Order, sign: int, kit: Kit | None = None) -> list[Part]:
         """Write all rows of answers to the targets of an order, as rows that come or go."""
-        sent = self.sent if kit is None else sent_kit(kit)
+        self._prepare()
+        sent = self.sent if kit is None else replace(sent_kit(kit), probe=self.sent.probe)
         task = partial(_write_answers, sent, json.dumps(order.as_json()), sign)
         frame = self.spark.range(0, order.buckets, 1, order.buckets)
         rows = frame.mapInArrow(task, "kind string, text string").collect()
-        return [Part(**each) for _, text in rows for each in json.loads(text)]
+        self._check((row[0], row[1]) for row in rows)
+        found = [json.loads(text) for kind, text in rows if kind == "parts"]
+        return [Part(**part) for parts in found for part in parts]
 
     def compact(self, chore: Chore, runs: str) -> Run | None:
         """Merge the runs of a chore in a job of its own; may be called from another thread."""
+        self._prepare()
         context = self.spark.sparkContext
         context.setJobGroup(f"{self.group}-merging", f"merging {chore.rows} rows")
         text = json.dumps(chore.as_json())
         task = partial(_merged, self.sent, text, runs, self.buckets)
         frame = self.spark.range(0, 1, 1, 1).mapInArrow(task, "kind string, text string")
-        ((_, found),) = frame.collect()
-        made = json.loads(found)
+        rows = [(row[0], row[1]) for row in frame.collect()]
+        self._check(rows)
+        made = json.loads(dict(rows)["merged"])
         return None if made is None else Run.of_json(made)
 
     def _in_stages(self, order: Order) -> DataFrame:
@@ -192,7 +233,7 @@ class StreamJob:
                     problems.append(CheckpointError(found))
                 case "negative":
                     problems.append(_trusted(self.kit, found))
-                case "loop":  # beside a problem
+                case "loop" | "proof":  # the former beside a problem, the latter was checked
                     pass
                 case _:
                     raise InternalError(f"a task answered with {kind!r}")
@@ -264,9 +305,12 @@ def whole_task(sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
     assert path is not None
 
     def done() -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent)
         kit = kit_of(sent)
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-        reading, result = run_batch(kit, Order.of_json(found, kit.physical.forms))
+        order = Order.of_json(found, kit.physical.forms)
+        yield from _proofs(sent, order, order.files)
+        reading, result = run_batch(kit, order)
         yield "reading", reading.as_json()
         yield "done", result.as_json()
 
@@ -280,20 +324,30 @@ def _merged(
     """The runs of a chore, merged."""
     for _ in rows:
         pass
-    chore = Chore.of_json(json.loads(text))
-    form = dict(kit_of(sent).physical.forms)[chore.table]
-    run = merge_runs(chore, Table(chore.table, form, buckets), Reader(Path(runs), Opened()))
-    found = json.dumps(None if run is None else run.as_json())
-    yield pa.record_batch([["merged"], [found]], schema=_RESULT)
+
+    def merged() -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent)
+        chore = Chore.of_json(json.loads(text))
+        form = dict(kit_of(sent).physical.forms)[chore.table]
+        run = merge_runs(chore, Table(chore.table, form, buckets), Reader(Path(runs), Opened()))
+        yield "merged", None if run is None else run.as_json()
+
+    for kind, found in _unless_blind(merged):
+        yield _answered(kind, json.dumps(found))
 
 
 def _write_answers(sent: SentKit, text: str, sign: int, batches: Iterator[Any]) -> Iterator[Any]:
     """The rows of answers in some buckets, written to the targets of an order."""
     kit = kit_of(sent)
     order = Order.of_json(json.loads(text), kit.physical.forms)
+
+    def written(buckets: list[int]) -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent, order)
+        yield "parts", [asdict(part) for part in write_answers(kit, order, sign, buckets)]
+
     for batch in batches:
-        parts = write_answers(kit, order, sign, batch.column(0).to_pylist())
-        yield _answered("parts", json.dumps([asdict(part) for part in parts]))
+        for kind, found in _unless_blind(partial(written, batch.column(0).to_pylist())):
+            yield _answered(kind, json.dumps(found))
 
 
 def _take(
@@ -304,6 +358,7 @@ def _take(
     order = Order.of_json(json.loads(text), kit.physical.forms)
 
     def taken(number: int) -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent, order, groups[number])
         for found in read_stage(kit, order, groups[number], is_one=number == 0):
             yield ("reading", found.as_json()) if isinstance(found, Reading) else ("", found)
 
@@ -335,6 +390,7 @@ def _meet(
                 waiting.setdefault(bucket, []).append(Sent(bucket, whom, content))
 
     def met(bucket: int) -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent, order)
         for found in meet_stage(kit, order, stage, bucket, waiting.pop(bucket)):
             yield ("done", found.as_json()) if isinstance(found, Done) else ("", found)
 
@@ -344,6 +400,41 @@ def _meet(
                 yield _answered(kind, json.dumps(found))
             else:
                 yield _message(kind, found)
+
+
+class _Blind(Exception):
+    """A process that does not see the checkpoint or an output; its proofs say which."""
+
+
+def _proofs(
+    sent: SentKit, order: Order | None = None, files: Iterable[InputFile] = ()
+) -> Iterator[tuple[str, Any]]:
+    """What this process proves before it reads and writes, if it has not proved it."""
+    if sent.probe is None:
+        return
+    # the changes that are kept for the driver itself are in the checkpoint, as are spools
+    targets = [each.folder for each in order.targets if each.mode != "rows"] if order else []
+    sources = [file for file in files if file.kind == "file"]
+    for proof in prove(sent.probe, targets, sources):
+        yield "proof", asdict(proof)
+        if proof.problem and proof.kind != "source":
+            raise _Blind
+
+
+def _prove(sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
+    """What an executor sees of the checkpoint; slow enough for each executor to get a task."""
+    for _ in rows:
+        time.sleep(_SPREAD)
+    for kind, found in _unless_blind(partial(_proofs, sent)):
+        yield kind, json.dumps(found)
+
+
+def _unless_blind(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
+    """What a task makes, up to where it sees that its storage is not the driver's."""
+    try:
+        yield from run()
+    except _Blind:
+        return
 
 
 def _message(kind: str, found: Any) -> Any:
@@ -364,7 +455,7 @@ def _answered(kind: str, text: str) -> Any:
 def _guarded(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
     """What a task makes; problems of data and checkpoint as results too."""
     try:
-        yield from run()
+        yield from _unless_blind(run)
     except DataError as problem:
         names = ("code", "message", "place", "hint")
         yield "data-error", {name: getattr(problem, name) for name in names}
