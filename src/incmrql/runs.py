@@ -30,6 +30,7 @@ from incmrql.runtime.opening import Framed
 from incmrql.runtime.quarantine import reports, sentences
 from incmrql.runtime.report import BatchReport
 from incmrql.runtime.set_aside import CODES, rows_at_fault, set_aside, told
+from incmrql.runtime.source_notices import SourceNotices
 from incmrql.runtime.starting import Started, check_names, stream_options
 from incmrql.values import Value
 
@@ -67,6 +68,7 @@ class Run:
         self._stepping = threading.Lock()
         try:
             self._driver = self._opened()
+            self._notices = SourceNotices(self._driver.program)
         except BaseException:
             _remove(self._own)
             raise
@@ -170,6 +172,8 @@ class Run:
         self._events.append(Event(time.time(), report))
         self._report_bad(report)
         self._report_errors(report)
+        for notice in self._notices.of(report):
+            warnings.warn(notice.render(), IncmrqlWarning, stacklevel=3)
         batch = Batch(report, lambda: driver.changes() if driver.options.keep_changes else [])
         self._last = weakref.ref(batch)
         if self._on_batch is not None:

@@ -9,13 +9,14 @@ Spark is started when the first query needs it, and only then.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from incmrql.api import Answer, answer_type, load
-from incmrql.diagnostics import DataError
+from incmrql.diagnostics import DataError, IncmrqlWarning
 from incmrql.formats import Policy, ReadReport
 from incmrql.incremental.chance import follows_streams
 from incmrql.loading import annotated, catalog_for, read_include, type_from_text
@@ -226,8 +227,7 @@ class Session:
         from incmrql.spark.scripts import Engine
 
         given: dict[str, Any] = {"quarantine": self._quarantine}
-        if self._on_report is not None:
-            given["on_report"] = self._on_report
+        given["on_report"] = self._on_report or _warn
         given |= settings
         registered = {name: data for name, (data, _) in self._data.items()}
         registered.update({name: each.rows() for name, each in self._used(compiled.typed)})
@@ -409,3 +409,8 @@ def _row_type(data: Any, name: str) -> model.Type:
     from incmrql.spark.frame_types import frame_row_type
 
     return frame_row_type(data.schema, name)
+
+
+def _warn(report: ReadReport, _policy: Policy) -> None:
+    for notice in report.notices:
+        warnings.warn(notice.render(), IncmrqlWarning, stacklevel=2)

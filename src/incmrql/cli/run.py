@@ -87,7 +87,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
         return dump_json(_first(value, limit)) if as_json else show(value, limit=most)
 
     def report(found: ReadReport, policy: Policy) -> None:
-        for sentence in found.sentences(policy):
+        for sentence in (*found.sentences(policy), *(n.render() for n in found.notices)):
             if sentence not in said:
                 click.echo(sentence, err=True)
             said.add(sentence)

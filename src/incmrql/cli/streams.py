@@ -172,6 +172,7 @@ def _follow(  # noqa: PLR0913 - what is followed, and how
     from incmrql.runtime import Driver
     from incmrql.runtime.loop import run_driver
     from incmrql.runtime.quarantine import sentences
+    from incmrql.runtime.source_notices import SourceNotices
 
     mode = choices.mode or ("snapshot" if choices.folder is None else "changes")
     console = _console(talk, mode)
@@ -187,11 +188,15 @@ def _follow(  # noqa: PLR0913 - what is followed, and how
             console.say(notice)
         printed = [] if any(not sink.named for sink in driver.sinks) else _printed(program)
 
+        odd = SourceNotices(program)
+
         def on_batch(driver: Driver, report: BatchReport) -> None:
             for sentence in sentences(program, report, is_kept=True):
                 console.say(sentence)
             if report.errors is not None and report.errors.count:
                 console.say(f"batch {report.number}: {report.errors}")
+            for notice in odd.of(report):
+                console.say(notice.render())
             console.batch(report, [_shown(driver, number, mode) for number in printed])
             if choices.verify is not None and (report.number + 1) % choices.verify == 0:
                 _verified(driver, session, console)

@@ -1,7 +1,9 @@
 """Delimited lines to rows: `source(line, path, delimiter, type(T))`, also called csv.
 
 In come the lines of one file and the type of a row of the file, a record or a tuple of basic
-types or one basic type.  Out come its elements, without the columns of type any.
+types or one basic type.  Out come its elements, without the columns of type any.  A delimiter at
+the end of a line ends its last field; columns beyond the declared ones are ignored, unless a
+header says how many columns there are.
 
 Fields are quoted as in RFC 4180: a quote starts a quoted field only at the field's beginning,
 delimiters and line ends inside are text, and a doubled quote is one.  An empty field is null,
@@ -72,11 +74,13 @@ class _Layout:
     columns: tuple[_Column, ...]
     sign: int | None
     make: Callable[[list[Value]], Value]
+    is_open: bool = False
+    """Whether a line may have columns beyond these."""
 
 
 def read_lines(lines: Iterable[Line], path: str, row: Type, options: LineOptions) -> Iterator[Read]:
     """The rows of one file."""
-    layout = None if options.header else _unnamed(row, options.sign)
+    layout = None if options.header else _unnamed(row, options)
     for line, text, fields in _records(lines, options):
         if isinstance(fields, str):
             if layout is None:
@@ -94,7 +98,9 @@ def read_lines(lines: Iterable[Line], path: str, row: Type, options: LineOptions
 
 
 def _row(fields: list[Field], layout: _Layout, options: LineOptions) -> Row:
-    if len(fields) != layout.width:
+    more = len(fields) - layout.width
+    beyond = more > 0 and not (more == 1 and fields[-1] == ("", False))
+    if more < 0 or (beyond and not layout.is_open):
         raise Unparsable(f"expected {_count(layout.width)}, found {len(fields)}")
     values: list[Value] = []
     for column in layout.columns:
@@ -107,7 +113,7 @@ def _row(fields: list[Field], layout: _Layout, options: LineOptions) -> Row:
         except Unparsable as problem:
             raise Unparsable(f"{column.label}: {problem.reason}") from None
     sign = 1 if layout.sign is None else weight(fields[layout.sign][0], options.sign)
-    return Row(layout.make(values), sign)
+    return Row(layout.make(values), sign, beyond)
 
 
 def _count(number: int) -> str:
@@ -117,14 +123,16 @@ def _count(number: int) -> str:
 # --- which column is where ---------------------------------------------------------------
 
 
-def _unnamed(row: Type, sign: str) -> _Layout:
-    """Columns by their place; the sign is the field of that name, or the last column."""
-    types = _types(row)
+def _unnamed(row: Type, options: LineOptions) -> _Layout:
+    """Columns by their place; the sign is the field of that name, or the one after them."""
+    types, sign = _types(row), options.sign
     names = row.names if isinstance(row, Record) else ()
+    is_open = may_be_wider(row, options)
     if sign in names:
-        return _layout(row, range(len(types)), len(types), names.index(sign))
+        return _layout(row, range(len(types)), len(types), names.index(sign), is_open=is_open)
     width = len(types) + bool(sign)
-    return _layout(row, range(len(types)), width, width - 1 if sign else None)
+    place = width - 1 if sign else None
+    return _layout(row, range(len(types)), width, place, is_open=is_open)
 
 
 def _named(row: Type, names: list[str], options: LineOptions, place: str) -> _Layout:
@@ -155,7 +163,14 @@ def _sign_place(names: list[str], sign: str, place: str) -> int | None:
     raise DataError("R112", f'the header has no sign column "{sign}"', place=place, hint=hint)
 
 
-def _layout(row: Type, places: Sequence[int], width: int, sign: int | None) -> _Layout:
+def may_be_wider(row: Type, options: LineOptions) -> bool:
+    """Whether lines may have columns beyond the declared ones: no header says how many."""
+    return not options.header and isinstance(row, Record | Tuple)
+
+
+def _layout(
+    row: Type, places: Sequence[int], width: int, sign: int | None, *, is_open: bool = False
+) -> _Layout:
     names = row.names if isinstance(row, Record) else ()
     columns = tuple(
         _Column(
@@ -167,7 +182,7 @@ def _layout(row: Type, places: Sequence[int], width: int, sign: int | None) -> _
         for i, type_ in enumerate(_types(row))
         if type_ != ANY
     )
-    return _Layout(width, columns, sign, _maker(element_type(row)))
+    return _Layout(width, columns, sign, _maker(element_type(row)), is_open)
 
 
 def _types(row: Type) -> tuple[Type, ...]:

@@ -31,6 +31,8 @@ class Row:
 
     value: Value
     weight: int = 1
+    beyond: bool = False
+    """Whether its line has columns beyond the declared ones, which are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,25 @@ Read: TypeAlias = Row | BadRow
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """A warning about a source that was read."""
+
+    code: str
+    message: str
+    place: str = ""
+    hint: str = ""
+
+    def render(self) -> str:
+        """The warning as text."""
+        lines = [f"warning[{self.code}]: {self.message}"]
+        if self.place:
+            lines.append(f" --> {self.place}")
+        if self.hint:
+            lines.append(f" = hint: {self.hint}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
 class ReadReport:
     """How many rows were read and how many were not, by file, with the first reasons."""
 
@@ -67,6 +88,8 @@ class ReadReport:
     bad: int
     files: tuple[tuple[str, int], ...] = ()
     first: tuple[BadRow, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    """What is odd about the source as a whole."""
 
     def sentences(self, policy: Policy) -> list[str]:
         """`3 lines of sales.csv were quarantined: line 7: ...`, a sentence for each file."""

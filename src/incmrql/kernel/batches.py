@@ -77,6 +77,7 @@ def read_rows(
         reading.note(rows.weights, chunk.bad)
         if is_kept and bad is not None:
             bad.add(chunk.bad)
+        reading.notice(file.place, chunk.noticed)
         reading.seconds += time.perf_counter() - start
         if len(rows):
             yield rows

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -23,6 +23,8 @@ from incmrql.diagnostics import DataError
 from incmrql.formats import BadRow, Read, Row, read
 from incmrql.formats.files import MAX_LINE, broken, open_text, unreadable
 from incmrql.formats.line import LineOptions, read_lines
+from incmrql.formats.notices import Noticed, watched_fields
+from incmrql.formats.rows import MOST_REMEMBERED
 from incmrql.incremental.streams import Stream
 from incmrql.kernel.columns import WEIGHT, is_spread, rows_table, schema, spread, types_of
 from incmrql.kernel.plain import BLOCK, blocks, plain_lines, plain_parquet
@@ -69,6 +71,7 @@ class Chunk:
 
     table: Any
     bad: tuple[BadRow, ...] = ()
+    noticed: Noticed = field(default_factory=Noticed)
 
 
 def read_file(
@@ -89,7 +92,8 @@ def read_file(
         if bad and policy == "fail":
             hint = "Mend the line, or set on_error to quarantine or drop."
             raise DataError("R110", bad[0].reason, place=bad[0].place, hint=hint)
-        yield Chunk(_negated(chunk.table) if negative else chunk.table, bad)
+        table = _negated(chunk.table) if negative else chunk.table
+        yield Chunk(table, bad, Noticed() if file.retracts else chunk.noticed)
     check_unchanged(file)
 
 
@@ -146,7 +150,21 @@ def _chunks(
     )  # fmt: skip
     if source.format in ("binary", "parquet"):
         return _parquet(stream, path, options, rows)
-    return _by_rows(stream, rows)
+    return _json(stream, path, rows) if source.format == "json" else _by_rows(stream, rows)
+
+
+def _json(stream: Stream, path: Path, rows: Iterator[Read]) -> Iterator[Chunk]:
+    """Chunks of rows; the last says which names the documents have, if a field is in no row."""
+    whole = Noticed()
+    watched = watched_fields(stream.source, stream.element)
+    for chunk in _by_rows(stream, rows):
+        whole.add(chunk.noticed)
+        yield chunk
+    known = Noticed(rows=whole.rows, present=set(whole.present))
+    known.look_up_names(path, stream.source.keys, watched)
+    if known.names:
+        last = Noticed(present=known.present, names=known.names)
+        yield Chunk(_table([], stream), noticed=last)
 
 
 def _lines(stream: Stream, path: Path, options: dict[str, Any]) -> Iterator[Chunk]:
@@ -157,10 +175,11 @@ def _lines(stream: Stream, path: Path, options: dict[str, Any]) -> Iterator[Chun
     done = 0
     if how == LineOptions(how.delimiter):
         for block in blocks(path, BLOCK, longest):
-            table = None if block is None else plain_lines(block, source.row, how.delimiter)
-            if block is None or table is None:
+            plain = None if block is None else plain_lines(block, source.row, how.delimiter)
+            if block is None or plain is None:
                 break
-            yield Chunk(table)
+            table, beyond = plain
+            yield Chunk(table, noticed=Noticed(rows=table.num_rows, beyond=beyond))
             done += block.count(b"\n")
         else:
             return
@@ -177,7 +196,7 @@ def _parquet(
         for table in plain_parquet(path, stream.element, options) or ():
             if not _is_text(table):
                 break
-            yield Chunk(table)
+            yield Chunk(table, noticed=Noticed(rows=table.num_rows))
             done += table.num_rows
         else:
             if done:
@@ -199,6 +218,7 @@ def _is_text(table: Any) -> bool:
 
 
 def _by_rows(stream: Stream, rows: Iterator[Read]) -> Iterator[Chunk]:
+    watched = watched_fields(stream.source, stream.element)
     while taken := list(islice(rows, CHUNK)):
         good = [row for row in taken if isinstance(row, Row)]
         bad = [row for row in taken if isinstance(row, BadRow)]
@@ -208,7 +228,9 @@ def _by_rows(stream: Stream, rows: Iterator[Read]) -> Iterator[Chunk]:
             spoiled = [row for row in good if not _is_storable(row, stream)]
             bad += [_half_a_character(row, stream) for row in spoiled]
             table = _table([row for row in good if row not in spoiled], stream)
-        yield Chunk(table, tuple(bad))
+        noticed = Noticed(bad=len(bad), first=bad[:MOST_REMEMBERED])
+        noticed.add_rows(good, watched)
+        yield Chunk(table, tuple(bad), noticed)
 
 
 def _table(rows: list[Row], stream: Stream) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from incmrql.formats import BadRow
+from incmrql.formats.notices import Noticed
 from incmrql.formats.rows import MOST_REMEMBERED
 from incmrql.kernel.apart import NOTHING_APART, Apart
 from incmrql.kernel.bad_rows import QuarantineFile
@@ -119,6 +120,8 @@ class Reading:
     quarantined: list[QuarantineFile] = field(default_factory=list)
     """Files of bad rows that the task has written."""
     attempt: str = ""
+    noticed: dict[str, Noticed] = field(default_factory=dict)
+    """By the place of the source, as a text."""
 
     def note(self, weights: Any, bad: Sequence[BadRow]) -> None:
         """Count rows by their weights, and the lines that are none."""
@@ -127,6 +130,10 @@ class Reading:
         self.bad.update(row.path for row in bad)
         self.first_bad += bad[: MOST_REMEMBERED - len(self.first_bad)]
 
+    def notice(self, place: int, noticed: Noticed) -> None:
+        """Put in what was noticed of the rows of the source at a place."""
+        self.noticed.setdefault(str(place), Noticed()).add(noticed)
+
     def add(self, other: Reading) -> None:
         """Put in what another task has read."""
         self.inserted += other.inserted
@@ -134,6 +141,8 @@ class Reading:
         self.bad.update(other.bad)
         self.first_bad += other.first_bad[: MOST_REMEMBERED - len(self.first_bad)]
         self.checksums.update(other.checksums)
+        for place, noticed in other.noticed.items():
+            self.notice(int(place), noticed)
         self.seconds += other.seconds
         self.shuffled += other.shuffled
         self.quarantined += other.quarantined
@@ -148,6 +157,7 @@ class Reading:
             "shuffled": self.shuffled,
             "quarantined": self.quarantined,
             "attempt": self.attempt,
+            "noticed": {place: noticed.as_json() for place, noticed in self.noticed.items()},
         }
 
     @staticmethod
@@ -155,8 +165,9 @@ class Reading:
         """What a text says was read."""
         bad = [BadRow(**row) for row in found["first_bad"]]
         files = [(name, size) for name, size in found["quarantined"]]
-        counts = Counter(found["bad"])
-        return Reading(**{**found, "bad": counts, "first_bad": bad, "quarantined": files})
+        noticed = {place: Noticed.of_json(one) for place, one in found["noticed"].items()}
+        whole = {"bad": Counter(found["bad"]), "first_bad": bad, "quarantined": files}
+        return Reading(**{**found, **whole, "noticed": noticed})
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pyarrow import csv
 
 from incmrql.formats.arrow_types import arrow_type
 from incmrql.formats.files import open_bytes
+from incmrql.formats.line import LineOptions, may_be_wider
 from incmrql.kernel.columns import is_spread, names, parts_of, schema, types_of
 from incmrql.types.columns import column_types, element_type
 from incmrql.types.model import ANY, BYTE, DOUBLE, FLOAT, INT, LONG, SHORT, STRING, Type, is_float
@@ -51,34 +52,51 @@ def _has_longer(block: bytes, longest: int) -> bool:
     return bool((np.diff(ends) - 1 > longest).any())
 
 
-def plain_lines(block: bytes, row: Type, delimiter: str) -> Any | None:
-    """The rows of some lines as a table, or None if they are not all plain."""
+def plain_lines(block: bytes, row: Type, delimiter: str) -> tuple[Any, int] | None:
+    """The rows of some lines as a table, or None if they are not all plain.
+
+    With it goes the number of lines with columns beyond those of the row.
+    """
     types = column_types(row)
     if types is None or len(delimiter.encode()) != 1 or delimiter in ("\n", '"'):
         return None
     if any(mark in block for mark in _NOT_PLAIN) or block.startswith(_BOM):
         return None
-    texts = _texts(block, types, delimiter)
+    more = _fields_beyond(block, types, row, delimiter)
+    texts = _texts(block, len(types) + more, delimiter)
     if texts is None:
         return None
     columns = []
-    for column, type_ in zip(texts, types, strict=True):
+    for column, type_ in zip(texts, types, strict=False):
         if type_ != ANY:
             made = _parsed(column, type_)
             if made is None:
                 return None
             columns.append(made)
     weights = pa.repeat(pa.scalar(1, pa.int64()), len(texts[0]))
-    return pa.table([*columns, weights], schema=schema("c", types_of(element_type(row))))
+    table = pa.table([*columns, weights], schema=schema("c", types_of(element_type(row))))
+    beyond = len(texts[0]) if more > 1 else 0
+    if more == 1:  # an ending delimiter has an empty field behind it
+        beyond = pc.sum(pc.not_equal(texts[-1], "")).as_py() or 0
+    if beyond and not may_be_wider(row, LineOptions(delimiter)):
+        return None
+    return table, beyond
 
 
-def _texts(block: bytes, types: tuple[Type, ...], delimiter: str) -> list[Any] | None:
+def _fields_beyond(block: bytes, types: tuple[Type, ...], row: Type, delimiter: str) -> int:
+    """How many fields the first line has beyond the columns; a wrong guess fails to parse."""
+    first = block.lstrip(b"\n").split(b"\n", 1)[0]
+    more = max(0, first.count(delimiter.encode()) + 1 - len(types))
+    return more if may_be_wider(row, LineOptions(delimiter)) else min(more, 1)
+
+
+def _texts(block: bytes, count: int, delimiter: str) -> list[Any] | None:
     """The fields of all lines, column by column, as text."""
     if not block.strip(b"\n"):
-        return [pa.array([], pa.string()) for _ in types]
-    if len(types) == 1 and b"\n\n" in block:
+        return [pa.array([], pa.string()) for _ in range(count)]
+    if count == 1 and b"\n\n" in block:
         return None  # an empty line and an empty field look the same
-    labels = names("c", len(types))
+    labels = names("c", count)
     try:
         table = csv.read_csv(
             pa.BufferReader(block),

@@ -9,11 +9,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from incmrql.diagnostics import NOWHERE, DataError, nearest
-from incmrql.formats import BadRow, Policy, Quarantine, Read, Row, collect, expand, read
+from incmrql.formats import (
+    BadRow,
+    Collected,
+    Policy,
+    Quarantine,
+    Read,
+    Row,
+    collect,
+    expand,
+    read,
+)
 from incmrql.formats.files import MAX_LINE, open_text
+from incmrql.formats.notices import Noticed, notices, watched_fields
+from incmrql.formats.rows import Notice
 from incmrql.reference.environment import Environment, place
 from incmrql.reference.python_code import raised, user_code
 from incmrql.reference.python_values import from_python
@@ -89,9 +102,21 @@ def _collected(
     folder = env.world.quarantine
     kept = None if folder is None else Quarantine(folder, quarantine_name(source, path, options))
     collected = collect(rows, policy, kept)
-    if collected.report.bad:
-        env.world.on_report(collected.report, policy)
+    report = replace(collected.report, notices=_notices(source, path, collected))
+    if report.bad or report.notices:
+        env.world.on_report(report, policy)
     return collected.rows
+
+
+def _notices(source: typed.Source, path: str, collected: Collected) -> tuple[Notice, ...]:
+    """What is odd about a source that was read."""
+    report, watched = collected.report, watched_fields(source, source.row)
+    noticed = Noticed(bad=report.bad, first=list(report.first))
+    noticed.add_rows(collected.rows, watched)
+    if watched:
+        for file in expand(path):
+            noticed.look_up_names(file, source.keys, watched)
+    return notices(source, path, noticed)
 
 
 def quarantine_name(source: typed.Source, path: str, options: dict[str, Any]) -> str:

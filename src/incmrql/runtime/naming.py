@@ -33,4 +33,11 @@ def as_named(reading: Reading, files: Iterable[InputFile]) -> Reading:
         bad=bad,
         first_bad=[replace(row, path=names.get(row.path, row.path)) for row in reading.first_bad],
         checksums={names.get(path, path): each for path, each in reading.checksums.items()},
+        noticed={
+            place: replace(
+                noticed,
+                first=[replace(row, path=names.get(row.path, row.path)) for row in noticed.first],
+            )
+            for place, noticed in reading.noticed.items()
+        },
     )

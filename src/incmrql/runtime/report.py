@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from incmrql.formats import ReadReport
+from incmrql.formats.notices import Noticed
 from incmrql.incremental.access import SCOPES, Scope
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.orders import Reading
@@ -85,6 +86,8 @@ class BatchReport:
     """What was said of the sources since the batch before, such as lines that a socket dropped."""
     errors: Failures | None = None
     """Rows for which arithmetic fails after the batch; None where nothing is watched."""
+    noticed: Mapping[int, Noticed] = field(default_factory=dict)
+    """Facts about the rows that were read, by the place of their source."""
 
 
 def report_of(
@@ -133,6 +136,7 @@ def report_of(
         publish=publish,
         seconds=whole,
         outputs=tuple(outputs),
+        noticed={int(place): noticed for place, noticed in reading.noticed.items()},
     )
 
 

@@ -16,7 +16,7 @@ import pyarrow.csv
 
 from incmrql.formats.files import Line
 from incmrql.formats.files import _line as line_of
-from incmrql.formats.line import LineOptions, read_lines
+from incmrql.formats.line import LineOptions, may_be_wider, read_lines
 from incmrql.formats.line import _Splitter as Splitter
 from incmrql.formats.rows import Read
 from incmrql.formats.scalars import Unparsable
@@ -50,14 +50,18 @@ class LineShape(Shape):
         self.element = element_type(row)
         self.schema = value_schema(self.element, packed=packed)
         self.names = [f"c{i}" for i in range(len(layout.columns))]
+        self.is_open = may_be_wider(row, options)
+        self.more = 0
+        """Fields beyond the columns in the lines of the block at hand: as many as in its first."""
+        self.beyond = 0
+        """Lines so far whose fields beyond the columns are not just an ending delimiter."""
         quote = re.escape(options.quote)
         delimiter = re.escape(options.delimiter)
         plain = rf"[^{quote}{delimiter}\r\n\x00]*"
         self.text = rf"(?:{quote}(?:[^{quote}\r\n\x00]|{quote}{quote})*{quote}|{plain})"
         if not quote:
             self.text = plain
-        fields = [self._field(type_) for _, type_ in layout.columns]
-        self.pattern = rf"^{delimiter.join(fields)}\r?\n$"
+        self.fields = [self._field(type_) for _, type_ in layout.columns]
         self.kept = [
             (name, place, type_)
             for name, (place, type_) in zip(self.names, layout.columns, strict=True)
@@ -68,28 +72,39 @@ class LineShape(Shape):
         return self.text if type_ in (STRING, ANY) else f"(?:{pattern(type_)})?"
 
     def matches(self, lines: Arrow) -> Arrow:
-        """Lines of the right fields."""
-        return np.asarray(pa.compute.match_substring_regex(lines, self.pattern))
+        """Lines of the right fields, and as many beyond them as the first line has."""
+        first = lines[0].as_py().rstrip(b"\r\n") if len(lines) else b""
+        found = first.count(self.options.delimiter.encode()) + 1 - len(self.names)
+        self.more = max(0, found if self.is_open else min(found, 1))
+        more = [self.text if self.is_open else ""] * self.more
+        pattern = re.escape(self.options.delimiter).join([*self.fields, *more])
+        return np.asarray(pa.compute.match_substring_regex(lines, rf"^{pattern}\r?\n$"))
 
     def columns(self, data: bytes) -> Arrow:
         """All fields at once, by Arrow's reader."""
         if not data:
             return None
+        others = [f"more{i}" for i in range(self.more)]
         table = pa.csv.read_csv(
             pa.BufferReader(data),
             pa.csv.ReadOptions(
-                use_threads=False, block_size=len(data) + 1, column_names=self.names
+                use_threads=False, block_size=len(data) + 1, column_names=[*self.names, *others]
             ),
             pa.csv.ParseOptions(
                 delimiter=self.options.delimiter, quote_char=self.options.quote or False
             ),
             pa.csv.ConvertOptions(
-                column_types={name: raw_type(type_) for name, _, type_ in self.kept},
-                include_columns=[name for name, _, _ in self.kept],
+                column_types={name: raw_type(type_) for name, _, type_ in self.kept}
+                | dict.fromkeys(others[:1], pa.string()),
+                include_columns=[*(name for name, _, _ in self.kept), *others[:1]],
                 null_values=[""],
                 strings_can_be_null=False,
             ),
         )
+        if self.more == 1:
+            self.beyond += pa.compute.sum(pa.compute.not_equal(table.column("more0"), "")).as_py()
+        elif self.more:
+            self.beyond += table.num_rows
         made: list[Arrow] = [None] * len(self.kept)
         for name, place, type_ in self.kept:
             column = table.column(name).combine_chunks()

@@ -34,6 +34,7 @@ from incmrql.algebra.term import Picks
 from incmrql.diagnostics import DataError
 from incmrql.formats import BadRow, Policy, Quarantine, ReadReport
 from incmrql.formats.json_typed import Catalog
+from incmrql.formats.notices import Noticed, notices
 from incmrql.formats.rows import MOST_REMEMBERED
 from incmrql.spark.native_shapes import COMPRESSED
 from incmrql.spark.sources_parts import BAD_SCHEMA, bad_task, good_rows, rows_task, unpacked_bad
@@ -83,11 +84,14 @@ class Context:
     def __exit__(self, *cause: object) -> None:
         self.close()
 
-    def start(self, spark: SparkSession, plan: Plan, name: str, schema: StructType) -> Reading:
-        """A reading that the next `settle` looks after."""
+    def start(
+        self, spark: SparkSession, plan: Plan, name: str, schema: StructType, path: str
+    ) -> Reading:
+        """A reading of the files of `path` that the next `settle` looks after."""
         if self._tallies is None:
             self._tallies = spark.sparkContext.accumulator({}, TallyParam())
-        reading = Reading(spark, plan, name, schema, len(self.readings), self._tallies)
+        number = len(self.readings)
+        reading = Reading(spark, plan, name, schema, number, self._tallies, path=path)
         self.readings.append(reading)
         return reading
 
@@ -141,6 +145,7 @@ class Reading:
     number: int
     tallies: Accumulator[Tallies]
     concluded: bool = False
+    path: str = ""
     natives: Mapping[int, int] = field(default_factory=dict)
     """The parts that Spark reads itself, with their rows, none of which is bad."""
 
@@ -183,7 +188,7 @@ class Reading:
                 for bad in self._bad_rows():
                     kept.add(bad)
         report = self._report()
-        if report.bad:
+        if report.bad or report.notices:
             on_report(report, policy)
 
     def _frame(self, given: Iterable[Part]) -> DataFrame:
@@ -211,13 +216,18 @@ class Reading:
 
     def _report(self) -> ReadReport:
         rows, files, first = sum(self.natives.values()), Counter[str](), list[BadRow]()
+        noticed = Noticed()
         for part in self.plan.parts:
             tally = self._tally(part) or Tally()
             rows += tally.rows
+            noticed.add(tally.noticed)
             if tally.bad:
                 files[part.shown] += tally.bad
                 first += tally.kept[:MOST_REMEMBERED]
-        return ReadReport(rows, files.total(), tuple(files.items()), tuple(first[:MOST_REMEMBERED]))
+        bad, first = files.total(), first[:MOST_REMEMBERED]
+        noticed.rows, noticed.bad, noticed.first = rows, bad, first
+        told = notices(self.plan.source, self.path, noticed, self.plan.element)
+        return ReadReport(rows, bad, tuple(files.items()), tuple(first), told)
 
     def _bad_rows(self) -> Iterator[BadRow]:
         """All bad rows, in order."""

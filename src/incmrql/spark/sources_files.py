@@ -76,7 +76,7 @@ class Files:
         columns = spark_schema(element, packed=self.packed)
         schema = weighted_schema(element) if weighted else columns
         name = quarantine_name(source, path, options)
-        return self.context.start(self.spark, cut(self.spark, plan), name, schema)
+        return self.context.start(self.spark, cut(self.spark, plan), name, schema, path)
 
     def plainly(self, path: str, options: dict[str, Any], used: Type) -> tuple[Reading, DataFrame]:
         """The rows of a path, read by Spark itself where they are in Parquet files of its own."""

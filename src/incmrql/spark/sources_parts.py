@@ -20,8 +20,10 @@ from pyspark.accumulators import Accumulator
 
 from incmrql.diagnostics import DataError
 from incmrql.formats import BadRow, Policy, Read, Row, read
+from incmrql.formats.notices import Noticed, watched_fields
 from incmrql.formats.rows import collect
 from incmrql.reference.sources import _parsed as parsed
+from incmrql.spark.native_lines import LineShape
 from incmrql.spark.native_shapes import Start, blocks_of, start_of
 from incmrql.spark.native_text import fast_batches
 from incmrql.spark.sources_picked import columns, is_raw, picker, raw_picker, raw_rows
@@ -105,6 +107,9 @@ def good_rows(plan: Plan, part: Part, tally: Tally) -> Iterator[Arrow]:
                 yield from _row_by_row(plan, part, reads(plan, part), tally)
             else:
                 yield from _natively(plan, part, start, tally)
+            if plan.picks is None:
+                watched = watched_fields(plan.source, plan.element)
+                tally.noticed.look_up_names(part.path, plan.source.keys, watched)
     except DataError as error:
         tally.failure = error.code, error.message, error.place, error.hint
 
@@ -113,8 +118,22 @@ def _natively(plan: Plan, part: Part, start: Start, tally: Tally) -> Iterator[Ar
     for natives, others in fast_batches(start.shape, blocks_of(part, start)):
         if natives is not None:
             tally.rows += natives.num_rows
+            _notice_natives(plan, natives, tally.noticed)
             yield natives
         yield from _row_by_row(plan, part, others, tally)
+    if isinstance(start.shape, LineShape):
+        tally.noticed.beyond += start.shape.beyond
+
+
+def _notice_natives(plan: Plan, natives: Arrow, noticed: Noticed) -> None:
+    noticed.rows += natives.num_rows
+    watched = watched_fields(plan.source, plan.element)
+    fields = natives.columns if len(natives.columns) == len(watched) else natives.column(0)
+    for place, name in enumerate(watched):
+        if name not in noticed.present:
+            values = fields[place] if isinstance(fields, list) else fields.field(place)
+            if values.null_count < len(values):
+                noticed.present.add(name)
 
 
 def _row_by_row(plan: Plan, part: Part, rows: Iterable[Read], tally: Tally) -> Iterator[Arrow]:
@@ -125,7 +144,9 @@ def _row_by_row(plan: Plan, part: Part, rows: Iterable[Read], tally: Tally) -> I
             yield columns(plan.picks, picked)
             tally.rows += len(picked)
         return
+    watched = watched_fields(plan.source, plan.element)
     for chunk in chunked(_good(rows, plan.policy, tally), BATCH):
+        tally.noticed.add_rows(chunk, watched)
         yield _weighted(plan, part, chunk, tally.rows) if plan.weighted else _plain(plan, chunk)
         tally.rows += len(chunk)
 

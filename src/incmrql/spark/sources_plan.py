@@ -12,6 +12,7 @@ from pyspark.accumulators import AccumulatorParam
 from incmrql.algebra.term import Picks
 from incmrql.formats import BadRow, Policy
 from incmrql.formats.json_typed import Catalog
+from incmrql.formats.notices import Noticed
 from incmrql.formats.rows import MOST_REMEMBERED
 from incmrql.spark.packing import NOTHING, Packed
 from incmrql.types import typed
@@ -69,6 +70,7 @@ class Tally:
     failure: tuple[str, str, str, str] | None = None
     """Code, message, place and hint of the error that ended it."""
     length: int = 0
+    noticed: Noticed = field(default_factory=Noticed)
 
     def add(self, row: BadRow) -> None:
         """Count a bad row; keep it while there is room."""
