@@ -48,6 +48,7 @@ from incmrql.syntax.depth import room
 from incmrql.syntax.outline import outline
 from incmrql.types import Catalog, infer_script, typed
 from incmrql.types.model import Collection
+from incmrql.types.questionable import questionable
 from incmrql.types.show import show_expr
 from incmrql.values import Bag
 
@@ -177,12 +178,14 @@ def explain_paper(compiled: Compiled) -> str:
 def advice(
     compiled: Compiled, *, strict: Strict = False, iterate: Iterate = "default"
 ) -> list[Diagnostic]:
-    """What should be known of the queries over streams; with `strict`, errors among it."""
-    found: list[Diagnostic] = []
+    """What should be known of the queries; with `strict`, errors among it."""
+    found = questionable(compiled.typed)
     with room():
         for item in compiled.typed.items:
             if not follows_streams(item.expr, compiled.typed):
                 continue
+            if not item.incremental and item.kind in _FOLLOWED:
+                found.append(each_batch_alone(item))
             try:
                 plan = plan_of(item, compiled.typed)
                 found += cautions(plan, item.span, strict=strict, iterate=iterate)
@@ -190,6 +193,16 @@ def advice(
                 softer = [replace(problem, severity="warning") for problem in error.problems]
                 found += softer if error.code in _NO_TERM and not strict else error.problems
     return in_text_order(found)
+
+
+_FOLLOWED = ("print", "incr", "store", "dump")
+
+
+def each_batch_alone(item: typed.ScriptItem) -> Diagnostic:
+    """The note on a query over streams without `incr`."""
+    message = "without incr, incmrql run answers this query for each batch alone"
+    hint = "Write incr before it for the answer over everything; in Python, start() means that."
+    return Diagnostic("W303", message, item.span, "has no incr", hint, severity="note")
 
 
 def asked(item: typed.ScriptItem, script: typed.Script) -> typed.Expr:

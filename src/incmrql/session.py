@@ -9,15 +9,15 @@ Spark is started when the first query needs it, and only then.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from incmrql.api import Answer, answer_type, load
-from incmrql.diagnostics import DataError, IncmrqlWarning
+from incmrql.diagnostics import DataError
 from incmrql.formats import Policy, ReadReport
+from incmrql.formats.notices import warn
 from incmrql.incremental.chance import follows_streams
 from incmrql.loading import annotated, catalog_for, read_include, type_from_text
 from incmrql.pipeline import Compiled, explain
@@ -227,8 +227,7 @@ class Session:
         from incmrql.spark.scripts import Engine
 
         given: dict[str, Any] = {"quarantine": self._quarantine}
-        given["on_report"] = self._on_report or _warn
-        given |= settings
+        given |= {"on_report": self._on_report or warn, **settings}
         registered = {name: data for name, (data, _) in self._data.items()}
         registered.update({name: each.rows() for name, each in self._used(compiled.typed)})
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
@@ -322,7 +321,7 @@ class Result:
         from incmrql.incremental.streams import program_of
         from incmrql.runs import Run
         from incmrql.runtime.handles import FrameTables
-        from incmrql.runtime.starting import Started
+        from incmrql.runtime.starting import Started, log_scope
 
         if self.item.kind in ("lineage", "debug"):
             hint = "collect() answers it, from what is there."
@@ -352,6 +351,7 @@ class Result:
                     session._on_report,
                 )
             )
+        log_scope(self.item, options)
         session._runs = [each for each in session._runs if each.status.state != "stopped"]
         session._runs.append(run)
         return run
@@ -409,8 +409,3 @@ def _row_type(data: Any, name: str) -> model.Type:
     from incmrql.spark.frame_types import frame_row_type
 
     return frame_row_type(data.schema, name)
-
-
-def _warn(report: ReadReport, _policy: Policy) -> None:
-    for notice in report.notices:
-        warnings.warn(notice.render(), IncmrqlWarning, stacklevel=2)

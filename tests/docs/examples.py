@@ -109,7 +109,9 @@ def run(example: Example) -> Outcome:
             on_answer=keep,
             fail_arithmetic=fail,
             on_trace=lambda text, value: notes.append(f"trace: {text} = {show(value)}"),
-            on_report=lambda report, policy: notes.extend(report.sentences(policy)),
+            on_report=lambda report, policy: notes.extend(
+                [*report.sentences(policy), *(notice.render() for notice in report.notices)]
+            ),
         )
     except QueryError as error:
         printed.append(str(error))

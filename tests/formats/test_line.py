@@ -93,7 +93,9 @@ def test_rows(
 
 BAD: list[tuple[str | bytes, list[Any]]] = [
     ("1\n2,b\n", [(1, "expected 2 columns, found 1"), (2, "b")]),
-    ("1,a,x\n2,b\n", [(1, "expected 2 columns, found 3"), (2, "b")]),
+    ("1,a,x\n2,b\n", [(1, "a"), (2, "b")]),
+    ("1,a,\n2,b\n", [(1, "a"), (2, "b")]),
+    ("1,\n2,b\n", [(1, ""), (2, "b")]),
     ("z,a\n2,b\n", [(1, 'column 1: "z" is not an int'), (2, "b")]),
     (b"1,\xff\n2,b\n", [(1, "not UTF-8 at byte 3 of the line"), (2, "b")]),
     ('1,"a\nb"\nx,c\n', [(1, "a\nb"), (3, 'column 1: "x" is not an int')]),
@@ -106,6 +108,24 @@ BAD: list[tuple[str | bytes, list[Any]]] = [
         (1, "line 2 of a quoted field: not UTF-8 at byte 1 of the line"),
         (2, "not UTF-8 at byte 1 of the line"), (3, "c")]),
 ]  # fmt: skip
+
+
+def test_columns_beyond_the_declared_ones_are_ignored_and_counted(tmp_path: Path) -> None:
+    """One delimiter at the end, as in the files of TPC-H, is no further column."""
+    found = rows(tmp_path, '1,a,\n2,b\n3,c,x\n4,d,,\n5,e,,x\n6,f,""\n')
+    assert shown(found) == [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e"), (6, "f")]
+    assert [row.beyond for row in found if isinstance(row, Row)] == [
+        False, False, True, True, True, False,
+    ]  # fmt: skip
+
+
+def test_a_header_says_how_many_columns_there_are(tmp_path: Path) -> None:
+    found = rows(tmp_path, "A,B\n1,a,\n2,b,x\n", AB, ",", header=True)
+    assert shown(found) == [Record({"A": 1, "B": "a"}), (3, "expected 2 columns, found 3")]
+
+
+def test_a_single_value_is_not_cut_short(tmp_path: Path) -> None:
+    assert shown(rows(tmp_path, "a,\nb,c\n", t.STRING)) == ["a", (2, "expected 1 column, found 2")]
 
 
 @pytest.mark.parametrize(("data", "values"), BAD)

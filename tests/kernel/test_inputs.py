@@ -107,6 +107,8 @@ def check(stream: Stream, script: typed.Script, path: Path, *, deletes: bool = F
     assert found == [(encode(row.value), sign * row.weight) for row in rows]
     bad = [bad for chunk in chunks for bad in chunk.bad]
     assert bad == [row for row in wanted if isinstance(row, BadRow)]
+    assert sum(chunk.noticed.rows for chunk in chunks) == len(rows)
+    assert sum(chunk.noticed.beyond for chunk in chunks) == sum(row.beyond for row in rows)
     return len(rows)
 
 
@@ -294,9 +296,12 @@ FIELDS = st.sampled_from(
      "\x00"]
 )  # fmt: skip
 GOOD = st.sampled_from(["1,0.5,a,+", "-2,,b,-", "3,1e3,,insert", ""])
-ANY = st.lists(FIELDS, min_size=3, max_size=5).map(",".join)
+ANY = st.lists(FIELDS, min_size=3, max_size=6).map(",".join)
+WIDE = st.sampled_from(["1,0.5,a,+,", "-2,,b,-,", "3,1e3,,insert,x", "4,2.5,c,delete,", ""])
 CONTENT = st.tuples(
-    st.lists(GOOD, max_size=8), st.lists(GOOD | ANY, max_size=6), st.sampled_from(["", "\n"])
+    st.lists(GOOD, max_size=8) | st.lists(WIDE, max_size=8),
+    st.lists(GOOD | ANY, max_size=6),
+    st.sampled_from(["", "\n"]),
 ).map(lambda parts: "\n".join([*parts[0], *parts[1]]) + parts[2])
 
 

@@ -48,11 +48,12 @@ def plan_of(source: typed.Source) -> Plan:
     return Plan(source, row_type(source), (), "quarantine", t.PREDEFINED, options, False, False)
 
 
-def by_reference(source: typed.Source, path: Path) -> tuple[list[str], list[BadRow]]:
+def by_reference(source: typed.Source, path: Path) -> tuple[list[str], list[BadRow], int]:
     settings = {"delimiter": source.delimiter, "options": source.options}
     found = list(read(source.format, path, source.row, **settings))  # type: ignore[arg-type]
     rows = [show(row.value) for row in found if isinstance(row, Row)]
-    return sorted(rows), [row for row in found if isinstance(row, BadRow)]
+    beyond = sum(row.beyond for row in found if isinstance(row, Row))
+    return sorted(rows), [row for row in found if isinstance(row, BadRow)], beyond
 
 
 def natively(plan: Plan, part: Part, element: t.Type) -> Iterator[Row | BadRow]:
@@ -65,6 +66,11 @@ def natively(plan: Plan, part: Part, element: t.Type) -> Iterator[Row | BadRow]:
             make = maker(columns.schema, element, packed=packed)
             yield from map(Row, make(columns))
         yield from others
+    beyond = getattr(start.shape, "beyond", 0)
+    yield from [BEYOND] * beyond
+
+
+BEYOND = Row("a line that was read natively has columns beyond the declared ones", beyond=True)
 
 
 def agree(source: typed.Source, path: Path, *parts: Part) -> int:
@@ -74,9 +80,10 @@ def agree(source: typed.Source, path: Path, *parts: Part) -> int:
     if start_of(plan, given[0]) is None:
         return -1
     found = [row for part in given for row in natively(plan, part, plan.element)]
-    rows = sorted(show(row.value) for row in found if isinstance(row, Row))
+    rows = sorted(show(row.value) for row in found if isinstance(row, Row) and row is not BEYOND)
     bad = [row for row in found if isinstance(row, BadRow)]
-    assert (rows, bad) == by_reference(source, path)
+    beyond = sum(row.beyond for row in found if isinstance(row, Row))
+    assert (rows, bad, beyond) == by_reference(source, path)
     return len(bad)
 
 
@@ -106,7 +113,9 @@ def line_files(draw: st.DrawFn) -> tuple[typed.Source, bytes]:
     if draw(st.integers(0, 3)) == 0:
         options.append(("max_line", draw(st.sampled_from([2, 5, 9]))))
     lines = draw(st.lists(st.lists(FIELDS, min_size=1, max_size=4), max_size=8))
-    text = "".join(delimiter.join(fields[: len(types)]) + draw(ENDS) for fields in lines)
+    most = len(types) + draw(st.integers(0, 2))
+    last = draw(st.sampled_from(["", "", delimiter]))
+    text = "".join(delimiter.join(fields[:most]) + last + draw(ENDS) for fields in lines)
     if draw(st.booleans()):
         options.append(("header", True))
         header = draw(st.permutations([*names, "D"]))

@@ -75,6 +75,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
     """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
     from incmrql import api
     from incmrql.formats import dump_json
+    from incmrql.types.questionable import questionable
     from incmrql.values import show
 
     script = chosen_script(file, query)
@@ -99,6 +100,8 @@ def run(  # noqa: PLR0913 - one parameter for each option
         "on_report": report,
     }
     if engine == "reference":
+        for problem in questionable(api.compiled(script, words).typed):
+            click.echo(problem.render(), err=True)
         api.run(script, words, on_answer=lambda answer: click.echo(shown(answer.value)), **settings)
         count = len(api.compiled(script, words).typed.items)
     else:

@@ -74,6 +74,12 @@ class Asked:
         }
 
 
+_EACH_BATCH_ALONE = (
+    "note[W303]: the query has no incr: each batch is answered alone."
+    " Write incr before it for the answer over everything so far."
+)
+
+
 def run_script(
     session: Session,
     asked: Asked,
@@ -87,10 +93,15 @@ def run_script(
     """Run a script on Spark; how many items it has."""
     from incmrql.session import DEEPEST
     from incmrql.syntax.depth import room
+    from incmrql.types.questionable import questionable
 
     compiled = session._compiled(asked.script, asked.words)
     script = compiled.typed
+    for problem in questionable(script):
+        click.echo(problem.render(), err=True)
     followed = _followed(compiled, choices)
+    if followed and not followed[0].incremental:
+        click.echo(_EACH_BATCH_ALONE, err=True)
     _refuse_options(followed, choices)
     with room(DEEPEST):
         engine = session._engine(compiled, asked.words, **settings)

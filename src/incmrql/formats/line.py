@@ -99,7 +99,7 @@ def read_lines(lines: Iterable[Line], path: str, row: Type, options: LineOptions
 
 def _row(fields: list[Field], layout: _Layout, options: LineOptions) -> Row:
     more = len(fields) - layout.width
-    beyond = more > 0 and not (more == 1 and fields[-1] == ("", False))
+    beyond = more > 1 or (more == 1 and fields[-1][0] != "")
     if more < 0 or (beyond and not layout.is_open):
         raise Unparsable(f"expected {_count(layout.width)}, found {len(fields)}")
     values: list[Value] = []

@@ -7,16 +7,17 @@ have more columns than are declared (W202), a declared JSON field is in no row (
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from incmrql.diagnostics import nearest
+from incmrql.diagnostics import IncmrqlWarning, nearest
 from incmrql.formats.files import open_text
 from incmrql.formats.json_files import read_raw
-from incmrql.formats.rows import MOST_REMEMBERED, BadRow, Notice, Row
+from incmrql.formats.rows import MOST_REMEMBERED, BadRow, Notice, Policy, ReadReport, Row
 from incmrql.types import typed
 from incmrql.types.columns import column_types
 from incmrql.types.model import Record, Type
@@ -122,6 +123,12 @@ def notices(
             hint = f"{nearest(name, noticed.names)} Rows have: {others}.".strip()
             found.append(Notice("W203", message, hint=hint))
     return tuple(found)
+
+
+def warn(report: ReadReport, _policy: Policy = "quarantine") -> None:
+    """Give the warnings of a report the way Python does."""
+    for notice in report.notices:
+        warnings.warn(notice.render(), IncmrqlWarning, stacklevel=2)
 
 
 def _nothing_read(source: typed.Source, path: str, noticed: Noticed) -> Notice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -14,10 +15,12 @@ from incmrql.incremental.streams import Program
 from incmrql.runtime.arithmetic import OnArithmetic
 from incmrql.runtime.handles import FrameStream, PushedStream
 from incmrql.runtime.options import StreamOptions
+from incmrql.types import typed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG: Final = logging.getLogger("incmrql")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DRIVER: Final = frozenset(each.name for each in fields(StreamOptions))
 
@@ -127,3 +130,13 @@ def stream_options(options: StartOptions, *, keep_changes: bool) -> StreamOption
         if name in given:
             given[name] = seconds(given[name])
     return StreamOptions(**given, keep_changes=keep_changes)
+
+
+def log_scope(item: typed.ScriptItem, options: StartOptions) -> None:
+    """Say once that a query without `incr` is answered over everything: in scripts it is not."""
+    if item.incremental or options.get("window"):
+        return
+    _LOG.warning(
+        "the query has no incr: start() answers it over everything so far; "
+        "incmrql run would answer each batch alone, as start(window=True) does [W303]"
+    )

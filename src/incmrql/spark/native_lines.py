@@ -73,8 +73,7 @@ class LineShape(Shape):
 
     def matches(self, lines: Arrow) -> Arrow:
         """Lines of the right fields, and as many beyond them as the first line has."""
-        first = lines[0].as_py().rstrip(b"\r\n") if len(lines) else b""
-        found = first.count(self.options.delimiter.encode()) + 1 - len(self.names)
+        found = (_width(lines[0].as_py(), self.options) if len(lines) else 0) - len(self.names)
         self.more = max(0, found if self.is_open else min(found, 1))
         more = [self.text if self.is_open else ""] * self.more
         pattern = re.escape(self.options.delimiter).join([*self.fields, *more])
@@ -164,6 +163,17 @@ class TextShape(Shape):
     def reads(self, lines: Iterable[Line]) -> Iterator[Read]:
         """Lines by the reference reader."""
         return read_text(lines, self.path)
+
+
+def _width(line: bytes, options: LineOptions) -> int:
+    """How many fields a line has; 0 where that is not plain."""
+    if not options.quote or options.quote.encode() not in line:
+        return line.count(options.delimiter.encode()) + 1
+    splitter = Splitter(options.delimiter, options.quote)
+    try:
+        return len(splitter.fields) if splitter.feed(line_of(1, line)) else 0
+    except Unparsable:
+        return 0
 
 
 def line_layout(row: Type, options: LineOptions, head: bytes | None) -> Layout | None:
