@@ -15,7 +15,7 @@ from incmrql import api
 from incmrql.diagnostics import IncmrqlWarning
 from incmrql.formats import ReadReport
 from incmrql.spark import sources_context
-from incmrql.values import identical
+from incmrql.values import Bag, identical
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ def test_a_run_warns_of_wide_lines_and_absent_fields_once_and_of_empty_batches_a
         put(lines, "3.csv", "3|b\n")
         put(documents, "3.json", '{"Amount": 7}\n')
         assert said(run) == ["W201"]
-        assert run.answer() == [None, None, 1, 2, 7]
+        assert identical(run.answer(), Bag([None, None, 1, 2, 7]))
     caplog.clear()
     with session.query(f"incr {text};").start():
         assert not [r for r in caplog.records if "has no incr" in r.message]
