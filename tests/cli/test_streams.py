@@ -152,7 +152,9 @@ def test_without_incr_each_batch_is_answered_alone(shop: Shop) -> None:
         '{ ("Oslo",20.0), ("Oslo",40.0), ("Rome",12.0) }',
         '{ ("Rome",18.0) }',
     ]
+    assert done.err.count("note[W303]: the query has no incr: each batch is answered alone.") == 1
     refused = shop.run(f"incr {query}")
+    assert "W303" not in refused.err
     assert refused.code == 1
     assert "answers for each batch alone, and this one answers over everything" in refused.err
 
