@@ -35,12 +35,12 @@ def _about(node: typed.Expr) -> Iterator[Diagnostic]:
                     message = "order by a constant does not order the rows"
                     hint = f"{_NO_POSITIONS}, order by x.A."
                     yield _warning("W301", message, key.expr.span, hint)
-            for key in () if group is None else _constant_keys(group):
+            for constant in () if group is None else _constant_keys(group):
                 message = "group by a constant puts all rows into one group"
                 hint = (
                     f"{_NO_POSITIONS}, group by x.A; for one group of all rows name the key, k: 1."
                 )
-                yield _warning("W301", message, key.span, hint)
+                yield _warning("W301", message, constant.span, hint)
         case typed.Compare(op, left, right) if _is_null(left) or _is_null(right):
             message = f'"{op}" with null is null for every row, so the condition never holds'
             yield _warning("W302", message, node.span, _IS_NULL)
