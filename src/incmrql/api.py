@@ -14,7 +14,7 @@ from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
 from incmrql.formats import Policy, ReadReport
 from incmrql.incremental.explain import Strict
 from incmrql.incremental.looping import Iterate
-from incmrql.loading import catalog_for, read_include, read_script
+from incmrql.loading import READ_ONLY, Imports, catalog_for, read_include, read_script
 from incmrql.pipeline import (
     Compiled,
     advice,
@@ -61,10 +61,12 @@ def load(script: str | Path) -> Source:
     return read_script(script) if isinstance(script, Path) else Source(script, SCRIPT_NAME)
 
 
-def compiled(script: str | Path, arguments: Sequence[str] | None = None) -> Compiled:
+def compiled(
+    script: str | Path, arguments: Sequence[str] | None = None, imports: Imports | None = None
+) -> Compiled:
     """The script in every form from tree to typed tree; raises `QueryError`."""
     source = load(script)
-    return compile_script(source, catalog_for(source, arguments), read_include)
+    return compile_script(source, catalog_for(source, arguments, imports), read_include)
 
 
 def check(
@@ -73,6 +75,7 @@ def check(
     *,
     strict: Strict = False,
     iterate: Iterate = "default",
+    imports: Imports = READ_ONLY,
 ) -> tuple[Diagnostic, ...]:
     """The problems of a script; none with severity "error" if it can run.
 
@@ -81,24 +84,31 @@ def check(
     the run will keep loops.
     """
     try:
-        return tuple(advice(compiled(script, arguments), strict=strict, iterate=iterate))
+        forms = compiled(script, arguments, imports)
+        return tuple(advice(forms, strict=strict, iterate=iterate))
     except QueryError as error:
         return error.problems
 
 
-def explain(script: str | Path, stage: str = "incremental", *, trace: bool = False) -> str:
+def explain(
+    script: str | Path,
+    stage: str = "incremental",
+    *,
+    trace: bool = False,
+    imports: Imports = READ_ONLY,
+) -> str:
     """A script at one of the stages tree, types, algebra, normal, incremental, spark, as text."""
-    return explain_stage(compiled(script), stage, trace=trace)
+    return explain_stage(compiled(script, imports=imports), stage, trace=trace)
 
 
-def explain_as_the_paper(script: str | Path) -> str:
+def explain_as_the_paper(script: str | Path, imports: Imports = READ_ONLY) -> str:
     """The homomorphism h, the merge ⊗ and the answer a of each item, as the paper has them."""
-    return explain_paper(compiled(script))
+    return explain_paper(compiled(script, imports=imports))
 
 
-def explain_data(script: str | Path) -> list[dict[str, Any]]:
+def explain_data(script: str | Path, imports: Imports = READ_ONLY) -> list[dict[str, Any]]:
     """How each item of a script follows changes, as data; docs/explain.md has the fields."""
-    return explained_plans(compiled(script))
+    return explained_plans(compiled(script, imports=imports))
 
 
 def answer_type(item: typed.ScriptItem) -> model.Type:

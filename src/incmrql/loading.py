@@ -13,14 +13,18 @@ import typing
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Final
 
 from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
 from incmrql.formats import schema_type
+from incmrql.python_signatures import read_function, read_parser
 from incmrql.reference.python_code import raised, user_code
-from incmrql.syntax import ast, parse_type_text
-from incmrql.types import Catalog, model, resolve_type_tree, typed
+from incmrql.syntax import ast
+from incmrql.types import Catalog, model, typed
+from incmrql.types.texts import type_from_text
 
 LARGEST_SCRIPT = 64 * 1024 * 1024
 
@@ -60,14 +64,54 @@ def read_include(item: ast.Include, source: Source) -> Source:
         raise QueryError(problem) from None
 
 
-def catalog_for(script: Source, arguments: Sequence[str] | None) -> Catalog:
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """Which Python modules a script may import; None: all that it names.
+
+    What else it names is read where only types are needed (`check`, `explain`), or refused.
+    """
+
+    allowed: frozenset[str] | None = None
+    is_read: bool = False
+    """Whether signatures of modules that are not allowed are read from their files."""
+
+    def function(self, module: str, name: str, folder: Path) -> typed.PythonFunction:
+        """A function of a module, imported or read."""
+        if self._allows(module):
+            return python_function(module, name, folder)
+        return read_function(module, name, folder)
+
+    def parser(self, path: str, folder: Path) -> tuple[object, model.Type]:
+        """A parser by its dotted path, imported or read."""
+        if self._allows(path.rpartition(".")[0]):
+            return python_parser(path, folder)
+        return read_parser(path, folder)
+
+    def _allows(self, module: str) -> bool:
+        if self.allowed is None or module in self.allowed:
+            return True
+        if self.is_read:
+            return False
+        message = f'the Python module "{module}" may not be imported'
+        hint = f"If you trust its code, allow it: --allow-import {module}"
+        raise DataError("T606", message, hint=hint)
+
+
+READ_ONLY: Final = Imports(frozenset(), is_read=True)
+"""Nothing is imported; types are read from files."""
+
+
+def catalog_for(
+    script: Source, arguments: Sequence[str] | None, imports: Imports | None = None
+) -> Catalog:
     """A catalog that looks beside the script and in the current folder."""
     folder = Path(script.name).parent if Path(script.name).is_file() else Path()
+    may = imports or Imports()
     return Catalog(
         arguments=arguments,
         file_type=schema_type,
-        python_function=lambda module, name: python_function(module, name, folder),
-        python_parser=lambda path: python_parser(path, folder),
+        python_function=lambda module, name: may.function(module, name, folder),
+        python_parser=lambda path: may.parser(path, folder),
     )
 
 
@@ -172,15 +216,6 @@ def annotation_type(annotation: object) -> model.Type:
     message = f"the annotation {annotation} has no type of the language"
     hint = 'Use bool, int, float, str, list[T], tuple[...], or Annotated[..., "< A: int >"].'
     raise DataError("T606", message, hint=hint)
-
-
-def type_from_text(text: str) -> model.Type:
-    """The type that a text spells."""
-    source = Source(text, "<type>")
-    try:
-        return resolve_type_tree(parse_type_text(source))
-    except QueryError as error:
-        raise DataError("T606", f'"{text}" is not a type: {error.message}') from None
 
 
 def python_parser(path: str, folder: Path) -> tuple[object, model.Type]:

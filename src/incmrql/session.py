@@ -19,7 +19,7 @@ from incmrql.diagnostics import DataError
 from incmrql.formats import Policy, ReadReport
 from incmrql.formats.notices import warn
 from incmrql.incremental.chance import follows_streams
-from incmrql.loading import annotated, catalog_for, read_include, type_from_text
+from incmrql.loading import annotated, catalog_for, read_include
 from incmrql.pipeline import Compiled, explain
 from incmrql.reference import new_world
 from incmrql.reference.python_types import row_type
@@ -27,6 +27,7 @@ from incmrql.syntax.depth import room
 from incmrql.texts import Texts
 from incmrql.types import Catalog, model, typed
 from incmrql.types.resourced import with_sources
+from incmrql.types.texts import type_from_text
 from incmrql.values import Value, show
 
 if TYPE_CHECKING:
@@ -86,6 +87,13 @@ class Session:
 
             self._own = start(self._master, self._conf)
         return self._own
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all tasks run on this machine, as this user."""
+        context = None if self._users is None else self._users.sparkContext
+        master = self._master if context is None else context.master
+        return master is None or master.startswith("local")
 
     def register(self, name: str, data: Any, type: str | None = None) -> None:  # noqa: A002
         """Make data known to queries by a name.
@@ -321,6 +329,7 @@ class Result:
         from incmrql.incremental.streams import program_of
         from incmrql.runs import Run
         from incmrql.runtime.handles import FrameTables
+        from incmrql.runtime.private import PRIVATE
         from incmrql.runtime.starting import Started, log_scope
 
         if self.item.kind in ("lineage", "debug"):
@@ -338,6 +347,8 @@ class Result:
                 name: FrameTables(rows) if hasattr(rows, "sparkSession") else rows
                 for name, (rows, _) in session._data.items()
             }
+            if session.is_local:
+                options.setdefault("checkpoint_mode", PRIVATE)
             streams, asked = dict(session._streams), self._asked(program, stored)
             run = Run(
                 Started(

@@ -52,6 +52,7 @@ NO_EXAMPLE: Final = {
     "R216": "a cluster without shared storage",
     "R240": "a machine without Java",
     "R241": "a Spark that does not start",
+    "R243": "a module that may not be imported",
     "R301": "a stream whose files change",
     "R302": "a stream whose files change",
     "R303": "a stream of rows that are null",

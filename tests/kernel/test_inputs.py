@@ -36,12 +36,13 @@ from incmrql.kernel.inputs import (
 from incmrql.kernel.layouts import of_rows
 from incmrql.kernel.rows import from_table, to_values
 from incmrql.kernel.spools import read_spool
-from incmrql.loading import catalog_for, read_include, type_from_text
+from incmrql.loading import catalog_for, read_include
 from incmrql.pipeline import compile_script
 from incmrql.reference import Environment, new_world, read_source
 from incmrql.reference.sources import _parsed
 from incmrql.types import typed
 from incmrql.types.model import Type
+from incmrql.types.texts import type_from_text
 from incmrql.values import Bag, Record, Value, encode
 
 PARSER = """

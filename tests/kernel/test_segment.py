@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from incmrql.formats.arrow_types import arrow_type
+from incmrql.kernel import segment
 from incmrql.kernel.layouts import Leaf
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.segment import FEW, Segment, Text
@@ -49,3 +52,34 @@ def test_a_text_that_fails_leaves_the_next_one_alone() -> None:
     with pytest.raises(duckdb.Error):
         applied(broken, INT, [1, 2])
     assert applied(fine, INT, [1, 2]) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * from read_text('{file}')",
+        "select * from read_csv('{file}')",
+        "select * from '{file}'",
+        "copy (select 1) to '{file}.out'",
+        "attach '{file}.db' as other",
+        "install httpfs",
+        "load httpfs",
+        "set enable_external_access = true",
+        "set memory_limit = '1TB'",
+        "pragma threads = 8",
+    ],
+)
+def test_duckdb_reads_and_writes_nothing(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "secret.csv"
+    file.write_text("a,b\n1,2\n")
+    with pytest.raises(duckdb.Error):
+        segment._connection().execute(text.format(file=file)).fetchall()
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
+
+
+def test_duckdb_has_a_limit_of_memory() -> None:
+    (found,) = segment._connection().execute("select current_setting('memory_limit')").fetchone()
+    assert re.fullmatch(r"[\d.]+ [MG]iB", found)
+    assert segment._connection().execute("select current_setting('temp_directory')").fetchone() == (
+        "",
+    )

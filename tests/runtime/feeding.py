@@ -14,10 +14,11 @@ from incmrql.incremental.streams import Stream, program_of
 from incmrql.kernel.inputs import InputFile, checksum, read_file
 from incmrql.kernel.layouts import of_rows
 from incmrql.kernel.rows import from_table, to_values
-from incmrql.loading import catalog_for, read_include, type_from_text
+from incmrql.loading import catalog_for, read_include
 from incmrql.pipeline import compile_script
 from incmrql.runtime.feeds import Feed
 from incmrql.types import typed
+from incmrql.types.texts import type_from_text
 from incmrql.values import encode
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from incmrql.cli.scripts import checked_words, chosen_script
+from incmrql.cli.settings import allow_import
 from incmrql.cli.strictness import StrictCommand, strict_option
+from incmrql.cli.terminal import tell
 
 if TYPE_CHECKING:
     from incmrql.incremental.explain import Strict
@@ -31,22 +33,31 @@ if TYPE_CHECKING:
     default="default",
     help="How the run will keep loops.",
 )
-def check(
+@allow_import
+def check(  # noqa: PLR0913 - one parameter for each option
+    *,
     file: str | None,
     arguments: tuple[str, ...],
     query: str | None,
     as_json: bool,
     strict: Strict,
     iterate: Iterate,
+    modules: tuple[str, ...],
 ) -> int:
     """Parse, type and plan FILE; report every problem, and what queries over streams cost."""
     from incmrql import api
     from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
+    from incmrql.loading import Imports
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
     try:
-        script = chosen_script(file, query)
-        problems = api.check(script, words or None, strict=strict, iterate=iterate)
+        problems = api.check(
+            chosen_script(file, query),
+            words or None,
+            strict=strict,
+            iterate=iterate,
+            imports=Imports(frozenset(modules), is_read=True),
+        )
     except DataError as error:
         if not as_json:
             raise
@@ -60,6 +71,6 @@ def check(
         raise QueryError(*problems)
     else:
         for problem in problems:
-            click.echo(f"{problem.render()}\n", err=True)
-        click.echo("no problems found" if not problems else "no errors found", err=True)
+            tell(f"{problem.render()}\n")
+        tell("no problems found" if not problems else "no errors found")
     return 1 if errors else 0

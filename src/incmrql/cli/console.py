@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from incmrql.cli.terminal import answer as answer_line
+from incmrql.cli.terminal import tell
+
 if TYPE_CHECKING:
     from incmrql.runtime import BatchReport
     from incmrql.runtime.report import LoopWork
@@ -43,12 +46,12 @@ class Plain:
     def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
         """Print the answers, and a summary."""
         for answer in answers:
-            click.echo(self.show(answer))
-        click.echo(summary(report), err=True)
+            answer_line(self.show(answer))
+        tell(summary(report))
 
     def say(self, text: str) -> None:
         """Print a text."""
-        click.echo(text, err=True)
+        tell(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,11 @@ class Json:
             found["loops"] = [asdict(loop) for loop in report.loops]
         text = json.dumps(found)[:-1]
         values = ", ".join(map(self.show, answers))
-        click.echo(f'{text}, "{self.name}": [{values}]}}' if answers else f"{text}}}")
+        answer_line(f'{text}, "{self.name}": [{values}]}}' if answers else f"{text}}}")
 
     def say(self, text: str) -> None:
         """Print a text."""
-        click.echo(text, err=True)
+        tell(text)
 
 
 @dataclass(slots=True)
@@ -104,17 +107,17 @@ class Live:
         self._clear()
         for answer in answers:
             text = self.show(answer)
-            click.echo(text)
+            answer_line(text)
             if self.answers_too:
                 self.lines += sum(-(-max(len(line), 1) // width) for line in text.split("\n"))
         sys.stdout.flush()
         for line in table(self.newest):
-            click.echo(line[: width - 1], err=True)
+            tell(line[: width - 1])
             self.lines += 1
 
     def say(self, text: str) -> None:
         """Print a text, which stays."""
-        click.echo(text, err=True)
+        tell(text)
         self.lines = 0
 
     def _clear(self) -> None:

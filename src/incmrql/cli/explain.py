@@ -7,6 +7,8 @@ import json
 import click
 
 from incmrql.cli.scripts import chosen_script
+from incmrql.cli.settings import allow_import
+from incmrql.cli.terminal import answer
 
 _STAGES = ("tree", "types", "algebra", "normal", "incremental", "spark")
 
@@ -18,21 +20,30 @@ _STAGES = ("tree", "types", "algebra", "normal", "incremental", "spark")
 @click.option("--trace", is_flag=True, help="Every rewrite to normal form, with its law.")
 @click.option("--json", "as_json", is_flag=True, help="The nodes as JSON, one item a line.")
 @click.option("--paper", is_flag=True, help="The paper's own construction: h, ⊗ and a.")
-def explain(
-    file: str | None, query: str | None, stage: str, trace: bool, as_json: bool, paper: bool
+@allow_import
+def explain(  # noqa: PLR0913 - one parameter for each option
+    *,
+    file: str | None,
+    query: str | None,
+    stage: str,
+    trace: bool,
+    as_json: bool,
+    paper: bool,
+    modules: tuple[str, ...],
 ) -> None:
     """Show the script FILE at one stage of its way from text to what Spark runs."""
     from incmrql import api
+    from incmrql.loading import Imports
 
     if stage != "incremental" and (as_json or paper):
         raise click.UsageError("--json and --paper go with --stage incremental.")
     if paper and (as_json or trace):
         raise click.UsageError("--paper goes without --json and --trace.")
-    script = chosen_script(file, query)
+    script, imports = chosen_script(file, query), Imports(frozenset(modules), is_read=True)
     if as_json:
-        for item in api.explain_data(script):
-            click.echo(json.dumps(item, ensure_ascii=False))
+        for item in api.explain_data(script, imports):
+            answer(json.dumps(item, ensure_ascii=False))
     elif paper:
-        click.echo(api.explain_as_the_paper(script))
+        answer(api.explain_as_the_paper(script, imports))
     else:
-        click.echo(api.explain(script, stage, trace=trace))
+        answer(api.explain(script, stage, trace=trace, imports=imports))

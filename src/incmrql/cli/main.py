@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -20,6 +21,7 @@ from incmrql.cli.demo import demo
 from incmrql.cli.explain import explain
 from incmrql.cli.run import run
 from incmrql.cli.state import state
+from incmrql.cli.terminal import tell
 from incmrql.cli.verify import verify
 from incmrql.diagnostics import CheckpointError, DataError, DifferenceFound, QueryError
 from incmrql.java import GONE_HINT, is_gone
@@ -48,20 +50,22 @@ def status(arguments: Sequence[str] | None = None) -> int:
         result = commands.main(arguments, prog_name="incmrql", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        tell(shown.getvalue().removesuffix("\n"))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("stopped", err=True)
+        tell("stopped")
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader has gone, as in `incmrql run … | head` (click makes it a SystemExit).
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except (QueryError, DataError, CheckpointError) as error:
-        click.echo(str(error), err=True)
+        tell(str(error))
         return WRONG_INPUT
     except DifferenceFound as error:
-        click.echo(f"difference: {error}", err=True)
+        tell(f"difference: {error}")
         return DIFFERENT
     except Exception as error:
         return _failed(error)
@@ -70,24 +74,22 @@ def status(arguments: Sequence[str] | None = None) -> int:
 def _failed(error: Exception) -> int:
     """What is neither a wrong query nor wrong data; whatever has no name here is our mistake."""
     if is_gone(error):
-        click.echo("error: Spark has ended while it was at work: its Java is gone", err=True)
-        click.echo(f" = hint: {GONE_HINT}", err=True)
+        tell("error: Spark has ended while it was at work: its Java is gone")
+        tell(f" = hint: {GONE_HINT}")
         return WRONG_INPUT
     if isinstance(error, OSError):
         why = (error.strerror or str(error)).lower()
         what = f"{error.filename} cannot be used" if error.filename else "output cannot be written"
-        click.echo(f"error: {what}: {why}", err=True)
+        tell(f"error: {what}: {why}")
         return WRONG_INPUT
     return _our_bug(error)
 
 
 def _our_bug(error: Exception) -> int:
-    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
-    click.echo(
-        "This is a bug in incmrql. Please report it with the script that shows it.", err=True
-    )
+    tell(f"internal error: {type(error).__name__}: {error}")
+    tell("This is a bug in incmrql. Please report it with the script that shows it.")
     if os.environ.get("INCMRQL_DEBUG"):
         traceback.print_exception(error)
     else:
-        click.echo("Set INCMRQL_DEBUG=1 to see where it happened.", err=True)
+        tell("Set INCMRQL_DEBUG=1 to see where it happened.")
     return OUR_BUG

@@ -13,6 +13,8 @@ from incmrql.cli.settings import spark_settings
 from incmrql.cli.stream_options import StreamChoices, stream_options
 from incmrql.cli.streams import Asked, Talk, run_script
 from incmrql.cli.strictness import StrictCommand
+from incmrql.cli.terminal import answer as answer_line
+from incmrql.cli.terminal import tell
 
 if TYPE_CHECKING:
     from incmrql.formats import Policy, ReadReport
@@ -90,19 +92,21 @@ def run(  # noqa: PLR0913 - one parameter for each option
     def report(found: ReadReport, policy: Policy) -> None:
         for sentence in (*found.sentences(policy), *(n.render() for n in found.notices)):
             if sentence not in said:
-                click.echo(sentence, err=True)
+                tell(sentence)
             said.add(sentence)
 
     settings: api.Settings = {
         "fail_arithmetic": on_arithmetic == "fail",
         "quarantine": quarantine,
-        "on_trace": lambda text, value: click.echo(f"trace: {text} = {show(value)}", err=True),
+        "on_trace": lambda text, value: tell(f"trace: {text} = {show(value)}"),
         "on_report": report,
     }
     if engine == "reference":
         for problem in questionable(api.compiled(script, words).typed):
-            click.echo(problem.render(), err=True)
-        api.run(script, words, on_answer=lambda answer: click.echo(shown(answer.value)), **settings)
+            tell(problem.render())
+        api.run(
+            script, words, on_answer=lambda answer: answer_line(shown(answer.value)), **settings
+        )
         count = len(api.compiled(script, words).typed.items)
     else:
         from incmrql.session import FloatSums, Session
@@ -116,14 +120,14 @@ def run(  # noqa: PLR0913 - one parameter for each option
                 Asked(script, words),
                 choices,
                 talk,
-                lambda _item, value: click.echo(shown(value)),
+                lambda _item, value: answer_line(shown(value)),
                 on_arithmetic=on_arithmetic,
                 **settings,
             )
     if not count:
         empty = not api.load(script).text.strip()
         what = "is empty: nothing to do" if empty else "only declares things: nothing to run"
-        click.echo(f"the script {what}", err=True)
+        tell(f"the script {what}")
 
 
 def _first(value: Value, limit: int | None) -> Value:

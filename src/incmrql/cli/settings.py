@@ -1,4 +1,4 @@
-"""Settings of Spark on the command line."""
+"""Settings of Spark on the command line, and the modules that may be imported."""
 
 from __future__ import annotations
 
@@ -14,3 +14,13 @@ def spark_settings(given: tuple[str, ...]) -> dict[str, str]:
             raise click.BadParameter(f"{word!r} is not of the form K=V", param_hint="--conf")
         found[name] = value
     return found
+
+
+allow_import = click.option(
+    "--allow-import",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="A Python module that may be imported; may be repeated.",
+)
+"""The option of commands that import nothing by themselves."""

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from incmrql.cli.settings import allow_import
+from incmrql.cli.terminal import answer, tell
+
 if TYPE_CHECKING:
     from incmrql.values import Value
 
@@ -24,20 +27,26 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=0), default=20, help="Rows to show of a table.")
 @click.option("--rebucket", type=click.IntRange(min=1, max=4096), help="Cut the state in N parts.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON: an object, or a row a line.")
+@allow_import
 def state(
-    checkpoint: Path, node: int | None, limit: int, rebucket: int | None, as_json: bool
+    checkpoint: Path,
+    node: int | None,
+    limit: int,
+    rebucket: int | None,
+    as_json: bool,
+    modules: tuple[str, ...],
 ) -> None:
     """Show what CHECKPOINT holds: its nodes, what they keep, batches and files."""
     if node is not None and rebucket is not None:
         raise click.UsageError("--node and --rebucket do not go together.")
     folder = checkpoint.absolute()
     if node is not None:
-        _show_rows(folder, node, limit, as_json=as_json)
+        _show_rows(folder, node, limit, modules, as_json=as_json)
     elif rebucket is not None:
-        _rebucket(folder, rebucket)
+        _rebucket(folder, rebucket, modules)
     else:
         facts = _facts(folder)
-        click.echo(json.dumps(facts) if as_json else "\n".join(_told(facts)))
+        answer(json.dumps(facts) if as_json else "\n".join(_told(facts)))
 
 
 @contextlib.contextmanager
@@ -149,7 +158,9 @@ def _many(count: int, one: str, several: str) -> str:
     return f"{count:,} {one if count == 1 else several}"
 
 
-def _show_rows(folder: Path, node: int, limit: int, *, as_json: bool) -> None:
+def _show_rows(
+    folder: Path, node: int, limit: int, modules: tuple[str, ...], *, as_json: bool
+) -> None:
     from incmrql.formats import dump_json
     from incmrql.runtime.checkpoint import Checkpoint
     from incmrql.runtime.reopening import read_program, table_facts, table_rows
@@ -163,17 +174,17 @@ def _show_rows(folder: Path, node: int, limit: int, *, as_json: bool) -> None:
     tables = table_facts(checkpoint.last()["tables"], described)
     shown: Callable[[Value], str] = dump_json if as_json else show
     with beside(described):
-        program, _ = read_program(folder)
+        program, _ = read_program(folder, modules)
         mine = [table for table in tables if table.node == node]
         if not mine:
-            click.echo(f"node {node} keeps nothing", err=True)
+            tell(f"node {node} keeps nothing")
         for table in mine:
-            click.echo(f"{table.name}: {table.holds}, {table.rows:,} rows in runs", err=True)
+            tell(f"{table.name}: {table.holds}, {table.rows:,} rows in runs")
             for row in islice(table_rows(folder, program, table.name), limit):
-                click.echo(shown(row))
+                answer(shown(row))
 
 
-def _rebucket(folder: Path, buckets: int) -> None:
+def _rebucket(folder: Path, buckets: int, modules: tuple[str, ...]) -> None:
     from incmrql.diagnostics import InternalError
     from incmrql.runtime import Driver, StreamOptions
     from incmrql.runtime.rebucket import rebucket
@@ -182,7 +193,7 @@ def _rebucket(folder: Path, buckets: int) -> None:
     def no_spark() -> Any:
         raise InternalError("rewriting a checkpoint asked for Spark")
 
-    program, described = read_program(folder)
+    program, described = read_program(folder, modules)
     options = StreamOptions(
         window=bool(described.get("window")),
         iterate="diffuse" if described.get("diffuse") else "default",
@@ -191,4 +202,4 @@ def _rebucket(folder: Path, buckets: int) -> None:
     with beside(described), Driver(program, folder, None, no_spark, options, script=script) as it:
         before = it.checkpoint.buckets
         rows = rebucket(it, buckets)
-    click.echo(f"{rows:,} rows from {before} to {buckets} buckets", err=True)
+    tell(f"{rows:,} rows from {before} to {buckets} buckets")

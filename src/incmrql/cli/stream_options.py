@@ -50,6 +50,18 @@ class Kept(click.ParamType["Literal['all', 'none'] | int"]):
         return int(value)
 
 
+class Permissions(click.ParamType[int]):
+    """Permissions of a folder as octal digits, as in `750`; the user may always do everything."""
+
+    name = "octal"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        if not re.fullmatch(r"0?7[0-7]{2}", str(value)):
+            self.fail(f"{value!r} is not permissions such as 700 or 750", param, ctx)
+        return int(str(value), 8)
+
+
 @dataclass(frozen=True, slots=True)
 class StreamChoices:
     """What the options of streams say."""
@@ -74,6 +86,7 @@ class StreamChoices:
     iterate: Literal["default", "exact", "recompute", "diffuse"]
     tolerance: float | None
     resync: int | None
+    checkpoint_mode: int | None
 
     @property
     def folder(self) -> Path | None:
@@ -146,6 +159,12 @@ _OPTIONS = (
         "--allow-empty",
         is_flag=True,
         help="Streams: with on_modified: replace, accept that all files of a folder are gone.",
+    ),
+    click.option(
+        "--checkpoint-mode",
+        type=Permissions(),
+        help="Streams: permissions of the folders of a new checkpoint. "
+        "[default: 700 on this machine, by umask on a cluster]",
     ),
     click.option("--available-now", is_flag=True, help="Streams: take in what is there, then end."),
     click.option("--max-batches", type=click.IntRange(min=1), help="Streams: then end."),

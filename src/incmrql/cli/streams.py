@@ -21,6 +21,7 @@ import click
 from incmrql.cli.console import Console, Json, Live, Plain
 from incmrql.cli.signals import ending_by_signal, stopping
 from incmrql.cli.stream_options import CONSOLE, StreamChoices
+from incmrql.cli.terminal import tell
 from incmrql.diagnostics import DataError, Diagnostic, QueryError
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _followed(compiled: Compiled, choices: StreamChoices) -> list[typed.ScriptIt
         except QueryError as problem:
             if problem.code not in _NO_TERM:
                 raise
-            click.echo(f"{problem}\nThe query is answered once, from what is there now.", err=True)
+            tell(f"{problem}\nThe query is answered once, from what is there now.")
         else:
             followed.append(item)
     _refuse_both(followed)
@@ -182,6 +183,7 @@ def _follow(  # noqa: PLR0913 - what is followed, and how
     """Follow the streams of a program until it is stopped."""
     from incmrql.runtime import Driver
     from incmrql.runtime.loop import run_driver
+    from incmrql.runtime.private import PRIVATE
     from incmrql.runtime.quarantine import sentences
     from incmrql.runtime.source_notices import SourceNotices
 
@@ -189,6 +191,8 @@ def _follow(  # noqa: PLR0913 - what is followed, and how
     console = _console(talk, mode)
     options = _options(choices, talk, window=window, keep_changes=mode == "changes")
     options = replace(options, on_arithmetic=on_arithmetic)
+    if options.checkpoint_mode is None and session.is_local:
+        options = replace(options, checkpoint_mode=PRIVATE)
     with (
         _checkpoint(choices) as checkpoint,
         Driver(
@@ -265,6 +269,7 @@ def _options(
         iterate=choices.iterate,
         tolerance=choices.tolerance,
         resync=choices.resync,
+        checkpoint_mode=choices.checkpoint_mode,
     )
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from incmrql.cli.settings import spark_settings
+from incmrql.cli.settings import allow_import, spark_settings
 from incmrql.cli.state import beside
+from incmrql.cli.terminal import tell
 
 
 @click.command()
@@ -16,7 +17,14 @@ from incmrql.cli.state import beside
 @click.option("--master", help="The Spark to run on; this machine if not given.")
 @click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="What was found as a JSON object.")
-def verify(checkpoint: Path, master: str | None, conf: tuple[str, ...], as_json: bool) -> int:
+@allow_import
+def verify(
+    checkpoint: Path,
+    master: str | None,
+    conf: tuple[str, ...],
+    as_json: bool,
+    modules: tuple[str, ...],
+) -> int:
     """Run the queries of CHECKPOINT over everything it has taken in, and compare.
 
     The exit code is 3 if there is a difference; its rows are named, and where they come from.
@@ -30,7 +38,7 @@ def verify(checkpoint: Path, master: str | None, conf: tuple[str, ...], as_json:
 
     folder = checkpoint.absolute()
     settings = spark_settings(conf)
-    program, described = read_program(folder)
+    program, described = read_program(folder, modules)
     if described.get("diffuse"):
         message = f"loops of checkpoint {folder} diffuse"
         raise CheckpointError(f"{message}: its answer is an approximation, with a stated error")
@@ -73,5 +81,5 @@ def verify(checkpoint: Path, master: str | None, conf: tuple[str, ...], as_json:
         told = {"same": True, "batch": found.batch, "rows": found.rows, "seconds": found.seconds}
         click.echo(json.dumps(told))
     else:
-        click.echo(str(found), err=True)
+        tell(str(found))
     return 0

@@ -43,6 +43,7 @@ from incmrql.kernel.runs import check
 from incmrql.kernel.table import Table
 from incmrql.runtime.durable import load, write_new
 from incmrql.runtime.feeds.feed import Consumed
+from incmrql.runtime.private import create_folders
 from incmrql.storage import delete, names, sync_folder
 
 FORMAT: Final = 3
@@ -266,13 +267,12 @@ class Checkpoint:
 
     # --- becoming the writer -----------------------------------------------------------------
 
-    def prepare(self) -> Mapping[str, Any] | None:
+    def prepare(self, mode: int | None = None) -> Mapping[str, Any] | None:
         """Create the folders of a checkpoint; the program that it is for, None if it is new."""
         if not self.sequences() and (self.folder / "program.json").exists():
             raise self._unreadable()
         folders = (self.runs, self.work, self.input, self.intents, self.manifests, self.published)
-        for each in folders:
-            each.mkdir(parents=True, exist_ok=True)
+        create_folders(self.folder, tuple(each.name for each in folders), mode)
         return self.described() if self.sequences() else None
 
     def take_over(

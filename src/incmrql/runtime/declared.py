@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from incmrql.diagnostics import DataError
-from incmrql.loading import type_from_text
 from incmrql.runtime.handles import FrameStream, Options, PushedStream
 from incmrql.types.model import Record, Type
+from incmrql.types.texts import type_from_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -51,6 +51,7 @@ from incmrql.runtime.naming import absolute, as_named, names_of
 from incmrql.runtime.opening import describe, feeds_of
 from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.overlaps import refuse_overlaps
+from incmrql.runtime.private import create_folders
 from incmrql.runtime.rebuild import Retraction
 from incmrql.runtime.report import BatchReport, report_of
 from incmrql.runtime.settling import exempt, settled_files, still_ingested, with_checksums
@@ -120,7 +121,7 @@ class Driver:
             if read_only:
                 self.state = self._read_only()
             else:
-                checkpoint.mkdir(parents=True, exist_ok=True)
+                create_folders(checkpoint, (), self.options.checkpoint_mode)
                 self.lock = Lock(checkpoint / "lock")
                 self._start(output, registered or {})
         except OSError as cause:
@@ -143,7 +144,7 @@ class Driver:
     def _start(self, output: Path | None, registered: Mapping[str, Any]) -> None:
         """Become the writer of the checkpoint, and finish what its last writer has left."""
         checkpoint, options, program = self.checkpoint, self.options, self.program
-        known = checkpoint.prepare()
+        known = checkpoint.prepare(options.checkpoint_mode)
         rebuild = False
         if known is not None and checkpoint.batch >= 0:
             refuse_other_way(checkpoint, known, self._description)

@@ -71,6 +71,8 @@ class StreamOptions:
     """Old rows that a batch merges itself; larger merges are done beside the batches."""
     grace: float = 60.0
     """How long files that nobody names are left alone."""
+    checkpoint_mode: int | None = None
+    """Permissions of the folders of a new checkpoint; None: as the umask says."""
     check_runs: bool = True
     """Whether checksums of the state are compared at the start."""
 

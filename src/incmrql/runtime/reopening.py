@@ -5,7 +5,7 @@ Nothing here needs Spark, and nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,35 +19,40 @@ from incmrql.kernel.compile import compiled
 from incmrql.kernel.content import Content
 from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader, Table, scan
-from incmrql.loading import catalog_for, read_include, type_from_text
+from incmrql.loading import READ_ONLY, Imports, catalog_for, read_include
 from incmrql.pipeline import compile_script
 from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
 from incmrql.types.resourced import with_sources
+from incmrql.types.texts import type_from_text
 from incmrql.values import Bag, Record, Value, read
 
 _ONCE: Final = ("store-value", "lineage", "debug")
 
 
-def read_program(folder: Path) -> tuple[Program, dict[str, Any]]:
+def read_program(folder: Path, modules: Iterable[str] = ()) -> tuple[Program, dict[str, Any]]:
     """The program of a checkpoint and its description; refused if it cannot be made again.
 
-    Paths of the script mean what they meant when it was started only in the same folder.
+    Paths of the script mean what they meant when it was started only in the same folder.  Only
+    the Python `modules` that are named are imported: whoever wrote the checkpoint chose its code.
     """
     described = dict(Checkpoint(folder).described())
-    return remade(folder, described), described
+    return remade(folder, described, Imports(frozenset(modules))), described
 
 
-def remade(folder: Path, described: Mapping[str, Any]) -> Program:
-    """The program that the description in a checkpoint tells of."""
+def remade(folder: Path, described: Mapping[str, Any], imports: Imports = READ_ONLY) -> Program:
+    """The program that the description in a checkpoint tells of, with what it may import."""
     asked = described.get("script") or {}
     if "text" not in asked:
         message = f"checkpoint {folder} does not say which script it is of"
         raise CheckpointError(f"{message}: it was not made by incmrql run")
     try:
         program = _made(
-            asked, window=bool(described.get("window")), watch=bool(described.get("watch"))
+            asked,
+            imports,
+            window=bool(described.get("window")),
+            watch=bool(described.get("watch")),
         )
     except IncmrqlError as problem:
         message = f"the script of checkpoint {folder} cannot be read again"
@@ -58,14 +63,14 @@ def remade(folder: Path, described: Mapping[str, Any]) -> Program:
     return program
 
 
-def _made(asked: dict[str, Any], *, window: bool, watch: bool) -> Program:
+def _made(asked: dict[str, Any], imports: Imports, *, window: bool, watch: bool) -> Program:
     from incmrql.incremental.chance import follows_streams
 
     path, words = asked.get("path", ""), list(asked.get("arguments", ()))
     source = Source(asked["text"], path or "<query>")
     known = asked.get("registered", {})
     registered = {n: (type_from_text(each["type"]), each["streaming"]) for n, each in known.items()}
-    catalog = replace(catalog_for(source, words), registered=registered)
+    catalog = replace(catalog_for(source, words, imports), registered=registered)
     script = compile_script(source, catalog, read_include).typed
     if "item" in asked:  # of a session in Python, which follows one query of a text
         script = with_sources(script, partial(_declared, known))

@@ -71,6 +71,8 @@ class StartOptions(TypedDict, total=False):
     verify: int | None
     """Compare the answer with that over all data after every so many batches."""
     buckets: int
+    checkpoint_mode: int | None
+    """Permissions of the folders of a new checkpoint; 0o700 on this machine, else by umask."""
     check_runs: bool
     """Whether the files of the state are compared with their checksums at the start."""
 

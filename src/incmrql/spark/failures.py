@@ -42,7 +42,7 @@ def told(spark: SparkSession) -> Iterator[None]:
 
 def is_out_of_memory(text: str) -> bool:
     """Whether an exception of Spark says that Java or a Python worker had too little memory."""
-    return any(word in text for word in ("OutOfMemoryError", "Java heap space", "MemoryError"))
+    return any(word in text for word in ("OutOfMemoryE", "Java heap space", "MemoryError"))
 
 
 def translated(problem: PySparkException) -> Exception:
