@@ -14,7 +14,8 @@ def create_folders(folder: Path, parts: tuple[str, ...], mode: int | None) -> No
 
     A folder that is there keeps its permissions.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.parent.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
     for each in (folder, *(folder / part for part in parts)):
         if each.is_dir():
             continue
