@@ -23,9 +23,9 @@ from incmrql.incremental.changes import Negative
 from incmrql.kernel.crashing import CRASH
 from incmrql.kernel.orders import Order
 from incmrql.kernel.spools import spool_rows
-from incmrql.loading import type_from_text
 from incmrql.runs import Run
 from incmrql.spark.streaming import JobResult, StreamJob, _trusted
+from incmrql.types.texts import type_from_text
 from incmrql.values import Bag, Record, identical
 from tests.runtime.here import Here
 
