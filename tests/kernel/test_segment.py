@@ -78,8 +78,7 @@ def test_duckdb_reads_and_writes_nothing(text: str, tmp_path: Path) -> None:
 
 
 def test_duckdb_has_a_limit_of_memory() -> None:
-    (found,) = segment._connection().execute("select current_setting('memory_limit')").fetchone()
-    assert re.fullmatch(r"[\d.]+ [MG]iB", found)
-    assert segment._connection().execute("select current_setting('temp_directory')").fetchone() == (
-        "",
-    )
+    asked = "select current_setting('memory_limit'), current_setting('temp_directory')"
+    ((most, folder),) = segment._connection().execute(asked).fetchall()
+    assert re.fullmatch(r"[\d.]+ [MG]iB", most)
+    assert folder == ""
