@@ -119,7 +119,7 @@ def test_version_and_help() -> None:
         (["run", "-e", "1", "--limt", "1"], "No such option '--limt'. Did you mean '--limit'?"),
         (["run", "-e", "1", "--limit", "-1"], "-1 is not in the range x>=0"),
         (["run", "-e", "1", "--limit", "x"], "'x' is not a valid integer"),
-        (["run", "-e", "1", "--on-arithmetic", "maybe"], "'maybe' is not one of 'report', "),
+        (["run", "-e", "1", "--on-arithmetic", "maybe"], "'maybe' is not one of 'null', 'report'"),
         (["check", "-e", "1", "--limit", "1"], "No such option '--limit'"),
     ],
 )
