@@ -28,7 +28,9 @@ BATCH = re.compile(r"^batch (\d+): ([\d,]+) rows in, ([\d,]+) out; (\d+) changes
 @pytest.mark.parametrize("name", sorted(QUERIES))
 def test_every_query_follows_its_streams(name: str) -> None:
     text = QUERIES[name].format(folder=".")
-    assert [problem.code for problem in api.check(text) if problem.code.startswith("W")] == []
+    # A loop may be run again from all of its input, where that costs less than its steps.
+    expected = ["W103"] if name in LOOPS else []
+    assert [problem.code for problem in api.check(text) if problem.code.startswith("W")] == expected
     shown = list(_nodes(text))
     assert any("stream" in line for line in shown)
     assert any("repeat" in line for line in shown) == (name in LOOPS)
