@@ -33,7 +33,7 @@ NODE_FIELDS = {
     "cost", "reads", "emits", "incremental", "warnings", "lineage",
 }  # fmt: skip
 PLAN_FIELDS = {"incremental", "answer", "parts", "nodes"}
-ITEM_FIELDS = PLAN_FIELDS | {"text", "kind", "place", "changes"}
+ITEM_FIELDS = PLAN_FIELDS | {"text", "kind", "place", "changes", "watched", "unwatched"}
 
 
 def explain(text: str, args: Mapping[str, str]) -> str:
