@@ -382,6 +382,23 @@ def test_a_manifest_that_is_visible_is_never_withdrawn(
     assert committed(checkpoint, state, file_of(1)).number == 1
 
 
+def test_a_folder_that_cannot_be_listed_does_not_undo_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the output of a batch that has happened would be removed as that of a failed one."""
+    checkpoint = opened(tmp_path)
+    before = checkpoint.recovered()
+
+    def failing(_folder: Path) -> list[str]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "names", failing)
+        state = committed(checkpoint, before, file_of(0))
+    assert (state.number, read(tmp_path).number) == (0, 0)
+    assert committed(checkpoint, state, file_of(1)).number == 1
+
+
 def test_an_error_after_the_name_was_taken_is_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

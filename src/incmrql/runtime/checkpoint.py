@@ -401,7 +401,8 @@ class Checkpoint:
                 raise self._superseded(there["epoch"]) from None
             self._is_synced = False
         self._sequence = content["sequence"]
-        self.check_newest()
+        with suppress(OSError):  # the batch has happened; publishing looks again
+            self.check_newest()
 
     def sync(self) -> None:
         """Wait until the newest manifest is on disk, where its creation could not."""
