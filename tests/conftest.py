@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 # Tests that are not about Spark run commands without it, here and in processes they start.
 os.environ.setdefault("INCMRQL_ENGINE", "reference")
+# The key that marks checkpoints as one's own is one of the test run, here and in its processes.
+_STATE = tempfile.TemporaryDirectory(prefix="incmrql-tests-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 # Every Java here is short-lived: with its second compiler it would spend half its time on that.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
-from incmrql.formats import Policy, ReadReport
+from incmrql.formats import ANYWHERE, Paths, Policy, ReadReport
 from incmrql.incremental.explain import Strict
 from incmrql.incremental.looping import Iterate
-from incmrql.loading import READ_ONLY, Imports, catalog_for, read_include, read_script
+from incmrql.loading import READ_ONLY, Imports, catalog_for, read_script
 from incmrql.pipeline import (
     Compiled,
     advice,
@@ -24,6 +24,7 @@ from incmrql.pipeline import (
 )
 from incmrql.pipeline import explain as explain_stage
 from incmrql.reference import new_world, run_script
+from incmrql.reference.script import check_script
 from incmrql.syntax.depth import room
 from incmrql.types import model, typed
 from incmrql.values import Value
@@ -44,6 +45,8 @@ class Settings(TypedDict, total=False):
     """Gets the text and the value of each `trace(e)`."""
     on_report: Callable[[ReadReport, Policy], None]
     """Gets the counts of a source that had lines that cannot be read."""
+    paths: Paths
+    """Which files the script may read and write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,8 @@ def compiled(
     script: str | Path, arguments: Sequence[str] | None = None, imports: Imports | None = None
 ) -> Compiled:
     """The script in every form from tree to typed tree; raises `QueryError`."""
-    source = load(script)
-    return compile_script(source, catalog_for(source, arguments, imports), read_include)
+    source, may = load(script), imports or Imports()
+    return compile_script(source, catalog_for(source, arguments, may), may.include)
 
 
 def check(
@@ -133,7 +136,8 @@ def run(
 
     `on_answer` sees each answer as soon as it is there.
     """
-    forms = compiled(script, arguments)
+    imports = Imports(paths=settings.get("paths", ANYWHERE))
+    forms = compiled(script, arguments, imports)
     answers: list[Answer] = []
 
     def emit(item: typed.ScriptItem, value: Value) -> None:
@@ -142,6 +146,7 @@ def run(
             on_answer(answers[-1])
 
     world = new_world(forms.typed, arguments=list(arguments), **settings)
+    check_script(forms.typed, world)
     try:
         with room(DEEPEST_EVALUATION):
             run_script(forms.typed, world, emit)

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 MOST_REPORTED = 10
 """At most this many problems of a script are shown at once."""
@@ -185,6 +185,10 @@ class QueryError(IncmrqlError):
     def hint(self) -> str:
         """What to try."""
         return self.problems[0].hint
+
+
+OUTSIDE: Final = "R104"
+"""The code of a path that `--allow-path` does not allow, wherever it is met."""
 
 
 class DataError(IncmrqlError):

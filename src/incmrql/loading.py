@@ -15,12 +15,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
-from incmrql.formats import schema_type
+from incmrql.diagnostics import OUTSIDE, DataError, Diagnostic, QueryError, Source, Span
+from incmrql.formats import ANYWHERE, Paths, schema_type
 from incmrql.python_signatures import read_function, read_parser
+from incmrql.python_sources import module_file
 from incmrql.reference.python_code import raised, user_code
 from incmrql.syntax import ast
 from incmrql.types import Catalog, model, typed
@@ -52,15 +54,17 @@ def read_script(path: Path) -> Source:
         raise QueryError(Diagnostic("P011", message, span, "here", hint)) from None
 
 
-def read_include(item: ast.Include, source: Source) -> Source:
+def read_include(item: ast.Include, source: Source, paths: Paths = ANYWHERE) -> Source:
     """The text that an include names, relative to the file that holds it."""
     here = Path(source.name).parent if Path(source.name).is_file() else Path()
     path = Path(os.path.normpath(here / item.path))
     try:
+        paths.check(path)
         return read_script(path)
     except (DataError, QueryError) as error:
+        code = OUTSIDE if error.code == OUTSIDE else "P012"
         hint = error.hint or "Includes are looked for beside the file that includes them."
-        problem = Diagnostic("P012", error.message, item.span, "included here", hint)
+        problem = Diagnostic(code, error.message, item.span, "included here", hint)
         raise QueryError(problem) from None
 
 
@@ -68,24 +72,43 @@ def read_include(item: ast.Include, source: Source) -> Source:
 class Imports:
     """Which Python modules a script may import; None: all that it names.
 
-    What else it names is read where only types are needed (`check`, `explain`), or refused.
+    `paths` says where its includes, its modules and the files that give types may be.
+    Other modules are read where only types are needed (`check`, `explain`), or refused.
     """
 
     allowed: frozenset[str] | None = None
     is_read: bool = False
     """Whether signatures of modules that are not allowed are read from their files."""
+    paths: Paths = ANYWHERE
+
+    def include(self, item: ast.Include, source: Source) -> Source:
+        """The text that an include names."""
+        return read_include(item, source, self.paths)
 
     def function(self, module: str, name: str, folder: Path) -> typed.PythonFunction:
         """A function of a module, imported or read."""
+        self._check_file(module, folder)
         if self._allows(module):
             return python_function(module, name, folder)
         return read_function(module, name, folder)
 
     def parser(self, path: str, folder: Path) -> tuple[object, model.Type]:
         """A parser by its dotted path, imported or read."""
+        self._check_file(path.rpartition(".")[0], folder)
         if self._allows(path.rpartition(".")[0]):
             return python_parser(path, folder)
         return read_parser(path, folder)
+
+    def _check_file(self, module: str, folder: Path) -> None:
+        """Refuse a module whose file is not allowed, wherever Python finds it."""
+        if self.paths == ANYWHERE:
+            return
+        name = dotted(module)
+        file = module_file(name, folder)
+        if file is None:
+            message = f'the Python module "{name}" has no file among those that may be read'
+            raise DataError(OUTSIDE, message, hint="Modules are limited as all paths are.")
+        self.paths.check(file)
 
     def _allows(self, module: str) -> bool:
         if self.allowed is None or module in self.allowed:
@@ -109,9 +132,10 @@ def catalog_for(
     may = imports or Imports()
     return Catalog(
         arguments=arguments,
-        file_type=schema_type,
+        file_type=partial(schema_type, paths=may.paths),
         python_function=lambda module, name: may.function(module, name, folder),
         python_parser=lambda path: may.parser(path, folder),
+        allowed=may.paths.allowed,
     )
 
 
@@ -128,9 +152,14 @@ def _importing_from(*folders: Path) -> Iterator[None]:
         sys.path[:] = before
 
 
+def dotted(module: str) -> str:
+    """The name of a module that may be given as the path of its file."""
+    return module.removesuffix(".py").replace("/", ".")
+
+
 def _module(name: str, folder: Path) -> types.ModuleType:
     """A Python module: the file beside the script, else where Python looks."""
-    wanted = name.removesuffix(".py").replace("/", ".")
+    wanted = dotted(name)
     file = folder.joinpath(*wanted.split(".")).with_suffix(".py")
     try:
         with _importing_from(folder, Path()), user_code():

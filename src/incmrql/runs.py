@@ -27,6 +27,7 @@ from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.handles import Flow, FrameStream, PushedStream, linked, run_failed
 from incmrql.runtime.loop import run_driver
 from incmrql.runtime.opening import Framed
+from incmrql.runtime.ownership import sign
 from incmrql.runtime.quarantine import reports, sentences
 from incmrql.runtime.report import BatchReport
 from incmrql.runtime.set_aside import CODES, rows_at_fault, set_aside, told
@@ -100,10 +101,16 @@ class Run:
             self._checkpoint,
             None if output is None else Path(output),
             started.spark,
-            replace(chosen, quarantine=started.quarantine),
+            replace(
+                chosen,
+                quarantine=started.quarantine,
+                paths=started.paths.also(output, started.quarantine),
+            ),
             registered={**started.registered, **framed},
             script=started.described,
         )
+        if options.get("checkpoint") is not None:
+            sign(driver)
         for notice in driver.binding.notices:
             warnings.warn(notice, IncmrqlWarning, stacklevel=5)
         driver.on_notice = lambda notice: warnings.warn(notice, IncmrqlWarning, stacklevel=2)

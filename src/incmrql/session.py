@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from incmrql.api import Answer, answer_type, load
 from incmrql.diagnostics import DataError
-from incmrql.formats import Policy, ReadReport
+from incmrql.formats import Paths, Policy, ReadReport
 from incmrql.formats.notices import warn
 from incmrql.incremental.chance import follows_streams
-from incmrql.loading import annotated, catalog_for, read_include
+from incmrql.loading import Imports, annotated, catalog_for
 from incmrql.pipeline import Compiled, explain
 from incmrql.reference import new_world
 from incmrql.reference.python_types import row_type
+from incmrql.reference.script import check_script
 from incmrql.syntax.depth import room
 from incmrql.texts import Texts
 from incmrql.types import Catalog, model, typed
@@ -48,10 +49,11 @@ class Session:
     """A place to run queries: a Spark, registered data and Python functions.
 
     Without arguments Spark runs on this machine.  A session of the user's (`spark=`) is used as
-    it is: it is not stopped, and nothing that others see of it changes.
+    it is: it is not stopped, and nothing that others see of it changes.  With `allow_paths`,
+    queries may read and write only there.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter for each setting
         self,
         spark: SparkSession | None = None,
         *,
@@ -60,6 +62,7 @@ class Session:
         float_sums: FloatSums = "exact",
         quarantine: str | Path | None = None,
         on_report: Callable[[ReadReport, Policy], None] | None = None,
+        allow_paths: Sequence[str | Path] = (),
     ) -> None:
         if spark is not None and (master is not None or conf):
             raise DataError("R212", "give either a Spark session, or a master and configuration")
@@ -76,6 +79,7 @@ class Session:
         self._float_sums = float_sums
         self._quarantine = None if quarantine is None else Path(quarantine)
         self._on_report = on_report
+        self._paths = Paths.of(allow_paths)
 
     @property
     def spark(self) -> SparkSession:
@@ -87,6 +91,11 @@ class Session:
 
             self._own = start(self._master, self._conf)
         return self._own
+
+    @property
+    def paths(self) -> Paths:
+        """Where queries may read and write."""
+        return self._paths
 
     @property
     def is_local(self) -> bool:
@@ -205,9 +214,9 @@ class Session:
         self.stop()
 
     def _compiled(self, script: str | Path, arguments: Sequence[str]) -> Compiled:
-        source = load(script)
+        source, may = load(script), Imports(paths=self._paths)
         catalog: Catalog = replace(
-            catalog_for(source, list(arguments)),
+            catalog_for(source, list(arguments), may),
             registered={
                 **{name: (row, False) for name, (_, row) in self._data.items()},
                 **{name: (each.row, True) for name, each in self._streams.items()},
@@ -215,7 +224,7 @@ class Session:
             functions=self._functions,
         )
         options = frozenset((name, each.options) for name, each in self._streams.items())
-        return self._texts.compiled(source, catalog, read_include, options, self._finished)
+        return self._texts.compiled(source, catalog, may.include, options, self._finished)
 
     def _finished(self, compiled: Compiled) -> Compiled:
         """A script whose streams have the options that the session declares."""
@@ -234,11 +243,12 @@ class Session:
         from incmrql.spark.forms import Forms
         from incmrql.spark.scripts import Engine
 
-        given: dict[str, Any] = {"quarantine": self._quarantine}
+        given: dict[str, Any] = {"quarantine": self._quarantine, "paths": self._paths}
         given |= {"on_report": self._on_report or warn, **settings}
         registered = {name: data for name, (data, _) in self._data.items()}
         registered.update({name: each.rows() for name, each in self._used(compiled.typed)})
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
+        check_script(compiled.typed, world)
         forms = compiled.kept.setdefault("spark", Forms())
         return Engine(world, self.private_spark, self._float_sums == "fast", forms=forms)
 
@@ -360,6 +370,7 @@ class Result:
                     options,
                     session._quarantine,
                     session._on_report,
+                    session._paths,
                 )
             )
         log_scope(self.item, options)

@@ -39,6 +39,7 @@ NO_EXAMPLE: Final = {
     "P014": "a script that cannot be read",
     "R102": "a file that cannot be read",
     "R103": "a file that is cut off",
+    "R104": "a path that is not allowed",
     "R120": "a Parquet file that others write",
     "R122": "an empty folder, which git does not keep",
     "R123": "a file that is not Parquet",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from incmrql.cli.scripts import checked_words, chosen_script
-from incmrql.cli.settings import allow_import
+from incmrql.cli.settings import allow_import, allow_path
 from incmrql.cli.strictness import StrictCommand, strict_option
 from incmrql.cli.terminal import tell
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     help="How the run will keep loops.",
 )
 @allow_import
+@allow_path
 def check(  # noqa: PLR0913 - one parameter for each option
     *,
     file: str | None,
@@ -43,10 +44,12 @@ def check(  # noqa: PLR0913 - one parameter for each option
     strict: Strict,
     iterate: Iterate,
     modules: tuple[str, ...],
+    allowed: tuple[str, ...],
 ) -> int:
     """Parse, type and plan FILE; report every problem, and what queries over streams cost."""
     from incmrql import api
     from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
+    from incmrql.formats import Paths
     from incmrql.loading import Imports
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
@@ -56,7 +59,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
             words or None,
             strict=strict,
             iterate=iterate,
-            imports=Imports(frozenset(modules), is_read=True),
+            imports=Imports(frozenset(modules), is_read=True, paths=Paths.of(allowed)),
         )
     except DataError as error:
         if not as_json:

@@ -7,7 +7,7 @@ import json
 import click
 
 from incmrql.cli.scripts import chosen_script
-from incmrql.cli.settings import allow_import
+from incmrql.cli.settings import allow_import, allow_path
 from incmrql.cli.terminal import answer
 
 _STAGES = ("tree", "types", "algebra", "normal", "incremental", "spark")
@@ -21,6 +21,7 @@ _STAGES = ("tree", "types", "algebra", "normal", "incremental", "spark")
 @click.option("--json", "as_json", is_flag=True, help="The nodes as JSON, one item a line.")
 @click.option("--paper", is_flag=True, help="The paper's own construction: h, ⊗ and a.")
 @allow_import
+@allow_path
 def explain(  # noqa: PLR0913 - one parameter for each option
     *,
     file: str | None,
@@ -30,16 +31,19 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     as_json: bool,
     paper: bool,
     modules: tuple[str, ...],
+    allowed: tuple[str, ...],
 ) -> None:
     """Show the script FILE at one stage of its way from text to what Spark runs."""
     from incmrql import api
+    from incmrql.formats import Paths
     from incmrql.loading import Imports
 
     if stage != "incremental" and (as_json or paper):
         raise click.UsageError("--json and --paper go with --stage incremental.")
     if paper and (as_json or trace):
         raise click.UsageError("--paper goes without --json and --trace.")
-    script, imports = chosen_script(file, query), Imports(frozenset(modules), is_read=True)
+    script = chosen_script(file, query)
+    imports = Imports(frozenset(modules), is_read=True, paths=Paths.of(allowed))
     if as_json:
         for item in api.explain_data(script, imports):
             answer(json.dumps(item, ensure_ascii=False))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from incmrql.cli.scripts import checked_words, chosen_script
-from incmrql.cli.settings import spark_settings
+from incmrql.cli.settings import allow_path, spark_settings
 from incmrql.cli.stream_options import StreamChoices, stream_options
 from incmrql.cli.streams import Asked, Talk, run_script
 from incmrql.cli.strictness import StrictCommand
@@ -58,6 +58,7 @@ _ON_TERMINAL = 100
     default=Path("quarantine"),
     help="Folder for lines that cannot be read.",
 )
+@allow_path
 @stream_options
 def run(  # noqa: PLR0913 - one parameter for each option
     *,
@@ -72,11 +73,13 @@ def run(  # noqa: PLR0913 - one parameter for each option
     conf: tuple[str, ...],
     float_sums: str,
     quarantine: Path,
+    allowed: tuple[str, ...],
     **stream: Any,
 ) -> None:
     """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
     from incmrql import api
-    from incmrql.formats import dump_json
+    from incmrql.formats import Paths, dump_json
+    from incmrql.loading import Imports
     from incmrql.types.questionable import questionable
     from incmrql.values import show
 
@@ -95,26 +98,31 @@ def run(  # noqa: PLR0913 - one parameter for each option
                 tell(sentence)
             said.add(sentence)
 
+    paths = Paths.of(allowed)
     settings: api.Settings = {
+        "paths": paths.also(quarantine),
         "fail_arithmetic": on_arithmetic == "fail",
         "quarantine": quarantine,
         "on_trace": lambda text, value: tell(f"trace: {text} = {show(value)}"),
         "on_report": report,
     }
     if engine == "reference":
-        for problem in questionable(api.compiled(script, words).typed):
+        compiled = api.compiled(script, words, Imports(paths=paths))
+        for problem in questionable(compiled.typed):
             tell(problem.render())
         api.run(
             script, words, on_answer=lambda answer: answer_line(shown(answer.value)), **settings
         )
-        count = len(api.compiled(script, words).typed.items)
+        count = len(compiled.typed.items)
     else:
         from incmrql.session import FloatSums, Session
 
         fast: FloatSums = "fast" if float_sums == "fast" else "exact"
         choices = StreamChoices(**stream)
         talk = Talk(shown, as_json, quarantine)
-        with Session(master=master, conf=spark_settings(conf), float_sums=fast) as session:
+        with Session(
+            master=master, conf=spark_settings(conf), float_sums=fast, allow_paths=allowed
+        ) as session:
             count = run_script(
                 session,
                 Asked(script, words),

@@ -1,4 +1,4 @@
-"""Settings of Spark on the command line, and the modules that may be imported."""
+"""Settings of Spark on the command line, and the modules and paths that a script may use."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ allow_import = click.option(
     help="A Python module that may be imported; may be repeated.",
 )
 """The option of commands that import nothing by themselves."""
+
+allow_path = click.option(
+    "--allow-path",
+    "allowed",
+    multiple=True,
+    type=click.Path(),
+    metavar="PATH",
+    help="A folder or file that the script may read and write, and no others; may be repeated.",
+)
+"""The option that limits the paths of a script."""

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from incmrql.cli.settings import allow_import
+from incmrql.cli.settings import allow_import, allow_path
 from incmrql.cli.terminal import answer, tell
 
 if TYPE_CHECKING:
+    from incmrql.runtime.ownership import Ownership
     from incmrql.values import Value
 
 
@@ -28,22 +29,29 @@ if TYPE_CHECKING:
 @click.option("--rebucket", type=click.IntRange(min=1, max=4096), help="Cut the state in N parts.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON: an object, or a row a line.")
 @allow_import
-def state(
+@allow_path
+def state(  # noqa: PLR0913, PLR0917 - one parameter for each option
     checkpoint: Path,
     node: int | None,
     limit: int,
     rebucket: int | None,
     as_json: bool,
     modules: tuple[str, ...],
+    allowed: tuple[str, ...],
 ) -> None:
     """Show what CHECKPOINT holds: its nodes, what they keep, batches and files."""
     if node is not None and rebucket is not None:
         raise click.UsageError("--node and --rebucket do not go together.")
+    from incmrql.formats import Paths
+    from incmrql.runtime.checkpoint import Checkpoint
+    from incmrql.runtime.ownership import ownership
+
     folder = checkpoint.absolute()
+    may = ownership(Checkpoint(folder), Paths.of(allowed))
     if node is not None:
-        _show_rows(folder, node, limit, modules, as_json=as_json)
+        _show_rows(folder, node, limit, modules, may, as_json=as_json)
     elif rebucket is not None:
-        _rebucket(folder, rebucket, modules)
+        _rebucket(folder, rebucket, modules, may)
     else:
         facts = _facts(folder)
         answer(json.dumps(facts) if as_json else "\n".join(_told(facts)))
@@ -159,7 +167,13 @@ def _many(count: int, one: str, several: str) -> str:
 
 
 def _show_rows(
-    folder: Path, node: int, limit: int, modules: tuple[str, ...], *, as_json: bool
+    folder: Path,
+    node: int,
+    limit: int,
+    modules: tuple[str, ...],
+    may: Ownership,
+    *,
+    as_json: bool,
 ) -> None:
     from incmrql.formats import dump_json
     from incmrql.runtime.checkpoint import Checkpoint
@@ -174,7 +188,7 @@ def _show_rows(
     tables = table_facts(checkpoint.last()["tables"], described)
     shown: Callable[[Value], str] = dump_json if as_json else show
     with beside(described):
-        program, _ = read_program(folder, modules)
+        program, _ = read_program(folder, modules, may.program)
         mine = [table for table in tables if table.node == node]
         if not mine:
             tell(f"node {node} keeps nothing")
@@ -184,19 +198,24 @@ def _show_rows(
                 answer(shown(row))
 
 
-def _rebucket(folder: Path, buckets: int, modules: tuple[str, ...]) -> None:
+def _rebucket(folder: Path, buckets: int, modules: tuple[str, ...], may: Ownership) -> None:
     from incmrql.diagnostics import InternalError
     from incmrql.runtime import Driver, StreamOptions
+    from incmrql.runtime.checkpoint import Checkpoint
     from incmrql.runtime.rebucket import rebucket
     from incmrql.runtime.reopening import read_program
 
     def no_spark() -> Any:
         raise InternalError("rewriting a checkpoint asked for Spark")
 
-    program, described = read_program(folder, modules)
+    described = dict(Checkpoint(folder).described())
+    with beside(described):
+        program, _ = read_program(folder, modules, may.program)
     options = StreamOptions(
         window=bool(described.get("window")),
         iterate="diffuse" if described.get("diffuse") else "default",
+        paths=may.outputs,
+        reads_sources=False,
     )
     script = described.get("script") or {}
     with beside(described), Driver(program, folder, None, no_spark, options, script=script) as it:

@@ -183,6 +183,7 @@ def _follow(  # noqa: PLR0913 - what is followed, and how
     """Follow the streams of a program until it is stopped."""
     from incmrql.runtime import Driver
     from incmrql.runtime.loop import run_driver
+    from incmrql.runtime.ownership import sign
     from incmrql.runtime.private import PRIVATE
     from incmrql.runtime.quarantine import sentences
     from incmrql.runtime.source_notices import SourceNotices
@@ -190,7 +191,9 @@ def _follow(  # noqa: PLR0913 - what is followed, and how
     mode = choices.mode or ("snapshot" if choices.folder is None else "changes")
     console = _console(talk, mode)
     options = _options(choices, talk, window=window, keep_changes=mode == "changes")
-    options = replace(options, on_arithmetic=on_arithmetic)
+    named = choices.folder, choices.checkpoint, talk.quarantine
+    paths = session.paths.also(*named)
+    options = replace(options, on_arithmetic=on_arithmetic, paths=paths)
     if options.checkpoint_mode is None and session.is_local:
         options = replace(options, checkpoint_mode=PRIVATE)
     with (
@@ -199,6 +202,8 @@ def _follow(  # noqa: PLR0913 - what is followed, and how
             program, checkpoint, choices.folder, session.private_spark, options, script=described
         ) as driver,
     ):
+        if choices.checkpoint is not None:
+            sign(driver)
         for notice in driver.binding.notices:
             console.say(notice)
         printed = [] if any(not sink.named for sink in driver.sinks) else _printed(program)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from incmrql.cli.settings import allow_import, spark_settings
+from incmrql.cli.settings import allow_import, allow_path, spark_settings
 from incmrql.cli.state import beside
 from incmrql.cli.terminal import tell
 
@@ -18,19 +18,24 @@ from incmrql.cli.terminal import tell
 @click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="What was found as a JSON object.")
 @allow_import
+@allow_path
 def verify(
     checkpoint: Path,
     master: str | None,
     conf: tuple[str, ...],
     as_json: bool,
     modules: tuple[str, ...],
+    allowed: tuple[str, ...],
 ) -> int:
     """Run the queries of CHECKPOINT over everything it has taken in, and compare.
 
     The exit code is 3 if there is a difference; its rows are named, and where they come from.
     """
     from incmrql.diagnostics import CheckpointError, DifferenceFound
+    from incmrql.formats import Paths
     from incmrql.runtime import Driver, StreamOptions
+    from incmrql.runtime.checkpoint import Checkpoint
+    from incmrql.runtime.ownership import ownership
     from incmrql.runtime.reopening import read_program
     from incmrql.runtime.verify import verify as compared
     from incmrql.session import Session
@@ -38,7 +43,11 @@ def verify(
 
     folder = checkpoint.absolute()
     settings = spark_settings(conf)
-    program, described = read_program(folder, modules)
+    store = Checkpoint(folder)
+    described = dict(store.described())
+    paths = ownership(store, Paths.of(allowed)).program
+    with beside(described):
+        program, _ = read_program(folder, modules, paths)
     if described.get("diffuse"):
         message = f"loops of checkpoint {folder} diffuse"
         raise CheckpointError(f"{message}: its answer is an approximation, with a stated error")
@@ -54,7 +63,7 @@ def verify(
             folder,
             None,
             session.private_spark,
-            StreamOptions(),
+            StreamOptions(paths=paths),
             script=script,
             read_only=True,
         ) as driver,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from incmrql.diagnostics import DataError, InternalError
+from incmrql.formats.allowed import ANYWHERE, Paths
 from incmrql.formats.files import MAX_LINE, expand, open_text
 from incmrql.formats.json_files import read_json
 from incmrql.formats.json_typed import to_typed
@@ -44,6 +45,8 @@ class Settings(TypedDict, total=False):
     options: Mapping[str, Any] | tuple[tuple[str, Any], ...]
     data: Mapping[str, tuple[Constructor, ...]]
     """The data types that rows may hold."""
+    paths: Paths
+    """Which files may be read."""
 
 
 def read(kind: str, path: str | Path, row: Type, **settings: Unpack[Settings]) -> Iterator[Read]:
@@ -53,7 +56,7 @@ def read(kind: str, path: str | Path, row: Type, **settings: Unpack[Settings]) -
     of the file, of which `element_type` is what comes out.  A path without a file is noticed
     at once, anything else when its row is reached.
     """
-    files = expand(path)
+    files = settings.get("paths", ANYWHERE).expand(path)
     options = dict(settings.get("options", ()))
     if kind in ("xml", "text") and "sign" in options:
         hint = "Use line, json or binary, or a second folder with deletes."
@@ -64,6 +67,7 @@ def read(kind: str, path: str | Path, row: Type, **settings: Unpack[Settings]) -
 def _read_file(
     kind: str, file: Path, row: Type, settings: Settings, options: dict[str, Any]
 ) -> Iterator[Read]:
+    settings.get("paths", ANYWHERE).check(file)
     longest = options.get("max_line", MAX_LINE)
     match kind:
         case "line" | "csv":
@@ -84,8 +88,10 @@ def _read_file(
 
 
 __all__ = [
+    "ANYWHERE",
     "BadRow",
     "Collected",
+    "Paths",
     "Policy",
     "Quarantine",
     "Read",

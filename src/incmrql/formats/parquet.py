@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from incmrql.diagnostics import DataError, nearest
+from incmrql.formats.allowed import ANYWHERE, Paths
 from incmrql.formats.arrow_types import NoSuchType, arrow_type, struct_type, widened
 from incmrql.formats.arrow_values import plain_type, reader, stored
-from incmrql.formats.files import broken, expand, open_bytes, unreadable
+from incmrql.formats.files import broken, open_bytes, unreadable
 from incmrql.formats.replacing import replacing, unwritable
 from incmrql.formats.rows import BadRow, Read, Row
 from incmrql.formats.scalars import Unparsable
@@ -37,9 +38,9 @@ _BATCH = 1 << 14
 _MAGIC: Final = b"PAR1"
 
 
-def schema_type(path: str | Path, sign: str = "") -> Type:
+def schema_type(path: str | Path, sign: str = "", paths: Paths = ANYWHERE) -> Type:
     """The type of the elements in the first file of a path, without its sign column."""
-    files = expand(path)
+    files = paths.expand(path)
     if not files:
         hint = "Put a file there first, or name another folder."
         raise DataError(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from incmrql.formats import ANYWHERE, Paths
 from incmrql.incremental.streams import Program, Stream
 from incmrql.kernel.answers import bucket_rows, whole_answer
 from incmrql.kernel.bad_rows import BadRowWriter
@@ -38,6 +39,8 @@ class Kit:
 
     program: Program
     physical: Physical
+    paths: Paths = ANYWHERE
+    """Which files tasks may read: a file may have become a link since it was listed."""
 
     def env(self) -> Environment:
         """Where its expressions are evaluated."""
@@ -67,6 +70,7 @@ def read_rows(
 ) -> Iterator[Rows]:
     """The rows of a file; what is noticed on the way goes to `reading`, bad rows to `bad`."""
     start = time.perf_counter()
+    kit.paths.check(file.path)
     stream = stream_at(kit.program, file.place)
     script = kit.program.script
     reading.checksums[file.path] = checksum(file)

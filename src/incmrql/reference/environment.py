@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from incmrql.diagnostics import NOWHERE, DataError, Span
-from incmrql.formats import Policy, ReadReport
+from incmrql.formats import ANYWHERE, Paths, Policy, ReadReport
 from incmrql.types import typed
 from incmrql.values import Bag, Value
 
@@ -39,6 +39,8 @@ class World:
     fail_arithmetic: bool = False
     quarantine: Path | None = None
     """The folder that lines which are no rows go to; without one they are only counted."""
+    paths: Paths = ANYWHERE
+    """Which files the script may read and write."""
     random: random.Random = field(default_factory=random.Random)
     max_steps: int = 10_000
     max_calls: int = 2_000

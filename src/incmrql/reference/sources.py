@@ -14,20 +14,21 @@ from typing import Any
 
 from incmrql.diagnostics import NOWHERE, DataError, nearest
 from incmrql.formats import (
+    ANYWHERE,
     BadRow,
     Collected,
+    Paths,
     Policy,
     Quarantine,
     Read,
     Row,
     collect,
-    expand,
     read,
 )
 from incmrql.formats.files import MAX_LINE, open_text
 from incmrql.formats.notices import Noticed, notices, watched_fields
 from incmrql.formats.rows import Notice
-from incmrql.reference.environment import Environment, place
+from incmrql.reference.environment import Environment, World, place
 from incmrql.reference.python_code import raised, user_code
 from incmrql.reference.python_values import from_python
 from incmrql.types import typed
@@ -49,6 +50,7 @@ def read_source(source: typed.Source, env: Environment) -> Bag:
     path = None if source.path is None else env.world.evaluate(source.path, env)
     if path is None:
         raise no_path(source, env)
+    check_paths(source, path, env.world)
     options = dict(source.options)
     rows = _collected(source, path, options, env)
     if "deletes" in options:
@@ -56,6 +58,14 @@ def read_source(source: typed.Source, env: Environment) -> Bag:
         deleted = _collected(source, options["deletes"], plain, env)
         rows = [*rows, *[Row(row.value, -row.weight) for row in deleted]]
     return _remaining(rows, path, trusted=bool(options.get("trusted_deletes")))
+
+
+def check_paths(source: typed.Source, path: str, world: World) -> None:
+    """Refuse a source whose files the script may not read."""
+    named = place(source.path.span) if source.path is not None else ""
+    for each in (path, dict(source.options).get("deletes")):
+        if each is not None:
+            world.paths.check(each, named)
 
 
 def no_path(source: typed.Source, env: Environment) -> DataError:
@@ -87,7 +97,9 @@ def _collected(
     """All rows of the files of a path; lines that are none are reported."""
     policy = options.get("on_error", "quarantine")
     if source.format == "python":
-        rows = _parsed(env.world.script.parsers[source.parser], source, path, policy)
+        rows = _parsed(
+            env.world.script.parsers[source.parser], source, path, policy, env.world.paths
+        )
     else:
         rows = read(
             source.format,
@@ -98,23 +110,26 @@ def _collected(
             steps=source.steps,
             options=options,
             data=env.world.script.data or PREDEFINED,
+            paths=env.world.paths,
         )
     folder = env.world.quarantine
     kept = None if folder is None else Quarantine(folder, quarantine_name(source, path, options))
     collected = collect(rows, policy, kept)
-    report = replace(collected.report, notices=_notices(source, path, collected))
+    report = replace(collected.report, notices=_notices(source, path, collected, env.world.paths))
     if report.bad or report.notices:
         env.world.on_report(report, policy)
     return collected.rows
 
 
-def _notices(source: typed.Source, path: str, collected: Collected) -> tuple[Notice, ...]:
+def _notices(
+    source: typed.Source, path: str, collected: Collected, paths: Paths
+) -> tuple[Notice, ...]:
     """What is odd about a source that was read."""
     report, watched = collected.report, watched_fields(source, source.row)
     noticed = Noticed(bad=report.bad, first=list(report.first))
     noticed.add_rows(collected.rows, watched)
     if watched:
-        for file in expand(path):
+        for file in paths.expand(path):
             noticed.look_up_names(file, source.keys, watched)
     return notices(source, path, noticed)
 
@@ -132,9 +147,11 @@ def quarantine_name(source: typed.Source, path: str, options: dict[str, Any]) ->
     return f"_{tail}-{hash64(text.encode()) >> 32:08x}.jsonl"
 
 
-def _parsed(parser: Any, source: typed.Source, path: str, policy: Policy) -> Iterator[Read]:
+def _parsed(
+    parser: Any, source: typed.Source, path: str, policy: Policy, paths: Paths = ANYWHERE
+) -> Iterator[Read]:
     """What a Python parser makes of the text of each file; all or nothing of one file."""
-    for file in expand(path):
+    for file in paths.expand(path):
         lines = list(open_text(file, dict(source.options).get("max_line", MAX_LINE)))
         for line in lines:
             if line.problem:

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from incmrql.diagnostics import CheckpointError, DataError
+from incmrql.formats import ANYWHERE
 from incmrql.incremental.streams import Program
 from incmrql.kernel.batches import Kit, answer_value
 from incmrql.kernel.compaction import Chore
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.orders import Order, Part, Target, tables_of_json
+from incmrql.kernel.orders import Order, Target, tables_of_json
 from incmrql.kernel.outputs import read_rows
 from incmrql.kernel.runs import Run
 from incmrql.kernel.table import Table
@@ -52,6 +53,7 @@ from incmrql.runtime.opening import describe, feeds_of
 from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.overlaps import refuse_overlaps
 from incmrql.runtime.private import create_folders
+from incmrql.runtime.reach import NamedFiles, Reach, check_files, check_outputs, check_sources
 from incmrql.runtime.rebuild import Retraction
 from incmrql.runtime.report import BatchReport, report_of
 from incmrql.runtime.settling import exempt, settled_files, still_ingested, with_checksums
@@ -105,7 +107,8 @@ class Driver:
         """Whether a manifest is being written, or its batch is not published yet."""
         self._failed: Failures | None = None
         """What arithmetic fails after the last batch, as far as it was counted."""
-        self.kit = Kit(program, compiled(program, keep_answer=self.options.keep_answer))
+        physical = compiled(program, keep_answer=self.options.keep_answer)
+        self.kit = Kit(program, physical, self.options.paths.also(checkpoint))
         self.feeds: list[Feed] = []
         self.binding = Binding(())
         self._spark = spark
@@ -121,6 +124,8 @@ class Driver:
             if read_only:
                 self.state = self._read_only()
             else:
+                if self.options.reads_sources:
+                    check_sources(program, self.kit.paths)
                 create_folders(checkpoint, (), self.options.checkpoint_mode)
                 self.lock = Lock(checkpoint / "lock")
                 self._start(output, registered or {})
@@ -156,6 +161,7 @@ class Driver:
             if sink.mode == "snapshot":
                 check_kept(self.kit.physical.answers[sink.answer])
         refuse_used(self.binding.fresh if has_batches else self.binding.sinks)
+        check_outputs(checkpoint, self.binding.sinks, self.kit.paths)
         refuse_overlaps(program, checkpoint.folder, self.binding.sinks, options.quarantine)
         keep = options.keep_input
         self.archive = Archive(
@@ -170,10 +176,11 @@ class Driver:
         bound = recorded if is_changed else self.binding.as_json(program)
         self.state = checkpoint.take_over(described, bound, options.buckets)
         self._recover()
-        self.feeds = feeds_of(
-            program, checkpoint, self.state, options.settle, self.archive, registered,
-            window=options.window, allow_empty=options.allow_empty,
-        )  # fmt: skip
+        if options.reads_sources:
+            self.feeds = feeds_of(
+                program, checkpoint, self.state, options.settle, self.archive, registered,
+                window=options.window, allow_empty=options.allow_empty,
+            )  # fmt: skip
         if is_changed:
             self._change_program(recorded, rebuild=rebuild)
         self._settled = settled_files(options, checkpoint, self.state, self.archive)
@@ -319,6 +326,7 @@ class Driver:
         self._finish_last()
         number, self.refused = self.state.number + 1, None
         try:
+            check_files(files, self.kit.paths)
             return self._batch(files)
         except DataError:
             if self.state.number < number:
@@ -403,7 +411,7 @@ class Driver:
             "bad": reading.bad.total(),
             "changed": done.changed,
         }
-        outputs = _outputs(attempt, self.sinks, targets, done.parts)
+        outputs = sinks.outputs_of(attempt, self.sinks, targets, done.parts)
         if reading.quarantined:
             assert self.options.quarantine is not None
             names = tuple(sorted(name for name, _ in reading.quarantined))
@@ -541,7 +549,10 @@ class Driver:
         if self.options.window and self.state.number >= 0:
             batches = [self.checkpoint.files(self.state.number)]
         read = [[each for each in files if each[1]] for files in batches]
-        return absolute(self.archive.replay(read))
+        reach: Reach = self.kit.paths
+        if self.lock is None and reach == ANYWHERE:
+            reach = NamedFiles(self.program, self.checkpoint.folder)
+        return absolute(self.archive.replay(read, reach))
 
     def rebuilt(self, files: Sequence[InputFile], folder: Path) -> Mapping[str, Table]:
         """The tables that files build as one batch, with runs in a folder; nothing is committed."""
@@ -563,7 +574,7 @@ class Driver:
         checkpoint, attempt = self.checkpoint, self.checkpoint.attempt()
         number = self.state.number + 1
         changed = self.sinks if rebuild else self.binding.fresh
-        before = Retraction.of(checkpoint, changed, recorded) if rebuild else None
+        before = Retraction.of(checkpoint, changed, recorded, self.kit.paths) if rebuild else None
         tables = self.state.tables
         if rebuild:
             tables = self.rebuilt(self.replayed(), checkpoint.runs)
@@ -575,24 +586,10 @@ class Driver:
             for target in targets:
                 sync_folder(Path(target.folder))
             check_parts(order, parts)
-            outputs = _outputs(attempt, changed, targets, parts)
+            outputs = sinks.outputs_of(attempt, changed, targets, parts)
             checkpoint.program = dict(self._description)
             checkpoint.sinks = self.binding.as_json(self.program)
             counts = {"rebuilt": self.program.identity} if rebuild else {}
             kind: Kind = "rebuild" if rebuild else "output"
             self._commit(Commit(tables, outputs, (), counts, kind=kind, attempt=attempt))
         self._finish()
-
-
-def _outputs(
-    attempt: str, bound: Sequence[Sink], targets: Sequence[Target], parts: Sequence[Part]
-) -> tuple[Output, ...]:
-    """The outputs that are published, with the parts that tasks have written."""
-    return tuple(
-        Output(
-            str(sink.folder.absolute()),
-            attempt,
-            tuple(part.file for part in parts if part.target == place),
-        )
-        for place, (sink, _) in enumerate(zip(bound, targets, strict=False))
-    )

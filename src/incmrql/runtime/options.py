@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from incmrql.formats import ANYWHERE, Paths
 from incmrql.incremental.looping import Iterate, Iteration
 from incmrql.kernel.compaction import INLINE
 from incmrql.kernel.orders import Format
@@ -75,6 +76,11 @@ class StreamOptions:
     """Permissions of the folders of a new checkpoint; None: as the umask says."""
     check_runs: bool = True
     """Whether checksums of the state are compared at the start."""
+
+    paths: Paths = ANYWHERE
+    """Which files the sources and outputs may be in, beside the checkpoint."""
+    reads_sources: bool = True
+    """Whether sources are watched and connected to; without that nothing is ingested."""
 
     @property
     def iteration(self) -> Iteration:

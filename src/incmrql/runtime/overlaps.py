@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -40,16 +40,18 @@ def _watched(program: Program) -> Iterator[str]:
             yield from (path for path in (stream.path, stream.deletes) if path is not None)
 
 
-def is_matched(watched: str, file: Path) -> bool:
+def is_matched(
+    watched: str, file: Path, real: Callable[[str | Path], str] = os.path.realpath
+) -> bool:
     """Whether a file would be among those of a watched folder, pattern or file; links resolved."""
     text = watched.removeprefix("file://")
-    own = Path(os.path.realpath(file)).parts
+    own = Path(real(file)).parts
     if os.path.isdir(text) or os.path.exists(text) or not glob.has_magic(text):
-        root = Path(os.path.realpath(text)).parts
+        root = Path(real(text)).parts
         return own[: len(root)] == root and not any(map(_is_hidden, own[len(root) :]))
     parts = Path(os.path.abspath(text)).parts
     fixed = next(place for place, part in enumerate(parts) if glob.has_magic(part))
-    root = Path(os.path.realpath(Path(*parts[:fixed]))).parts
+    root = Path(real(Path(*parts[:fixed]))).parts
     return own[: len(root)] == root and _fits(own[len(root) :], parts[fixed:])
 
 

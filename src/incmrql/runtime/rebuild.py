@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from incmrql.diagnostics import CheckpointError
+from incmrql.formats import Paths
 from incmrql.kernel.batches import Kit
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.orders import Order, Part
 from incmrql.kernel.table import Table
+from incmrql.loading import READ_ONLY
 from incmrql.runtime.changed import forms
 from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.runtime.opening import describe
@@ -34,9 +36,15 @@ class Retraction:
 
     @staticmethod
     def of(
-        checkpoint: Checkpoint, bound: Sequence[Sink], recorded: Sequence[Mapping[str, Any]]
+        checkpoint: Checkpoint,
+        bound: Sequence[Sink],
+        recorded: Sequence[Mapping[str, Any]],
+        paths: Paths,
     ) -> Retraction | None:
-        """What has to be taken back from sinks; None if nothing."""
+        """What has to be taken back from sinks; None if nothing.
+
+        The old script may read its includes and the types of its files where `paths` allows it.
+        """
         known = {each["folder"]: each["answer"] for each in recorded}
         answers = {
             place: known[str(sink.folder.absolute())]
@@ -46,7 +54,7 @@ class Retraction:
         if not answers:
             return None
         try:
-            program = remade(checkpoint.folder, checkpoint.program)
+            program = remade(checkpoint.folder, checkpoint.program, replace(READ_ONLY, paths=paths))
         except CheckpointError as problem:
             raise _unknown(str(problem)) from problem
         kit = Kit(program, compiled(program, keep_answer=checkpoint.program["keep_answer"]))

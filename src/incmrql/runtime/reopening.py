@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from incmrql.diagnostics import CheckpointError, IncmrqlError, Source
+from incmrql.formats import ANYWHERE, Paths
 from incmrql.incremental.streams import Program, program_of
 from incmrql.kernel.batches import Kit
 from incmrql.kernel.columns import column_values
@@ -19,7 +20,7 @@ from incmrql.kernel.compile import compiled
 from incmrql.kernel.content import Content
 from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader, Table, scan
-from incmrql.loading import READ_ONLY, Imports, catalog_for, read_include
+from incmrql.loading import READ_ONLY, Imports, catalog_for
 from incmrql.pipeline import compile_script
 from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.types import typed
@@ -31,14 +32,17 @@ from incmrql.values import Bag, Record, Value, read
 _ONCE: Final = ("store-value", "lineage", "debug")
 
 
-def read_program(folder: Path, modules: Iterable[str] = ()) -> tuple[Program, dict[str, Any]]:
+def read_program(
+    folder: Path, modules: Iterable[str] = (), paths: Paths = ANYWHERE
+) -> tuple[Program, dict[str, Any]]:
     """The program of a checkpoint and its description; refused if it cannot be made again.
 
     Paths of the script mean what they meant when it was started only in the same folder.  Only
     the Python `modules` that are named are imported: whoever wrote the checkpoint chose its code.
+    Includes and types of files are read where `paths` allows it.
     """
     described = dict(Checkpoint(folder).described())
-    return remade(folder, described, Imports(frozenset(modules))), described
+    return remade(folder, described, Imports(frozenset(modules), paths=paths)), described
 
 
 def remade(folder: Path, described: Mapping[str, Any], imports: Imports = READ_ONLY) -> Program:
@@ -71,7 +75,7 @@ def _made(asked: dict[str, Any], imports: Imports, *, window: bool, watch: bool)
     known = asked.get("registered", {})
     registered = {n: (type_from_text(each["type"]), each["streaming"]) for n, each in known.items()}
     catalog = replace(catalog_for(source, words, imports), registered=registered)
-    script = compile_script(source, catalog, read_include).typed
+    script = compile_script(source, catalog, imports.include).typed
     if "item" in asked:  # of a session in Python, which follows one query of a text
         script = with_sources(script, partial(_declared, known))
         item = script.items[asked["item"]]

@@ -10,7 +10,7 @@ the folder, without touching each other's.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from incmrql.diagnostics import CheckpointError
 from incmrql.formats.replacing import unwritable
 from incmrql.incremental.streams import Program
 from incmrql.kernel.crashing import crash_here
-from incmrql.kernel.orders import Format
+from incmrql.kernel.orders import Format, Part, Target
 from incmrql.runtime.checkpoint import Output
 from incmrql.storage import sync_folder
 
@@ -67,6 +67,20 @@ def _dumped(
     ending = Path(target).suffix
     text: Format = "csv" if ending in (".csv", ".txt") or format_ == "csv" else "json"
     return Path(target), mode, "json" if ending == ".json" else text
+
+
+def outputs_of(
+    attempt: str, bound: Sequence[Sink], targets: Sequence[Target], parts: Sequence[Part]
+) -> tuple[Output, ...]:
+    """The outputs that are published, with the parts that tasks have written."""
+    return tuple(
+        Output(
+            str(sink.folder.absolute()),
+            attempt,
+            tuple(part.file for part in parts if part.target == place),
+        )
+        for place, (sink, _) in enumerate(zip(bound, targets, strict=False))
+    )
 
 
 def batch_folder(output: Path, number: int) -> Path:

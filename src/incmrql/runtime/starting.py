@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from incmrql.diagnostics import DataError
+from incmrql.formats import ANYWHERE, Paths
 from incmrql.formats.rows import Policy, ReadReport
 from incmrql.incremental.streams import Program
 from incmrql.runtime.arithmetic import OnArithmetic
@@ -91,6 +92,8 @@ class Started:
     """The folder for lines that are no rows."""
     on_report: Callable[[ReadReport, Policy], None] | None = None
     """Called for the lines of a batch that are no rows; None: they are a warning."""
+    paths: Paths = ANYWHERE
+    """Which files the query may read and write."""
 
     def followed(self) -> dict[int, PushedStream | FrameStream]:
         """The streams of the session that the program reads, by the places of their inputs."""

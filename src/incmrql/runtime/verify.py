@@ -97,6 +97,7 @@ def _kept(driver: Driver, spark: SparkSession) -> _Kept:
     program = driver.program
     stored = dict(program.stored)
     world = new_world(program.script, arguments=list(program.arguments), stored=stored)
+    world.paths = driver.kit.paths  # kept copies stand for the paths that the script names
     files, kit = driver.replayed(), driver.job.sent.content
     return _Kept(program, files, kit, spark, Environment(world))
 

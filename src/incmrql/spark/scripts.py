@@ -16,6 +16,7 @@ from incmrql.formats import dump as dump_values
 from incmrql.formats import store as store_values
 from incmrql.reference import Environment, evaluate, run_item
 from incmrql.reference.environment import World
+from incmrql.reference.script import check_target
 from incmrql.reference.sources import no_path
 from incmrql.spark import outputs
 from incmrql.spark.batch import Batch, Work
@@ -142,12 +143,14 @@ class Engine:
             parsers=world.script.parsers,
             registered=world.registered,
             quarantine=world.quarantine,
+            paths=world.paths,
             on_report=world.on_report,
             instead=self.instead,
         )
         return Batch(self.spark(), world, self.fast_sums, sources, self.forms)
 
     def _write(self, item: typed.ScriptItem, query: Query) -> None:
+        check_target(item, self.world)
         term = whole(query)
         if term is None:
             value = self.value(query)

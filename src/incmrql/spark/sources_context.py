@@ -32,7 +32,7 @@ from pyspark.sql.types import StructType
 
 from incmrql.algebra.term import Picks
 from incmrql.diagnostics import DataError
-from incmrql.formats import BadRow, Policy, Quarantine, ReadReport
+from incmrql.formats import ANYWHERE, BadRow, Paths, Policy, Quarantine, ReadReport
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.notices import Noticed, notices
 from incmrql.formats.rows import MOST_REMEMBERED
@@ -66,6 +66,7 @@ class Context:
     parsers: Mapping[str, Any] = field(default_factory=dict)
     registered: Mapping[str, Any] = field(default_factory=dict)
     quarantine: Path | None = None
+    paths: Paths = ANYWHERE
     on_report: Callable[[ReadReport, Policy], None] = lambda _report, _policy: None
     instead: Instead = lambda _source, _path, _packed: None
     readings: list[Reading] = field(default_factory=list, init=False)

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
-from incmrql.formats import element_type, expand
+from incmrql.formats import ANYWHERE, Paths, element_type
 from incmrql.formats import read as check_files
 from incmrql.formats.files import unreadable
 from incmrql.reference.sources import quarantine_name
@@ -61,17 +61,19 @@ class Files:
             made = self.context.parsers[source.parser]
             parser = packed(made, [made])
         else:
-            check_files(source.format, path, source.row, options=options)
+            paths = self.context.paths
+            check_files(source.format, path, source.row, options=options, paths=paths)
         plan = Plan(
             source=replace(source, path=None),
             element=element,
-            parts=parts_of(path),
+            parts=parts_of(path, self.context.paths),
             policy=options.get("on_error", "quarantine"),
             data=dict(self.context.data or PREDEFINED),
             options=options,
             packed=self.packed,
             weighted=weighted,
             parser=parser,
+            paths=self.context.paths,
         )
         columns = spark_schema(element, packed=self.packed)
         schema = weighted_schema(element) if weighted else columns
@@ -99,9 +101,9 @@ class Files:
         return reduce(DataFrame.union, [*frames, *others])
 
 
-def parts_of(path: str) -> tuple[Part, ...]:
+def parts_of(path: str, paths: Paths = ANYWHERE) -> tuple[Part, ...]:
     """The files of a path, in order."""
-    files = enumerate(expand(path))
+    files = enumerate(paths.expand(path))
     return tuple([Part(i, os.path.abspath(f), str(f), _size(f)) for i, f in files])
 
 

@@ -102,6 +102,7 @@ def good_rows(plan: Plan, part: Part, tally: Tally) -> Iterator[Arrow]:
     """The rows of a part in batches; the tally gets the rest."""
     try:
         with _shown_places(part):
+            plan.paths.check(part.path)
             start = start_of(plan, part)
             if start is None:
                 yield from _row_by_row(plan, part, reads(plan, part), tally)
@@ -163,6 +164,7 @@ def _good(rows: Iterable[Read], policy: Policy, tally: Tally) -> Iterator[Row]:
 
 def bad_rows(plan: Plan, part: Part) -> Iterator[BadRow]:
     """The bad rows of a part, of which there may be many."""
+    plan.paths.check(part.path)
     start = start_of(plan, part)
     if start is None:
         found = reads(plan, part)

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, TypeVar
 from pyspark.accumulators import AccumulatorParam
 
 from incmrql.algebra.term import Picks
-from incmrql.formats import BadRow, Policy
+from incmrql.formats import ANYWHERE, BadRow, Paths, Policy
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.notices import Noticed
 from incmrql.formats.rows import MOST_REMEMBERED
@@ -54,6 +54,8 @@ class Plan:
     packed: bool
     weighted: bool
     parser: Packed = NOTHING
+    paths: Paths = ANYWHERE
+    """Which files may be read: a file may have become a link since they were listed."""
     picks: Picks | None = None
     """What is wanted of each row, if not the row itself."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from incmrql.diagnostics import DataError, QueryError, Span, in_text_order
+from incmrql.diagnostics import OUTSIDE, DataError, QueryError, Span, in_text_order
 from incmrql.syntax import ast
 from incmrql.types import typed
 from incmrql.types.infer import infer_expr
@@ -39,7 +39,7 @@ def infer_script(script: ast.Script, catalog: Catalog) -> typed.Script:
     parsers = {name: parser for name, (parser, _) in inference.parsers.items()}
     return typed.Script(
         tuple(items), inference.queries, functions, inference.aggregations, inference.python,
-        parsers, inference.data,
+        parsers, inference.data, catalog.allowed,
     )  # fmt: skip
 
 
@@ -210,7 +210,8 @@ def _import(inference: Inference, item: ast.Import) -> None:
                 raise DataError("T606", "Python functions cannot be imported here")
             inference.python[name] = inference.catalog.python_function(item.module, name)
         except DataError as error:
-            inference.problem("T606", item.span, error.message, "here", error.hint)
+            code = error.code if error.code == OUTSIDE else "T606"
+            inference.problem(code, item.span, error.message, "here", error.hint)
             inference.broken.add(name)
 
 
@@ -220,7 +221,8 @@ def _parser(inference: Inference, item: ast.DeclareParser) -> None:
             raise DataError("T606", "Python parsers cannot be used here")
         inference.parsers[item.name] = inference.catalog.python_parser(item.path)
     except DataError as error:
-        inference.problem("T606", item.span, error.message, "here", error.hint)
+        code = error.code if error.code == OUTSIDE else "T606"
+        inference.problem(code, item.span, error.message, "here", error.hint)
         inference.broken.add(item.name)
 
 

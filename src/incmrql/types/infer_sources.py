@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from incmrql.diagnostics import DataError, Span, nearest
+from incmrql.diagnostics import OUTSIDE, DataError, Span, nearest
 from incmrql.syntax import ast
 from incmrql.types import typed
 from incmrql.types.columns import column_types, element_type
@@ -248,7 +248,8 @@ def _binary(
     try:
         row = inference.catalog.file_type(path, sign or "")
     except DataError as error:
-        inference.problem("T504", given.values[0].span, error.message, "here", error.hint)
+        code = error.code if error.code == OUTSIDE else "T504"
+        inference.problem(code, given.values[0].span, error.message, "here", error.hint)
         return None
     return replace(source, row=row), row
 

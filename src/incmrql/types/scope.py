@@ -150,6 +150,8 @@ class Catalog:
     """A function of a Python module."""
     python_parser: Callable[[str], tuple[object, Type]] | None = None
     """A parser class by its dotted path, with the type of what it gives."""
+    allowed: tuple[str, ...] | None = None
+    """The folders and files that the script may use; None: all."""
 
 
 @dataclass(slots=True)

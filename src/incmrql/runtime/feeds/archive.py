@@ -15,12 +15,16 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from incmrql.diagnostics import DataError
+from incmrql.formats import ANYWHERE
 from incmrql.formats.replacing import replacing
 from incmrql.kernel.inputs import InputFile, changed, check_unchanged, checksum
 from incmrql.storage import sync_folder
+
+if TYPE_CHECKING:
+    from incmrql.runtime.reach import Reach
 
 Keep: TypeAlias = Literal["all", "none"] | int
 """Of how many batches the input is kept."""
@@ -69,22 +73,33 @@ class Archive:
         return None
 
     def replay(
-        self, batches: Iterable[Sequence[tuple[InputFile, str]]], *, verify: bool = False
+        self,
+        batches: Iterable[Sequence[tuple[InputFile, str]]],
+        reach: Reach = ANYWHERE,
+        *,
+        verify: bool = False,
     ) -> Iterator[InputFile]:
         """The files of batches, each as a kept copy or as it still is; refused if one is missing.
 
-        With `verify`, the checksums of kept copies and of files of the same size and time are
-        compared as well.
+        A file without a copy must be within `reach`.  With `verify`, the checksums of kept copies
+        and of files of the same size and time are compared as well.
         """
         found: list[InputFile] = []
         missing: list[InputFile] = []
+        outside: list[str] = []
         for files in batches:
             for file, digest in files:
+                is_read = self.copy_of(file, digest) is None and os.path.lexists(file.path)
+                if is_read and not reach.holds(file.path):
+                    outside.append(file.path)
+                    continue
                 there = self._there(file, digest, verify=verify)
                 if there is None:
                     missing.append(file)
                 else:
                     found.append(there)
+        if outside:
+            raise reach.refusal(outside)
         if missing:
             raise _missing(missing)
         return iter(found)

@@ -78,3 +78,5 @@ class Script:
     python: dict[str, PythonFunction]
     parsers: dict[str, AnyValue]
     data: dict[str, tuple[Constructor, ...]]
+    allowed: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    """The folders and files that it may use, wherever it is evaluated; None: all."""
