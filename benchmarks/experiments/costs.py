@@ -5,6 +5,8 @@
                 that is frozen once the program is there
     parsing     DuckDB parses and binds a text, and registers its rows, each time; now a text is
                 parsed once and finds its rows by name
+    unchecked   blocks of state are read without their checksums; this was faster, and is the
+                price of finding damaged files
 
 Each way has some batches in a row, way after way, round after round, as what a task leaves to
 do is done while the next one waits.
@@ -27,6 +29,7 @@ from benchmarks.experiments.profile import CASES, QUICK_SCALE, SCALE
 from benchmarks.incremental_queries import Workload
 from benchmarks.incremental_run import Bench, Stage, opened
 from incmrql.kernel import segment
+from incmrql.kernel.run_rows import Guard
 from incmrql.spark import streaming
 from incmrql.spark.sending import SentKit
 
@@ -36,6 +39,7 @@ BLOCK, QUICK_BLOCK = 8, 4
 SETTLED: Final = 2
 """Batches at the start of a block that are not counted."""
 FEW: Final = segment.FEW
+CHECKS: Final = {name: getattr(Guard, name) for name in ("verify", "verify_range")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Way:
     action: bool = False
     collection: bool = False
     parsing: bool = False
+    unchecked: bool = False
 
 
 NOW: Final = Way("now")
@@ -53,6 +58,7 @@ BEFORE: Final = (
     Way("action", action=True),
     Way("collection", collection=True),
     Way("parsing", parsing=True),
+    Way("unchecked", unchecked=True),
     Way("all three", action=True, collection=True, parsing=True),
 )
 
@@ -120,7 +126,13 @@ def _task(way: Way, sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, s
     """A batch in a task, in some way."""
     (gc.unfreeze if way.collection else gc.freeze)()
     segment.FEW = -1 if way.parsing else FEW
+    for name, check in CHECKS.items():
+        setattr(Guard, name, _unchecked if way.unchecked else check)
     yield from streaming.whole_task(sent, rows)
+
+
+def _unchecked(*_: object) -> None:
+    """Verify nothing."""
 
 
 def _by_arrow(task: Any, rows: Iterator[Any]) -> Iterator[Any]:

@@ -19,15 +19,15 @@ from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.engine import Worked, run_steps
 from incmrql.kernel.inputs import InputFile, check_unchanged, checksum, read_file
-from incmrql.kernel.orders import Done, Order, Part, Reading, Seconds
-from incmrql.kernel.outputs import write_part, write_values
+from incmrql.kernel.orders import BagChange, Done, Order, Part, Reading, Seconds
+from incmrql.kernel.outputs import shown_values, write_part, write_values
 from incmrql.kernel.physical import Answer, Physical
 from incmrql.kernel.rows import Rows, from_table, of_values
 from incmrql.kernel.runs import Opened, Run, write_runs
 from incmrql.kernel.table import Plan, Reader, Table, plan
 from incmrql.reference import Environment
 from incmrql.types.model import PREDEFINED
-from incmrql.values import Value
+from incmrql.values import Value, encode
 
 OPENED = Opened()
 """The open maps of this process."""
@@ -130,6 +130,10 @@ def finish(
     changed = [0] * len(kit.physical.answers)
     for number, rows in answers.items():
         changed[number] = len(rows)
+    watched = [
+        _bag_change(kit.physical.answers[number], answers.get(number))
+        for number in range(len(kit.program.outputs), len(kit.physical.answers))
+    ]
     after = {**desk.tables, **tables}
     parts = list(_outputs(kit, order, desk, after, answers, buckets, task))
     crash_here("task-parts", order.number)
@@ -139,6 +143,7 @@ def finish(
         tables,
         parts,
         changed,
+        watched,
         rewritten,
         Worked([], [], []),
         seconds,
@@ -146,6 +151,19 @@ def finish(
         sorted(alone & tables.keys()),
         attempt=order.attempt,
     )
+
+
+def _bag_change(answer: Answer, rows: Rows | None) -> BagChange:
+    """What a change of an answer, which is a bag, does to its size and to its least row."""
+    if rows is None or not len(rows):
+        return BagChange()
+    values = shown_values(rows, answer)
+    if answer.output.part is None:  # the whole bag as it was, and as it is
+        values = [(row, weight) for bag, weight in values for row in bag]
+    came = (encode(value).hex() for value, weight in values if weight > 0)
+    went = (encode(value).hex() for value, weight in values if weight < 0)
+    net = sum(weight for _, weight in values)
+    return BagChange(net, min(came, default=None), min(went, default=None))
 
 
 def _written(order: Order, plans: Mapping[str, Plan], task: str) -> dict[str, Table]:
@@ -251,3 +269,19 @@ def answer_value(kit: Kit, number: int, tables: Mapping[str, Table], runs: Path)
     """The whole of an answer as a value, from the state; it has to fit into memory."""
     desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
     return whole_answer(kit.physical.answers[number], kit.physical.steps, desk)
+
+
+def bag_rows(
+    kit: Kit, number: int, tables: Mapping[str, Table], runs: Path
+) -> Iterator[tuple[Value, int]]:
+    """The rows of an answer that is a bag, with how often each is there, bucket by bucket.
+
+    Equal rows may come from several buckets.
+    """
+    desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
+    answer = kit.physical.answers[number]
+    if answer.is_single:
+        yield from ((row, 1) for row in whole_answer(answer, kit.physical.steps, desk))
+        return
+    for bucket in range(max((table.buckets for table in tables.values()), default=1)):
+        yield from shown_values(bucket_rows(answer, bucket, kit.physical.steps, desk), answer)

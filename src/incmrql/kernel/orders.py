@@ -180,6 +180,23 @@ class Part:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class BagChange:
+    """How the size of a bag changed, and the least of the rows that came and of those that went.
+
+    Rows are hexadecimal canonical bytes, whose order is that of the values.
+    """
+
+    net: int = 0
+    came: str | None = None
+    went: str | None = None
+
+    def __add__(self, other: BagChange) -> BagChange:
+        came = [row for row in (self.came, other.came) if row is not None]
+        went = [row for row in (self.went, other.went) if row is not None]
+        return BagChange(self.net + other.net, min(came, default=None), min(went, default=None))
+
+
 @dataclass(slots=True)
 class Done:
     """The state tables that changed, the parts of outputs, and some counts.
@@ -191,6 +208,8 @@ class Done:
     parts: list[Part] = field(default_factory=list)
     changed: list[int] = field(default_factory=list)
     """Rows of the change of each answer."""
+    watched: list[BagChange] = field(default_factory=list)
+    """What happened to the rows for which arithmetic fails, for each watch of the program."""
     rewritten: int = 0
     """Rows of older runs that were merged into new ones."""
     worked: Worked = field(default_factory=lambda: Worked([], [], []))
@@ -209,6 +228,7 @@ class Done:
             "tables": {name: table.as_json() for name, table in self.tables.items()},
             "parts": [asdict(part) for part in self.parts],
             "changed": self.changed,
+            "watched": [asdict(change) for change in self.watched],
             "rewritten": self.rewritten,
             "worked": self.worked.as_json(),
             "seconds": asdict(self.seconds),
@@ -226,6 +246,7 @@ class Done:
             **found,
             "tables": tables_of_json(found["tables"], named, buckets),
             "parts": [Part(**part) for part in found["parts"]],
+            "watched": [BagChange(**change) for change in found["watched"]],
             "worked": Worked(**found["worked"]),
             "seconds": Seconds(**found["seconds"]),
         })  # fmt: skip
@@ -242,6 +263,7 @@ def together(order: Order, results: Sequence[Done]) -> Done:
             pieces.setdefault(name, []).append((table, mine))
         all_.parts += done.parts
         all_.changed = _sums(all_.changed, done.changed)
+        all_.watched = _sums(all_.watched, done.watched)
         all_.rewritten += done.rewritten
         all_.shuffled += done.shuffled
         all_.seconds = all_.seconds + done.seconds
@@ -255,7 +277,7 @@ def together(order: Order, results: Sequence[Done]) -> Done:
     return all_
 
 
-def _sums(one: list[int], two: list[int]) -> list[int]:
+def _sums(one: list[Any], two: list[Any]) -> list[Any]:
     if not one or not two:
         return one or two
     return [a + b for a, b in zip(one, two, strict=True)]

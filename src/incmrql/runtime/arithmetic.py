@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from incmrql.diagnostics import DataError
-from incmrql.kernel.batches import Kit, answer_value
+from incmrql.kernel.batches import Kit, bag_rows
+from incmrql.kernel.orders import BagChange
 from incmrql.kernel.table import Table
-from incmrql.values import Value, encode, show
+from incmrql.values import Value, decode, encode, show
 
 OnArithmetic: TypeAlias = Literal["null", "report", "fail"]
 """Null: nothing is watched.  Report: batches say what failed.  Fail: such a batch is refused."""
@@ -45,32 +46,86 @@ class Failures:
         return f"arithmetic without a result in {rows}, counted as null; the first: {self.first}"
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many rows a watch of the program has, and the least one as hexadecimal bytes."""
+
+    count: int
+    least: str | None
+
+    def after(self, change: BagChange) -> Tally | None:
+        """The tally after a batch; None if the least row went, so that the next one is unknown.
+
+        Tasks do not see each other's rows: what came in one bucket may have gone from another.
+        """
+        known = [row for row in (self.least, change.came) if row is not None]
+        least = min(known, default=None)
+        if change.went is not None and (least is None or change.went <= least):
+            return None
+        return Tally(self.count + change.net, least)
+
+
+class Tallies:
+    """The tallies of all watches: from the state once, then from the change of each batch."""
+
+    def __init__(self, kit: Kit, runs: Path) -> None:
+        self._kit, self._runs = kit, runs
+        self._known: list[Tally] | None = None
+
+    def after(
+        self, changes: Sequence[BagChange], tables: Mapping[str, Table], *, alone: bool
+    ) -> list[Tally]:
+        """The tallies after a batch that leaves these tables; `alone`: nothing was before it.
+
+        They are remembered by `remember`, once the batch is committed.
+        """
+        if self._known is None or alone:
+            return [self._scan(place, tables) for place in range(len(self._kit.program.watches))]
+        return [
+            before.after(change) or self._scan(place, tables)
+            for place, (before, change) in enumerate(zip(self._known, changes, strict=True))
+        ]
+
+    def remember(self, tallies: list[Tally]) -> None:
+        """Go on from the tallies of a batch that was committed."""
+        self._known = tallies
+
+    def _scan(self, place: int, tables: Mapping[str, Table]) -> Tally:
+        count, least = 0, None
+        number = len(self._kit.program.outputs) + place
+        for value, weight in bag_rows(self._kit, number, tables, self._runs):
+            code = encode(value).hex()
+            count += weight
+            least = code if least is None else min(least, code)
+        return Tally(count, least)
+
+    def report(self, tallies: Sequence[Tally]) -> Failures:
+        """How many rows there are in all, and the first of them."""
+        leasts = [(each.least, place) for place, each in enumerate(tallies) if each.least]
+        if not leasts:
+            return Failures()
+        code, place = min(leasts)
+        first = _failure(self._kit, place, decode(bytes.fromhex(code)))
+        return Failures(sum(each.count for each in tallies), first)
+
+
 def failures(kit: Kit, tables: Mapping[str, Table], runs: Path) -> list[Failure]:
     """All rows for which arithmetic fails, in canonical order; they have to fit into memory."""
-    found = [(encode(pair), failure) for pair, failure in _rows(kit, tables, runs)]
-    return [failure for _, failure in sorted(found, key=lambda each: each[0])]
-
-
-def count_failures(kit: Kit, tables: Mapping[str, Table], runs: Path) -> Failures:
-    """How many rows there are for which arithmetic fails, and the first."""
-    count, least, first = 0, b"", None
-    for pair, failure in _rows(kit, tables, runs):
-        count += 1
-        code = encode(pair)
-        if first is None or code < least:
-            least, first = code, failure
-    return Failures(count, first)
-
-
-def _rows(kit: Kit, tables: Mapping[str, Table], runs: Path) -> Iterator[tuple[Value, Failure]]:
     outputs = len(kit.program.outputs)
-    for number, watch in enumerate(kit.program.watches, outputs):
-        names = [part.table or "" for part in kit.physical.answers[number].parts]
-        if not any(name in tables and tables[name].runs for name in names):
-            continue
-        for site, row in answer_value(kit, number, tables, runs):
-            known = watch.sites[site]
-            yield (site, row), Failure(known.text, str(known.span), known.fault, row)
+    found = [
+        (encode(value), place, value)
+        for place in range(len(kit.program.watches))
+        for value, weight in bag_rows(kit, outputs + place, tables, runs)
+        for _ in range(weight)
+    ]
+    found.sort(key=lambda each: each[:2])
+    return [_failure(kit, place, value) for _, place, value in found]
+
+
+def _failure(kit: Kit, place: int, pair: Value) -> Failure:
+    site, row = pair
+    known = kit.program.watches[place].sites[site]
+    return Failure(known.text, str(known.span), known.fault, row)
 
 
 def refuse_failures(found: Failures, number: int) -> None:

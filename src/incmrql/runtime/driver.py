@@ -33,13 +33,7 @@ from incmrql.kernel.outputs import read_rows
 from incmrql.kernel.runs import Run
 from incmrql.kernel.table import Table
 from incmrql.runtime import quarantine, sinks
-from incmrql.runtime.arithmetic import (
-    Failure,
-    Failures,
-    count_failures,
-    failures,
-    refuse_failures,
-)
+from incmrql.runtime.arithmetic import Failure, Tallies, Tally, failures, refuse_failures
 from incmrql.runtime.binding import Binding, bind, refuse_used
 from incmrql.runtime.changed import check_kept, refuse_other_way, settle_change, ways
 from incmrql.runtime.checkpoint import Checkpoint, Commit, Kind, Output, State, Taken
@@ -105,10 +99,9 @@ class Driver:
         """The files of the last batch while it is committed and not published."""
         self.is_committing = False
         """Whether a manifest is being written, or its batch is not published yet."""
-        self._failed: Failures | None = None
-        """What arithmetic fails after the last batch, as far as it was counted."""
         physical = compiled(program, keep_answer=self.options.keep_answer)
         self.kit = Kit(program, physical, self.options.paths.also(checkpoint))
+        self.tallies = Tallies(self.kit, checkpoint.absolute() / "runs")
         self.feeds: list[Feed] = []
         self.binding = Binding(())
         self._spark = spark
@@ -369,9 +362,9 @@ class Driver:
                 sync_folder(Path(target.folder))
             check_written(order, result.done)
             check_quarantine(bad, result.reading)
-            failed = self._failures(result, number)
+            tallies = self._tallies(result, number)
             self._commit(self._change(attempt, targets, taken, result))
-            self._failed = failed
+            self.tallies.remember(tallies)
         crash_here("committed", number)
         committed = time.perf_counter()
         places = self._finish()
@@ -379,25 +372,24 @@ class Driver:
         times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
         scopes = self.kit.physical.scopes
         report = report_of(self.state, files, result, times, places, scopes)
-        report, self._notices = replace(report, notices=tuple(self._notices), errors=failed), []
+        errors = self.tallies.report(tallies) if self.program.watches else None
+        report, self._notices = replace(report, notices=tuple(self._notices), errors=errors), []
         return report
 
-    def _failures(self, result: JobResult, number: int) -> Failures | None:
+    def _tallies(self, result: JobResult, number: int) -> list[Tally]:
         """What arithmetic fails after a batch that ran; refused where that is not wanted."""
-        done, answers = result.done, len(self.program.outputs)
-        done.changed, watched = done.changed[:answers], done.changed[answers:]
-        if not self.program.watches:
-            return None
-        found = self._failed
-        if found is None or any(watched) or self.options.window:
-            tables = {**self.tables_before(), **done.tables}
-            found = count_failures(self.kit, tables, self.checkpoint.runs.absolute())
+        done = result.done
+        done.changed = done.changed[: len(self.program.outputs)]
+        tables = {**self.tables_before(), **done.tables}
+        tallies = self.tallies.after(done.watched, tables, alone=self.options.window)
         if self.options.on_arithmetic == "fail":
-            refuse_failures(found, number)
-        return found
+            refuse_failures(self.tallies.report(tallies), number)
+        return tallies
 
     def failures(self) -> list[Failure]:
         """The rows for which arithmetic fails after the last batch, from the state."""
+        if self.state.number < 0:
+            return []
         return failures(self.kit, self.state.tables, self.checkpoint.runs.absolute())
 
     def _change(
