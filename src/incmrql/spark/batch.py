@@ -21,9 +21,9 @@ from incmrql.reference.sources import no_path
 from incmrql.spark import sources
 from incmrql.spark.forms import Forms
 from incmrql.spark.functions import Setting, TraceParam, packed_script, register
+from incmrql.spark.internals import sql_over
 from incmrql.spark.loops import Runner, Views
 from incmrql.spark.loops_task import end_of_loop
-from incmrql.spark.named import sql_over
 from incmrql.spark.session import most_broadcast, provide
 from incmrql.spark.sources_context import Context as Sources
 from incmrql.spark.values import dataframe, values

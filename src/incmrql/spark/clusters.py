@@ -24,6 +24,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from incmrql.diagnostics import DataError
+from incmrql.spark.internals import executor_count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,7 +133,7 @@ def await_executors(spark: SparkSession) -> None:
     A job is run for it: with dynamic allocation Spark asks for executors only when there is one.
     """
     context = spark.sparkContext
-    if not is_local(context.master) and _executors(context) == 0:
+    if not is_local(context.master) and executor_count(context) == 0:
         with watched(spark):
             spark.range(1).count()
 
@@ -172,7 +173,7 @@ class _Watch(threading.Thread):
         missing_since = said = time.monotonic()
         while not self.done.wait(_LOOK_EVERY):
             try:
-                count = _executors(self.context)
+                count = executor_count(self.context)
             except (Py4JError, OSError):
                 return  # Java is gone, and the job with it
             now = time.monotonic()
@@ -200,11 +201,6 @@ class _Watch(threading.Thread):
             f"or wait longer with --conf {TIMEOUT}=10m."
         )
         return DataError("R215", message, hint=hint)
-
-
-def _executors(context: SparkContext) -> int:
-    """How many executors are there; Spark counts the driver as one."""
-    return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
 def _timeout(context: SparkContext) -> float:

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types as spark_types
-from pyspark.sql.pandas.types import to_arrow_type
 
 from incmrql.diagnostics import DataError
 from incmrql.formats.arrow_types import NoSuchType, struct_type
+from incmrql.spark.internals import arrow_type_of
 from incmrql.types.model import Type
 
 _HINTS: Final[tuple[tuple[type[spark_types.DataType], str], ...]] = (
@@ -31,7 +31,7 @@ def frame_row_type(schema: spark_types.StructType, name: str) -> Type:
     fields = []
     for field in schema.fields:
         _refuse_unknown(field.dataType, field.name, field.name, name)
-        fields.append(pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC")))
+        fields.append(pa.field(field.name, arrow_type_of(field.dataType)))
     try:
         return struct_type(fields)
     except NoSuchType as problem:

@@ -12,13 +12,13 @@ from typing import Final
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import arrow_udf
 
 from incmrql.diagnostics import DataError
 from incmrql.formats.arrow_values import plain_type, reader, stored
 from incmrql.kernel import pinned, pinned_spreads
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.spark.failures import Carried
+from incmrql.spark.internals import arrow_function
 from incmrql.spark.packing import Packed, packed
 from incmrql.spark.values import spark_type, value_type
 from incmrql.sql.context import PythonPlace
@@ -71,14 +71,8 @@ class TraceParam(AccumulatorParam[list[tuple[str, bytes]]]):
 
 def register(spark: SparkSession, place: PythonPlace, setting: Setting) -> None:
     """Make a place callable by its name."""
-    called = _function(place, setting)
-
-    def whole_columns(*columns: pa.Array) -> pa.Array:
-        return called(list(columns))
-
-    result: Arrow = spark_type(place.body.type)
-    called_by_spark: Arrow = whole_columns
-    function: Arrow = arrow_udf(called_by_spark, returnType=result)
+    parameters = [spark_type(variable.type) for variable in place.parameters]
+    function = arrow_function(_function(place, setting), parameters, spark_type(place.body.type))
     if is_random(place.body):
         function = function.asNondeterministic()
     spark.udf.register(place.name, function)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,6 +19,7 @@ from incmrql.algebra.term import CoGroup, GroupBy, Loop, Repeat, Shared, Term, V
 from incmrql.algebra.walk import map_children
 from incmrql.reference import Environment
 from incmrql.reference.repeat import too_long
+from incmrql.spark.internals import blocks_size, free_blocks
 from incmrql.spark.loop_values import MOST_ROWS, is_fixed, with_constants, written
 from incmrql.spark.values import values
 from incmrql.sql import arrays, tree
@@ -54,7 +55,7 @@ class Runner:
     def close(self) -> None:
         """Drop all that was kept."""
         for frame in self.kept:
-            drop(frame)
+            free_blocks(frame)
         self.kept.clear()
 
 
@@ -81,7 +82,7 @@ def run_loop(loop: Repeat, runner: Runner, outer: Views) -> list[Held]:
     if not all(map(alike, [each.row for each in held], rows)):
         steps.form = form = "packed"
         for each in held:
-            drop(each.blocks)
+            free_blocks(each.blocks)
         held = [_held(_made(term, runner, outer, form), runner, outer) for term in loop.initial]
         _show(loop, held, views)
     limit = None if loop.limit is None else runner.limit(loop.limit) or 0
@@ -171,7 +172,7 @@ def _stepped(loop: Repeat, held: list[Held], made: _Steps, limit: int | None) ->
         fresh = [_without_flag(each, flag) for each, flag in zip(whole, loop.flagged, strict=True)]
         running = _goes_on(loop, limit, whole, fresh, held, runner)
         for old in held:
-            drop(old.blocks)
+            free_blocks(old.blocks)
         held, steps = fresh, steps + 1
         _show(loop, held, views)
     runner.steps = steps
@@ -185,7 +186,7 @@ def _made(term: Term, runner: Runner, views: Views, form: Form) -> Statement:
 def _held(made: Statement, runner: Runner, views: Views) -> Held:
     """Run a statement now, and keep its rows and nothing of its plan."""
     frame = runner.frame(made, views).localCheckpoint(eager=True)
-    return Held(frame, made.row, frame, size_of(frame))
+    return Held(frame, made.row, frame, blocks_size(frame))
 
 
 def _show(loop: Repeat, held: list[Held], views: Views) -> None:
@@ -194,22 +195,6 @@ def _show(loop: Repeat, held: list[Held], views: Views) -> None:
         name = f"loop_{variable.number}"
         each.frame.createOrReplaceTempView(name)
         views[variable.number] = view(name, each.row, each.size)
-
-
-def size_of(frame: DataFrame) -> int:
-    """How many bytes the blocks of a frame have that was checkpointed."""
-    number = _blocks(frame).id()
-    infos = frame.sparkSession.sparkContext._jsc.sc().getRDDStorageInfo()
-    return sum(info.memSize() + info.diskSize() for info in infos if info.id() == number)
-
-
-def drop(frame: DataFrame) -> None:
-    """Free the blocks of a frame that was checkpointed."""
-    _blocks(frame).unpersist(False)
-
-
-def _blocks(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed().rdd()
 
 
 def _row(row: Shape, flagged: bool) -> Shape:
@@ -297,5 +282,5 @@ def _once(term: Term, runner: Runner, views: Views, *, by_key: bool = False) -> 
     runner.kept.append(frame)
     name = f"fixed_{-runner.last}"
     frame.createOrReplaceTempView(name)
-    views[variable.number] = view(name, made.row, size_of(frame))
+    views[variable.number] = view(name, made.row, blocks_size(frame))
     return Loop(variable)

@@ -41,7 +41,8 @@ from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import by_bucket, scan
 from incmrql.spark.batch import Batch, Work
 from incmrql.spark.failures import Carried, told
-from incmrql.spark.loops import Held, drop, run_loop, size_of
+from incmrql.spark.internals import blocks_size, free_blocks
+from incmrql.spark.loops import Held, run_loop
 from incmrql.spark.loops_columns import names_of, of_spark, schema_of, sent_rows, shape_of
 from incmrql.spark.loops_task import BY_ROW
 from incmrql.spark.probe import require_checkpoint
@@ -103,7 +104,7 @@ class Stages:
                 return ran[-1]
         finally:
             for frame in frames:
-                drop(frame)
+                free_blocks(frame)
 
     def _stepped(self, work: Work, frames: list[DataFrame], ran: list[Offloaded]) -> None:
         views = {}
@@ -113,7 +114,7 @@ class Stages:
             name = f"input_{variable.number}"
             frame.createOrReplaceTempView(name)
             shape = shape_of(layout, iter(names_of(leaves(layout))))
-            views[variable.number] = view(name, shape, size_of(frame))
+            views[variable.number] = view(name, shape, blocks_size(frame))
         held = run_loop(loop.node.term, runner, views)
         runner.kept += [each.blocks for each in held]
         files = self._answer(work, held[loop.node.term.chosen])

@@ -35,7 +35,8 @@ from incmrql.kernel.table import Reader
 from incmrql.reference import Environment, new_world
 from incmrql.spark.functions import DEEPEST
 from incmrql.spark.functions import _carrying as carrying
-from incmrql.spark.loops import Held, Runner, Views, run_loop, size_of
+from incmrql.spark.internals import blocks_size, estimated_size
+from incmrql.spark.loops import Held, Runner, Views, run_loop
 from incmrql.spark.loops_columns import names_of, of_spark, schema_of, sent_rows, shape_of
 from incmrql.spark.loops_parts import Parted, parted
 from incmrql.spark.packing import Packed, packed
@@ -147,7 +148,7 @@ def _run(frame: DataFrame, work: _Work, runner: Runner) -> Held | None:
     if gave_up.value:
         return None
     names = iter(names_of(types))
-    return Held(rows, shape_of(layout, names), rows, size_of(rows))
+    return Held(rows, shape_of(layout, names), rows, blocks_size(rows))
 
 
 # --- inputs ------------------------------------------------------------------------------
@@ -171,9 +172,8 @@ def _guessed_size(frame: DataFrame) -> int:
 
     Where it cannot know, the task sees how many come, and gives up if they are too many.
     """
-    stats = frame._jdf.queryExecution().optimizedPlan().stats()
-    size = int(str(stats.sizeInBytes()))
-    return 0 if size in _UNKNOWN else size
+    size = estimated_size(frame)
+    return 0 if size is None or size in _UNKNOWN else size
 
 
 def _input(term: Arrow, runner: Runner, views: Views) -> _Input:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any as Arrow
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from incmrql.diagnostics import DataError
@@ -111,15 +111,6 @@ def _rebuild(element: Type, one: bool, packed: bool, parts: Iterable[Arrow]) -> 
         except DataError as problem:
             raise Carried(problem) from None
         yield made
-
-
-def in_session(spark: SparkSession, df: DataFrame) -> DataFrame:
-    """A data frame of another session, in ours: its settings must not decide what we compute."""
-    if df.sparkSession is spark:
-        return df
-    dataset = spark._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
-    plan = df._jdf.queryExecution().analyzed()
-    return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
 def same_floats(column: Arrow) -> Arrow:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from incmrql.java import Java, cache_directory
 from incmrql.spark.archive import java_options
 from incmrql.spark.clusters import check_master, is_local, starting
+from incmrql.spark.internals import byte_size, driver_memory
 from incmrql.spark.startup import starting_spark, usable_java
 from incmrql.sql import rounding
 
@@ -137,10 +138,9 @@ def _most_broadcast(spark: SparkSession) -> str:
     if given not in (f"{_DEFAULT}b", "10MB", str(_DEFAULT)):
         return given
     context = spark.sparkContext
-    heaps = [context._jvm.Runtime.getRuntime().maxMemory()]  # type: ignore[union-attr]
+    heaps = [driver_memory(context)]
     if not (context.master or "").startswith("local"):
-        sizes = context._jvm.org.apache.spark.network.util.JavaUtils  # type: ignore[union-attr]
-        heaps.append(sizes.byteStringAsBytes(context.getConf().get("spark.executor.memory", "1g")))
+        heaps.append(byte_size(context.getConf().get("spark.executor.memory", "1g") or "1g"))
     return f"{max(_DEFAULT, min(min(heaps) // 40, 32 * _MEGABYTE))}b"
 
 

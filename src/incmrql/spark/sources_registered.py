@@ -18,9 +18,9 @@ from incmrql.diagnostics import DataError, nearest
 from incmrql.formats.arrow_types import arrow_type, widened
 from incmrql.reference.python_values import from_python
 from incmrql.spark.frame_types import frame_row_type
+from incmrql.spark.internals import in_session
 from incmrql.spark.native_columns import (
     fits,
-    in_session,
     packed_frame,
     rebuilt,
     same_floats,

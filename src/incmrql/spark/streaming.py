@@ -33,6 +33,7 @@ from incmrql.kernel.runs import Opened, Run
 from incmrql.kernel.stages import Route, Sent, meet_stage, read_stage
 from incmrql.kernel.table import Reader, Table
 from incmrql.spark.clusters import is_local, watched
+from incmrql.spark.internals import job_counts
 from incmrql.spark.loops_stages import LOOP_ROWS, Stages, loop_named, most_rows
 from incmrql.spark.probe import Proof, check_proofs, create_probe, prove
 from incmrql.spark.sending import SentKit, kit_of, sent_kit
@@ -142,7 +143,7 @@ class StreamJob:
             shutil.rmtree(folder, ignore_errors=True)
         self._check(rows, order.files)
         reading, done = self._read(rows, order)
-        return JobResult(reading, done, *_counted(context, group))
+        return JobResult(reading, done, *job_counts(context, group))
 
     def _answers(self, order: Order, large: int) -> list[tuple[str, str]]:
         """What the tasks of a batch say; loops that are too large for them are run on the way."""
@@ -278,16 +279,6 @@ def balanced(files: Iterable[InputFile], width: int) -> list[list[InputFile]]:
         groups[least].append(file)
         sizes[least] += file.size
     return [group for group in groups if group]
-
-
-def _counted(context: Any, group: str) -> tuple[int, int, int]:
-    """The jobs, stages and tasks that ran under a group."""
-    tracker = context._jsc.statusTracker()  # fewer calls of Java's than by PySpark's own
-    jobs = tracker.getJobIdsForGroup(group)
-    infos = [tracker.getJobInfo(job) for job in jobs]
-    stages = [stage for info in infos if info is not None for stage in info.stageIds()]
-    found = [tracker.getStageInfo(stage) for stage in stages]
-    return len(jobs), len(stages), sum(info.numTasks() for info in found if info is not None)
 
 
 # --- inside tasks --------------------------------------------------------------------------

@@ -1,0 +1,344 @@
+"""Everything that we use of Spark beyond its public API, and what stands in where it is missing.
+
+Private classes and functions change between versions and vendors' builds.  So each is used in this
+module only, behind a function that falls back on the public API if the private way fails: with the
+same result, perhaps slower, as its docstring says.  `tests/spark/test_internals.py` compares both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from inspect import signature
+from threading import Lock
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import types as spark_types
+from pyspark.sql.pandas import functions as column_functions
+from pyspark.sql.pandas.types import to_arrow_type
+
+T = TypeVar("T")
+_MISSING: Final = (AttributeError, TypeError, Py4JError)
+"""What a private way that is not there raises.  Errors of a query are `PySparkException`s."""
+UNKNOWN_SIZE: Final = 1 << 62
+"""Bytes of what cannot be measured: too large to be sent to all tasks."""
+
+
+def _first_that_works(private: Callable[[], T], public: Callable[[], T]) -> T:
+    try:
+        return private()
+    except _MISSING:
+        return public()
+
+
+# --- texts over frames ---------------------------------------------------------------------
+
+
+def sql_over(spark: SparkSession, text: str, frames: Sequence[tuple[str, DataFrame]]) -> DataFrame:
+    """The frame of a text that names other frames.
+
+    A temporary view takes Spark about as long as the analysis of the query that reads it, as it is
+    made by a command of its own.  Here frames stand in front of a text, as if it began with
+    `WITH name AS (the frame)`: the catalog stays as it is, and no two queries share a name.  The
+    public way is temporary views, which are dropped once the text is analysed.
+    """
+    if not frames:
+        return spark.sql(text)
+    return _first_that_works(
+        lambda: _with_frames(spark, text, frames), lambda: _with_views(spark, text, frames)
+    )
+
+
+def _with_frames(
+    spark: SparkSession, text: str, frames: Sequence[tuple[str, DataFrame]]
+) -> DataFrame:
+    catalyst = _catalyst(spark)
+    named = [catalyst.named(name, frame._jdf) for name, frame in frames]
+    with catalyst.active():
+        parsed = catalyst.parser.parsePlan(text)
+    whole = catalyst.with_(parsed, catalyst.sequence(named), False)
+    return DataFrame(catalyst.rows(catalyst.session, whole), spark)
+
+
+_VIEWS: Final = Lock()
+"""Held while views of a session have the names that a text uses."""
+
+
+def _with_views(
+    spark: SparkSession, text: str, frames: Sequence[tuple[str, DataFrame]]
+) -> DataFrame:
+    with _VIEWS:
+        try:
+            for name, frame in frames:
+                frame.createOrReplaceTempView(name)
+            return spark.sql(text)
+        finally:
+            for name, _ in frames:
+                spark.catalog.dropTempView(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Catalyst:
+    """Classes and functions of Catalyst, looked up once for a session: each takes a call."""
+
+    session: Any
+    sessions: Any
+    parser: Any
+    rows: Any
+    sequence: Any
+    with_: Any
+    alias: Any
+    identifier: Any
+    part: Callable[[str, Any], Any]
+
+    def named(self, name: str, frame: Any) -> Any:
+        """A frame as a named part of a WITH clause."""
+        analyzed = frame.queryExecution().analyzed()
+        return self.part(name, self.alias(self.identifier(name), analyzed))
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """A block in which Java takes the settings of this session, as the parser needs."""
+        before = self.sessions.getActiveSession()
+        self.sessions.setActiveSession(self.session)
+        try:
+            yield
+        finally:
+            if before.isDefined():
+                self.sessions.setActiveSession(before.get())
+            else:
+                self.sessions.clearActiveSession()
+
+
+_CATALYSTS: WeakKeyDictionary[SparkSession, _Catalyst] = WeakKeyDictionary()
+"""What was looked up for a session."""
+
+
+def _catalyst(spark: SparkSession) -> _Catalyst:
+    known = _CATALYSTS.get(spark)
+    if known is None:
+        jvm: Any = spark._jvm
+        session = spark._jsparkSession
+        sql, plans = "org.apache.spark.sql", "org.apache.spark.sql.catalyst.plans.logical"
+        known = _CATALYSTS[spark] = _Catalyst(
+            session=session,
+            sessions=getattr(jvm, f"{sql}.classic.SparkSession"),
+            parser=session.sessionState().sqlParser(),
+            rows=getattr(jvm, f"{sql}.classic.Dataset").ofRows,
+            sequence=getattr(jvm, "org.apache.spark.api.python.PythonUtils").toSeq,
+            with_=getattr(jvm, f"{plans}.UnresolvedWith"),
+            alias=getattr(jvm, f"{plans}.SubqueryAlias"),
+            identifier=getattr(jvm, f"{sql}.catalyst.AliasIdentifier"),
+            part=_with_part(jvm),
+        )
+    return known
+
+
+def _with_part(jvm: Any) -> Callable[[str, Any], Any]:
+    """What makes a part of a WITH clause; since 4.1 it may have a limit of recursion."""
+    if pyspark.__version__.startswith("4.0."):
+        pair: Callable[[str, Any], Any] = jvm.scala.Tuple2
+        return pair
+    triple, none = jvm.scala.Tuple3, jvm.scala.Option.empty()
+    return lambda name, alias: triple(name, alias, none)
+
+
+def in_session(spark: SparkSession, df: DataFrame) -> DataFrame:
+    """A data frame of another session, in ours: its settings must not decide what we compute.
+
+    The public way leaves a global temporary view behind, which Spark needs as long as the frame.
+    """
+    if df.sparkSession is spark:
+        return df
+    return _first_that_works(lambda: _adopted(spark, df), lambda: _by_global_view(spark, df))
+
+
+def _adopted(spark: SparkSession, df: DataFrame) -> DataFrame:
+    jvm: Any = spark._jvm
+    plan = df._jdf.queryExecution().analyzed()
+    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
+    return DataFrame(rows, spark)
+
+
+def _by_global_view(spark: SparkSession, df: DataFrame) -> DataFrame:
+    name = f"incmrql_{uuid4().hex}"
+    df.createGlobalTempView(name)
+    return spark.table(f"global_temp.{name}")
+
+
+# --- sizes and counts ------------------------------------------------------------------------
+
+
+def estimated_size(frame: DataFrame) -> int | None:
+    """How many bytes Spark's optimiser takes the rows of a frame for; None if that is unknown."""
+
+    def private() -> int | None:
+        return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+    return _first_that_works(private, lambda: None)
+
+
+def blocks_size(frame: DataFrame) -> int:
+    """How many bytes the blocks of a checkpointed frame have; `UNKNOWN_SIZE` if nobody says."""
+
+    def private() -> int:
+        number = _blocks(frame).id()
+        infos = frame.sparkSession.sparkContext._jsc.sc().getRDDStorageInfo()
+        return sum(info.memSize() + info.diskSize() for info in infos if info.id() == number)
+
+    return _first_that_works(private, lambda: UNKNOWN_SIZE)
+
+
+def free_blocks(frame: DataFrame) -> None:
+    """Free the blocks of a checkpointed frame now; else Spark does when nothing refers to it."""
+
+    def private() -> None:
+        _blocks(frame).unpersist(False)
+
+    _first_that_works(private, lambda: None)
+
+
+def _blocks(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed().rdd()
+
+
+def job_counts(context: SparkContext, group: str) -> tuple[int, int, int]:
+    """The jobs, stages and tasks that ran under a group; the private way takes fewer calls."""
+    return _first_that_works(
+        lambda: _counts(context._jsc.statusTracker(), group, "stageIds"),
+        lambda: _counts(context.statusTracker(), group, ""),
+    )
+
+
+def _counts(tracker: Any, group: str, ids: str) -> tuple[int, int, int]:
+    jobs = tracker.getJobIdsForGroup(group)
+    infos = [info for info in map(tracker.getJobInfo, jobs) if info is not None]
+    numbers = [
+        stage for info in infos for stage in (getattr(info, ids)() if ids else info.stageIds)
+    ]
+    stages = [stage for stage in map(tracker.getStageInfo, numbers) if stage is not None]
+    tasks = sum(stage.numTasks() if ids else stage.numTasks for stage in stages)
+    return len(jobs), len(numbers), tasks
+
+
+def executor_count(context: SparkContext) -> int:
+    """How many executors there are, besides the driver; 1 if nobody says."""
+
+    def private() -> int:
+        return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+    return _first_that_works(private, lambda: 1)
+
+
+def driver_memory(context: SparkContext) -> int:
+    """The bytes of the driver's heap, or as many as its configuration asks for."""
+
+    def private() -> int:
+        jvm: Any = context._jvm
+        return int(jvm.Runtime.getRuntime().maxMemory())
+
+    configured = context.getConf().get("spark.driver.memory", "1g")
+    return _first_that_works(private, lambda: byte_size(str(configured)))
+
+
+_UNITS: Final = {"": 20, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+
+
+def byte_size(text: str) -> int:
+    """The bytes of a setting of memory such as `512m`; a bare number is in MiB."""
+    parts = re.fullmatch(r"(\d+)\s*([bkmgtp]?)b?", text.strip().lower())
+    return 1 << 30 if parts is None else int(parts[1]) << _UNITS[parts[2]]
+
+
+# --- types and functions -----------------------------------------------------------------------
+
+
+def arrow_type_of(type_: spark_types.DataType) -> Any:
+    """The Arrow type in which Spark sends values of a type; timestamps are in UTC."""
+    zoned = "timezone" in signature(to_arrow_type).parameters
+    return to_arrow_type(type_, timezone="UTC") if zoned else to_arrow_type(type_)
+
+
+def arrow_function(
+    function: Callable[[list[Any]], Any],
+    parameters: Sequence[spark_types.DataType],
+    result: spark_types.DataType,
+) -> Any:
+    """A function of Arrow columns as one that Spark's SQL can call.
+
+    Spark 4.0 has no such functions: it calls this one row by row, which takes 50 times as long.
+    """
+    made: Any = getattr(column_functions, "arrow_udf", None)
+    if made is None:
+        return row_function(function, parameters, result)
+
+    def whole_columns(*columns: pa.Array) -> pa.Array:
+        return function(list(columns))
+
+    return made(whole_columns, returnType=result)
+
+
+def row_function(
+    function: Callable[[list[Any]], Any],
+    parameters: Sequence[spark_types.DataType],
+    result: spark_types.DataType,
+) -> Any:
+    """The same, called with one row at a time."""
+    from pyspark.sql.functions import udf
+
+    arrow_types = [arrow_type_of(type_) for type_ in parameters]
+
+    def one_row(*values: Any) -> Any:
+        columns = [
+            pa.array([_to_arrow(value)], type_)
+            for value, type_ in zip(values, arrow_types, strict=True)
+        ]
+        return _from_arrow(function(columns)[0].as_py(), result)
+
+    return udf(one_row, returnType=result, useArrow=False)  # by Arrow it loses `fold`
+
+
+def _to_arrow(value: Any) -> Any:
+    """A value as a function of Spark's gets it, as Arrow takes it."""
+    match value:
+        case Row():
+            return {name: _to_arrow(item) for name, item in value.asDict().items()}
+        case list():
+            return [_to_arrow(item) for item in value]
+        case dict():
+            return [(_to_arrow(key), _to_arrow(item)) for key, item in value.items()]
+        case datetime() if value.tzinfo is None:
+            # Spark gives the local time; `fold` tells the two hours apart that have the same one.
+            return value.astimezone(UTC)
+        case _:
+            return value
+
+
+def _from_arrow(value: Any, type_: spark_types.DataType) -> Any:
+    """A value as Arrow gives it, as a function of Spark's may return it."""
+    match type_:
+        case _ if value is None:
+            return None
+        case spark_types.StructType():
+            return tuple(_from_arrow(value[field.name], field.dataType) for field in type_.fields)
+        case spark_types.ArrayType():
+            return [_from_arrow(item, type_.elementType) for item in value]
+        case spark_types.MapType():
+            return {
+                _from_arrow(key, type_.keyType): _from_arrow(item, type_.valueType)
+                for key, item in value
+            }
+        case spark_types.TimestampType() if value.tzinfo is None:
+            return value.replace(tzinfo=UTC)
+        case _:
+            return value
