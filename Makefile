@@ -19,7 +19,7 @@ WARM = 'select (k, count(l), avg(n)) from l in source(text, "README.md"), n = le
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(STAMP) ## create .venv and install the locked dependencies
@@ -102,17 +102,66 @@ rivals: ## install the engines that `incmrql bench rivals` compares with, as far
 docs: java ## run the examples in the documentation
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/pytest tests/docs
 
-.PHONY: soak
-soak: java ## random streams by the thousand, kills at random times, more of every test, for hours
-	$(BIN)/python -m tests.incremental.soak --cases 50000
-	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 200 --batches 200 --fight 10 --cases 1000
-	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 -m "not spark"
+# --- more than `make test`: what one subject has to show, in full -------------------------------
+
+.PHONY: show-kills
+show-kills: java ## 200 kills over three programs, and two drivers that fight over a checkpoint (60 minutes)
+	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 200 --batches 200
+	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 0 --batches 60 --fight 10
+
+.PHONY: show-mutants
+show-mutants: mutants ## the same as `make mutants` (60 minutes)
 
 .PHONY: mutants
 mutants: java ## break rules, engine, Spark and commit code one edit at a time; a test must fail each time
 	$(BIN)/python -m tests.incremental.mutants
 	export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
 	$(BIN)/python -m tests.mutation record && $(BIN)/python -m tests.mutation run
+
+.PHONY: soak
+soak: java ## random streams by the thousand and more of every property, for hours
+	$(BIN)/python -m tests.incremental.soak --cases 50000
+	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 0 --cases 1000
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 -m "not spark"
+
+.PHONY: test-all
+test-all: test ## everything at reduced size: tests, kills, a fight, random streams, other Sparks, benchmarks
+	@start=$$SECONDS; \
+	export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
+	$(BIN)/python -m tests.runtime.soak --kills 12 --batches 40 --fight 2 --cases 50; \
+	$(BIN)/python -m tests.incremental.soak --cases 500; \
+	$(BIN)/python -m tests.incremental.mutants; \
+	$(MAKE) --no-print-directory compat; \
+	$(BIN)/incmrql bench --quick; \
+	echo "make test-all, beyond make test: $$((SECONDS - start)) s"
+
+# The same code and tests on other versions of Spark, each in an environment of its own.
+SPARKS ?= 4.0.1 4.1.0 4.3.0
+SMOKE := tests/spark/test_internals.py tests/spark/test_shapes.py tests/runtime/test_stream.py
+
+.PHONY: compat
+compat: java ## a smoke suite on other versions of Spark; PYTHON= chooses the Python, SPARKS= the versions
+	@export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
+	name=$$($(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])'); \
+	for version in $(SPARKS); do \
+	  place=.compat/$$name-spark-$$version; \
+	  if ! cmp -s requirements.lock $$place/installed.lock; then \
+	    echo "installing Spark $$version for $$name into $$place ..." >&2; \
+	    rm -rf $$place; $(PYTHON) -m venv $$place; \
+	    sed -E '/^pyspark==/d' requirements.lock > $$place/others.lock; \
+	    $$place/bin/python -m pip --disable-pip-version-check --quiet install --no-deps \
+	      -r $$place/others.lock "pyspark==$$version"; \
+	    $$place/bin/python -m pip --disable-pip-version-check --quiet install --no-deps \
+	      --no-build-isolation --editable .; \
+	    $$place/bin/python -m pip check; \
+	    cp requirements.lock $$place/installed.lock; \
+	  fi; \
+	  echo "$$name, Spark $$version:"; \
+	  $$place/bin/python -m pytest -q -p no:cacheprovider $(OLDER_SPARKS_LEAK) $(SMOKE); \
+	done
+
+# Older versions of PySpark leave sockets open, which our tests take for errors.
+OLDER_SPARKS_LEAK := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 # Keeps the versions that still fit; `make lock UPGRADE=--upgrade` takes the newest ones.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
@@ -127,5 +176,5 @@ lock: ## resolve the dependencies anew into both lock files
 
 .PHONY: clean
 clean: ## remove caches and build results, and .venv
-	rm -rf $(VENV) .rivals build dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .rivals .compat build dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
