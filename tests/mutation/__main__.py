@@ -4,9 +4,9 @@
     python -m tests.mutation run        all mutants of a seed; the exit code tells of survivors
 
 A mutant runs in a copy of the package against the tests that run its line, the quickest first;
-code of Spark's workers against the tests listed in `SPARK_TESTS`.  Results are appended to
-`build/mutation/results.jsonl`, and a run that was stopped goes on from there.  Survivors that
-`known.toml` lists with a reason are no failures.
+code that runs with Spark only, against the tests that `SPARK_TESTS` lists for its module.  Results
+are appended to `build/mutation/results.jsonl`, and a run that was stopped goes on from there.
+Survivors that `known.toml` lists with a reason are no failures.
 """
 
 from __future__ import annotations
@@ -36,17 +36,30 @@ BUILD = ROOT / "build" / "mutation"
 KNOWN = Path(__file__).with_name("known.toml")
 RECORDED = ("tests/kernel", "tests/runtime", "tests/incremental/test_work.py")
 """Tests without a JVM whose lines are recorded."""
-SPARK_TESTS = (
-    "tests/runtime/test_stream.py",
-    "tests/runtime/test_python.py",
-    "tests/spark/test_sources.py",
-    "tests/spark/test_shapes.py",
-    "tests/spark/test_loops_task.py",
-    "tests/spark/test_outputs.py",
-    "tests/runtime/test_loops_streamed.py",
-    "tests/runtime/test_frames_spark.py",
-    "tests/runtime/test_verify.py",
-)
+SPARK_TESTS: dict[str, tuple[str, ...]] = {
+    "kernel/pinned": ("spark/test_means.py", "spark/test_values.py"),
+    "kernel/": ("runtime/test_stream.py", "runtime/test_shapes_streamed.py"),
+    "runtime/ownership": ("cli/test_trust.py",),
+    "runtime/reach": ("cli/test_trust.py",),
+    "runtime/rebuild": ("cli/test_streams.py", "runtime/test_changed_query.py"),
+    "runtime/verify": ("runtime/test_verify.py",),
+    "runtime/": ("runtime/test_python.py", "runtime/test_stream.py", "cli/test_streams.py"),
+    "spark/archive": ("spark/test_archive.py",),
+    "spark/clusters": ("spark/test_clusters.py",),
+    "spark/loop": ("spark/test_loops.py", "spark/test_loops_task.py",
+                   "runtime/test_loops_streamed.py"),
+    "spark/native": ("spark/test_sources.py", "spark/test_sources_shapes.py",
+                     "spark/test_frame_types.py"),
+    "spark/probe": ("spark/test_probe.py",),
+    "spark/replay": ("runtime/test_verify.py", "runtime/test_python.py"),
+    "spark/sources": ("spark/test_sources.py", "spark/test_sources_shapes.py",
+                      "spark/test_notices.py", "spark/test_trees.py"),
+    "spark/startup": ("spark/test_session.py", "cli/test_mistakes.py"),
+    "spark/streaming": ("runtime/test_stream.py", "runtime/test_loops_streamed.py"),
+    "spark/": ("spark/test_texts.py", "spark/test_api.py", "spark/test_outputs.py",
+               "spark/test_shapes.py"),
+}  # fmt: skip
+"""Tests for lines that no recorded test runs, by how the name of the module starts."""
 MOST_SECONDS = 90.0
 """Of recorded tests for one mutant."""
 
@@ -169,7 +182,10 @@ def judged(copy: Copy, mutant: Mutant, recorded: Recorded) -> dict[str, Any]:
         planned = sum(recorded.seconds[test] for test in tests)
         outcome, why = copy.run(mutant, tests, 120 + 10 * planned)
     if outcome == "alive" and (not tests or mutant.module.startswith("spark/")):
-        outcome, why = copy.run(mutant, SPARK_TESTS, 900)
+        names = next(
+            names for start, names in SPARK_TESTS.items() if mutant.module.startswith(start)
+        )
+        outcome, why = copy.run(mutant, [f"tests/{name}" for name in names], 900)
     seconds = round(time.monotonic() - begun, 1)
     return {"name": mutant.name, "outcome": outcome, "why": why, "seconds": seconds}
 
