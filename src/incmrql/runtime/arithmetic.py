@@ -70,25 +70,27 @@ class Tallies:
 
     def __init__(self, kit: Kit, runs: Path) -> None:
         self._kit, self._runs = kit, runs
-        self._known: list[Tally] | None = None
+        self._known: list[Tally] = []
+        self._number: int | None = None
+        """The batch after which these are right."""
 
     def after(
-        self, changes: Sequence[BagChange], tables: Mapping[str, Table], *, alone: bool
+        self, changes: Sequence[BagChange], tables: Mapping[str, Table], before: int | None
     ) -> list[Tally]:
-        """The tallies after a batch that leaves these tables; `alone`: nothing was before it.
+        """The tallies after a batch that leaves these tables and follows batch `before`.
 
         They are remembered by `remember`, once the batch is committed.
         """
-        if self._known is None or alone:
+        if before is None or before != self._number:
             return [self._scan(place, tables) for place in range(len(self._kit.program.watches))]
         return [
             before.after(change) or self._scan(place, tables)
             for place, (before, change) in enumerate(zip(self._known, changes, strict=True))
         ]
 
-    def remember(self, tallies: list[Tally]) -> None:
+    def remember(self, tallies: list[Tally], number: int) -> None:
         """Go on from the tallies of a batch that was committed."""
-        self._known = tallies
+        self._known, self._number = tallies, number
 
     def _scan(self, place: int, tables: Mapping[str, Table]) -> Tally:
         count, least = 0, None

@@ -364,7 +364,7 @@ class Driver:
             check_quarantine(bad, result.reading)
             tallies = self._tallies(result, number)
             self._commit(self._change(attempt, targets, taken, result))
-            self.tallies.remember(tallies)
+            self.tallies.remember(tallies, number)
         crash_here("committed", number)
         committed = time.perf_counter()
         places = self._finish()
@@ -381,7 +381,8 @@ class Driver:
         done = result.done
         done.changed = done.changed[: len(self.program.outputs)]
         tables = {**self.tables_before(), **done.tables}
-        tallies = self.tallies.after(done.watched, tables, alone=self.options.window)
+        before = None if self.options.window else self.state.number
+        tallies = self.tallies.after(done.watched, tables, before)
         if self.options.on_arithmetic == "fail":
             refuse_failures(self.tallies.report(tallies), number)
         return tallies
