@@ -103,6 +103,11 @@ class _Finder(ast.NodeVisitor):
     def visit_Assert(self, node: ast.Assert) -> None:
         """Left alone."""
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        """`strict=` of `zip` asserts that lengths are equal, and is left alone like `assert`."""
+        if node.arg != "strict":
+            self.generic_visit(node)
+
     def visit_Raise(self, node: ast.Raise) -> None:
         """An error that is not raised; what it says is left alone."""
         self._replace(node, "pass")
