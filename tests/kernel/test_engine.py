@@ -7,6 +7,8 @@ state tables in files; and the same batches in one place and in stages leave the
 from __future__ import annotations
 
 from collections import Counter
+from datetime import date
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -17,9 +19,9 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from incmrql.diagnostics import DataError, QueryError
-from incmrql.incremental.changes import Weighted
+from incmrql.incremental.changes import Negative, Weighted
 from incmrql.incremental.streams import Program, program_of
-from incmrql.kernel import joins, segment, stages
+from incmrql.kernel import joins, segment, stages, walked
 from incmrql.kernel import table as tables
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.layouts import Layout
@@ -28,7 +30,7 @@ from incmrql.kernel.physical import Grouped, Joined, Physical, Taken
 from incmrql.kernel.rows import of_values
 from incmrql.kernel.segment import ByRow
 from incmrql.syntax.depth import room
-from incmrql.values import Value, identical, show
+from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
@@ -270,3 +272,51 @@ def test_random_queries(text: str, start: int) -> None:
             )
         except DataError:
             reject()
+
+
+def test_an_answer_that_maps_the_keys_of_a_group_that_a_watch_reads(tmp_path: Path) -> None:
+    """In stages such rows are answered by the task that has the group, through the map."""
+    run = Run("select (n, k) from (k, n) in (select (k, sum(x.A)) from x in R group by k: x.S)")
+    staged = StagedRun(program_of([run.item], run.script, watch=True), tmp_path)
+    answer = staged.physical.answers[0]
+    assert answer.main is not None
+    assert answer.main.derived is not None
+    assert answer.main.derived.maps
+    assert answer.is_keyed
+    rows = [r(1, 1, 0.0, "a"), r(2, 2, 0.0, "a"), r(5, 1, 0.0, "b")]
+    assert staged.step(inserted(R=rows))[0] == Weighted([((3, "a"), 1), ((5, "b"), 1)])
+    change = staged.step(deleted(R=rows[:1]))[0]
+    assert change == Weighted([((3, "a"), -1), ((2, "a"), 1)])
+    assert identical(staged.answer(), Bag([(2, "a"), (5, "b")]))
+
+
+WIDE = (
+    [2**63 - 1, 2**63 - 1],  # the sum is no long
+    [553468892355352739 - 2, 1, 1],  # the sum as a double, divided, is another double
+    [-(2**63), -(2**63), 5],
+    [2**53 + 1],
+    [1, 2],
+)
+
+
+def test_means_of_wide_integers_are_rounded_once(tmp_path: Path) -> None:
+    run = Run("select (k, avg(x.id)) from x in W group by k: x.day", ALL)
+    kernel = KernelRun(program_of([run.item], run.script), tmp_path)
+    days = [date(2026, 1, 1 + n) for n in range(len(WIDE))]
+    rest: dict[str, Value] = {"at": None, "price": None, "pair": None, "marks": []}
+    rows = [
+        Record({"id": number, "flag": None, "day": day, **rest})
+        for day, numbers in zip(days, WIDE, strict=True)
+        for number in numbers
+    ]
+    kernel.step(inserted(W=rows))
+    wanted = [
+        (day, float(Fraction(sum(numbers), len(numbers))))
+        for day, numbers in zip(days, WIDE, strict=True)
+    ]
+    assert identical(kernel.answer(), Bag(wanted))
+
+
+def test_a_group_of_fewer_than_no_rows_is_an_error() -> None:
+    with pytest.raises(Negative, match="a group holds -1 times 7"):
+        walked._bag({b"": (7, -1)})

@@ -15,7 +15,7 @@ from incmrql.incremental.changes import Weighted
 from incmrql.incremental.looping import Iterate, Iteration
 from incmrql.incremental.streams import program_of
 from incmrql.kernel.physical import Physical
-from incmrql.values import Value, encode, identical, show
+from incmrql.values import Bag, Value, encode, identical, show
 from tests.incremental.loops import Batch, Loops
 from tests.incremental.odd import (
     DIFFUSED,
@@ -29,6 +29,7 @@ from tests.incremental.odd import (
     history,
     odd_loop,
 )
+from tests.incremental.stepping import Run, inserted, r
 from tests.kernel.kernels import KernelRun
 
 WAYS: list[Iterate] = ["exact", "default", "recompute"]
@@ -140,3 +141,15 @@ def test_a_batch_that_fails_changes_nothing(name: str, iterate: Iterate, tmp_pat
     assert not stepped(known, run, bad)
     assert stepped(known, run, {})
     assert stepped(known, run, instead)
+
+
+@pytest.mark.parametrize("iterate", WAYS)
+@pytest.mark.parametrize(("limit", "steps"), [("(null as int)", 0), ("0", 0), ("2", 2)])
+def test_a_limit_that_is_null_allows_no_step(
+    iterate: Iterate, limit: str, steps: int, tmp_path: Path
+) -> None:
+    run = Run(f"repeat v = (select x.A from x in R) step select a + 1 from a in v limit {limit}")
+    program = program_of([run.item], run.script, iteration=Iteration(iterate))
+    kernel_run = KernelRun(program, tmp_path)
+    kernel_run.step(inserted(R=[r(1, 0, 0.0, "a"), r(5, 0, 0.0, "a")]))
+    assert identical(kernel_run.answer(), Bag([1 + steps, 5 + steps]))

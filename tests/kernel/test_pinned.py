@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from decimal import Decimal as DecimalValue
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from incmrql.diagnostics import InternalError
+from incmrql.kernel import pinned_spreads
 from incmrql.kernel.pinned import apply, apply_cast
 from incmrql.types.model import BOOL, DOUBLE, INT, LONG, STRING, Decimal, Tuple, Type, list_of
 from incmrql.values.numbers import decimal_arithmetic
@@ -82,3 +84,18 @@ def test_random_decimals(op: str, scale: int) -> None:
     ]
     found = apply(op, columns, types, Decimal(38, 6)).to_pylist()
     assert found == [decimal_arithmetic(op, a, b, (38, 6)) for a, b in rows]
+
+
+def test_the_spread_of_two_values_and_of_fewer() -> None:
+    """Of 1.0 and 3.0; of one value, of none, and of one that is not finite it is null or NaN."""
+    columns = [
+        pa.array([2, 1, None, 3]),
+        pa.array([0.0, 0.0, 0.0, math.inf]),
+        pa.array([[4], [4], [0], [4]]),
+        pa.array([[10], [10], [0], [10]]),
+        pa.array([0, 0, 0, 0]),
+    ]
+    assert str(pinned_spreads.apply("variance#sums", columns).to_pylist()) == (
+        "[2.0, None, None, nan]"
+    )
+    assert pinned_spreads.apply("stddev#sums", columns).to_pylist()[0] == math.sqrt(2.0)
