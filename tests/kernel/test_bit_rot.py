@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -393,3 +394,20 @@ def test_a_batch_over_damaged_state_is_refused_or_right(text: str, tmp_path: Pat
     assert results.count(None) > 8
     assert results.count(wanted) > 0
     assert results.count(None) + results.count(wanted) == len(results)
+
+
+def test_a_trailer_counts_only_if_it_is_as_it_was_written() -> None:
+    """Any flipped bit of it is found when a run is opened, and so is a section that was cut."""
+    data = bytes(range(256)) * 3
+    checksums = np.array(blocks.block_checksums(data), np.uint32)
+    trailer = Trailer(checksums, len(data), (8, 700)).packed()
+    section, checksum = data + trailer, zlib.crc32(trailer)
+    opened = Trailer.of_section(section, checksum)
+    assert opened is not None
+    assert (opened.size, opened.body) == (len(data), (8, 700))
+    for bit in range(8 * len(data), 8 * len(section)):
+        flipped = bytearray(section)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert Trailer.of_section(bytes(flipped), checksum) is None, bit
+    for length in (0, 3, len(trailer), len(section) - 1):
+        assert Trailer.of_section(section[-length:] if length else b"", checksum) is None

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from incmrql.diagnostics import QueryError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.looping import Iterate, Iteration
 from incmrql.incremental.streams import program_of
+from incmrql.kernel.counters import Counters
+from incmrql.kernel.loops import PATIENCE, _judge
 from incmrql.kernel.physical import Physical
 from incmrql.values import Bag, Value, encode, identical, show
 from tests.incremental.loops import Batch, Loops
@@ -153,3 +156,17 @@ def test_a_limit_that_is_null_allows_no_step(
     kernel_run = KernelRun(program, tmp_path)
     kernel_run.step(inserted(R=[r(1, 0, 0.0, "a"), r(5, 0, 0.0, "a")]))
     assert identical(kernel_run.answer(), Bag([1 + steps, 5 + steps]))
+
+
+def test_the_exact_way_is_tried_again_after_ever_longer_pauses() -> None:
+    step: Any = SimpleNamespace(asked=SimpleNamespace(way="default"))
+    counters, pauses = Counters({}, {}), []
+    counters["cost"], counters["again"] = 9, 1
+    for _ in range(8):
+        counters["exact"], counters["dear"] = 1, 0
+        for _ in range(PATIENCE):
+            assert counters["exact"] == 1
+            _judge(step, counters)
+        assert counters["exact"] == 0
+        pauses.append(counters["pause"])
+    assert pauses == [8, 16, 32, 64, 128, 256, 256, 256]

@@ -51,8 +51,9 @@ def test_another_text_in_a_filter_is_another_query(tmp_path: Path, one: str, oth
     put(tmp_path, "1.csv", one, other)
     assert followed(chosen(tmp_path, one)) == Bag([(one, 1)])
     put(tmp_path, "2.csv", one, other)
-    with pytest.raises(CheckpointError, match="belongs to another query"):
+    with pytest.raises(CheckpointError, match="belongs to another query") as caught:
         followed(chosen(tmp_path, other))
+    assert "With --on-change rebuild" in str(caught.value)
     assert followed(chosen(tmp_path, one)) == Bag([(one, 2)])
 
 

@@ -133,6 +133,7 @@ def test_an_intent_stays_until_it_is_committed_or_withdrawn(tmp_path: Path) -> N
     files = (InputFile("in/1.csv", 1, 2, 0), InputFile("out/1.csv", 1, 2, 0, deletes=True))
     checkpoint.intend(0, files)
     assert Checkpoint(tmp_path).intent(0) == files
+    assert Checkpoint(tmp_path).intent(1) is None
     committed(checkpoint, checkpoint.recovered(), *files)
     assert Checkpoint(tmp_path).intent(0) is None
     checkpoint.intend(1, files)

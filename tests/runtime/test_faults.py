@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -363,3 +363,32 @@ def test_a_run_that_is_cut_while_the_stream_runs(tmp_path: Path, spark: SparkSes
     with driver_here(place, QUICK) as driver:  # workers that have mapped the cut file stay with it
         assert driver.step() is not None
         assert dict(driver.answer())[7] == 4.0
+
+
+# --- signals -------------------------------------------------------------------------------
+
+
+def test_a_driver_says_that_it_commits_until_the_batch_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM waits for that, and for nothing else."""
+    place = Place(tmp_path)
+    fill(place, 2)
+    said: list[tuple[str, bool]] = []
+    with driver_here(place) as driver:
+        commit, finish = driver.checkpoint.commit, driver._finish
+        run = driver.job.run
+
+        def noted(name: str, called: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*given: Any, **named: Any) -> Any:
+                said.append((name, driver.is_committing))
+                return called(*given, **named)
+
+            return call
+
+        monkeypatch.setattr(driver.checkpoint, "commit", noted("commit", commit))
+        monkeypatch.setattr(driver, "_finish", noted("publish", finish))
+        monkeypatch.setattr(driver.job, "run", noted("run", run))
+        assert driver.step() is not None
+        assert not driver.is_committing
+    assert said[-3:] == [("run", False), ("commit", True), ("publish", True)]
