@@ -19,6 +19,8 @@ from tests.incremental.stepping import Batch, Run, r, s
 ROOT = DOCS.parent
 THEORY = page(DOCS / "theory.md")
 FEWEST_TESTS, FEWEST_NAMES = 30, 20
+CODE = r"(?:incmrql|tests\.oracle|tests\.paper)"
+"""How the names of the code begin."""
 
 
 def follow(query: str, *batches: Batch) -> list[Weighted]:
@@ -54,7 +56,7 @@ def test_the_tests_that_are_named_exist() -> None:
 
 
 def test_the_names_of_the_code_exist() -> None:
-    named = set(re.findall(r"`(incmrql(?:\.\w+)+)`", THEORY))
+    named = set(re.findall(rf"`({CODE}(?:\.\w+)+)`", THEORY))
     assert len(named) >= FEWEST_NAMES
     assert sorted(name for name in named if not exists(name)) == []
 
@@ -76,7 +78,7 @@ def exists(name: str) -> bool:
 
 def test_every_law_has_a_test() -> None:
     rows = re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", THEORY, re.MULTILINE)
-    laws = [row for row in rows if row[0] != "law" and "`incmrql" in row[1]]
+    laws = [row for row in rows if row[0] != "law" and re.search(f"`{CODE}", row[1])]
     assert len(laws) >= FEWEST_NAMES
     assert [law for law, _, test in laws if "::test_" not in test] == []
 

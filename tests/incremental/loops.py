@@ -14,12 +14,12 @@ from incmrql.incremental.changes import Weighted
 from incmrql.incremental.looping import Iterate
 from incmrql.incremental.nodes import Input
 from incmrql.incremental.plan import plan_query
-from incmrql.incremental.stepper import Stepper
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.types import Catalog, infer_script, typed
 from incmrql.types.model import DOUBLE, LONG, Tuple, Type
 from incmrql.values import Value, identical, show
+from tests.oracle.stepper import Stepper
 
 ROWS: Final[dict[str, Type]] = {
     "E": Tuple((LONG, LONG)),

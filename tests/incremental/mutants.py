@@ -33,7 +33,7 @@ class Mutant:
 
     rule: str
     place: str
-    """`module:function` or `module:Class.function` under `incmrql.incremental`."""
+    """`module:function` or `module:Class.function` under `incmrql.incremental`, or `oracle.…`."""
     old: str
     new: str
     tests: tuple[tuple[str, str, tuple[Any, ...]], ...]
@@ -92,9 +92,9 @@ def check_text(text: str) -> None:
 
 
 JOIN, GROUPS, ORDERED = (
-    "states:JoinState",
-    "states_groups:GroupsState",
-    "states_ordered:OrderedState",
+    "oracle.states.base:JoinState",
+    "oracle.states.groups:GroupsState",
+    "oracle.states.ordered:OrderedState",
 )
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -108,14 +108,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a bag is taken away with its weights", "changes:Weighted.merge",
            "weight * times", "weight",
            named("order by + limit")),
-    Mutant("rows of a key are those of equal bytes", "changes:by_key",
+    Mutant("rows of a key are those of equal bytes", "oracle.changes:by_key",
            "encode(key)", "repr(type(key)).encode()",
            named("join + group by")),
     # --- linear
-    Mutant("a map keeps the weight of its row", "states:LinearState.advance",
+    Mutant("a map keeps the weight of its row", "oracle.states.base:LinearState.advance",
            "found.add(row, weight)", "found.add(row, 1)",
            named("filter without group by")),
-    Mutant("a union has the rows of all parts", "states:MergeState.advance",
+    Mutant("a union has the rows of all parts", "oracle.states.base:MergeState.advance",
            "for change in changes:", "for change in changes[:1]:",
            named("group by over a union")),
     # --- bilinear
@@ -147,14 +147,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("the old answer has the old weight -1", f"{GROUPS}._answer",
            "self._bags(old[0], {}), -1, found", "self._bags(old[0], {}), 1, found",
            named("having")),
-    Mutant("a group is there while it has a row", "states_groups:_Group.is_there",
+    Mutant("a group is there while it has a row", "oracle.states.groups:_Group.is_there",
            "any(self.counts)", "any(self.numbers)",
            stepper("test_a_group_stays_while_it_has_a_row_whatever_its_sum")),
     Mutant("a key without rows leaves", f"{GROUPS}.commit",
            "self.groups.pop(identity, None)", "self._keep(identity, after, rows)",
            (("test_plan", "test_nothing_is_kept_of_rows_that_are_gone",
              ("select (k, avg(x.C)) from x in R group by k: x.A",)),)),
-    Mutant("row by row only while what is asked stays", "states_groups:_alike",
+    Mutant("row by row only while what is asked stays", "oracle.states.groups:_alike",
            "all(encode(a) == encode(b) for a, b in pairs)", "True",
            named("exists over a stream", "correlated sub-query")),
     Mutant("row by row goes with the weight", f"{GROUPS}._answer",
@@ -172,22 +172,22 @@ MUTANTS: tuple[Mutant, ...] = (
            "count + rows.get(side, _NOTHING).total", "rows.get(side, _NOTHING).total",
            named("having")),
     # --- accumulators and monoids
-    Mutant("a deletion adds the inverse", "sums:_scaled",
+    Mutant("a deletion adds the inverse", "oracle.sums:_scaled",
            "number * weight", "number",
            stepper("test_the_average_of_what_is_left") + named("having")),
-    Mutant("exact sums scale too", "sums:_scaled",
+    Mutant("exact sums scale too", "oracle.sums:_scaled",
            "number.scaled(weight)", "number",
            stepper("test_float_sums_forget_what_was_deleted")),
-    Mutant("null is no element", "sums:taken_in",
+    Mutant("null is no element", "oracle.sums:taken_in",
            'each is not None or accumulator.kind == "rows"', "True",
            named("total aggregates", "join + group by")),
-    Mutant("a square is a square", "sums:_one",
+    Mutant("a square is a square", "oracle.sums:_one",
            "Fraction(element) ** 2", "Fraction(element) * 2",
            stacked(("spread", "R"))),
-    Mutant("all counts the falses", "sums:_one",
+    Mutant("all counts the falses", "oracle.sums:_one",
            "int(not element)", "int(element)",
            stacked(("all", "R"), ("all", "filter"))),
-    Mutant("sums are exact", "sums:_one",
+    Mutant("sums are exact", "oracle.sums:_one",
            "ExactSum.of(element)", "ExactSum.of(round(element, 0) if element == element "
            "and abs(element) < 1e300 else element)",
            named("join + group by")),
@@ -238,32 +238,32 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("the greatest is the last", "tables:read",
            "table.span(count - 1, count)[0]", "table.span(0, 1)[0]",
            stepper("test_least_and_greatest_come_back_when_the_extreme_is_deleted")),
-    Mutant("a different value goes when its last copy goes", "tables:TableState.change",
+    Mutant("a different value goes when its last copy goes", "oracle.tables:TableState.change",
            "(after > 0) - (after - weight > 0)", "(weight > 0) - (weight < 0)",
            stacked(("median", "R"), ("median", "union"))),
     Mutant("counts of blocks say where a place is", "ranked:Ranked.weights",
            "before += weight", "before += 1",
            stacked(("median", "union"), ("percentile", "union"))),
     # --- the stepper
-    Mutant("deleting what is not there is refused", "ledgers:Ledgers.check",
+    Mutant("deleting what is not there is refused", "oracle.ledgers:Ledgers.check",
            "self._weight(place, row) < times", "False",
            plan("test_deleting_what_is_not_there_is_refused_and_changes_nothing")),
-    Mutant("the ledger counts", "ledgers:Ledgers.commit",
+    Mutant("the ledger counts", "oracle.ledgers:Ledgers.commit",
            "self.rows.setdefault(place, Weighted()).merge(change)", "pass",
            named("filter without group by")),
-    Mutant("a batch that fails changes nothing", "stepper:Stepper._undone",
+    Mutant("a batch that fails changes nothing", "oracle.stepper:Stepper._undone",
            "rows.merge(change, -1)", "pass",
            laws("test_an_answer_that_cannot_be_had_leaves_the_one_before")),
-    Mutant("constants and static sources come once", "stepper:Stepper._first",
+    Mutant("constants and static sources come once", "oracle.stepper:Stepper._first",
            "if self.batches:", "if False:",
            named("a join of a stream with a static source")),
-    Mutant("totals are there from the first batch on", "stepper:Stepper._first",
+    Mutant("totals are there from the first batch on", "oracle.stepper:Stepper._first",
            "Weighted((row, 1) for row in evaluate(expr, self.env) or ())", "Weighted()",
            stepper("test_totals_have_their_value_from_the_first_batch_on")),
-    Mutant("a loop gives back its last result", "states:RepeatedState.advance",
+    Mutant("a loop gives back its last result", "oracle.states.base:RepeatedState.advance",
            "found.merge(self.result, -1)", "pass",
            named("iteration (double counting)", "PageRank")),
-    Mutant("a loop runs over all of its input", "states:RepeatedState.advance",
+    Mutant("a loop runs over all of its input", "oracle.states.base:RepeatedState.advance",
            "rows.merge(change)", "rows = change",
            named("iteration (double counting)", "k-means")),
 )  # fmt: skip
@@ -277,7 +277,8 @@ MUTANTS: tuple[Mutant, ...] = (
 def broken(mutant: Mutant) -> Iterator[None]:
     """The package with one function changed."""
     module_name, _, path = mutant.place.partition(":")
-    module = importlib.import_module(f"incmrql.incremental.{module_name}")
+    package = "tests" if module_name.startswith("oracle.") else "incmrql.incremental"
+    module = importlib.import_module(f"{package}.{module_name}")
     owner: Any = module
     *outer, name = path.split(".")
     for part in outer:
@@ -313,7 +314,7 @@ def _mutated(module: ModuleType, old: Any, mutant: Mutant) -> Any:
 def _uses(function: object) -> Iterator[tuple[ModuleType, str]]:
     """All modules of ours that know a function, and by which name."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("incmrql"):
+        if name.startswith(("incmrql", "tests.oracle")):
             for known, value in list(vars(module).items()):
                 if value is function:
                     yield module, known

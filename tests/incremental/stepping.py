@@ -16,11 +16,11 @@ from incmrql.diagnostics import Source
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.nodes import Groups, Input, Node, Plan
 from incmrql.incremental.plan import plan_query
-from incmrql.incremental.stepper import Stepper
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.types import Catalog, infer_script, typed
 from incmrql.values import Bag, Record, Value, identical, show
+from tests.oracle.stepper import Stepper
 from tests.queries import TABLES, values
 
 Batch: TypeAlias = Mapping[str, Sequence[tuple[Value, int]]]

@@ -36,7 +36,6 @@ from incmrql.incremental.nodes import (
     is_unit,
 )
 from incmrql.incremental.shapes import shapes
-from incmrql.incremental.stepper import Stepper
 from incmrql.syntax.depth import room
 from incmrql.values import Record, Value, identical
 from tests import golden
@@ -44,6 +43,7 @@ from tests.effort import fewer
 from tests.incremental.seeded import EVERY, PAIRWISE, Traits, history, some_tables
 from tests.incremental.stepping import ALL, Run, one_by_one
 from tests.incremental.test_stepper import holds
+from tests.oracle.stepper import Stepper
 from tests.queries_stacked import (
     BILINEAR,
     CHOICES,

@@ -19,7 +19,7 @@ from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import DataError, Source
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import DiffusedState, Error, Settings, diffused
+from incmrql.incremental.diffuse import diffused
 from incmrql.incremental.diffuse_shape import Affine, Diffusion
 from incmrql.incremental.diffuse_terms import doubles
 from incmrql.incremental.monoids import SUM, keyed
@@ -27,8 +27,6 @@ from incmrql.incremental.nodes import Input, Plan, Repeated
 from incmrql.incremental.paper.carriers import diffusion as paper_diffusion
 from incmrql.incremental.paper.carriers import replaced
 from incmrql.incremental.plan import plan_query
-from incmrql.incremental.states import RepeatedState, Work
-from incmrql.incremental.stepper import Stepper
 from incmrql.reference import Environment, new_world
 from incmrql.syntax import parse_script
 from incmrql.types import Catalog, infer_script, typed
@@ -36,6 +34,9 @@ from incmrql.types.model import DOUBLE, INT, LONG, Collection
 from incmrql.types.model import Record as RecordType
 from incmrql.values import Record, Value, encode
 from tests.incremental.stepping import Batch
+from tests.oracle.diffusion.state import DiffusedState, Error, Settings
+from tests.oracle.states.base import RepeatedState, Work
+from tests.oracle.stepper import Stepper
 
 TABLES = {
     "E": RecordType((("src", INT), ("dst", INT))),

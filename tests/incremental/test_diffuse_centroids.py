@@ -9,14 +9,14 @@ from random import Random
 import pytest
 
 from incmrql.diagnostics import DataError
-from incmrql.incremental.diffuse import DiffusedState, Error, Settings
-from incmrql.incremental.states import RepeatedState
-from incmrql.incremental.stepper import Stepper
 from incmrql.reference import Environment, new_world
 from incmrql.values import Record
 from tests.incremental.stepping import Batch
 from tests.incremental.test_diffuse import TABLES, Both, loop_of, planned, point, shape_of
 from tests.incremental.test_diffuse_shape import MEANS
+from tests.oracle.diffusion.state import DiffusedState, Error, Settings
+from tests.oracle.states.base import RepeatedState
+from tests.oracle.stepper import Stepper
 
 NEAR, FAR = point(0, 0), point(9, 9)
 

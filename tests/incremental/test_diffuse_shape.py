@@ -10,8 +10,7 @@ from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import QueryError
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import DiffusedState, Settings, diffused
-from incmrql.incremental.diffuse_program import Program
+from incmrql.incremental.diffuse import diffused
 from incmrql.incremental.diffuse_shape import (
     REFUSED,
     Affine,
@@ -39,6 +38,8 @@ from tests.incremental.test_diffuse import (
     planned,
     typed_script,
 )
+from tests.oracle.diffusion.program import Program
+from tests.oracle.diffusion.state import DiffusedState, Settings
 
 REACHED = """
 repeat x = {1} step (distinct(x union (select e.dst from y in x, e in E where e.src = y)))"""

@@ -20,7 +20,6 @@ from incmrql.diagnostics import DataError, QueryError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.nodes import Input, Plan
 from incmrql.incremental.plan import plan_of
-from incmrql.incremental.stepper import Stepper
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.sources import read_source
 from incmrql.syntax.depth import room
@@ -31,6 +30,7 @@ from incmrql.types.walk import free, map_children, nodes
 from incmrql.values import Bag, Value, identical, show
 from tests.docs.conftest import DOCS
 from tests.docs.examples import Example, examples, page
+from tests.oracle.stepper import Stepper
 
 FEWEST_SOURCES, FEWEST_BAGS = 30, 100
 """The queries of the page that read sources, and those that have bags written out in them."""

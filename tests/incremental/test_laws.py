@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from incmrql.diagnostics import DataError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.nodes import Groups, Input, Join, Linear, Merge
-from incmrql.incremental.states import JoinState
-from incmrql.incremental.stepper import Stepper
 from incmrql.syntax.depth import room
 from incmrql.values import Record, Value, encode
 from tests.effort import fewer
@@ -21,6 +19,8 @@ from tests.incremental.seeded import EVERY, history
 from tests.incremental.stepping import ALL, Batch, Run, all_at_once, deleted, inserted, r
 from tests.incremental.test_coverage import watched
 from tests.incremental.test_plan import over_folder
+from tests.oracle.states.base import JoinState
+from tests.oracle.stepper import Stepper
 from tests.queries_stacked import stacked
 
 VALUES = st.one_of(st.integers(0, 2), st.none(), st.sampled_from([0.0, -0.0, float("nan"), "a"]))

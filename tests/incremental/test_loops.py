@@ -7,9 +7,9 @@ from hypothesis import given, settings
 
 from incmrql.incremental.looping import numbered
 from incmrql.incremental.nodes import Repeated
-from incmrql.incremental.states_loops import NumberedState
 from tests.effort import fewer
 from tests.incremental.loops import EXACT, OTHERS, Batch, Loops, histories
+from tests.oracle.states.loops import NumberedState
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -8,8 +8,6 @@ from random import Random
 import pytest
 
 from incmrql.incremental.looping import Iterate
-from incmrql.incremental.states import RepeatedState
-from incmrql.incremental.states_loops import NumberedState
 from incmrql.values import Value
 from tests.incremental.loops import OTHERS, Batch, Loops
 from tests.incremental.odd import (
@@ -21,6 +19,8 @@ from tests.incremental.odd import (
     marks,
     odd_loop,
 )
+from tests.oracle.states.base import RepeatedState
+from tests.oracle.states.loops import NumberedState
 
 pytestmark = pytest.mark.slow
 WAYS: list[Iterate] = ["exact", "recompute"]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incmrql.diagnostics import DataError
-from incmrql.incremental.changes import Weighted, narrowed
+from incmrql.incremental.changes import Weighted
 from incmrql.incremental.lattices import commutative_monoid
 from incmrql.incremental.monoids import COUNT, FLOATS, MAX, MIN, SUM
 from incmrql.incremental.nodes import Groups, Input, Join, Ordered, Plan
@@ -26,6 +26,7 @@ from tests.incremental.stepping import (
     s,
     typed_script,
 )
+from tests.oracle.changes import narrowed
 
 GROWS = "stream(R, insert_only: true)"
 

@@ -10,11 +10,11 @@ from incmrql.incremental.explain import show_plan
 from incmrql.incremental.nodes import Groups, Input, Join, Plan
 from incmrql.incremental.plan import plan_of
 from incmrql.incremental.shapes import shapes
-from incmrql.incremental.states import Work
 from incmrql.loading import catalog_for, read_include
 from incmrql.pipeline import compile_script
 from incmrql.values import Bag, Record
 from tests.incremental.stepping import ALL, Run, deleted, inserted, kinds, planned, r, s
+from tests.oracle.states.base import Work
 
 AVERAGE = "select (k, avg(x.C)) from x in R group by k: x.A"
 JOIN = "select (x.C, y.D) from x in R, y in S where x.A = y.A"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from incmrql.diagnostics import InternalError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.ranked import BLOCK, Ranked, rank
-from incmrql.incremental.tables import TableState
 from incmrql.values import Value, encode, ordered
+from tests.oracle.tables import TableState
 
 VALUES = st.integers(-400, 400) | st.sampled_from(["a", "b", None, 2.5, (1, "x")])
 

@@ -12,13 +12,9 @@ from hypothesis import strategies as st
 
 from incmrql.diagnostics import InternalError
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.merging import first_of, plain, state_monoid
+from incmrql.incremental.merging import first_of, state_monoid
 from incmrql.incremental.monoids import BAG, MAX, Monoid, product
 from incmrql.incremental.nodes import Groups, Node, inputs
-from incmrql.incremental.states import JoinState
-from incmrql.incremental.states_groups import GroupsState
-from incmrql.incremental.states_ordered import OrderedState
-from incmrql.incremental.stepper import Stepper
 from incmrql.values import Bag, encode, identical
 from tests.incremental.stepping import (
     ALL,
@@ -35,6 +31,11 @@ from tests.incremental.stepping import (
     s,
 )
 from tests.incremental.test_stepper import SHAPES
+from tests.oracle.plain import plain
+from tests.oracle.states.base import JoinState
+from tests.oracle.states.groups import GroupsState
+from tests.oracle.states.ordered import OrderedState
+from tests.oracle.stepper import Stepper
 from tests.queries import TABLES
 
 ORDERED = {

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from incmrql.incremental.states import Work
 from incmrql.values import Value
 from tests.incremental.stepping import Batch, Run, deleted, inserted, planned_run, r, s
+from tests.oracle.states.base import Work
 
 SIZES = (20, 200)
 OUTER = (

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import Error, Settings, diffused
+from incmrql.incremental.diffuse import diffused
 from incmrql.incremental.diffuse_shape import Affine
 from incmrql.incremental.nodes import Repeated
 from incmrql.incremental.streams import program_of
@@ -41,6 +41,7 @@ from tests.effort import fewer
 from tests.incremental import test_diffuse as known
 from tests.incremental.stepping import Batch
 from tests.incremental.test_diffuse import edge, graph, inserted, node, rings, weighing
+from tests.oracle.diffusion.state import Error, Settings
 
 BUCKETS = 2
 FIXED = """

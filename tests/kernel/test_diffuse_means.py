@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from incmrql.diagnostics import QueryError
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import DiffusedState
 from incmrql.incremental.looping import Iteration
 from incmrql.incremental.streams import program_of
 from incmrql.values import Value, identical, show
 from tests.effort import fewer
 from tests.incremental.loops import COMPONENTS, MEANS, REACHED, Loops
 from tests.kernel.kernels import KernelRun
+from tests.oracle.diffusion.state import DiffusedState
 
 POINTS = st.tuples(*[st.floats(-8, 8, width=32) for _ in range(2)])
 

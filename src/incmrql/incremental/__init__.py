@@ -1,21 +1,17 @@
 """From a query in normal form to a program of changes: what is kept, merged and answered."""
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.explain import show_plan
 from incmrql.incremental.nodes import Plan
 from incmrql.incremental.plan import plan_of, plan_query
-from incmrql.incremental.stepper import Stepper
 from incmrql.incremental.streams import Output, Program, Stream, program_of
 
 __all__ = [
     "Output",
     "Plan",
     "Program",
-    "Stepper",
     "Stream",
     "Weighted",
     "plan_of",
     "plan_query",
     "program_of",
-    "show_plan",
 ]

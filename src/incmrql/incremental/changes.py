@@ -8,10 +8,10 @@ weights, and a value of weight 0 is not there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from incmrql.diagnostics import InternalError
-from incmrql.values import Bag, Record, Value, encode, show
+from incmrql.values import Bag, Value, encode, show
 
 
 class Negative(InternalError):
@@ -85,30 +85,3 @@ class Weighted:
     def __repr__(self) -> str:
         inner = ", ".join(f"{show(value)}: {weight:+}" for value, weight in self)
         return f"Weighted({inner})"
-
-
-def by_key(pairs: Weighted) -> dict[bytes, tuple[Value, Weighted]]:
-    """Pairs (key, value) as the weighted values of each key."""
-    found: dict[bytes, tuple[Value, Weighted]] = {}
-    for (key, value), weight in pairs:
-        found.setdefault(encode(key), (key, Weighted()))[1].add(value, weight)
-    return found
-
-
-def narrowed(rows: Weighted, columns: Collection[int | str] | None) -> Weighted:
-    """Rows with these components or fields only; None is the whole row."""
-    if columns is None:
-        return rows
-    return Weighted((_narrow(row, columns), weight) for row, weight in rows)
-
-
-def _narrow(row: Value, columns: Collection[int | str]) -> Value:
-    """A tuple keeps its length, so that components keep their places."""
-    match row:
-        case Record():
-            names = [name for name in row.names_ if name in columns]
-            return Record.of(tuple(names), [row[name] for name in names])
-        case tuple():
-            return tuple([part if place in columns else None for place, part in enumerate(row)])
-        case _:
-            return row

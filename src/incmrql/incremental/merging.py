@@ -1,4 +1,4 @@
-"""What a node remembers as an element of a monoid: its merge, its deletions, its canonical form.
+"""What a node remembers as an element of a monoid: its merge and its deletions.
 
     state(X + Y) = state(X) ⊗ state(Y)        state(X - Y) = state(X) ⊗ inverse(state(Y))
 
@@ -14,20 +14,12 @@ multiplicity is not 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from fractions import Fraction
-from typing import Any, TypeAlias
-
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.monoids import BAG, COUNT, Monoid, groups, product, user
 from incmrql.incremental.nodes import Groups, Join, Node, Ordered, Table
 from incmrql.incremental.ranked import Ranked, rank
 from incmrql.reference import Environment
 from incmrql.types import typed
-from incmrql.values import ExactSum, encode
-
-Plain: TypeAlias = Any
-"""Integers, bytes and tuples of them."""
 
 
 def state_monoid(node: Node, env: Environment | None = None) -> Monoid | None:
@@ -94,23 +86,3 @@ def first_of(order: tuple[bool, ...] | None, most: int | None) -> Monoid:
         return Weighted(ranked.weights(0, ranked.total if most is None else most))
 
     return Monoid("first of ⊎" if most is None else f"first {most} of ⊎", Weighted(), merged)
-
-
-_PLAIN: dict[type, Callable[[Any], Plain]] = {
-    int: lambda value: value,
-    Fraction: lambda value: _number(value),
-    ExactSum: lambda value: (value.units, value.infinite, value.minus_infinite, value.nan),
-    Weighted: lambda value: tuple(sorted((key, row[1]) for key, row in value.rows.items())),
-    tuple: lambda value: tuple(map(plain, value)),
-    dict: lambda value: tuple(sorted((key, plain(pair[1])) for key, pair in value.items())),
-}
-
-
-def plain(value: Any) -> Plain:
-    """An element of a state's monoid in the one form that equal ones have."""
-    form = _PLAIN.get(type(value))
-    return encode(value) if form is None else form(value)
-
-
-def _number(value: Fraction) -> Plain:
-    return value.numerator if value.denominator == 1 else (value.numerator, value.denominator)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from incmrql.incremental.diffuse_rows import UnmeasuredError
+from incmrql.incremental.diffuse import UnmeasuredError
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.diffuse_affine_bound import Account, add_batch, error_of, grow, present
 from incmrql.kernel.diffuse_affine_compile import affine_compiled

@@ -1,4 +1,7 @@
-"""How far a diffused affine loop can be from its own result (`incremental.diffuse_bound`)."""
+"""How far a diffused affine loop can be from its own result.
+
+`tests/oracle/diffusion/bound.py` says why the bound holds.
+"""
 
 from __future__ import annotations
 

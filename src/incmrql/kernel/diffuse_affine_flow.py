@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from incmrql.incremental.diffuse_rows import UnmeasuredError
+from incmrql.incremental.diffuse import UnmeasuredError
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.diffuse_affine_bound import Account, Flowed, present
 from incmrql.kernel.diffuse_affine_tables import AffineTables

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from incmrql.incremental.diffuse_rows import UnmeasuredError
+from incmrql.incremental.diffuse import UnmeasuredError
 from incmrql.kernel.content import Content, asked_keys, concat, merge
 from incmrql.kernel.desk import Desk, consolidated, content_of
 from incmrql.kernel.diffuse_affine_tables import MATRIX, AffineTables, Named, Part

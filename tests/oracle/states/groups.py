@@ -8,16 +8,19 @@ from functools import partial
 from typing import Any
 
 from incmrql.diagnostics import DataError
-from incmrql.incremental import sums
-from incmrql.incremental.changes import Weighted, by_key, narrowed
+from incmrql.incremental.changes import Weighted
 from incmrql.incremental.merging import group_monoids, how_many
 from incmrql.incremental.monoids import Monoid
 from incmrql.incremental.nodes import Accumulator, Groups, Request
-from incmrql.incremental.states import Work, check_single
-from incmrql.incremental.tables import TableState, read
+from incmrql.incremental.sums import finished
+from incmrql.incremental.tables import read
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.calls import apply
 from incmrql.values import Bag, Value, encode
+from tests.oracle.changes import by_key, narrowed
+from tests.oracle.states.base import Work, check_single
+from tests.oracle.sums import taken_in
+from tests.oracle.tables import TableState
 
 _NOTHING = Weighted()
 
@@ -128,7 +131,7 @@ class GroupsState:
         change = rows.get(accumulator.side, _NOTHING)
         for value, weight in change if distinct is None else different[distinct.table]:
             elements = self._elements(group.key, accumulator, value)
-            total = sums.taken_in(accumulator, monoid, total, elements, weight)
+            total = taken_in(accumulator, monoid, total, elements, weight)
         return total
 
     def _elements(self, key: Value, accumulator: Accumulator, value: Value) -> list[Value]:
@@ -186,7 +189,7 @@ class GroupsState:
             elif request.accumulators:
                 numbers = [group.numbers[at] for at in request.accumulators]
                 fail = partial(self.env.world.failed, request.asked.span)
-                found[number] = _tried(partial(sums.finished, request, numbers, fail))
+                found[number] = _tried(partial(finished, request, numbers, fail))
             else:
                 found[number] = self._read(group, request)
         return found

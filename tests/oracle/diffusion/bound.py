@@ -24,11 +24,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from incmrql.incremental.diffuse_columns import Columns
-from incmrql.incremental.diffuse_flow import Flow
-from incmrql.incremental.diffuse_program import Table
-from incmrql.incremental.diffuse_rows import as_double, in_units, total
 from incmrql.values import Value
+from tests.oracle.diffusion.columns import Columns
+from tests.oracle.diffusion.flow import Flow
+from tests.oracle.diffusion.program import Table
+from tests.oracle.diffusion.rows import as_double, in_units, total
 
 _ULP: Final = 2.0**-48
 """More than what a step of a few dozen operations rounds, relative to what it adds up."""

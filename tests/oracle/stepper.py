@@ -11,10 +11,7 @@ from dataclasses import dataclass, field
 
 from incmrql.diagnostics import DataError, nearest
 from incmrql.incremental.changes import Negative, Weighted
-from incmrql.incremental.diffuse import DiffusedState
-from incmrql.incremental.ledgers import Ledgers, check_key, rows_by_key
 from incmrql.incremental.looping import Iterate, numbered
-from incmrql.incremental.merging import Plain, plain
 from incmrql.incremental.nodes import (
     Constant,
     Input,
@@ -24,17 +21,16 @@ from incmrql.incremental.nodes import (
     Repeated,
     inputs,
 )
-from incmrql.incremental.states import (
-    RepeatedState,
-    State,
-    Work,
-)
-from incmrql.incremental.states_loops import NumberedState
-from incmrql.incremental.states_of import state_of
-from incmrql.incremental.states_ordered import in_order
 from incmrql.reference import Environment, evaluate, from_python
 from incmrql.types import typed
 from incmrql.values import Value
+from tests.oracle.diffusion.state import DiffusedState
+from tests.oracle.ledgers import Ledgers, check_key, rows_by_key
+from tests.oracle.plain import Plain, plain
+from tests.oracle.states.base import RepeatedState, State, Work
+from tests.oracle.states.dispatch import state_of
+from tests.oracle.states.loops import NumberedState
+from tests.oracle.states.ordered import in_order
 
 
 @dataclass(slots=True)

@@ -9,9 +9,9 @@ from incmrql.incremental.changes import Weighted
 from incmrql.incremental.merging import how_many
 from incmrql.incremental.nodes import Ordered
 from incmrql.incremental.ranked import Rank, Ranked, rank
-from incmrql.incremental.states import Work
 from incmrql.reference import Environment
 from incmrql.values import Value
+from tests.oracle.states.base import Work
 
 
 def in_order(pairs: Weighted, descending: Sequence[bool]) -> list[Value]:

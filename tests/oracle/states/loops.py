@@ -11,12 +11,12 @@ from incmrql.incremental.driving import Course, drive
 from incmrql.incremental.looping import Looping
 from incmrql.incremental.nodes import Constant, Groups, Join, Node, Repeated
 from incmrql.incremental.nodes import inputs as inputs_of
-from incmrql.incremental.states import JoinState, Work
-from incmrql.incremental.states_groups import GroupsState
-from incmrql.incremental.states_of import state_of
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.repeat import Ending
 from incmrql.values import encode
+from tests.oracle.states.base import JoinState, Work
+from tests.oracle.states.dispatch import state_of
+from tests.oracle.states.groups import GroupsState
 
 Rows = list[Weighted]
 """The rows of each side of some keys, pairs ((step, key), value)."""

@@ -11,16 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from incmrql.incremental.changes import Weighted, by_key
-from incmrql.incremental.diffuse_program import Program, Table
-from incmrql.incremental.diffuse_rows import Split, UnmeasuredError, as_double, total
+from incmrql.incremental.changes import Weighted
+from incmrql.incremental.diffuse import UnmeasuredError
 from incmrql.incremental.diffuse_shape import Centroids
 from incmrql.incremental.diffuse_terms import doubles
 from incmrql.incremental.nodes import Given, Groups
-from incmrql.incremental.states import Work
-from incmrql.incremental.states_groups import GroupsState
 from incmrql.reference import Environment
 from incmrql.values import Value, encode
+from tests.oracle.changes import by_key
+from tests.oracle.diffusion.program import Program, Table
+from tests.oracle.diffusion.rows import Split, as_double, total
+from tests.oracle.states.base import Work
+from tests.oracle.states.groups import GroupsState
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse_program import Program, Table
-from incmrql.incremental.diffuse_rows import Split, as_double, in_units
 from incmrql.values import Value, encode
+from tests.oracle.diffusion.program import Program, Table
+from tests.oracle.diffusion.rows import Split, as_double, in_units
 
 MOST_RINGS: Final = 1_000
 """So far labels are followed; a step that makes new ones for ever has no norm."""

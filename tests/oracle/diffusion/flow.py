@@ -12,19 +12,11 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse_columns import Columns
-from incmrql.incremental.diffuse_program import Program, Table
-from incmrql.incremental.diffuse_rows import (
-    Held,
-    Split,
-    Sum,
-    Units,
-    UnmeasuredError,
-    as_double,
-    in_units,
-    total,
-)
+from incmrql.incremental.diffuse import UnmeasuredError
 from incmrql.values import Value, decode, encode
+from tests.oracle.diffusion.columns import Columns
+from tests.oracle.diffusion.program import Program, Table
+from tests.oracle.diffusion.rows import Held, Split, Sum, Units, as_double, in_units, total
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from incmrql.incremental.nodes import (
     Ordered,
     Repeated,
 )
-from incmrql.incremental.states import JoinState, LinearState, MergeState, RepeatedState, State
-from incmrql.incremental.states_groups import GroupsState
-from incmrql.incremental.states_ordered import OrderedState
 from incmrql.reference import Environment
+from tests.oracle.states.base import JoinState, LinearState, MergeState, RepeatedState, State
+from tests.oracle.states.groups import GroupsState
+from tests.oracle.states.ordered import OrderedState
 
 
 def state_of(node: Node, env: Environment) -> State | None:

@@ -12,12 +12,9 @@ from incmrql.incremental.nodes import (
     Constant,
     inputs,
 )
-from incmrql.incremental.states import (
-    State,
-    Work,
-)
-from incmrql.incremental.states_of import state_of
 from incmrql.reference import Environment, evaluate
+from tests.oracle.states.base import State, Work
+from tests.oracle.states.dispatch import state_of
 
 Item = TypeVar("Item")
 

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse_bound import Account
-from incmrql.incremental.diffuse_columns import Columns
-from incmrql.incremental.diffuse_flow import Flow
-from incmrql.incremental.diffuse_program import Program
-from incmrql.incremental.diffuse_rows import Split, UnmeasuredError, as_double
+from incmrql.incremental.diffuse import UnmeasuredError
 from incmrql.incremental.diffuse_shape import Affine, Residual
 from incmrql.reference import Environment
 from incmrql.values import Value
+from tests.oracle.diffusion.bound import Account
+from tests.oracle.diffusion.columns import Columns
+from tests.oracle.diffusion.flow import Flow
+from tests.oracle.diffusion.program import Program
+from tests.oracle.diffusion.rows import Split, as_double
 
 MOST_WAYS: Final = 64
 """With more steps the way of each label is not kept: c^n is small then."""

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from incmrql.incremental.diffuse import UnmeasuredError
 from incmrql.incremental.diffuse_slopes import Path
 from incmrql.values import ExactSum, Record, Value, encode
 from incmrql.values.exact import nearest_double
@@ -20,10 +21,6 @@ Units: TypeAlias = tuple[int, ...]
 
 UNITS: Final = ExactSum.of(1.0).units
 """As many units are 1."""
-
-
-class UnmeasuredError(Exception):
-    """Values that are no numbers, or rows of one label that are not the same."""
 
 
 def in_units(number: Value) -> int:

@@ -1,0 +1,16 @@
+"""The oracle: an independent engine that runs plans over dictionaries, for tests only.
+
+It follows the calculus of changes rule by rule, and tests compare the kernel with it batch by
+batch.  What both build on is in `incmrql.incremental`: plans, monoids, weighted bags, and the
+order in which the steps of a loop are run.
+
+    stepper     Stepper: start here; takes in a batch, gives the change of the answer
+    states      State: what one node remembers, and what it does with changes
+    diffusion   DiffusedState: a loop kept by diffusion, with its error
+    ledgers     Ledgers: which rows the streams have, to refuse a batch
+    changes, sums, tables, plain    helpers of these
+"""
+
+from tests.oracle.stepper import Stepper
+
+__all__ = ["Stepper"]

@@ -1,0 +1,1 @@
+"""Loops kept by diffusion, over dictionaries: `state.DiffusedState` is where to start."""

@@ -1,0 +1,1 @@
+"""What each kind of node remembers, and what it does with changes."""
