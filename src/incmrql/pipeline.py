@@ -39,7 +39,6 @@ from incmrql.incremental.explain import (
     show_plan,
 )
 from incmrql.incremental.looping import Iterate
-from incmrql.incremental.paper.show import show_paper
 from incmrql.incremental.plan import plan_of
 from incmrql.incremental.watching import show_watched, watched_data
 from incmrql.reference import check_aggregation, new_world
@@ -167,6 +166,8 @@ _NO_TERM = ("A001", "A002")
 
 def explain_paper(compiled: Compiled) -> str:
     """Each item of a script in the paper's own construction: h, ⊗ and a."""
+    from incmrql.incremental.paper import show_paper  # nothing else needs the paper
+
     shown = []
     with room():
         for item in compiled.typed.items:

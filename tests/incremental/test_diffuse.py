@@ -24,8 +24,6 @@ from incmrql.incremental.diffuse_shape import Affine, Diffusion
 from incmrql.incremental.diffuse_terms import doubles
 from incmrql.incremental.monoids import SUM, keyed
 from incmrql.incremental.nodes import Input, Plan, Repeated
-from incmrql.incremental.paper.carriers import diffusion as paper_diffusion
-from incmrql.incremental.paper.carriers import replaced
 from incmrql.incremental.plan import plan_query
 from incmrql.reference import Environment, new_world
 from incmrql.syntax import parse_script
@@ -37,6 +35,8 @@ from tests.incremental.stepping import Batch
 from tests.oracle.diffusion.state import DiffusedState, Error, Settings
 from tests.oracle.states.base import RepeatedState, Work
 from tests.oracle.stepper import Stepper
+from tests.paper.carriers import diffusion as paper_diffusion
+from tests.paper.carriers import replaced
 
 TABLES = {
     "E": RecordType((("src", INT), ("dst", INT))),

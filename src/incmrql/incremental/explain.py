@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from incmrql.diagnostics import Diagnostic, Span
 from incmrql.incremental.access import Scope
+from incmrql.incremental.lineage import lineage_of
 from incmrql.incremental.looping import Iterate
 from incmrql.incremental.merging import state_monoid
 from incmrql.incremental.monoids import BAG
@@ -35,7 +36,6 @@ from incmrql.incremental.nodes import (
     Repeated,
     inputs,
 )
-from incmrql.incremental.paper.lineage import lineage_of
 from incmrql.incremental.shapes import Kept, Shape, shapes
 from incmrql.types import typed
 from incmrql.types.show import show_expr, show_variable

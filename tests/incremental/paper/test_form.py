@@ -13,7 +13,6 @@ from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Query, Shared, Term, element
 from incmrql.algebra.walk import children, terms
 from incmrql.diagnostics import QueryError
-from incmrql.incremental.paper.annotated import expanded
 from incmrql.incremental.paper.form import (
     Form,
     OutsideError,
@@ -31,6 +30,7 @@ from tests.algebra.shapes import shaped
 from tests.effort import fewer
 from tests.incremental.paper.support import Case, Tables, case
 from tests.incremental.stepping import r, s
+from tests.paper.annotated import expanded
 from tests.queries import tables
 
 

@@ -13,7 +13,7 @@ from incmrql.algebra.term import CMap, CoGroup, GroupBy, element
 from incmrql.diagnostics import QueryError
 from incmrql.incremental.judge import Judge
 from incmrql.incremental.monoids import BAG, INVARIANT, Monoid, product
-from incmrql.incremental.paper.carriers import carrier, is_product, same
+from incmrql.incremental.paper.carriers import is_product, same
 from incmrql.incremental.paper.form import names_after
 from incmrql.incremental.paper.judgments import (
     RULES,
@@ -23,7 +23,7 @@ from incmrql.incremental.paper.judgments import (
     judge,
     show_judgment,
 )
-from incmrql.incremental.paper.split import opened, split, together
+from incmrql.incremental.paper.split import opened, split
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Data, Record, Tuple, Type, bag
@@ -33,6 +33,8 @@ from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
 from tests.incremental.paper.support import Case, case, for_each
+from tests.paper.carriers import carrier
+from tests.paper.run import together
 from tests.queries import queries, values
 
 SIDES = ((BAG, BAG), (INVARIANT, BAG), (BAG, INVARIANT))

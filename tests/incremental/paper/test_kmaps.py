@@ -22,14 +22,14 @@ from incmrql.incremental.paper.annotated import (
     SMap3,
     Swap,
     below,
-    expanded,
 )
-from incmrql.incremental.paper.kmaps import pull_out, pulled_out
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Tuple, Type
 from incmrql.values import Bag, identical
 from tests.effort import fewer
 from tests.incremental.paper.support import Case, Tables, case
+from tests.paper.annotated import expanded
+from tests.paper.kmaps import pull_out, pulled_out
 from tests.queries import tables
 
 NAMES = Names(10_000)

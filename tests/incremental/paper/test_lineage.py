@@ -5,17 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 
 from incmrql.diagnostics import QueryError
+from incmrql.incremental.lineage import LONGEST, Empty, Keyed, Lineage, lineage_of, show_lineage
 from incmrql.incremental.nodes import Groups, Input, Join
 from incmrql.incremental.paper.form import OutsideError, definition2, names_after
-from incmrql.incremental.paper.lineage import (
-    LONGEST,
-    Empty,
-    Keyed,
-    Lineage,
-    lineage_of,
-    show_lineage,
-)
-from incmrql.incremental.paper.run import state_of
 from incmrql.incremental.paper.transform import lineage_of_term
 from incmrql.values import Bag, Value
 from tests.algebra.refusals import reject_if_refused
@@ -23,6 +15,7 @@ from tests.algebra.shapes import shaped
 from tests.effort import fewer
 from tests.incremental.paper.support import case
 from tests.incremental.stepping import planned, r, s
+from tests.paper.run import state_of
 
 AVERAGE = "select (x.A, avg(y.D)) from x in R, y in S where x.B = y.A group by x.A"
 

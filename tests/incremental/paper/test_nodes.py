@@ -7,11 +7,11 @@ from hypothesis import given
 from incmrql.diagnostics import QueryError
 from incmrql.incremental.monoids import BAG
 from incmrql.incremental.nodes import Groups, Join
-from incmrql.incremental.paper.nodes import node_judgments
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
 from tests.incremental.stepping import planned
+from tests.paper.nodes import node_judgments
 
 
 def monoids(text: str) -> list[list[str]]:

@@ -14,21 +14,22 @@ from incmrql.algebra.term import Term
 from incmrql.diagnostics import QueryError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.monoids import BAG, INVARIANT, Monoid
-from incmrql.incremental.paper.carriers import carrier, same
+from incmrql.incremental.paper.carriers import same
 from incmrql.incremental.paper.judgments import Judgment
-from incmrql.incremental.paper.terms import (
-    TERM_RULES,
-    TermJudgment,
-    TermRule,
-    judge_term,
-    show_term_judgment,
-)
 from incmrql.values import Value, encode
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
 from tests.incremental.paper.support import Case, Tables, both, case, change_of, for_each
 from tests.incremental.stepping import ALL
+from tests.paper.carriers import carrier
+from tests.paper.terms import (
+    TERM_RULES,
+    TermJudgment,
+    TermRule,
+    judge_term,
+    show_term_judgment,
+)
 from tests.queries import queries, tables
 
 STREAMS = (ALL, frozenset("R"), frozenset("SN"))

@@ -20,7 +20,6 @@ from incmrql.incremental.paper.carriers import diminisher, same
 from incmrql.incremental.paper.construct import Construction, PerKey, Reduced, Whole
 from incmrql.incremental.paper.form import OutsideError
 from incmrql.incremental.paper.lemma import NoMonoidError, assumptions, is_outer
-from incmrql.incremental.paper.run import answer_whole, state_of
 from incmrql.incremental.paper.transform import annotated_query
 from incmrql.values import Bag, Value, identical
 from tests.algebra.refusals import reject_if_refused
@@ -28,6 +27,7 @@ from tests.algebra.shapes import shaped
 from tests.effort import fewer
 from tests.incremental.paper.support import Case, Tables, both, case, change_of, for_each
 from tests.incremental.stepping import ALL, r, s
+from tests.paper.run import answer_whole, state_of
 from tests.queries import queries, tables
 
 STREAMS = (ALL, frozenset("R"), frozenset("S"))

@@ -1,12 +1,9 @@
-"""Values of the language as elements of monoids, and back; diffusion and diminisher.
+"""Elements of monoids: when two are the same, and the paper's diminisher.
 
-A bag is a `Weighted`, an exact part a number that is not rounded; everything else is itself.
-
-    diffusion   ⊗^     ⇑ ⊕: a right outer join by the diffusion of ⊕      any other: ⊗ itself
     diminisher  ⊗~     ⊎, +: minus     □: □     ⇑ ⊕: a left outer join by the diminisher of ⊕,
                       which drops a key where both values are the same
 
-Both are the paper's, part by part over tuples; a diminisher of anything else there is not.
+Part by part over tuples; there is no diminisher of anything else.
 """
 
 from __future__ import annotations
@@ -27,10 +24,7 @@ from incmrql.incremental.monoids import (
     keyed,
     product,
 )
-from incmrql.reference.partial_sums import as_part, of_floats, of_others
-from incmrql.types.model import Record, Tuple, Type
-from incmrql.values import ExactSum, Value, encode
-from incmrql.values import Record as RecordValue
+from incmrql.values import ExactSum, encode
 
 Operation: TypeAlias = Callable[[Any, Any], Any]
 
@@ -43,45 +37,6 @@ def is_product(monoid: Monoid) -> bool:
 def is_keyed(monoid: Monoid) -> bool:
     """Whether a monoid is ⇑ of another."""
     return len(monoid.parts) == 1 and monoid == keyed(monoid.parts[0])
-
-
-def carrier(monoid: Monoid, value: Value) -> Any:
-    """A value of the language as an element of a monoid."""
-    if is_product(monoid):
-        parts = value.values_ if isinstance(value, RecordValue) else value
-        return tuple(carrier(each, part) for each, part in zip(monoid.parts, parts, strict=True))
-    if monoid == BAG:
-        return Weighted((row, 1) for row in value)
-    if monoid == SUM:
-        return of_others([(value, 1)])
-    if monoid == FLOATS:
-        return of_floats([(value, 1)])
-    return value
-
-
-def language_value(monoid: Monoid, type_: Type, found: Any) -> Value:
-    """An element of a monoid as a value of the language, of a type."""
-    if is_product(monoid):
-        return _several(monoid, type_, found)
-    if monoid == BAG:
-        return found.bag()
-    if monoid in (SUM, FLOATS):
-        return as_part(found, type_)
-    return found
-
-
-def _several(monoid: Monoid, type_: Type, found: Any) -> Value:
-    match type_:
-        case Tuple(items):
-            parts = zip(monoid.parts, items, found, strict=True)
-            return tuple(language_value(each, one, part) for each, one, part in parts)
-        case Record(fields):
-            both = zip(monoid.parts, fields, found, strict=True)
-            return RecordValue(
-                (name, language_value(each, one, part)) for each, (name, one), part in both
-            )
-        case _:
-            raise TypeError(f"{type_} has no parts")
 
 
 def same(monoid: Monoid, one: Any, other: Any) -> bool:
@@ -98,30 +53,6 @@ def same(monoid: Monoid, one: Any, other: Any) -> bool:
     return encode(one) == encode(other)
 
 
-def diffusion(monoid: Monoid) -> Operation:
-    """The paper's ⊗^: what of T ⊗ ΔT has a key in ΔT."""
-    if is_keyed(monoid):
-        return _right_outer(diffusion(monoid.parts[0]))
-    if is_product(monoid):
-        return _by_parts([diffusion(each) for each in monoid.parts])
-    return monoid.merge
-
-
-def _right_outer(inner: Operation) -> Operation:
-    def joined(old: Keyed, new: Keyed) -> Keyed:
-        return {
-            key: (k, inner(old[key][1], value) if key in old else value)
-            for key, (k, value) in new.items()
-        }
-
-    return joined
-
-
-def replaced(old: Keyed, new: Keyed) -> Keyed:
-    """`new` in the place of `old` at its keys: what a diffused state is for."""
-    return {**old, **new}
-
-
 class NoDiminisherError(Exception):
     """The paper has no diminisher of a monoid."""
 
@@ -132,7 +63,7 @@ def diminisher(monoid: Monoid) -> Operation:
         (part,) = monoid.parts
         return _left_outer(part, diminisher(part))
     if is_product(monoid):
-        return _by_parts([diminisher(each) for each in monoid.parts])
+        return by_parts([diminisher(each) for each in monoid.parts])
     if monoid == INVARIANT:
         return monoid.merge
     if monoid in (BAG, SUM, COUNT, FLOATS):
@@ -151,7 +82,9 @@ def _left_outer(part: Monoid, inner: Operation) -> Operation:
     return joined
 
 
-def _by_parts(inner: list[Operation]) -> Operation:
+def by_parts(inner: list[Operation]) -> Operation:
+    """An operation on tuples, from one for each part."""
+
     def each(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(f(a, b) for f, a, b in zip(inner, one, other, strict=True))
 

@@ -8,6 +8,7 @@ from typing import TypeVar, assert_never
 from incmrql.algebra.show import show_term
 from incmrql.algebra.term import Query, Repeat, Scan, Term
 from incmrql.algebra.walk import variables_of, with_variables
+from incmrql.incremental.lineage import show_lineage
 from incmrql.incremental.paper.annotated import (
     Annotated,
     CoGrouped,
@@ -44,7 +45,6 @@ from incmrql.incremental.paper.lemma import (
     operator_of,
     show_lemma,
 )
-from incmrql.incremental.paper.lineage import show_lineage
 from incmrql.incremental.paper.split import Split
 from incmrql.incremental.paper.transform import annotated_query, lineage_of_term
 from incmrql.types import typed

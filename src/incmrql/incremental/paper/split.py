@@ -21,7 +21,7 @@ from incmrql.incremental.monoids import Monoid, product
 from incmrql.incremental.paper.judgments import Growth, Judgment, judge
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, LONG, Collection, Decimal, Type, is_float, is_integer
-from incmrql.types.walk import children, free, map_children, substitute, used
+from incmrql.types.walk import children, free, map_children, used
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,6 @@ def split(expr: typed.Expr, growth: Growth, names: Names) -> Split:
     splitting = _Splitting(growth, names)
     rest = splitting.rest(opened(expr))
     return Split(tuple(splitting.kept), rest)
-
-
-def together(parts: Split) -> typed.Expr:
-    """F(e1, …, en): the expression that was taken apart, opened."""
-    return substitute(parts.rest, {each.variable: each.expr for each in parts.kept})
 
 
 class _Splitting:

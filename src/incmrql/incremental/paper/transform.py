@@ -12,6 +12,7 @@ T_c[cMap(f, e)]             sMap2(f, T_e[e])
 from __future__ import annotations
 
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term
+from incmrql.incremental.lineage import Empty, Keyed, Lineage
 from incmrql.incremental.paper.annotated import (
     Annotated,
     CoGrouped,
@@ -24,7 +25,6 @@ from incmrql.incremental.paper.annotated import (
     Swap,
 )
 from incmrql.incremental.paper.form import source_of
-from incmrql.incremental.paper.lineage import Empty, Keyed, Lineage
 
 
 def annotated_query(query: CMap) -> SMap0 | SMap1:

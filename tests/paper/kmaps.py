@@ -23,12 +23,12 @@ from incmrql.incremental.paper.annotated import (
     SMap1,
     SMap2,
     Swap,
-    with_below,
 )
 from incmrql.incremental.paper.beta import taken_apart
 from incmrql.types import typed
 from incmrql.types.model import Tuple, bag
 from incmrql.types.walk import renamed, substitute, used
+from tests.paper.annotated import with_below
 
 
 def pulled_out(term: Annotated, names: Names) -> Annotated:

@@ -15,12 +15,15 @@ from incmrql.algebra.walk import variables_of
 from incmrql.diagnostics import InternalError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.monoids import BAG, Keyed, Monoid
-from incmrql.incremental.paper.annotated import SMap0, expanded
-from incmrql.incremental.paper.carriers import carrier, diffusion, language_value
+from incmrql.incremental.paper.annotated import SMap0
 from incmrql.incremental.paper.construct import Construction, PerKey, Projected, Reduced, Whole
 from incmrql.incremental.paper.split import Split
 from incmrql.reference import Environment, evaluate
+from incmrql.types import typed
+from incmrql.types.walk import substitute
 from incmrql.values import Bag, Value, encode
+from tests.paper.annotated import expanded
+from tests.paper.carriers import carrier, diffusion, language_value
 
 X = TypeVar("X")
 
@@ -119,3 +122,8 @@ def iterated(
         change = spread(state, h(start))
         start = a(change)
     return monoid.merge(state, change)
+
+
+def together(parts: Split) -> typed.Expr:
+    """F(e1, …, en): the expression that was taken apart, opened."""
+    return substitute(parts.rest, {each.variable: each.expr for each in parts.kept})
