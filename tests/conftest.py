@@ -34,6 +34,13 @@ os.environ["XDG_STATE_HOME"] = _STATE.name
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
+def pytest_configure() -> None:
+    """Check terms after every phase of every compile, also of those while tests are collected."""
+    from tests.algebra.check import install
+
+    install()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden",

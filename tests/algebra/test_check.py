@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from incmrql.algebra import build
-from incmrql.algebra.check import well_typed
+from incmrql.algebra import build, optimize
+from incmrql.algebra.rewrite import Engine
 from incmrql.algebra.term import (
     CMap,
     CoGroup,
@@ -27,6 +27,7 @@ from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import infer_script, typed
 from incmrql.types.model import BOOL, INT, LONG, STRING, bag
+from tests.algebra.check import well_typed
 from tests.algebra.refusals import reject_if_refused
 from tests.queries import CATALOG, scripts
 
@@ -92,3 +93,10 @@ def test_what_is_not_well_typed_is_found(name: str) -> None:
 def _alone(term: Term) -> Query:
     whole = typed.Variable("answer", 9, bag(element(term)))
     return Query(((whole, term),), build.var(whole))
+
+
+def test_every_phase_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoiled = Query((), build.var(OTHER))
+    monkeypatch.setattr(Engine, "run", lambda _engine, _query, _rules: spoiled)
+    with room(), pytest.raises(InternalError):
+        optimize.normal_form(translated("R"))

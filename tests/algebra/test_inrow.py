@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.algebra.check import well_typed
 from incmrql.algebra.interpret import elements
 from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.rules.inrow import in_row, with_values
@@ -16,6 +15,7 @@ from incmrql.reference import Environment, new_world
 from incmrql.syntax.depth import room
 from incmrql.types import typed
 from incmrql.values import Bag, Value, identical, show
+from tests.algebra.check import well_typed
 from tests.algebra.test_rules import Tables, translated
 from tests.queries import tables
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from incmrql.algebra.check import check_expr
 from incmrql.algebra.lineage import annotated
 from incmrql.diagnostics import QueryError, Source
 from incmrql.reference import Environment, debug, evaluate, lineage, new_world, run_item
@@ -18,6 +17,7 @@ from incmrql.syntax.depth import room
 from incmrql.types import infer_script, typed
 from incmrql.types.walk import bound, free, nodes
 from incmrql.values import Bag, Value, identical, show
+from tests.algebra.check import check_expr
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
 from tests.queries import CATALOG, queries, scripts, tables

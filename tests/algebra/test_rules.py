@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from incmrql.algebra.check import well_typed
-from incmrql.algebra.interpret import evaluate_query
 from incmrql.algebra.optimize import PHASES, normal_form
 from incmrql.algebra.rewrite import ExprRule, Rule, normalize
 from incmrql.algebra.rows import Names
@@ -20,6 +18,8 @@ from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import infer_script, typed
 from incmrql.values import Bag, Record, identical, show
+from tests.algebra.check import well_typed
+from tests.algebra.evaluating import evaluate_query
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
 from tests.effort import half

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from incmrql.algebra.interpret import evaluate_query
 from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import Source
@@ -16,6 +15,7 @@ from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import infer_script
 from incmrql.values import Bag, Record, identical, show
+from tests.algebra.evaluating import evaluate_query
 from tests.queries import CATALOG
 
 NULL = Record({"A": None, "B": None, "C": None, "S": None})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from incmrql.algebra.interpret import evaluate_query
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import QueryError, Source
 from incmrql.reference import Environment, evaluate, new_world
@@ -12,6 +11,7 @@ from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import infer_script
 from incmrql.values import Bag, Record, Value, identical, show
+from tests.algebra.evaluating import evaluate_query
 from tests.algebra.refusals import reject_if_refused
 from tests.effort import fewer
 from tests.queries import CATALOG, queries, scripts, tables

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import pytest
 
-from incmrql.algebra.interpret import evaluate_query
 from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import Source
@@ -18,6 +17,7 @@ from incmrql.types.model import BOOL, DOUBLE, INT, LONG, STRING, Type
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.types.model import Record as RecordType
 from incmrql.values import Bag, Record, Value, identical, show
+from tests.algebra.evaluating import evaluate_query
 
 LEFT = RecordType((("K", INT), ("G", STRING)))
 COLUMNS: tuple[tuple[str, Type], ...] = (

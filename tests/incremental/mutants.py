@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from incmrql.syntax.depth import room
+from tests.algebra.check import install
 
 Check = Callable[[], object]
 
@@ -357,6 +358,7 @@ def killer(mutant: Mutant) -> str | None:
 
 
 def main() -> int:
+    install()
     start, survivors = time.monotonic(), []
     for mutant in MUTANTS:
         found = killer(mutant)

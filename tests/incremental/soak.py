@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from incmrql.syntax.depth import room
+from tests.algebra.check import install
 from tests.algebra.shapes import shaped
 from tests.incremental.seeded import EVERY
 from tests.incremental.stepping import Run
@@ -110,6 +111,7 @@ def query_shards(number: int) -> Iterator[Shard]:
 
 
 def main() -> int:
+    install()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=0)

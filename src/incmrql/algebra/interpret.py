@@ -10,7 +10,6 @@ from incmrql.algebra.term import (
     CoGroup,
     GroupBy,
     Loop,
-    Query,
     Repeat,
     Scan,
     Shared,
@@ -23,15 +22,6 @@ from incmrql.reference import Environment, evaluate
 from incmrql.reference.repeat import Ending, iterate
 from incmrql.types import typed
 from incmrql.values import Bag, Value, encode
-
-
-def evaluate_query(query: Query, env: Environment) -> Value:
-    """The value of a query."""
-    for variable, term in query.parts:
-        rows = elements(term, env)
-        ordered = isinstance(term, Sort) and term.ordered
-        env = env.bind(variable, rows if ordered else Bag(rows))
-    return evaluate(query.result, env)
 
 
 def elements(term: Term, env: Environment) -> list[Value]:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.algebra import build
-from incmrql.algebra.check import Checker
 from incmrql.algebra.interpret import elements
 from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Query, Shared, Term, element
@@ -25,6 +24,7 @@ from incmrql.incremental.paper.transform import annotated_pairs
 from incmrql.reference import evaluate
 from incmrql.types.model import bag
 from incmrql.values import Bag, identical
+from tests.algebra.check import Checker
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
 from tests.effort import fewer

@@ -2,6 +2,7 @@
 
 Every variable is bound where it is used; fields and components are there; operands, branches and
 elements have the types that their nodes say.  A query that fails was spoiled by a rule.
+`install` checks every query that is normalised from then on, after each phase.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
+from incmrql.algebra import optimize
 from incmrql.algebra.flatten import pattern_variables
 from incmrql.algebra.show import show_term
 from incmrql.algebra.term import (
@@ -55,6 +57,11 @@ NOTHING_BOUND: Scope = frozenset()
 def well_typed(query: Query) -> None:
     """Raise if a query is not well typed."""
     Checker().query(query)
+
+
+def install() -> None:
+    """Check queries after every phase of rewriting, in this process."""
+    optimize.new_check = lambda: Checker().query
 
 
 class Checker:
