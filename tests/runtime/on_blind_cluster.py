@@ -14,7 +14,7 @@ from pathlib import Path
 
 from incmrql.diagnostics import IncmrqlError
 from incmrql.runtime import Driver
-from incmrql.spark.clusters import _executors
+from incmrql.spark.internals import executor_count
 from incmrql.spark.session import private, start
 from tests.runtime.on_cluster import CONF, say
 from tests.runtime.streaming import MIXED, Place, fill
@@ -35,7 +35,7 @@ def main(url: str, blind: str, shared: str) -> None:
     """One batch of each stream, twice."""
     spark = start(url, CONF)
     until = time.monotonic() + 120
-    while _executors(spark.sparkContext) < 3 and time.monotonic() < until:
+    while executor_count(spark.sparkContext) < 3 and time.monotonic() < until:
         time.sleep(0.1)
     places = [place_beside(kind, Path(blind), Path(shared)) for kind in KINDS]
     for place in places:
