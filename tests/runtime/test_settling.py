@@ -174,6 +174,14 @@ def test_a_file_that_is_none_of_the_ingested_ones_is_refused(
     assert caught.value.code == "R323"
 
 
+@pytest.mark.parametrize("option", ["forget", "retract"])
+def test_a_misspelt_file_gets_the_nearest_one_as_a_hint(place: Place, option: str) -> None:
+    given: Any = {option: (str(place.data / "halff.csv"),)}
+    with pytest.raises(DataError, match="was never ingested") as caught:
+        run(place, replace(KEPT, **given))
+    assert f'Did you mean "{place.data / "half.csv"}"?' in caught.value.hint
+
+
 def test_files_are_named_from_python_too() -> None:
     given = StartOptions(forget=[Path("a.csv"), "b.csv"], retract=["c.csv"], allow_empty=True)
     check_names(given)
