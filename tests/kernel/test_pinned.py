@@ -87,15 +87,15 @@ def test_random_decimals(op: str, scale: int) -> None:
 
 
 def test_the_spread_of_two_values_and_of_fewer() -> None:
-    """Of 1.0 and 3.0; of one value, of none, and of one that is not finite it is null or NaN."""
+    """Of 1.0 and 3.0, also in halves; of fewer it is null, of one that is not finite NaN."""
     columns = [
-        pa.array([2, 1, None, 3]),
-        pa.array([0.0, 0.0, 0.0, math.inf]),
-        pa.array([[4], [4], [0], [4]]),
-        pa.array([[10], [10], [0], [10]]),
-        pa.array([0, 0, 0, 0]),
+        pa.array([2, 2, 1, None, 3]),
+        pa.array([0.0, 0.0, 0.0, 0.0, math.inf]),
+        pa.array([[4], [8], [4], [0], [4]]),
+        pa.array([[10], [40], [10], [0], [10]]),
+        pa.array([0, -1, 0, 0, 0]),
     ]
     assert str(pinned_spreads.apply("variance#sums", columns).to_pylist()) == (
-        "[2.0, None, None, nan]"
+        "[2.0, 2.0, None, None, nan]"
     )
     assert pinned_spreads.apply("stddev#sums", columns).to_pylist()[0] == math.sqrt(2.0)

@@ -53,6 +53,8 @@ _SMALL: Final = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*[0-9]{1,3})?"
 """A number with an exponent that a decimal is not too large to make."""
 _VANISHING: Final = r"[+-]?([0.]+[eE][+-]?|[0-9.]+[eE]-)0*[0-9]{1,18}"
 """A number that is 0 if its exponent is large; with more digits it is no number."""
+_ZERO: Final = r"[+-]?[0.]+[eE][+-]?[0-9]+"
+"""A number that is 0 whatever its exponent is."""
 PINNED: Final[Mapping[tuple[str, str], tuple[Dialect, ...]]] = {
     ("float", "decimal"): (Dialect.SPARK, Dialect.DUCKDB),
     ("double", "decimal"): (Dialect.SPARK, Dialect.DUCKDB),
@@ -263,6 +265,9 @@ def _decimal_of(
     number_ = matches(operand.copy(), _NUMBER, dialect)
     vanishing = matches(operand.copy(), _VANISHING, dialect)
     zero = sql_cast(number(0), type_text(target, dialect))
+    # Before 4.3 Spark takes 0 with an exponent of some hundreds for a number that is too large.
+    is_zero = matches(operand.copy(), _ZERO, dialect)
+    read = call("coalesce", read, case([(is_zero, zero.copy())], None))
     return case([(small, read), (binary(exp.And, number_, vanishing), zero)], None)
 
 
