@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from incmrql.runtime import rebuild
 from tests.cli.commands import incmrql
 from tests.cli.streams import AVERAGE, STREAM, TYPE, Shop, shop_at
 
@@ -138,6 +139,24 @@ def test_a_rebuild_takes_readers_from_the_old_answer_to_the_new_one(shop: Shop) 
     other = shop.run(f"incr select s.city from s in {STREAM};", "--on-change", "rebuild")
     assert other.code == 1
     assert "was written with rows of type" in other.err
+
+
+def test_a_rebuild_of_state_in_other_columns_asks_for_a_new_folder(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version kept the old answer in a way that this one cannot read."""
+    assert shop.run(AVERAGE, "--output", "out").code == 0
+    least = AVERAGE.replace("avg(s.price)", "min(s.price)")
+    recorded = rebuild.forms
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            rebuild, "forms", lambda program: dict.fromkeys(recorded(program), "another form")
+        )
+        refused = shop.run(least, "--on-change", "rebuild")
+    assert refused.code == 1
+    assert "keeps its state in other columns" in refused.err
+    assert "Use a new folder" in refused.err
+    assert shop.run(AVERAGE).code == 0  # nothing was changed
 
 
 def test_without_incr_each_batch_is_answered_alone(shop: Shop) -> None:
