@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from incmrql.runtime import rebuild
+from incmrql.runtime.changed import forms
 from tests.cli.commands import incmrql
 from tests.cli.streams import AVERAGE, STREAM, TYPE, Shop, shop_at
 
@@ -147,10 +148,10 @@ def test_a_rebuild_of_state_in_other_columns_asks_for_a_new_folder(
     """Another version kept the old answer in a way that this one cannot read."""
     assert shop.run(AVERAGE, "--output", "out").code == 0
     least = AVERAGE.replace("avg(s.price)", "min(s.price)")
-    recorded = rebuild.forms
+
     with monkeypatch.context() as patched:
         patched.setattr(
-            rebuild, "forms", lambda program: dict.fromkeys(recorded(program), "another form")
+            rebuild, "forms", lambda program: dict.fromkeys(forms(program), "another form")
         )
         refused = shop.run(least, "--on-change", "rebuild")
     assert refused.code == 1
