@@ -137,7 +137,8 @@ test-all: test ## everything at reduced size: tests, kills, a fight, random stre
 
 # The same code and tests on other versions of Spark, each in an environment of its own.
 SPARKS ?= 4.0.1 4.1.0 4.3.0
-SMOKE := tests/spark/test_internals.py tests/spark/test_shapes.py tests/runtime/test_stream.py
+SMOKE := tests/spark/test_internals.py tests/spark/test_shapes.py tests/sql/test_agreement.py \
+  tests/runtime/test_stream.py
 
 .PHONY: compat
 compat: java ## a smoke suite on other versions of Spark; PYTHON= chooses the Python, SPARKS= the versions
