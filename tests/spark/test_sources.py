@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from incmrql.diagnostics import DataError
-from incmrql.formats import Policy, ReadReport
+from incmrql.formats import BadRow, Policy, ReadReport
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.spark import (
     native_shapes,
@@ -24,6 +24,7 @@ from incmrql.spark import (
 from incmrql.spark.native_parquet import native
 from incmrql.spark.sources import Context
 from incmrql.spark.sources_files import parts_of
+from incmrql.spark.sources_plan import Tally
 from incmrql.spark.values import is_packed, values
 from incmrql.types import typed
 from incmrql.types.model import INT, STRING, Collection, Record, Type
@@ -465,3 +466,13 @@ def test_parts_are_spread_over_tasks() -> None:
     assert len(tasks) == 4
     assert (0,) in tasks
     assert sources_context._tasks([], 2) == ()
+
+
+def test_only_so_many_bad_rows_are_kept_for_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources_plan, "MOST_KEPT", 100)
+    tally = Tally()
+    for line in range(1, 500):
+        tally.add(BadRow("a.csv", line, "x", "no int"))
+        assert tally.bad == line
+        assert tally.whole == (12 * line <= 100)
+    assert [row.line for row in tally.kept] == list(range(1, 9))  # what there was room for
