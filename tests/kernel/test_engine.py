@@ -320,3 +320,10 @@ def test_means_of_wide_integers_are_rounded_once(tmp_path: Path) -> None:
 def test_a_group_of_fewer_than_no_rows_is_an_error() -> None:
     with pytest.raises(Negative, match="a group holds -1 times 7"):
         walked._bag({b"": (7, -1)})
+
+
+def test_a_join_adds_up_for_a_fold_that_is_its_only_reader() -> None:
+    run = Run("select (x.B, sum(y.D)) from x in R, y in S where x.A = y.A group by x.B", ALL)
+    steps = compiled(program_of([run.item], run.script)).steps
+    (join,) = [step for step in steps if isinstance(step, Joined)]
+    assert join.fused is not None
