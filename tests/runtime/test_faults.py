@@ -392,3 +392,20 @@ def test_a_driver_says_that_it_commits_until_the_batch_is_published(
         assert driver.step() is not None
         assert not driver.is_committing
     assert said[-3:] == [("run", False), ("commit", True), ("publish", True)]
+
+
+def test_a_start_that_fails_lets_the_next_one_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While somebody still holds the error, and with it the driver."""
+    place = Place(tmp_path)
+    fill(place, 1)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with monkeypatch.context() as patched:
+        patched.setattr(Driver, "_start", lambda *_: (_ for _ in ()).throw(full))
+        with pytest.raises(IncmrqlError) as caught:
+            driver_here(place)
+    with driver_here(place) as driver:
+        assert driver.step() is not None
+        driver.lock.release()  # type: ignore[union-attr]
+    assert caught.value.__cause__ is full  # closing the driver has released the lock once more

@@ -21,7 +21,7 @@ from incmrql.runs import Run
 from incmrql.runtime import Driver
 from incmrql.runtime.durable import load, write_over
 from incmrql.runtime.reopening import read_program
-from incmrql.runtime.verify import verify
+from incmrql.runtime.verify import _listed, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -354,3 +354,10 @@ def test_lineage_and_debug_of_rows_of_an_answer(session: incmrql.Session) -> Non
         ((row, tree),) = run.debug([(2, 7)])
         assert row == (2, 7)
         assert "7" in str(tree)
+
+
+def test_rows_that_are_not_named_are_counted() -> None:
+    assert _listed("missing", [(1, 1), ("a", 2)], 5) == [
+        "missing: 1", 'missing: "a", 2 times', "missing: 3 more rows"
+    ]  # fmt: skip
+    assert _listed("missing", [(1, 1)], 1) == ["missing: 1"]
