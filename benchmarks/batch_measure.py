@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.batch_plans import Plan, Work, counted, run_plan
 from benchmarks.batch_queries import Case
 from benchmarks.batch_sides import act, by_hand, by_incmrql
+from incmrql.compiler.cache import CompileCache
 from incmrql.session import Session
-from incmrql.texts import Texts
 
 T = TypeVar("T")
 CLOSE = 1e-9
@@ -48,7 +48,7 @@ class Bench:
         """Run a query by incmrql."""
         text = case.text.format(data=self.data)
         if self.anew:
-            self.session._texts = Texts()
+            self.session._compile_cache = CompileCache()
         with _patient(self.spark, self.patience):
             return by_incmrql(self.session, text, use, fast=fast)
 

@@ -10,19 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from incmrql.compiler.checks import advice
+from incmrql.compiler.compiled import Compiled, compile_script
+from incmrql.compiler.loading import READ_ONLY, Imports, catalog_for, read_script
+from incmrql.compiler.stages import explain as explain_stage
+from incmrql.compiler.stages import explain_paper, explained_plans
 from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
 from incmrql.formats import ANYWHERE, Paths, Policy, ReadReport
 from incmrql.incremental.explain import Strict
 from incmrql.incremental.looping import Iterate
-from incmrql.loading import READ_ONLY, Imports, catalog_for, read_script
-from incmrql.pipeline import (
-    Compiled,
-    advice,
-    compile_script,
-    explain_paper,
-    explained_plans,
-)
-from incmrql.pipeline import explain as explain_stage
 from incmrql.reference import new_world, run_script
 from incmrql.reference.script import check_script
 from incmrql.syntax.depth import room

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from incmrql.api import Answer, answer_type, load
+from incmrql.compiler.cache import CompileCache
+from incmrql.compiler.compiled import Compiled, CompiledItem
+from incmrql.compiler.loading import Imports, annotated, catalog_for
+from incmrql.compiler.stages import explain
 from incmrql.diagnostics import DataError
 from incmrql.formats import Paths, Policy, ReadReport
 from incmrql.formats.notices import warn
-from incmrql.incremental.chance import follows_streams
-from incmrql.loading import Imports, annotated, catalog_for
-from incmrql.pipeline import Compiled, explain
 from incmrql.reference import new_world
 from incmrql.reference.python_types import row_type
 from incmrql.reference.script import check_script
 from incmrql.syntax.depth import room
-from incmrql.texts import Texts
 from incmrql.types import Catalog, model, typed
 from incmrql.types.resourced import with_sources
 from incmrql.types.texts import type_from_text
@@ -75,7 +75,7 @@ class Session:
         self._streams: dict[str, PushedStream | FrameStream] = {}
         self._runs: list[Run] = []
         self._functions: dict[str, typed.PythonFunction] = {}
-        self._texts = Texts()
+        self._compile_cache = CompileCache()
         self._float_sums = float_sums
         self._quarantine = None if quarantine is None else Path(quarantine)
         self._on_report = on_report
@@ -161,7 +161,7 @@ class Session:
     def query(self, text: str, arguments: Sequence[str] = ()) -> Result:
         """A query, maybe after declarations; it runs when its result is asked for."""
         compiled = self._compiled(text, arguments)
-        answers = [item for item in compiled.typed.items if item.kind in _ANSWERING]
+        answers = [each for each in compiled.items if each.item.kind in _ANSWERING]
         if not answers:
             raise DataError("R212", "the text holds no query", hint="End it with a query.")
         return Result(self, compiled, answers[-1], tuple(arguments))
@@ -224,11 +224,11 @@ class Session:
             functions=self._functions,
         )
         options = frozenset((name, each.options) for name, each in self._streams.items())
-        return self._texts.compiled(source, catalog, may.include, options, self._finished)
+        return self._compile_cache.compiled(source, catalog, may.include, options, self._finished)
 
     def _finished(self, compiled: Compiled) -> Compiled:
         """A script whose streams have the options that the session declares."""
-        return replace(compiled, typed=with_sources(compiled.typed, self._declared))
+        return Compiled(compiled.tree, with_sources(compiled.typed, self._declared))
 
     def _declared(self, source: typed.Source) -> typed.Source:
         """A source with the options of the stream that it is."""
@@ -249,7 +249,7 @@ class Session:
         registered.update({name: each.rows() for name, each in self._used(compiled.typed)})
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
         check_script(compiled.typed, world)
-        forms = compiled.kept.setdefault("spark", Forms())
+        forms = compiled.kept.setdefault("spark", Forms(compiled.items))
         return Engine(world, self.private_spark, self._float_sums == "fast", forms=forms)
 
     def _used(self, script: typed.Script) -> list[tuple[str, PushedStream | FrameStream]]:
@@ -288,8 +288,13 @@ class Result:
 
     session: Session = field(repr=False)
     compiled: Compiled = field(repr=False)
-    item: typed.ScriptItem = field(repr=False)
+    asked: CompiledItem = field(repr=False)
     arguments: tuple[str, ...] = ()
+
+    @property
+    def item(self) -> typed.ScriptItem:
+        """The item of the text that asks it."""
+        return self.asked.item
 
     @property
     def type(self) -> model.Type:
@@ -336,7 +341,6 @@ class Result:
         in the background makes them.  Without a `checkpoint` nothing remains of the run when it
         is stopped.  `docs/python.md` has the other options.
         """
-        from incmrql.incremental.streams import program_of
         from incmrql.runs import Run
         from incmrql.runtime.handles import FrameTables
         from incmrql.runtime.private import PRIVATE
@@ -345,14 +349,14 @@ class Result:
         if self.item.kind in ("lineage", "debug"):
             hint = "collect() answers it, from what is there."
             raise DataError("R212", f"{self.item.kind} does not follow streams", hint=hint)
-        script, session = self.compiled.typed, self.session
-        if not follows_streams(self.item.expr, script):
+        session = self.session
+        if not self.asked.reads_streams:
             hint = "collect() answers it; stream(...) or session.stream(...) is what is followed."
             raise DataError("R212", "the query reads no stream", hint=hint)
         with room(DEEPEST):
             stored = self._stored()
             watch = options.get("on_arithmetic", "report") != "null"
-            program = program_of([self.item], script, self.arguments, stored, watch=watch)
+            program = self.compiled.program([self.asked], self.arguments, stored, watch=watch)
             data = {
                 name: FrameTables(rows) if hasattr(rows, "sparkSession") else rows
                 for name, (rows, _) in session._data.items()
@@ -405,9 +409,8 @@ class Result:
 
     def explain(self, stage: str = "spark", *, trace: bool = False) -> str:
         """The query at a stage of its way: tree, types, algebra, normal or spark."""
-        only = replace(self.compiled.typed, items=(self.item,))
         fast = self.session._float_sums == "fast"
-        return explain(replace(self.compiled, typed=only), stage, trace=trace, fast_sums=fast)
+        return explain(self.compiled, stage, items=[self.asked], trace=trace, fast_sums=fast)
 
     def _prepared(self) -> Engine:
         """The engine, after the items that stand before the query."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from incmrql.compiler.compiled import compile_script
+from incmrql.compiler.loading import catalog_for, read_include
 from incmrql.diagnostics import DataError, QueryError, Source
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.explain import show_plan
 from incmrql.incremental.nodes import Groups, Input, Join, Plan
 from incmrql.incremental.plan import plan_of
 from incmrql.incremental.shapes import shapes
-from incmrql.loading import catalog_for, read_include
-from incmrql.pipeline import compile_script
 from incmrql.values import Bag, Record
 from tests.incremental.stepping import ALL, Run, deleted, inserted, kinds, planned, r, s
 from tests.oracle.states.base import Work

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from incmrql.compiler.compiled import compile_script
+from incmrql.compiler.loading import catalog_for, read_include
 from incmrql.diagnostics import Source
 from incmrql.incremental.streams import Program
 from incmrql.incremental.streams import program_of as derived
-from incmrql.loading import catalog_for, read_include
-from incmrql.pipeline import compile_script
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.types import typed
 from incmrql.values import Value

@@ -21,6 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from incmrql.compiler.compiled import compile_script
+from incmrql.compiler.loading import catalog_for, read_include
 from incmrql.diagnostics import DataError, Source
 from incmrql.formats import BadRow, Read, Row, read
 from incmrql.formats.parquet import write_parquet
@@ -36,8 +38,6 @@ from incmrql.kernel.inputs import (
 from incmrql.kernel.layouts import of_rows
 from incmrql.kernel.rows import from_table, to_values
 from incmrql.kernel.spools import read_spool
-from incmrql.loading import catalog_for, read_include
-from incmrql.pipeline import compile_script
 from incmrql.reference import Environment, new_world, read_source
 from incmrql.reference.sources import _parsed
 from incmrql.types import typed

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from incmrql.compiler.compiled import compile_script
+from incmrql.compiler.loading import catalog_for, read_include
 from incmrql.diagnostics import Source
 from incmrql.incremental.streams import program_of
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.physical import Mapped
 from incmrql.kernel.segment import Picked, Text
-from incmrql.loading import catalog_for, read_include
-from incmrql.pipeline import compile_script
 
 QUERY = (
     'incr select {head} from x in stream(line, "data", ",", type(< c1: string, c0: double >))'

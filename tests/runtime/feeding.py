@@ -9,13 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from incmrql.compiler.compiled import compile_script
+from incmrql.compiler.loading import catalog_for, read_include
 from incmrql.diagnostics import Source
 from incmrql.incremental.streams import Stream, program_of
 from incmrql.kernel.inputs import InputFile, checksum, read_file
 from incmrql.kernel.layouts import of_rows
 from incmrql.kernel.rows import from_table, to_values
-from incmrql.loading import catalog_for, read_include
-from incmrql.pipeline import compile_script
 from incmrql.runtime.feeds import Feed
 from incmrql.types import typed
 from incmrql.types.texts import type_from_text

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.term import Repeat, Term, element
-from incmrql.algebra.translate import translate
 from incmrql.api import load
-from incmrql.loading import catalog_for, read_include
-from incmrql.pipeline import asked, compile_script
+from incmrql.compiler.compiled import compile_script
+from incmrql.compiler.loading import catalog_for, read_include
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.sql.context import Context, PythonPlace
 from incmrql.sql.expressions import lower
@@ -25,11 +23,12 @@ def statements(script: str | Path, arguments: Sequence[str] = ()) -> list[Statem
     """All SQL texts of a script; none for what reads no source."""
     with room():
         source = load(script)
-        compiled = compile_script(source, catalog_for(source, list(arguments)), read_include).typed
+        script_forms = compile_script(source, catalog_for(source, list(arguments)), read_include)
+        compiled = script_forms.typed
         world = new_world(compiled, arguments=list(arguments))
         found: list[Statement] = []
-        for item in compiled.items:
-            query, _ = normal_form(translate(asked(item, compiled), compiled))
+        for each in script_forms.items:
+            item, (query, _) = each.item, each.asked.normalized
             ctx = Context(lower, Dialect.SPARK, compiled, world.stored, arguments)
             shared = {variable.number: term for variable, term in query.parts}
             for _, term in query.parts:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import incmrql
-from incmrql import texts
+from incmrql.compiler import cache, compiled
 from incmrql.reference import new_world, run_script
 from incmrql.spark import forms
 from incmrql.spark.batch import Work
@@ -51,8 +51,8 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, counted)
 
-    count(texts, "compile_script")
-    count(forms, "normal_form")
+    count(cache, "compile_script")
+    count(compiled, "normal_form")
     count(forms, "statement")
     return counts
 
@@ -215,13 +215,13 @@ def test_a_source_that_grows_is_no_longer_sent_to_all_tasks(
 
 def test_so_many_texts_are_kept(session: incmrql.Session, done: Counter[str]) -> None:
     session.register("xs", ROWS)
-    for number in range(texts.MOST_TEXTS + 1):
+    for number in range(cache.MOST_TEXTS + 1):
         session.query(f"select x.B + {number} from x in xs")
     session.query("select x.B + 1 from x in xs")
-    assert done["compile_script"] == texts.MOST_TEXTS + 1
+    assert done["compile_script"] == cache.MOST_TEXTS + 1
     session.query("select x.B + 0 from x in xs")
-    assert done["compile_script"] == texts.MOST_TEXTS + 2
-    assert len(session._texts._known) == texts.MOST_TEXTS
+    assert done["compile_script"] == cache.MOST_TEXTS + 2
+    assert len(session._compile_cache._known) == cache.MOST_TEXTS
 
 
 def test_frames_of_one_text_are_apart(session: incmrql.Session) -> None:

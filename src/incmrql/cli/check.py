@@ -48,9 +48,9 @@ def check(  # noqa: PLR0913 - one parameter for each option
 ) -> int:
     """Parse, type and plan FILE; report every problem, and what queries over streams cost."""
     from incmrql import api
+    from incmrql.compiler.loading import Imports
     from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
     from incmrql.formats import Paths
-    from incmrql.loading import Imports
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
     try:

@@ -136,7 +136,6 @@ class _Demo:
 
     def play(self, size: _Size, *, shows: bool) -> None:
         """Run the batches: a large first one, then small ones."""
-        from incmrql.incremental.streams import program_of
         from incmrql.runtime import Driver, StreamOptions
         from incmrql.runtime.verify import verify
 
@@ -145,8 +144,8 @@ class _Demo:
         streams = self._streams(rng, size)
         for stream in streams:
             stream.step(0, size.rows, 0)
-        script = self.session._compiled(text, ()).typed
-        program = program_of(script.items, script)
+        compiled = self.session._compiled(text, ())
+        program = compiled.program(compiled.items)
         query = self.session.query(text)
         spark = self.session.private_spark()
         options = StreamOptions(settle=0.0, keep_changes=True)

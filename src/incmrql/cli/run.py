@@ -78,8 +78,8 @@ def run(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
     from incmrql import api
+    from incmrql.compiler.loading import Imports
     from incmrql.formats import Paths, dump_json
-    from incmrql.loading import Imports
     from incmrql.types.questionable import questionable
     from incmrql.values import show
 

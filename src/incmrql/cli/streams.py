@@ -25,8 +25,8 @@ from incmrql.cli.terminal import tell
 from incmrql.diagnostics import DataError, Diagnostic, QueryError
 
 if TYPE_CHECKING:
+    from incmrql.compiler.compiled import Compiled, CompiledItem
     from incmrql.incremental.streams import Program
-    from incmrql.pipeline import Compiled
     from incmrql.runtime import BatchReport, Driver, StreamOptions
     from incmrql.runtime.arithmetic import OnArithmetic
     from incmrql.session import Session
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from incmrql.types import typed
     from incmrql.values import Value
 
-_ONCE = ("store-value", "lineage", "debug")
-"""Items that are answered once, from what is there, even if they read a stream."""
-_NO_TERM = ("A001", "A002")
 _NOT_OF_FILES = ("R130", "R213", "R214", "R215", "R216")
 """Problems of a batch that have nothing to do with the files it takes in."""
 
@@ -100,55 +97,43 @@ def run_script(
     script = compiled.typed
     for problem in questionable(script):
         click.echo(problem.render(), err=True)
-    followed = _followed(compiled, choices)
-    if followed and not followed[0].incremental:
+    watch = on_arithmetic != "null"
+    followed = _followed(compiled, choices, watch=watch)
+    if followed and not followed[0].item.incremental:
         click.echo(_EACH_BATCH_ALONE, err=True)
-    _refuse_options(followed, choices)
+    _refuse_options([each.item for each in followed], choices)
     with room(DEEPEST):
         engine = session._engine(compiled, asked.words, **settings)
         for item in script.items:
-            if not any(item is each for each in followed):
+            if not any(item is each.item for each in followed):
                 engine.run_item(item, emit)
         if followed:
-            from incmrql.incremental.streams import program_of
-
             stored = engine.world.stored
-            watch = on_arithmetic != "null"
-            program = program_of(followed, script, asked.words, stored, watch=watch)
-            window = not followed[0].incremental
+            program = compiled.program(followed, asked.words, stored, watch=watch)
+            window = not followed[0].item.incremental
             follow = partial(_follow, window=window, on_arithmetic=on_arithmetic)
             follow(program, session, asked.as_json(stored), choices, talk)
     return len(script.items)
 
 
-def _followed(compiled: Compiled, choices: StreamChoices) -> list[typed.ScriptItem]:
+def _followed(
+    compiled: Compiled, choices: StreamChoices, *, watch: bool
+) -> tuple[CompiledItem, ...]:
     """The items that follow streams, which must all be of one kind."""
-    from incmrql.incremental.chance import follows_streams
-    from incmrql.incremental.plan import plan_of
-    from incmrql.pipeline import advice
+    from incmrql.compiler.checks import advice
 
-    script = compiled.typed
-    streaming = [
-        item
-        for item in script.items
-        if item.kind not in _ONCE and follows_streams(item.expr, script)
-    ]
     if choices.strict:
         found = advice(compiled, strict=choices.strict, iterate=choices.iterate)
         problems = [each for each in found if each.severity == "error"]
         if problems:
             raise QueryError(*problems)
-    followed = []
-    for item in streaming:
-        try:
-            plan_of(item, script)
-        except QueryError as problem:
-            if problem.code not in _NO_TERM:
-                raise
-            tell(f"{problem}\nThe query is answered once, from what is there now.")
-        else:
-            followed.append(item)
-    _refuse_both(followed)
+    for each in compiled.items:
+        if each.is_streaming and each.without_terms is not None:
+            tell(f"{each.without_terms}\nThe query is answered once, from what is there now.")
+    followed = compiled.streaming
+    if followed:
+        compiled.planned(followed, watch=watch)  # refused before anything runs
+    _refuse_both([each.item for each in followed])
     return followed
 
 

@@ -73,13 +73,6 @@ def plan_query(query: Query, script: typed.Script, span: Span = NOWHERE) -> Plan
     return Planning(query, script).plan()
 
 
-def normal_query(item: typed.ScriptItem, script: typed.Script) -> Query:
-    """The normal form of an item of a script; may raise `QueryError`."""
-    query, _ = normal_form(translate(item.expr, script))
-    refuse_chance(query, script, item.span)
-    return query
-
-
 def plan_queries(queries: Sequence[Query], script: typed.Script) -> tuple[Plan, ...]:
     """The plans of several queries that share their sources: the last one has the nodes of all."""
     plans: list[Plan] = []

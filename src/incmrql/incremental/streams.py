@@ -11,13 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from incmrql.algebra.failures import Site
+from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.show import show_query
+from incmrql.algebra.term import Query
+from incmrql.algebra.translate import translate
 from incmrql.diagnostics import DataError, Span
+from incmrql.incremental.chance import refuse_chance
 from incmrql.incremental.identity import program_identity
 from incmrql.incremental.looping import Iteration
 from incmrql.incremental.nodes import Edge, Input, Node, Part, Plan
-from incmrql.incremental.plan import normal_query, plan_queries
-from incmrql.incremental.watching import watched_query
+from incmrql.incremental.plan import plan_queries
+from incmrql.incremental.watching import Watches, watches_of
 from incmrql.reference import Environment, new_world
 from incmrql.reference.environment import Evaluate
 from incmrql.types import typed
@@ -130,6 +134,69 @@ class Program:
         return program_identity(self).nodes
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedItems:
+    """The plans of some items over the sources they share, whatever arguments are given to them."""
+
+    items: tuple[typed.ScriptItem, ...]
+    queries: tuple[Query, ...]
+    """Their normal forms."""
+    watches: tuple[Watches | None, ...]
+    """The arithmetic that is watched of each; None: nothing is to be."""
+    plans: tuple[Plan, ...]
+    """The last one has the nodes of all."""
+    script: typed.Script
+
+    def program(
+        self,
+        arguments: Sequence[str] = (),
+        stored: Mapping[str, Value] | None = None,
+        iteration: Iteration | None = None,
+    ) -> Program:
+        """The program, with arguments, stored values and a way to keep loops."""
+        nodes, edges = self.plans[-1].nodes, self.plans[-1].edges
+        known = dict(stored or {})
+        world = new_world(self.script, arguments=list(arguments), stored=known)
+        streams = tuple(
+            _stream(place, node, world.evaluate, Environment(world))
+            for place, node in enumerate(nodes)
+            if isinstance(node, Input)
+        )
+        outputs: list[Output] = []
+        watches: list[Watch] = []
+        every = zip(self.items, self.plans, self.queries, self.watches, strict=True)
+        for number, (item, plan, query, watched) in enumerate(every):
+            is_watched = watched is not None and watched.query is not None
+            results = _components(plan.result) if is_watched else (plan.result,)
+            outputs.append(_output(item, plan, results[0], show_query(query)))
+            for result in results[1:]:
+                assert watched is not None
+                pairs = _output(replace(item, kind="print", target=""), plan, result, "")
+                watches.append(Watch(pairs, watched.sites, number))
+        unwatched = tuple(span for each in self.watches if each for span in each.unwatched)
+        given = tuple(arguments), tuple(known.items()), iteration or Iteration()
+        return Program(
+            nodes, edges, streams, tuple(outputs), self.script, *given, tuple(watches), unwatched
+        )
+
+
+def plan_items(
+    items: Sequence[typed.ScriptItem],
+    queries: Sequence[Query],
+    watches: Sequence[Watches | None],
+    script: typed.Script,
+) -> PlannedItems:
+    """The plans of some items from their normal forms; may raise `QueryError`."""
+    for item, query in zip(items, queries, strict=True):
+        refuse_chance(query, script, item.span)
+    planned = [
+        (each.query if each else None) or query
+        for query, each in zip(queries, watches, strict=True)
+    ]
+    plans = plan_queries(planned, script)
+    return PlannedItems(tuple(items), tuple(queries), tuple(watches), plans, script)
+
+
 def program_of(
     items: Sequence[typed.ScriptItem],
     script: typed.Script,
@@ -143,29 +210,9 @@ def program_of(
 
     With `watch` the rows for which arithmetic fails are kept beside the answers.
     """
-    alone = [normal_query(item, script) for item in items]
-    found = [watched_query(item, script, watch=watch) for item in items]
-    plans = plan_queries([each.query or one for each, one in zip(found, alone, strict=True)],
-                         script)  # fmt: skip
-    nodes, edges = plans[-1].nodes, plans[-1].edges
-    known = dict(stored or {})
-    world = new_world(script, arguments=list(arguments), stored=known)
-    streams = tuple(
-        _stream(place, node, world.evaluate, Environment(world))
-        for place, node in enumerate(nodes)
-        if isinstance(node, Input)
-    )
-    outputs: list[Output] = []
-    watches: list[Watch] = []
-    for number, (item, plan, one, more) in enumerate(zip(items, plans, alone, found, strict=True)):
-        results = [plan.result] if more.query is None else _components(plan.result)
-        outputs.append(_output(item, plan, results[0], show_query(one)))
-        for result in results[1:]:
-            pairs = _output(replace(item, kind="print", target=""), plan, result, "")
-            watches.append(Watch(pairs, more.sites, number))
-    unwatched = tuple(span for each in found for span in each.unwatched)
-    given = tuple(arguments), tuple(known.items()), iteration or Iteration()
-    return Program(nodes, edges, streams, tuple(outputs), script, *given, tuple(watches), unwatched)
+    queries = [normal_form(translate(item.expr, script))[0] for item in items]
+    watches = [watches_of(item, script) if watch else None for item in items]
+    return plan_items(items, queries, watches, script).program(arguments, stored, iteration)
 
 
 def _components(result: typed.Expr) -> tuple[typed.Expr, ...]:

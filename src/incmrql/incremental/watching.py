@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from incmrql.algebra import build
-from incmrql.algebra.failures import Site, Watched, watched
+from incmrql.algebra.failures import Site, watched
 from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.reading import Reading
 from incmrql.algebra.term import Query
@@ -14,37 +15,44 @@ from incmrql.diagnostics import QueryError, Span
 from incmrql.types import typed
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedQuery:
-    """The query of a tuple: an item's answer, and the pairs of each watch.
+@dataclass(frozen=True)
+class Watches:
+    """The arithmetic of an item that may fail: what is watched of it, and what is not."""
 
-    There is no query where nothing is watched.
-    """
+    item: typed.ScriptItem
+    script: typed.Script
+    bags: tuple[typed.Expr, ...]
+    """The pairs (site, row) of each watch."""
+    sites: tuple[Site, ...]
+    """Empty if nothing is watched."""
+    unwatched: tuple[Span, ...]
 
-    query: Query | None
-    sites: tuple[Site, ...] = ()
-    unwatched: tuple[Span, ...] = ()
+    @cached_property
+    def query(self) -> Query | None:
+        """A tuple of the item's answer and the bags in normal form; None if nothing is watched."""
+        if not self.bags:
+            return None
+        both = build.tuple_of(self.item.expr, *self.bags)
+        return normal_form(translate(both, self.script))[0]
+
+    def as_data(self) -> dict[str, list[str]]:
+        """The arithmetic that is watched and that is not, with places."""
+        return {
+            "watched": [f"{site.text} ({site.span})" for site in self.sites],
+            "unwatched": [f"{span.text} ({span})" for span in self.unwatched],
+        }
+
+    def lines(self) -> list[str]:
+        """The same for a reader."""
+        names = {"watched": "arithmetic that is watched", "unwatched": "arithmetic not watched, in"}
+        return [
+            f"{names[key]}: {', '.join(places)}" for key, places in self.as_data().items() if places
+        ]
 
 
-def watched_query(
-    item: typed.ScriptItem, script: typed.Script, *, watch: bool = True
-) -> WatchedQuery:
-    """An item and its watches as one query in normal form."""
-    if not watch:
-        return WatchedQuery(None)
-    found = watched(item.expr, script)
-    bags, unwatched = _translatable(found, script)
-    if not bags:
-        return WatchedQuery(None, (), unwatched)
-    query, _ = normal_form(translate(build.tuple_of(item.expr, *bags), script))
-    return WatchedQuery(query, found.sites, unwatched)
-
-
-def _translatable(
-    found: Watched, script: typed.Script
-) -> tuple[list[typed.Expr], tuple[Span, ...]]:
-    """The watches that read a source and have terms; the places of the others."""
-    reading = Reading(script)
+def watches_of(item: typed.ScriptItem, script: typed.Script) -> Watches:
+    """What can be watched of an item: the bags that read a source and have terms."""
+    found, reading = watched(item.expr, script), Reading(script)
     bags: list[typed.Expr] = []
     unwatched = list(found.unwatched)
     for each in found.watches:
@@ -56,18 +64,5 @@ def _translatable(
             unwatched.append(problem.problems[0].span)
         else:
             bags.append(each.expr)
-    return bags, tuple(dict.fromkeys(unwatched))
-
-
-def show_watched(item: typed.ScriptItem, script: typed.Script) -> list[str]:
-    """Lines that say which arithmetic of an item is watched while it follows streams."""
-    found = watched_data(item, script)
-    names = {"watched": "arithmetic that is watched", "unwatched": "arithmetic not watched, in"}
-    return [f"{names[key]}: {', '.join(places)}" for key, places in found.items() if places]
-
-
-def watched_data(item: typed.ScriptItem, script: typed.Script) -> dict[str, list[str]]:
-    """The arithmetic of an item that is watched and that is not, with places."""
-    found = watched_query(item, script)
-    sites = [] if found.query is None else [f"{s.text} ({s.span})" for s in found.sites]
-    return {"watched": sites, "unwatched": [f"{s.text} ({s})" for s in found.unwatched]}
+    sites = found.sites if bags else ()
+    return Watches(item, script, tuple(bags), tuple(sites), tuple(dict.fromkeys(unwatched)))

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from incmrql.compiler.loading import READ_ONLY
 from incmrql.diagnostics import CheckpointError
 from incmrql.formats import Paths
 from incmrql.kernel.batches import Kit
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.orders import Order, Part
 from incmrql.kernel.table import Table
-from incmrql.loading import READ_ONLY
 from incmrql.runtime.changed import forms
 from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.runtime.opening import describe

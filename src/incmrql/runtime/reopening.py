@@ -9,27 +9,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from incmrql.compiler.compiled import Compiled, compile_script
+from incmrql.compiler.loading import READ_ONLY, Imports, catalog_for
 from incmrql.diagnostics import CheckpointError, IncmrqlError, Source
 from incmrql.formats import ANYWHERE, Paths
-from incmrql.incremental.streams import Program, program_of
+from incmrql.incremental.streams import Program
 from incmrql.kernel.batches import Kit
 from incmrql.kernel.columns import column_values
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.content import Content
 from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader, Table, scan
-from incmrql.loading import READ_ONLY, Imports, catalog_for
-from incmrql.pipeline import compile_script
 from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
 from incmrql.types.resourced import with_sources
 from incmrql.types.texts import type_from_text
 from incmrql.values import Bag, Record, Value, read
-
-_ONCE: Final = ("store-value", "lineage", "debug")
 
 
 def read_program(
@@ -52,12 +50,7 @@ def remade(folder: Path, described: Mapping[str, Any], imports: Imports = READ_O
         message = f"checkpoint {folder} does not say which script it is of"
         raise CheckpointError(f"{message}: it was not made by incmrql run")
     try:
-        program = _made(
-            asked,
-            imports,
-            window=bool(described.get("window")),
-            watch=bool(described.get("watch")),
-        )
+        program = _compiled_again(asked, imports, watch=bool(described.get("watch")))
     except IncmrqlError as problem:
         message = f"the script of checkpoint {folder} cannot be read again"
         raise CheckpointError(f"{message}:\n{problem}") from problem
@@ -67,27 +60,19 @@ def remade(folder: Path, described: Mapping[str, Any], imports: Imports = READ_O
     return program
 
 
-def _made(asked: dict[str, Any], imports: Imports, *, window: bool, watch: bool) -> Program:
-    from incmrql.incremental.chance import follows_streams
-
+def _compiled_again(asked: dict[str, Any], imports: Imports, *, watch: bool) -> Program:
     path, words = asked.get("path", ""), list(asked.get("arguments", ()))
     source = Source(asked["text"], path or "<query>")
     known = asked.get("registered", {})
     registered = {n: (type_from_text(each["type"]), each["streaming"]) for n, each in known.items()}
     catalog = replace(catalog_for(source, words, imports), registered=registered)
-    script = compile_script(source, catalog, imports.include).typed
+    compiled = compile_script(source, catalog, imports.include)
+    items = compiled.streaming
     if "item" in asked:  # of a session in Python, which follows one query of a text
-        script = with_sources(script, partial(_declared, known))
-        item = script.items[asked["item"]]
-        return program_of([item], script, words, _stored(asked, script), watch=watch)
-    items = [
-        item
-        for item in script.items
-        if item.kind not in _ONCE
-        and item.incremental != window
-        and follows_streams(item.expr, script)
-    ]
-    return program_of(items, script, words, _stored(asked, script), watch=watch)
+        script = with_sources(compiled.typed, partial(_declared, known))
+        compiled = Compiled(compiled.tree, script)
+        items = (compiled.items[asked["item"]],)
+    return compiled.program(items, words, _stored(asked, compiled.typed), watch=watch)
 
 
 def _declared(known: dict[str, Any], source: typed.Source) -> typed.Source:

@@ -7,13 +7,14 @@ text for which anything else was evaluated, a stored value or a Python function 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.term import Query, Scan, Term
 from incmrql.algebra.translate import translate
+from incmrql.compiler.compiled import CompiledItem
 from incmrql.sql.context import Context, Window
 from incmrql.sql.statements import Statement, statement
 from incmrql.types import typed
@@ -27,23 +28,23 @@ _Sizes: TypeAlias = tuple[tuple[Scan, int | None], ...]
 
 @dataclass(slots=True)
 class Forms:
-    """The forms of one script, run with the same arguments each time.
+    """The SQL texts of one script, run with the same arguments each time.
 
     Expressions and terms are known by their identity; they are kept, so that it stays theirs.
     """
 
-    _queries: dict[int, tuple[typed.Expr, Query]] = field(default_factory=dict)
+    items: Sequence[CompiledItem] = ()
+    """The items of the script: their normal forms are made only once."""
+    _queries: dict[int, Query] = field(default_factory=dict)
+    """Normal forms of items, by the identity of their expressions."""
     _texts: dict[_Setting, tuple[Query, Statement, _Sizes]] = field(default_factory=dict)
 
     def query(self, expr: typed.Expr, script: typed.Script) -> Query:
         """The normal form of an expression; that of an item is kept."""
-        known = self._queries.get(id(expr))
-        if known is not None:
-            return known[1]
-        found, _ = normal_form(translate(expr, script))
-        if any(expr is item.expr for item in script.items):
-            self._queries[id(expr)] = expr, found
-        return found
+        for each in self.items:
+            if each.item.expr is expr:
+                return self._queries.setdefault(id(expr), each.normalized[0])
+        return normal_form(translate(expr, script))[0]
 
     def statement(self, term: Term, query: Query, ctx: Context) -> Statement:
         """The text of a term of a query."""
@@ -69,7 +70,7 @@ class Forms:
         return made
 
     def _keeps(self, query: Query) -> bool:
-        return any(query is known for _, known in self._queries.values())
+        return any(query is known for known in self._queries.values())
 
 
 def _are_as_before(sizes: _Sizes, size_of: Callable[[Scan], int | None]) -> bool:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from incmrql.compiler.compiled import compile_script
+from incmrql.compiler.loading import catalog_for, read_include
 from incmrql.diagnostics import Source
 from incmrql.incremental.identity.python import python_texts
 from incmrql.incremental.streams import program_of
-from incmrql.loading import catalog_for, read_include
-from incmrql.pipeline import compile_script
 
 _NUMBERS = itertools.count()
 

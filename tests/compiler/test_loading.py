@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from incmrql.compiler.loading import python_function, python_parser
 from incmrql.diagnostics import DataError
-from incmrql.loading import python_function, python_parser
 from incmrql.types.model import INT
 
 

@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 from typing import Final, NoReturn
 
+from incmrql.compiler.python_files import UNREADABLE_HINT, PythonSource, parsed_module
 from incmrql.diagnostics import DataError
-from incmrql.python_sources import UNREADABLE_HINT, PythonSource, parsed_module
 from incmrql.types import model, typed
 from incmrql.types.texts import type_from_text
 

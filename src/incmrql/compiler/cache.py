@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Final, ParamSpec, TypeVar
 
+from incmrql.compiler.compiled import Compiled, ReadInclude, compile_script
 from incmrql.diagnostics import DataError, QueryError, Source
-from incmrql.pipeline import Compiled, ReadInclude, compile_script
 from incmrql.types import Catalog
 
 P = ParamSpec("P")
@@ -72,7 +72,7 @@ class _LookedAt:
 
 
 @dataclass(slots=True)
-class Texts:
+class CompileCache:
     """The texts that a session was asked last."""
 
     _known: dict[Hashable, _Known] = field(default_factory=dict)

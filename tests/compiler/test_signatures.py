@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from incmrql.compiler.loading import python_function, python_parser
+from incmrql.compiler.python_files import module_file
+from incmrql.compiler.signatures import read_function, read_parser
 from incmrql.diagnostics import DataError
-from incmrql.loading import python_function, python_parser
-from incmrql.python_signatures import read_function, read_parser
-from incmrql.python_sources import module_file
 
 MODULE = """
 from __future__ import annotations

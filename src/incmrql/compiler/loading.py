@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from incmrql.compiler.python_files import module_file
+from incmrql.compiler.signatures import read_function, read_parser
 from incmrql.diagnostics import OUTSIDE, DataError, Diagnostic, QueryError, Source, Span
 from incmrql.formats import ANYWHERE, Paths, schema_type
-from incmrql.python_signatures import read_function, read_parser
-from incmrql.python_sources import module_file
 from incmrql.reference.python_code import raised, user_code
 from incmrql.syntax import ast
 from incmrql.types import Catalog, model, typed

@@ -1,0 +1,95 @@
+"""A script at one stage of its way from text to what Spark runs, as text or as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from incmrql.algebra.rewrite import Step, show_step
+from incmrql.algebra.show import show_query
+from incmrql.compiler.compiled import Compiled, CompiledItem
+from incmrql.incremental.explain import NO_PLAN, NOTHING_CHANGES, plan_data, show_plan
+from incmrql.syntax.depth import room
+from incmrql.syntax.outline import outline
+from incmrql.types import typed
+from incmrql.types.show import show_expr
+
+
+def explain(
+    compiled: Compiled,
+    stage: str,
+    *,
+    items: Sequence[CompiledItem] | None = None,
+    trace: bool = False,
+    fast_sums: bool = False,
+) -> str:
+    """A script, or some of its items, at one stage; with `trace`, the rules that led to it."""
+    chosen = compiled.items if items is None else items
+    with room():
+        match stage:
+            case "tree":
+                return outline(compiled.tree)
+            case "types":
+                return "\n".join([_typed_item(each.item) for each in chosen])
+            case "spark":
+                return "\n\n".join([_statements(each, fast_sums) for each in chosen])
+            case "incremental":
+                return "\n\n".join([_plan(each, trace) for each in chosen])
+            case _:
+                return "\n\n".join([_terms(each, stage, trace) for each in chosen])
+
+
+def explained_plans(compiled: Compiled) -> list[dict[str, Any]]:
+    """The plan of each item of a script as data; docs/explain.md says what the fields mean."""
+    plans = []
+    with room():
+        for each in compiled.items:
+            plan = dict(NO_PLAN)
+            if each.reads_streams:
+                plan = {**plan_data(each.plan), **each.watches.as_data()}
+            span = each.item.span
+            text = {"text": span.text, "kind": each.item.kind, "place": str(span)}
+            plans.append({**text, "changes": each.reads_streams, **plan})
+    return plans
+
+
+def explain_paper(compiled: Compiled) -> str:
+    """Each item of a script in the paper's own construction: h, ⊗ and a."""
+    from incmrql.incremental.paper import show_paper  # nothing else needs the paper
+
+    with room():  # the paper has a normal form of its own
+        shown = [f"{_head(each)}\n{show_paper(each.terms)}" for each in compiled.items]
+    return "\n\n".join(shown)
+
+
+def _head(item: CompiledItem) -> str:
+    return f"-- {item.item.span.text}"
+
+
+def _typed_item(item: typed.ScriptItem) -> str:
+    return f"{item.kind}: {item.expr.type}\n  {show_expr(item.expr)}"
+
+
+def _derivation(steps: Sequence[Step], trace: bool) -> list[str]:
+    return [show_step(step) + "\n" for step in steps] if trace else []
+
+
+def _terms(item: CompiledItem, stage: str, trace: bool) -> str:
+    asked = item.asked
+    query, steps = asked.normalized if stage == "normal" else (asked.terms, [])
+    return "\n".join([_head(item), *_derivation(steps, trace), show_query(query)])
+
+
+def _plan(item: CompiledItem, trace: bool) -> str:
+    if not item.reads_streams:
+        return f"{_head(item)}\n{NOTHING_CHANGES}"
+    _, steps = item.normalized
+    plan = show_plan(item.plan)
+    return "\n".join([_head(item), *_derivation(steps, trace), plan, *item.watches.lines()])
+
+
+def _statements(item: CompiledItem, fast_sums: bool) -> str:
+    from incmrql.sql.show import show_statements  # a large library that other stages need not load
+
+    query, _ = item.asked.normalized
+    return f"{_head(item)}\n{show_statements(query, item.script, fast_sums=fast_sums)}"

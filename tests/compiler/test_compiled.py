@@ -1,0 +1,102 @@
+"""Every stage of a script is gone through once, whoever asks for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from incmrql import api
+from incmrql.compiler.checks import advice
+from incmrql.compiler.compiled import Compiled
+from incmrql.compiler.stages import explain, explained_plans
+from incmrql.incremental import plan, watching
+
+SCRIPT = """
+S = stream(line, "in", ",", type(< A: int, B: int >));
+incr select (x.A, sum(x.B / x.A)) from x in S group by x.A;
+incr max(select x.B from x in S);
+"""
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
+    """How often each expression was translated, and how often an item was planned."""
+    from incmrql.compiler import compiled
+    from incmrql.incremental import streams
+
+    counts: Counter[object] = Counter()
+
+    def count(module: Any, name: str, key: Callable[[Any], object]) -> None:
+        original = getattr(module, name)
+
+        def counted(first: Any, *given: Any, **named: Any) -> Any:
+            counts[key(first)] += 1
+            return original(first, *given, **named)
+
+        monkeypatch.setattr(module, name, counted)
+
+    for module in (compiled, streams, watching):
+        count(module, "translate", lambda expr: ("translated", expr))
+    count(plan.Planning, "plan", lambda _: "planned")
+    return counts
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiled:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    return api.compiled(SCRIPT)
+
+
+def most_translated(done: Counter[object]) -> int:
+    return max(count for key, count in done.items() if key != "planned")
+
+
+def test_a_run_plans_each_item_once(script: Compiled, done: Counter[object]) -> None:
+    assert len(script.streaming) == 2
+    script.planned(script.streaming, watch=True)
+    program = script.program(script.streaming, stored={}, watch=True)
+    assert len(program.outputs) == 2
+    assert program.watches
+    assert (most_translated(done), done["planned"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda script: explain(script, "incremental", trace=True),
+        explained_plans,
+        advice,
+        lambda script: advice(script, strict="groups"),
+    ],
+)
+def test_explain_and_check_plan_each_item_once(
+    use: Callable[[Compiled], object], script: Compiled, done: Counter[object]
+) -> None:
+    use(script)
+    assert (most_translated(done), done["planned"]) == (1, 2)
+    use(script)
+    assert (most_translated(done), done["planned"]) == (1, 2)
+
+
+def test_stages_are_shared(script: Compiled, done: Counter[object]) -> None:
+    for stage in ("algebra", "normal", "incremental", "normal", "incremental"):
+        explain(script, stage)
+    advice(script)
+    explained_plans(script)
+    assert (most_translated(done), done["planned"]) == (1, 2)
+
+
+@pytest.mark.usefixtures("script")
+def test_an_item_without_terms_is_no_part_of_the_program() -> None:
+    forms = api.compiled(
+        rf"{SCRIPT} incr fold(\(n: long, s: < A: int, B: int >): long."
+        " n + count(select t from t in S where t = s), 0, S);"
+    )
+    assert [each.is_streaming for each in forms.items] == [True, True, True]
+    assert [each.without_terms is None for each in forms.items] == [True, True, False]
+    assert forms.streaming == forms.items[:2]
