@@ -21,7 +21,7 @@ from benchmarks.batch_data import QUICK, Sizes, folder_of
 from benchmarks.batch_measure import Bench, Row, measure
 from benchmarks.batch_queries import CASES
 from benchmarks.batch_steps import STEPS, Steps, measure_steps
-from incmrql.session import Session
+from incmrql.api.session import Session
 
 README = Path(__file__).with_name("README.md")
 BEGIN, END = "<!-- batch: begin -->", "<!-- batch: end -->"

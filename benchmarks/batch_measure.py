@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.batch_plans import Plan, Work, counted, run_plan
 from benchmarks.batch_queries import Case
 from benchmarks.batch_sides import act, by_hand, by_incmrql
+from incmrql.api.session import Session
 from incmrql.compiler.cache import CompileCache
-from incmrql.session import Session
 
 T = TypeVar("T")
 CLOSE = 1e-9

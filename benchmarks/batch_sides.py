@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from incmrql.session import Session
+from incmrql.api.session import Session
 from incmrql.spark.batch import Work
 from incmrql.spark.scripts import whole
 from incmrql.syntax.depth import room

@@ -27,7 +27,7 @@ from benchmarks.incremental_memory import memory
 from benchmarks.incremental_pairs import SIDES, Pairs, measure, measure_reads, told
 from benchmarks.incremental_queries import WORKLOADS
 from benchmarks.incremental_run import Bench
-from incmrql.session import Session
+from incmrql.api.session import Session
 
 RESULTS: Final = Path(__file__).with_name("results") / "incremental.json"
 READS: Final = "reads"

@@ -24,12 +24,12 @@ from benchmarks.batch_measure import TooSlow, _patient, differences
 from benchmarks.batch_sides import act, by_incmrql
 from benchmarks.incremental_data import Size, Supply, history_of
 from benchmarks.incremental_queries import Workload, text_of
+from incmrql.api.session import Session
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.loading import catalog_for, read_include
 from incmrql.diagnostics import Source
 from incmrql.incremental.streams import Program, program_of
 from incmrql.runtime import BatchReport, Driver, StreamOptions
-from incmrql.session import Session
 
 T = TypeVar("T")
 SEED: Final = 5

@@ -27,7 +27,7 @@ from benchmarks.iteration_flat import flat
 from benchmarks.iteration_pairs import Found, measure
 from benchmarks.iteration_plot import drawn
 from benchmarks.iteration_queries import CASES, HAND
-from incmrql.session import Session
+from incmrql.api.session import Session
 
 RESULTS: Final = Path(__file__).with_name("results") / "iteration.json"
 OTHERS: Final[Mapping[str, Callable[[Bench], dict[str, Any]]]] = {"flat": flat, "error": error}

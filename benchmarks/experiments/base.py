@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from benchmarks.incremental_pairs import told
-from incmrql.session import Session
+from incmrql.api.session import Session
 
 Figure: TypeAlias = float | int | str
 Tell: TypeAlias = Callable[[str], None]

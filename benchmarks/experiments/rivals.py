@@ -50,7 +50,7 @@ from benchmarks.experiments.rivals_sides import (
 from benchmarks.experiments.rivals_spark import PlainSpark
 from benchmarks.experiments.rivals_streaming import StructuredStreaming
 from benchmarks.incremental_pairs import told
-from incmrql.session import Session
+from incmrql.api.session import Session
 
 QUICK: Final = ("average", "extremes")
 """The queries that are asked in small."""

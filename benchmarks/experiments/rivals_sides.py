@@ -10,7 +10,7 @@ import pyarrow as pa
 from benchmarks.experiments.base import Options, Tell
 from benchmarks.experiments.rivals_files import Files, Form
 from benchmarks.experiments.rivals_queries import Query
-from incmrql.session import Session
+from incmrql.api.session import Session
 
 Answer: TypeAlias = pa.Table
 HISTORY: Final = 3

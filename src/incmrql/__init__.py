@@ -12,8 +12,8 @@ from incmrql.diagnostics import (
 )
 
 if TYPE_CHECKING:
-    from incmrql.runs import Batch, Run
-    from incmrql.session import Session
+    from incmrql.api.runs import Batch, Run
+    from incmrql.api.session import Session
 
 __version__ = "0.1.0"
 
@@ -34,11 +34,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """`Session` and `Run` when they are asked for: most commands need no part of either."""
     if name == "Session":
-        from incmrql.session import Session
+        from incmrql.api.session import Session
 
         return Session
     if name in ("Run", "Batch"):
-        from incmrql import runs
+        from incmrql.api import runs
 
         return getattr(runs, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

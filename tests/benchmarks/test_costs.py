@@ -11,7 +11,7 @@ from benchmarks.experiments.base import Options
 from benchmarks.experiments.costs import BEFORE, compared
 from benchmarks.experiments.profile import CASES
 from benchmarks.incremental_run import Bench
-from incmrql.session import Session
+from incmrql.api.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -35,7 +35,7 @@ TINY = Size(rows=1_200, keys=50, batch=60)
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
-    from incmrql.session import Session
+    from incmrql.api.session import Session
 
     yield Bench(Session(spark), spark, tmp_path, order=random.Random(1))
     assert not list(tmp_path.glob("run-*")), "a run has left its folder behind"

@@ -139,7 +139,7 @@ def test_results_of_other_runs_stay(tmp_path: Path) -> None:
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
-    from incmrql.session import Session
+    from incmrql.api.session import Session
 
     yield Bench(Session(spark), spark, tmp_path, scale=TINY, rounds=1, warm_up=1)
     assert not list(tmp_path.glob("run-*")), "a run has left its folder behind"

@@ -243,7 +243,7 @@ def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
-    from incmrql.session import Session
+    from incmrql.api.session import Session
 
     yield Bench(Session(spark), spark, tmp_path, scale=TINY, rounds=1, warm_up=0)
     assert not list(tmp_path.glob("run-*")), "a run has left its folder behind"

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.experiments.profile import CASES, profiled
 from benchmarks.incremental_run import Bench
-from incmrql.session import Session
+from incmrql.api.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,7 +28,7 @@ from benchmarks.experiments.rivals_spark import PlainSpark
 from benchmarks.experiments.rivals_streaming import StructuredStreaming
 from benchmarks.incremental_queries import text_of
 from benchmarks.incremental_run import program
-from incmrql.session import Session
+from incmrql.api.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

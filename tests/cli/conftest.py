@@ -15,4 +15,4 @@ def on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions of commands use the Spark that is there, and leave it running."""
     monkeypatch.setenv("INCMRQL_ENGINE", "spark")
     monkeypatch.setattr("incmrql.spark.session.start", lambda *_: spark)
-    monkeypatch.setattr("incmrql.session.Session.stop", lambda _: None)
+    monkeypatch.setattr("incmrql.api.session.Session.stop", lambda _: None)

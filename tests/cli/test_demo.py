@@ -75,7 +75,7 @@ def test_only_names_that_there_are() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(QUERIES))
 def test_a_demo(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    from incmrql import session
+    from incmrql.api import session
 
     small, large = _SIZES[name]
     large = replace(large, rows=large.rows // 20, keys=large.keys // 20 + 1)

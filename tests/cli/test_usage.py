@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -222,3 +223,14 @@ def test_a_missing_argument_is_named() -> None:
     assert done.code == 1
     assert "<query>:1:" in done.err
     assert "args[0]" in done.err
+
+
+def test_options_of_streams_have_a_heading_of_their_own() -> None:
+    told = incmrql("run", "--help").out
+    general, _, streams = told.partition("Options of streams:\n")
+    assert re.findall(r"^  (?:-\w, )?(--\w[\w-]*)", streams, re.MULTILINE)[:2] == [
+        "--checkpoint", "--output",
+    ]  # fmt: skip
+    assert "--strict" in streams
+    assert "--on-arithmetic" in general
+    assert told.count("--trigger TIME") == 1

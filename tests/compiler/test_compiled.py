@@ -14,6 +14,8 @@ from incmrql.compiler.checks import advice
 from incmrql.compiler.compiled import Compiled
 from incmrql.compiler.stages import explain, explained_plans
 from incmrql.incremental import plan, watching
+from incmrql.runtime.opening import describe
+from incmrql.runtime.reopening import remade
 
 SCRIPT = """
 S = stream(line, "in", ",", type(< A: int, B: int >));
@@ -100,3 +102,15 @@ def test_an_item_without_terms_is_no_part_of_the_program() -> None:
     assert [each.is_streaming for each in forms.items] == [True, True, True]
     assert [each.without_terms is None for each in forms.items] == [True, True, False]
     assert forms.streaming == forms.items[:2]
+
+
+@pytest.mark.usefixtures("script")
+def test_a_checkpoint_makes_the_same_program_again(tmp_path: Path) -> None:
+    text = (
+        rf"{SCRIPT} incr fold(\(n: long, s: < A: int, B: int >): long."
+        " n + count(select t from t in S where t = s), 0, S);"
+    )
+    forms = api.compiled(text)
+    program = forms.program(forms.streaming, watch=True)
+    described = {**describe(program, {"text": text}), "watch": True}
+    assert remade(tmp_path, described).identity == program.identity

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 import incmrql
+from incmrql.api.options import StartOptions
 from incmrql.cli.console import _loop
 from incmrql.incremental.looping import Iterate
 from incmrql.runtime.report import LoopWork
-from incmrql.runtime.starting import StartOptions
 from tests.docs.conftest import DOCS
 from tests.docs.examples import page
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from incmrql import api
+from incmrql.api import scripts
 from incmrql.diagnostics import DataError, QueryError, Source
 from incmrql.formats import schema_type
 from incmrql.reference import new_world, run_script
@@ -284,7 +285,7 @@ def test_r209_a_value_that_is_nested_too_deep(monkeypatch: pytest.MonkeyPatch) -
     def too_deep(*_: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr(api, "run_script", too_deep)
+    monkeypatch.setattr(scripts, "run_script", too_deep)
     with pytest.raises(DataError) as caught:
         api.run("1;")
     assert caught.value.code == "R209"

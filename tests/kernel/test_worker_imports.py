@@ -47,7 +47,7 @@ def test_a_worker_imports_nothing_of_the_oracle_or_the_paper() -> None:
     assert [name for name in names if name.startswith(("tests", PAPER))] == []
 
 
-@pytest.mark.parametrize("module", ["incmrql.cli.explain", "incmrql.session"])
+@pytest.mark.parametrize("module", ["incmrql.cli.explain", "incmrql.api.session"])
 def test_the_paper_is_not_imported_before_it_is_asked_for(module: str) -> None:
     names = imported(module)
     assert module in names

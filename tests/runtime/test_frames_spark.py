@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import incmrql
-from incmrql.runs import Batch, Run
+from incmrql.api.runs import Batch, Run
 from incmrql.values import Bag, identical
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import incmrql
-from incmrql.runs import Batch, Run
-from incmrql.runtime.starting import seconds
+from incmrql.api.runs import Batch, Run
+from incmrql.runtime.user_options import seconds
 from incmrql.values import Bag, Record, Value, encode, identical, show
 from tests.runtime.streaming import changes
 

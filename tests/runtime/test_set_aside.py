@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import incmrql
+from incmrql.api.runs import Run
 from incmrql.incremental.changes import Negative
 from incmrql.kernel.crashing import CRASH
 from incmrql.kernel.orders import Order
 from incmrql.kernel.spools import spool_rows
-from incmrql.runs import Run
 from incmrql.spark.streaming import JobResult, StreamJob, _trusted
 from incmrql.types.texts import type_from_text
 from incmrql.values import Bag, Record, identical

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from incmrql.api.options import StartOptions, stream_options
 from incmrql.diagnostics import DataError
 from incmrql.runtime import StreamOptions, checkpoint, driver
-from incmrql.runtime.starting import StartOptions, check_names, stream_options
 from incmrql.values import show
 from tests.runtime.here import driver_here
 from tests.runtime.streaming import OPTIONS, Place, average
@@ -184,7 +184,6 @@ def test_a_misspelt_file_gets_the_nearest_one_as_a_hint(place: Place, option: st
 
 def test_files_are_named_from_python_too() -> None:
     given = StartOptions(forget=[Path("a.csv"), "b.csv"], retract=["c.csv"], allow_empty=True)
-    check_names(given)
-    options = stream_options(given, keep_changes=False)
+    options = stream_options(given)
     assert (options.forget, options.retract) == (("a.csv", "b.csv"), ("c.csv",))
     assert options.allow_empty

@@ -15,7 +15,8 @@ import pytest
 
 from incmrql.diagnostics import CheckpointError, DataError
 from incmrql.kernel.table import LEAST_BASE
-from incmrql.runtime import BatchReport, Driver, run_stream
+from incmrql.runtime import BatchReport, Driver
+from incmrql.runtime.loop import run_driver
 from incmrql.values import Bag, identical
 from tests.kernel.programs import reference_answer, reference_answers
 from tests.runtime.streaming import (
@@ -270,13 +271,16 @@ def test_a_stream_runs_until_there_is_nothing_left(place: Place, spark: SparkSes
         numbers.append(report.number)
 
     options = replace(OPTIONS, max_files_per_batch=2)
-    run_stream(place.program, place.checkpoint, place.output, spark, options, on_batch=note)
+    with place.driver(spark, options) as driver:
+        run_driver(driver, on_batch=note)
     assert numbers == [0, 1, 2]
     most = replace(options, max_batches=1, available_now=False)
     place.put("next.csv", "1,1.0\n")
-    run_stream(place.program, place.checkpoint, place.output, spark, most, on_batch=note)
+    with place.driver(spark, most) as driver:
+        run_driver(driver, on_batch=note)
     assert numbers == [0, 1, 2, 3]
     stop = threading.Event()
     stop.set()
-    run_stream(place.program, place.checkpoint, place.output, spark, QUICK, stop=stop)
+    with place.driver(spark) as driver:
+        run_driver(driver, stop=stop)
     assert answer(place.output) == reference_answer(place.text)

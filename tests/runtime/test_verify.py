@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import incmrql
+from incmrql.api.runs import Run
 from incmrql.kernel.blocks import Trailer, block_checksums
 from incmrql.kernel.columns import WEIGHT
-from incmrql.runs import Run
 from incmrql.runtime import Driver
 from incmrql.runtime.durable import load, write_over
 from incmrql.runtime.reopening import read_program

@@ -7,7 +7,7 @@ by `pytest --update-golden`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -105,7 +105,11 @@ def test_an_example_that_reads_a_source_has_a_text() -> None:
 @pytest.mark.parametrize("example", [e for e in ACCEPTED if reads(e)], ids=lambda e: e.place)
 def test_example(example: Example, spark: SparkSession) -> None:
     found, notes = {}, {}
-    for engine, run in {"reference": api.run, "spark": Session(spark).run}.items():
+    engines: dict[str, Callable[..., list[api.Answer]]] = {
+        "reference": api.run,
+        "spark": Session(spark).run,
+    }
+    for engine, run in engines.items():
         notes[engine] = Notes()
         found[engine] = run(
             example.script.text,

@@ -14,8 +14,7 @@ from incmrql.cli.strictness import StrictCommand, strict_option
 from incmrql.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from incmrql.incremental.explain import Strict
-    from incmrql.incremental.looping import Iterate
+    from incmrql.api.scripts import Iterate, Strict
 
 
 @click.command(cls=StrictCommand)
@@ -48,9 +47,8 @@ def check(  # noqa: PLR0913 - one parameter for each option
 ) -> int:
     """Parse, type and plan FILE; report every problem, and what queries over streams cost."""
     from incmrql import api
-    from incmrql.compiler.loading import Imports
+    from incmrql.api.scripts import Imports, Paths
     from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
-    from incmrql.formats import Paths
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
     try:

@@ -18,8 +18,7 @@ from incmrql.cli.terminal import answer as answer_line
 from incmrql.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from incmrql.runtime import BatchReport
-    from incmrql.runtime.report import LoopWork
+    from incmrql.api.runs import BatchReport, LoopWork
 
 _NEWEST = 8
 """Batches that the table on a terminal shows."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,8 +20,8 @@ from incmrql.cli import demo_loops
 from incmrql.cli.demo_loops import Lines, kept_by, lines_of
 
 if TYPE_CHECKING:
-    from incmrql.runtime import BatchReport, Driver
-    from incmrql.session import Session
+    from incmrql.api.runs import Batch
+    from incmrql.api.session import Result, Session
 
 QUERIES = {
     "join": """incr select (x.A, avg(y.D))
@@ -106,7 +106,7 @@ class _Stream:
 @click.argument("name", type=click.Choice(sorted(QUERIES)), default="join")
 def demo(name: str) -> None:
     """Show NAME: a query, batches of changes, and what they do to the answer."""
-    from incmrql.session import Session
+    from incmrql.api.session import Session
 
     click.echo(f"the query:\n\n{_indented(QUERIES[name].format(folder='.'))}\n")
     click.echo("how it follows changes, node by node (all of it: incmrql explain):\n")
@@ -136,58 +136,51 @@ class _Demo:
 
     def play(self, size: _Size, *, shows: bool) -> None:
         """Run the batches: a large first one, then small ones."""
-        from incmrql.runtime import Driver, StreamOptions
-        from incmrql.runtime.verify import verify
-
         text = QUERIES[self.name].format(folder=self.folder)
         rng = random.Random(7)
         streams = self._streams(rng, size)
         for stream in streams:
             stream.step(0, size.rows, 0)
-        compiled = self.session._compiled(text, ())
-        program = compiled.program(compiled.items)
         query = self.session.query(text)
-        spark = self.session.private_spark()
-        options = StreamOptions(settle=0.0, keep_changes=True)
-        checkpoint = self.folder / "checkpoint"
-        with Driver(program, checkpoint, None, spark, options) as driver:
+        with query.start(settle=0.0) as run:
             for number in range(size.batches + 1):
                 if number:
                     for stream in streams:
                         stream.step(number, size.inserts, size.deletes)
-                report = driver.step()
-                assert report is not None
-                self._tell(driver, report, query, shows=shows)
+                batch = run.step()
+                assert batch is not None
+                self._tell(batch, query, shows=shows)
             if not shows:
-                click.echo(f"{verify(driver, spark)}")
+                click.echo(f"{run.verify()}")
 
     def _streams(self, rng: random.Random, size: _Size) -> Sequence[_Stream | Lines]:
         if self.name in demo_loops.QUERIES:
             return [lines_of(self.name, self.folder, rng, size.keys)]
         return [_Stream(name, self.folder, rng, size.keys) for name in _STREAMS[self.name]]
 
-    def _tell(self, driver: Driver, report: BatchReport, query: Any, *, shows: bool) -> None:
+    def _tell(self, batch: Batch, query: Result, *, shows: bool) -> None:
         begun = time.perf_counter()
         query.collect()  # after batch 0 only to be warm
         again = ""
-        if report.number:
+        if batch.number:
             again = f"; all of it again: {(time.perf_counter() - begun) * 1000:,.0f} ms"
+        report = batch.report
         click.echo(
-            f"batch {report.number}: {report.inserted:,} rows in, {report.deleted:,} out;"
-            f" {report.changed} changes in {report.seconds * 1000:,.0f} ms{again}"
+            f"batch {batch.number}: {report.inserted:,} rows in, {report.deleted:,} out;"
+            f" {report.changed} changes in {batch.seconds * 1000:,.0f} ms{again}"
         )
         for loop in report.loops:
             click.echo(f"  {kept_by(loop)}")
         if shows:
-            for line in _changes(driver):
+            for line in _changes(batch):
                 click.echo(f"  {line}")
 
 
-def _changes(driver: Driver) -> Iterator[str]:
+def _changes(batch: Batch) -> Iterator[str]:
     """What a batch did to the answer, row by row."""
     from incmrql.values import show
 
-    rows = sorted(driver.changes(), key=lambda change: (show(change[0][0]), change[1]))
+    rows = sorted(batch.changes(), key=lambda change: (show(change[0][0]), change[1]))
     for row, weight in rows[:_MOST_SHOWN]:
         yield f"{weight:+d}  {show(row)}"
     if len(rows) > _MOST_SHOWN:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from incmrql.runtime.report import LoopWork
+    from incmrql.api.runs import LoopWork
 
 QUERIES: Final = {
     "kmeans": """incr repeat centroids = {{ (1.0, 1.0), (1.0, 9.0), (9.0, 1.0), (9.0, 9.0) }}

@@ -35,8 +35,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Show the script FILE at one stage of its way from text to what Spark runs."""
     from incmrql import api
-    from incmrql.compiler.loading import Imports
-    from incmrql.formats import Paths
+    from incmrql.api.scripts import Imports, Paths
 
     if stage != "incremental" and (as_json or paper):
         raise click.UsageError("--json and --paper go with --stage incremental.")

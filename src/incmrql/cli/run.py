@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from incmrql.cli.scripts import checked_words, chosen_script
 from incmrql.cli.settings import allow_path, spark_settings
-from incmrql.cli.stream_options import StreamChoices, stream_options
-from incmrql.cli.streams import Asked, Talk, run_script
-from incmrql.cli.strictness import StrictCommand
+from incmrql.cli.stream_options import Grouped, field_option, stream_options
+from incmrql.cli.streams import run_script
 from incmrql.cli.terminal import answer as answer_line
 from incmrql.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from incmrql.formats import Policy, ReadReport
+    from incmrql.api.scripts import Policy, ReadReport, Strict
     from incmrql.values import Value
 
 _ON_TERMINAL = 100
 """How many rows of an answer a terminal shows when nobody says otherwise."""
 
 
-@click.command(cls=StrictCommand, context_settings={"ignore_unknown_options": False})
+@click.command(cls=Grouped, context_settings={"ignore_unknown_options": False})
 @click.argument("file", required=False)
 @click.argument("arguments", nargs=-1)
 @click.option("-e", "query", help="A query instead of a file.")
 @click.option("--limit", type=click.IntRange(min=0), help="Rows to print of each answer.")
 @click.option("--json", "as_json", is_flag=True, help="Answers as JSON, one a line.")
-@click.option(
-    "--on-arithmetic",
-    type=click.Choice(["null", "report", "fail"]),
-    default="report",
-    help="Overflow and division by zero give null. Streams: report counts the rows where that "
-    "happens, fail refuses such a batch, null does not watch. Batch queries: fail is an error.",
-)
+@field_option("on_arithmetic")
 @click.option(
     "--engine",
     type=click.Choice(["spark", "reference"]),
@@ -67,20 +60,18 @@ def run(  # noqa: PLR0913 - one parameter for each option
     query: str | None,
     limit: int | None,
     as_json: bool,
-    on_arithmetic: Literal["null", "report", "fail"],
     engine: str,
     master: str | None,
     conf: tuple[str, ...],
     float_sums: str,
     quarantine: Path,
     allowed: tuple[str, ...],
+    strict: Strict,
     **stream: Any,
 ) -> None:
     """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
     from incmrql import api
-    from incmrql.compiler.loading import Imports
-    from incmrql.formats import Paths, dump_json
-    from incmrql.types.questionable import questionable
+    from incmrql.api.scripts import Imports, Paths, doubts, dump_json
     from incmrql.values import show
 
     script = chosen_script(file, query)
@@ -101,38 +92,29 @@ def run(  # noqa: PLR0913 - one parameter for each option
     paths = Paths.of(allowed)
     settings: api.Settings = {
         "paths": paths.also(quarantine),
-        "fail_arithmetic": on_arithmetic == "fail",
+        "fail_arithmetic": stream["on_arithmetic"] == "fail",
         "quarantine": quarantine,
         "on_trace": lambda text, value: tell(f"trace: {text} = {show(value)}"),
         "on_report": report,
     }
     if engine == "reference":
         compiled = api.compiled(script, words, Imports(paths=paths))
-        for problem in questionable(compiled.typed):
+        for problem in doubts(compiled):
             tell(problem.render())
         api.run(
-            script, words, on_answer=lambda answer: answer_line(shown(answer.value)), **settings
+            compiled, words, on_answer=lambda answer: answer_line(shown(answer.value)), **settings
         )
-        count = len(compiled.typed.items)
     else:
-        from incmrql.session import FloatSums, Session
+        from incmrql.api.session import FloatSums, Session
 
         fast: FloatSums = "fast" if float_sums == "fast" else "exact"
-        choices = StreamChoices(**stream)
-        talk = Talk(shown, as_json, quarantine)
         with Session(
             master=master, conf=spark_settings(conf), float_sums=fast, allow_paths=allowed
         ) as session:
-            count = run_script(
-                session,
-                Asked(script, words),
-                choices,
-                talk,
-                lambda _item, value: answer_line(shown(value)),
-                on_arithmetic=on_arithmetic,
-                **settings,
-            )
-    if not count:
+            asked = session.script(script, words, **settings)
+            compiled = asked.compiled
+            run_script(asked, stream, shown, strict=strict, as_json=as_json)
+    if not compiled.items:
         empty = not api.load(script).text.strip()
         what = "is empty: nothing to do" if empty else "only declares things: nothing to run"
         tell(f"the script {what}")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +14,7 @@ from incmrql.cli.settings import allow_import, allow_path
 from incmrql.cli.terminal import answer, tell
 
 if TYPE_CHECKING:
-    from incmrql.runtime.ownership import Ownership
+    from incmrql.api.checkpoints import SavedRun
     from incmrql.values import Value
 
 
@@ -42,56 +38,17 @@ def state(  # noqa: PLR0913, PLR0917 - one parameter for each option
     """Show what CHECKPOINT holds: its nodes, what they keep, batches and files."""
     if node is not None and rebucket is not None:
         raise click.UsageError("--node and --rebucket do not go together.")
-    from incmrql.formats import Paths
-    from incmrql.runtime.checkpoint import Checkpoint
-    from incmrql.runtime.ownership import ownership
+    from incmrql.api.checkpoints import SavedRun
 
-    folder = checkpoint.absolute()
-    may = ownership(Checkpoint(folder), Paths.of(allowed))
+    saved = SavedRun(checkpoint, modules, allowed)
     if node is not None:
-        _show_rows(folder, node, limit, modules, may, as_json=as_json)
+        _show_rows(saved, node, limit, as_json=as_json)
     elif rebucket is not None:
-        _rebucket(folder, rebucket, modules, may)
+        rows, before = saved.rebucket(rebucket)
+        tell(f"{rows:,} rows from {before} to {rebucket} buckets")
     else:
-        facts = _facts(folder)
+        facts = saved.facts()
         answer(json.dumps(facts) if as_json else "\n".join(_told(facts)))
-
-
-@contextlib.contextmanager
-def beside(described: dict[str, Any]) -> Iterator[None]:
-    """In the folder where a script was started, which its paths are relative to."""
-    folder = (described.get("script") or {}).get("folder", "")
-    with contextlib.chdir(folder) if os.path.isdir(folder) else contextlib.nullcontext():
-        yield
-
-
-def _facts(folder: Path) -> dict[str, Any]:
-    from incmrql.runtime.checkpoint import Checkpoint
-    from incmrql.runtime.reopening import table_facts
-
-    checkpoint = Checkpoint(folder)
-    described, last = checkpoint.described(), checkpoint.last()
-    tables = table_facts(last["tables"], described)
-    intended = checkpoint.intent(last["batch"] + 1)
-    return {
-        "checkpoint": str(folder),
-        "engine": described["engine"],
-        "script": described.get("script") or {},
-        "window": bool(described.get("window")),
-        "buckets": checkpoint.buckets,
-        "batches": last["batch"] + 1,
-        "last_commit": last["time"] if last["batch"] >= 0 else None,
-        "begun": None if intended is None else len(intended),
-        "files": len({file.path for batch in checkpoint.batches() for file, _ in batch}),
-        "rows": sum(table.rows for table in tables),
-        "bytes": sum(table.size for table in tables),
-        "sources": described["streams"],
-        "nodes": [
-            {**{key: each[key] for key in ("kind", "about")}, "number": number}
-            for number, each in enumerate(described["nodes"])
-        ],
-        "tables": [asdict(table) for table in tables],
-    }
 
 
 def _told(facts: dict[str, Any]) -> Iterator[str]:
@@ -166,59 +123,19 @@ def _many(count: int, one: str, several: str) -> str:
     return f"{count:,} {one if count == 1 else several}"
 
 
-def _show_rows(
-    folder: Path,
-    node: int,
-    limit: int,
-    modules: tuple[str, ...],
-    may: Ownership,
-    *,
-    as_json: bool,
-) -> None:
-    from incmrql.formats import dump_json
-    from incmrql.runtime.checkpoint import Checkpoint
-    from incmrql.runtime.reopening import read_program, table_facts, table_rows
+def _show_rows(saved: SavedRun, node: int, limit: int, *, as_json: bool) -> None:
+    from incmrql.api.scripts import dump_json
     from incmrql.values import show
 
-    checkpoint = Checkpoint(folder)
-    described = dict(checkpoint.described())
-    count = len(described["nodes"])
+    count = len(saved.described["nodes"])
     if node >= count:
         raise click.UsageError(f"There is no node {node}: the nodes are 0 to {count - 1}.")
-    tables = table_facts(checkpoint.last()["tables"], described)
     shown: Callable[[Value], str] = dump_json if as_json else show
-    with beside(described):
-        program, _ = read_program(folder, modules, may.program)
-        mine = [table for table in tables if table.node == node]
-        if not mine:
-            tell(f"node {node} keeps nothing")
-        for table in mine:
-            tell(f"{table.name}: {table.holds}, {table.rows:,} rows in runs")
-            for row in islice(table_rows(folder, program, table.name), limit):
-                answer(shown(row))
-
-
-def _rebucket(folder: Path, buckets: int, modules: tuple[str, ...], may: Ownership) -> None:
-    from incmrql.diagnostics import InternalError
-    from incmrql.runtime import Driver, StreamOptions
-    from incmrql.runtime.checkpoint import Checkpoint
-    from incmrql.runtime.rebucket import rebucket
-    from incmrql.runtime.reopening import read_program
-
-    def no_spark() -> Any:
-        raise InternalError("rewriting a checkpoint asked for Spark")
-
-    described = dict(Checkpoint(folder).described())
-    with beside(described):
-        program, _ = read_program(folder, modules, may.program)
-    options = StreamOptions(
-        window=bool(described.get("window")),
-        iterate="diffuse" if described.get("diffuse") else "default",
-        paths=may.outputs,
-        reads_sources=False,
-    )
-    script = described.get("script") or {}
-    with beside(described), Driver(program, folder, None, no_spark, options, script=script) as it:
-        before = it.checkpoint.buckets
-        rows = rebucket(it, buckets)
-    tell(f"{rows:,} rows from {before} to {buckets} buckets")
+    saved.program  # noqa: B018 - refused, if it cannot be made again, even if nothing is kept
+    mine = [table for table in saved.tables() if table.node == node]
+    if not mine:
+        tell(f"node {node} keeps nothing")
+    for table in mine:
+        tell(f"{table.name}: {table.holds}, {table.rows:,} rows in runs")
+        for row in saved.rows(table.name, limit):
+            answer(shown(row))

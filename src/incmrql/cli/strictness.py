@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from incmrql.incremental.explain import Strict
+    from incmrql.api.scripts import Strict
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from incmrql.cli.settings import allow_import, allow_path, spark_settings
-from incmrql.cli.state import beside
 from incmrql.cli.terminal import tell
 
 
@@ -31,47 +30,16 @@ def verify(
 
     The exit code is 3 if there is a difference; its rows are named, and where they come from.
     """
-    from incmrql.diagnostics import CheckpointError, DifferenceFound
-    from incmrql.formats import Paths
-    from incmrql.runtime import Driver, StreamOptions
-    from incmrql.runtime.checkpoint import Checkpoint
-    from incmrql.runtime.ownership import ownership
-    from incmrql.runtime.reopening import read_program
-    from incmrql.runtime.verify import verify as compared
-    from incmrql.session import Session
+    from incmrql.api.checkpoints import SavedRun
+    from incmrql.api.session import Session
+    from incmrql.diagnostics import DifferenceFound
     from incmrql.values import show
 
-    folder = checkpoint.absolute()
     settings = spark_settings(conf)
-    store = Checkpoint(folder)
-    described = dict(store.described())
-    paths = ownership(store, Paths.of(allowed)).program
-    with beside(described):
-        program, _ = read_program(folder, modules, paths)
-    if described.get("diffuse"):
-        message = f"loops of checkpoint {folder} diffuse"
-        raise CheckpointError(f"{message}: its answer is an approximation, with a stated error")
-    if described.get("window"):
-        message = f"checkpoint {folder} answers for each batch alone"
-        raise CheckpointError(f"{message}: there is no answer over all data to compare")
-    script = described.get("script") or {}
-    with (
-        beside(described),
-        Session(master=master, conf=settings) as session,
-        Driver(
-            program,
-            folder,
-            None,
-            session.private_spark,
-            StreamOptions(paths=paths),
-            script=script,
-            read_only=True,
-        ) as driver,
-    ):
-        if driver.state.number < 0:
-            raise CheckpointError(f"checkpoint {folder} has taken in nothing yet")
+    saved = SavedRun(checkpoint, modules, allowed)
+    with Session(master=master, conf=settings) as session:
         try:
-            found = compared(driver, session.private_spark())
+            found = saved.verify(session.private_spark)
         except DifferenceFound as problem:
             if not as_json:
                 raise

@@ -27,7 +27,7 @@ def advice(
                 continue
             item = each.item
             if not item.incremental and item.kind in _FOLLOWED:
-                found.append(each_batch_alone(item))
+                found.append(_each_batch_alone(item))
             try:
                 if each.without_terms is None:
                     found += cautions(each.plan, item.span, strict=strict, iterate=iterate)
@@ -41,7 +41,7 @@ def advice(
     return in_text_order(found)
 
 
-def each_batch_alone(item: typed.ScriptItem) -> Diagnostic:
+def _each_batch_alone(item: typed.ScriptItem) -> Diagnostic:
     """The note on a query over streams without `incr`."""
     message = "without incr, incmrql run answers this query for each batch alone"
     hint = "Write incr before it for the answer over everything; in Python, start() means that."

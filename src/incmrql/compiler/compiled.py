@@ -49,7 +49,7 @@ _ANSWERED_ONCE: Final = ("store-value", "lineage", "debug")
 """Items that are answered once, from what is there, even if they read a stream."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CompiledItem:
     """An item of a script at every stage."""
 
@@ -141,12 +141,12 @@ class Compiled:
             return tuple(each for each in items if each.without_terms is None)
 
     @cached_property
-    def _plans(self) -> dict[tuple[tuple[int, ...], bool], PlannedItems]:
+    def _plans(self) -> dict[tuple[tuple[CompiledItem, ...], bool], PlannedItems]:
         return {}
 
     def planned(self, items: Sequence[CompiledItem], *, watch: bool = False) -> PlannedItems:
         """The plans of some items over the sources they share; may raise `QueryError`."""
-        key = tuple(map(id, items)), watch
+        key = tuple(items), watch
         if key not in self._plans:
             with room():
                 queries = [each.normalized[0] for each in items]

@@ -5,34 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 from incmrql.diagnostics import DataError
-from incmrql.incremental.streams import Program
 from incmrql.runtime.driver import Driver
-from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.report import BatchReport
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+_PAUSE: Final = 1.0
+"""Seconds from one look at the sources to the next, if no trigger is given."""
 OnBatch = Callable[[Driver, BatchReport], None]
-
-
-def run_stream(  # noqa: PLR0913 - what it runs, where, and how
-    program: Program,
-    checkpoint: Path,
-    output: Path | None,
-    spark: SparkSession,
-    options: StreamOptions | None = None,
-    *,
-    on_batch: OnBatch = lambda _driver, _report: None,
-    stop: threading.Event | None = None,
-) -> None:
-    """Run a program until it is stopped, or has done what the options ask for."""
-    with Driver(program, checkpoint, output, spark, options) as driver:
-        run_driver(driver, on_batch=on_batch, stop=stop)
 
 
 def run_driver(
@@ -47,6 +28,7 @@ def run_driver(
     `on_refused` says whether it has removed what a batch was refused for, so that the loop goes on.
     """
     chosen, stop = driver.options, stop or threading.Event()
+    pause = _PAUSE if chosen.trigger is None else chosen.trigger
     done = 0
     _wait_for_rest(driver, stop)
     while not stop.is_set():
@@ -65,7 +47,7 @@ def run_driver(
         if chosen.available_now and report is None and driver.is_done():
             return
         if report is None or not chosen.available_now:
-            stop.wait(max(0.0, begun + chosen.trigger - time.monotonic()))
+            stop.wait(max(0.0, begun + pause - time.monotonic()))
 
 
 def _wait_for_rest(driver: Driver, stop: threading.Event) -> None:

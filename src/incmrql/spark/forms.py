@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.term import Query, Scan, Term
 from incmrql.algebra.translate import translate
-from incmrql.compiler.compiled import CompiledItem
 from incmrql.sql.context import Context, Window
 from incmrql.sql.statements import Statement, statement
 from incmrql.types import typed
+
+if TYPE_CHECKING:
+    from incmrql.compiler.compiled import CompiledItem
 
 MOST_TEXTS: Final = 32
 """Texts of one script that are kept: more than it has terms, unless its sources often grow."""

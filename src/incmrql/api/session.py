@@ -9,22 +9,24 @@ Spark is started when the first query needs it, and only then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
-from incmrql.api import Answer, answer_type, load
+from incmrql.api.scripts import Answer, answer_type, load
 from incmrql.compiler.cache import CompileCache
 from incmrql.compiler.compiled import Compiled, CompiledItem
 from incmrql.compiler.loading import Imports, annotated, catalog_for
 from incmrql.compiler.stages import explain
-from incmrql.diagnostics import DataError
+from incmrql.diagnostics import DataError, Diagnostic, QueryError
 from incmrql.formats import Paths, Policy, ReadReport
 from incmrql.formats.notices import warn
 from incmrql.reference import new_world
 from incmrql.reference.python_types import row_type
 from incmrql.reference.script import check_script
+from incmrql.runtime.private import PRIVATE
 from incmrql.syntax.depth import room
 from incmrql.types import Catalog, model, typed
 from incmrql.types.resourced import with_sources
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+    from incmrql.api.options import StartOptions
+    from incmrql.api.runs import Listener, Run
+    from incmrql.api.streams import FrameStream, PushedStream
+    from incmrql.incremental.explain import Strict
     from incmrql.incremental.streams import Program
-    from incmrql.runs import Run
-    from incmrql.runtime.handles import FrameStream, PushedStream
-    from incmrql.runtime.starting import StartOptions
-    from incmrql.spark.scripts import Engine
+    from incmrql.runtime.options import StreamOptions
+    from incmrql.spark.scripts import Emit, Engine
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FloatSums = Literal["exact", "fast"]
@@ -135,7 +139,7 @@ class Session:
 
         `insert_only`, `key` and `trusted_deletes` are as in `stream(...)` of the language.
         """
-        from incmrql.runtime.declared import framed, pushed
+        from incmrql.api.streams import framed, pushed
 
         self._check_name(name, {*self._data, *self._streams})
         if isinstance(rows, str):
@@ -166,20 +170,21 @@ class Session:
             raise DataError("R212", "the text holds no query", hint="End it with a query.")
         return Result(self, compiled, answers[-1], tuple(arguments))
 
+    def script(self, script: str | Path, arguments: Sequence[str] = (), **settings: Any) -> Script:
+        """A script; its items run when they are asked for.  `settings` are those of `api.run`."""
+        compiled = self._compiled(script, arguments)
+        path = script if isinstance(script, Path) else None
+        return Script(self, compiled, tuple(arguments), path, settings)
+
     def run(
         self,
         script: str | Path,
         arguments: Sequence[str] = (),
         *,
         on_answer: Callable[[Answer], None] | None = None,
-        follow: Callable[[typed.ScriptItem, typed.Script], bool] | None = None,
         **settings: Any,
     ) -> list[Answer]:
-        """Run a script: the answers of its items, in order.
-
-        `follow` gets the items with `incr`, and says whether it has dealt with one; the others
-        are answered from what is there now.
-        """
+        """Run a script over what is there now: the answers of its items, in order."""
         answers: list[Answer] = []
 
         def emit(item: typed.ScriptItem, value: Value) -> None:
@@ -187,13 +192,8 @@ class Session:
             if on_answer is not None:
                 on_answer(answers[-1])
 
-        compiled = self._compiled(script, arguments)
-        with room(DEEPEST):
-            engine = self._engine(compiled, arguments, **settings)
-            for item in compiled.typed.items:
-                if item.kind == "incr" and follow is not None and follow(item, compiled.typed):
-                    continue
-                engine.run_item(item, emit)
+        asked = self.script(script, arguments, **settings)
+        asked.answer(asked.compiled.items, emit)
         return answers
 
     def stop(self) -> None:
@@ -275,11 +275,139 @@ class Session:
             self._private = private(self.spark)
         return self._private
 
+    def _started(
+        self,
+        program: Program,
+        options: StreamOptions,
+        described: Mapping[str, Any],
+        listener: Listener,
+        *,
+        stepped: bool = False,
+    ) -> Run:
+        """A run of a program over the data and streams of the session."""
+        from incmrql.api.runs import Run, RunInputs
+        from incmrql.api.streams import FrameTables
 
-_ANSWERING = ("print", "incr", "lineage", "debug")
+        data = {
+            name: FrameTables(rows) if hasattr(rows, "sparkSession") else rows
+            for name, (rows, _) in self._data.items()
+        }
+        options = replace(options, paths=self._paths)
+        inputs = RunInputs(
+            program,
+            self.private_spark,
+            options,
+            described,
+            self._on_report,
+            dict(self._streams),
+            data,
+        )
+        run = Run(inputs, listener, stepped=stepped)
+        self._runs = [each for each in self._runs if each.status.state != "stopped"]
+        self._runs.append(run)
+        return run
+
+
+_LOG: Final = logging.getLogger("incmrql")
+_ANSWERING: Final = ("print", "incr", "lineage", "debug")
 """The kinds of items that have an answer."""
-DEEPEST = 200_000
+DEEPEST: Final = 200_000
 """Python frames for the deepest recursion of a script's functions that is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script that has not run yet: items that are answered once, and a program of all others.
+
+    Items that read a stream make the program and ingest the same batches: those with `incr`
+    answer over everything so far, those without for each batch alone.
+    """
+
+    session: Session = field(repr=False)
+    compiled: Compiled = field(repr=False)
+    arguments: tuple[str, ...]
+    path: Path | None
+    """The file of the script, if it has one."""
+    settings: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def streaming(self) -> tuple[CompiledItem, ...]:
+        """The items of the program."""
+        return self.compiled.streaming
+
+    @property
+    def window(self) -> bool:
+        """Whether the program answers each batch alone."""
+        return bool(self.streaming) and not self.streaming[0].item.incremental
+
+    def planned(self, options: StreamOptions, strict: Strict = False) -> Iterator[str]:
+        """Plan the program, and give the notes on it; `QueryError` if that is refused."""
+        from incmrql.compiler.checks import advice
+
+        if strict:
+            found = advice(self.compiled, strict=strict, iterate=options.iterate)
+            problems = [each for each in found if each.severity == "error"]
+            if problems:
+                raise QueryError(*problems)
+        for each in self.compiled.items:
+            if each.is_streaming and each.without_terms is not None:
+                yield f"{each.without_terms}\nThe query is answered once, from what is there now."
+        if not self.streaming:
+            return
+        watch = options.on_arithmetic != "null"
+        self.compiled.planned(self.streaming, watch=watch)  # refused before anything runs
+        alone = [each.item for each in self.streaming if not each.item.incremental]
+        if alone and len(alone) < len(self.streaming):
+            message = (
+                "some items of the script have incr, and this one answers for each batch alone"
+            )
+            hint = "Write incr before all of them, or put those without into a script of their own."
+            raise QueryError(Diagnostic("A103", message, alone[0].span, "has no incr", hint))
+        if alone:
+            yield _EACH_BATCH_ALONE
+
+    def answer(self, items: Sequence[CompiledItem], emit: Emit) -> Mapping[str, Value]:
+        """Answer items once, in order, from what is there now; the values that are stored."""
+        with room(DEEPEST):
+            engine = self.session._engine(self.compiled, self.arguments, **self.settings)
+            for each in items:
+                engine.run_item(each.item, emit)
+        return engine.world.stored
+
+    def run(self, options: StreamOptions, emit: Emit, listener: Listener) -> Run | None:
+        """Answer the items that follow no stream; a run of the others, None if there are none.
+
+        The run makes its batches by `step` or `follow`.
+        """
+        once = [each for each in self.compiled.items if each not in self.streaming]
+        stored = self.answer(once, emit)
+        if not self.streaming:
+            return None
+        options = replace(options, window=self.window)
+        if options.checkpoint_mode is None and self.session.is_local:
+            options = replace(options, checkpoint_mode=PRIVATE)
+        with room(DEEPEST):
+            watch = options.on_arithmetic != "null"
+            program = self.compiled.program(self.streaming, self.arguments, stored, watch=watch)
+            return self.session._started(
+                program, options, self._described(stored), listener, stepped=True
+            )
+
+    def _described(self, stored: Mapping[str, Value]) -> dict[str, Any]:
+        """What a checkpoint keeps, so that the program can be made again."""
+        return {
+            "text": self.compiled.tree.span.source.text,
+            "path": "" if self.path is None else str(self.path.absolute()),
+            "arguments": list(self.arguments),
+            "stored": {name: show(value) for name, value in stored.items()},
+            "folder": str(Path.cwd()),
+        }
+
+
+_EACH_BATCH_ALONE: Final = (
+    "note[W303]: the query has no incr: each batch is answered alone."
+    " Write incr before it for the answer over everything so far."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,10 +469,8 @@ class Result:
         in the background makes them.  Without a `checkpoint` nothing remains of the run when it
         is stopped.  `docs/python.md` has the other options.
         """
-        from incmrql.runs import Run
-        from incmrql.runtime.handles import FrameTables
-        from incmrql.runtime.private import PRIVATE
-        from incmrql.runtime.starting import Started, log_scope
+        from incmrql.api.options import stream_options
+        from incmrql.api.runs import Warnings
 
         if self.item.kind in ("lineage", "debug"):
             hint = "collect() answers it, from what is there."
@@ -353,36 +479,25 @@ class Result:
         if not self.asked.reads_streams:
             hint = "collect() answers it; stream(...) or session.stream(...) is what is followed."
             raise DataError("R212", "the query reads no stream", hint=hint)
+        if session.is_local:
+            options.setdefault("checkpoint_mode", PRIVATE)
+        chosen = stream_options(options)
+        is_stepped = chosen.trigger is None and not chosen.available_now
+        keep_changes = is_stepped or chosen.on_batch is not None
+        chosen = replace(chosen, keep_changes=keep_changes, quarantine=session._quarantine)
         with room(DEEPEST):
-            stored = self._stored()
-            watch = options.get("on_arithmetic", "report") != "null"
+            stored, watch = self._stored(), chosen.on_arithmetic != "null"
             program = self.compiled.program([self.asked], self.arguments, stored, watch=watch)
-            data = {
-                name: FrameTables(rows) if hasattr(rows, "sparkSession") else rows
-                for name, (rows, _) in session._data.items()
-            }
-            if session.is_local:
-                options.setdefault("checkpoint_mode", PRIVATE)
-            streams, asked = dict(session._streams), self._asked(program, stored)
-            run = Run(
-                Started(
-                    program,
-                    session.private_spark,
-                    streams,
-                    data,
-                    asked,
-                    options,
-                    session._quarantine,
-                    session._on_report,
-                    session._paths,
-                )
+            described = self._described(program, stored)
+            run = session._started(program, chosen, described, Warnings(chosen.on_batch))
+        if not (self.item.incremental or chosen.window):
+            _LOG.warning(
+                "the query has no incr: start() answers it over everything so far; "
+                "incmrql run would answer each batch alone, as start(window=True) does [W303]"
             )
-        log_scope(self.item, options)
-        session._runs = [each for each in session._runs if each.status.state != "stopped"]
-        session._runs.append(run)
         return run
 
-    def _asked(self, program: Program, stored: Mapping[str, Value]) -> dict[str, Any]:
+    def _described(self, program: Program, stored: Mapping[str, Value]) -> dict[str, Any]:
         """What a checkpoint keeps, so that the program can be made again."""
         sources = [each.source for each in program.streams if each.source.format == "registered"]
         return {
@@ -434,3 +549,6 @@ def _row_type(data: Any, name: str) -> model.Type:
     from incmrql.spark.frame_types import frame_row_type
 
     return frame_row_type(data.schema, name)
+
+
+__all__ = ["FloatSums", "Result", "Script", "Session"]

@@ -13,9 +13,9 @@ import tempfile
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 import pyarrow as pa
@@ -32,7 +32,8 @@ from incmrql.runtime.feeds.spooled import original
 from incmrql.runtime.set_aside import Fault, Weighted, same_rows, set_aside
 from incmrql.storage import sync_folder
 from incmrql.types import typed
-from incmrql.types.model import Type
+from incmrql.types.model import Record, Type
+from incmrql.types.texts import type_from_text
 from incmrql.values import Value, decode, encode
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 Options = tuple[tuple[str, Any], ...]
+SIGN: Final = "_weight"
+"""The column that says how many of a row come, or go, where none is named."""
+_FLAGS: Final = ("insert_only", "trusted_deletes")
 
 
 class PushedStream:
@@ -274,3 +278,59 @@ def linked(path: Path, target: Path) -> None:
         return
     except OSError:  # another device, or one without links
         shutil.copyfile(path, target)
+
+
+# --- as a session declares them -----------------------------------------------------------
+
+
+def pushed(name: str, row: str, options: Mapping[str, Any], *, keep: bool) -> PushedStream:
+    """A stream of rows of a type that are pushed."""
+    if "sign" in options:
+        hint = "insert and delete say it of each row."
+        raise DataError("R212", "the rows of a pushed stream have no sign", hint=hint)
+    type_ = type_from_text(row)
+    return PushedStream(name, type_, _checked(name, type_, options), keep=keep)
+
+
+def framed(name: str, frame: DataFrame, options: Mapping[str, Any]) -> FrameStream:
+    """A stream of the rows of a streaming data frame; without a sign it only grows."""
+    from incmrql.spark.frame_types import frame_row_type
+
+    if not getattr(frame, "isStreaming", False):
+        hint = 'Give the type of the rows, as in "< A: int >", or use register for data at rest.'
+        raise DataError("R212", f'"{name}" is no streaming DataFrame', hint=hint)
+    sign = options.get("sign", SIGN if SIGN in frame.columns else None)
+    if sign is None:
+        row = frame_row_type(frame.schema, name)
+        return FrameStream(name, row, _checked(name, row, {"insert_only": True, **options}), frame)
+    if sign not in frame.columns:
+        hint = f"Columns are: {', '.join(frame.columns)}."
+        raise DataError("R112", f'there is no sign column "{sign}"', place=name, hint=hint)
+    row = frame_row_type(frame.drop(sign).schema, name)
+    return FrameStream(name, row, _checked(name, row, {**options, "sign": sign}), frame)
+
+
+def _checked(name: str, row: Type, options: Mapping[str, Any]) -> Options:
+    """The options of a stream, as the language has them."""
+    found: dict[str, Any] = {}
+    for option, value in options.items():
+        if option == "key":
+            found[option] = _key(name, row, value)
+        elif isinstance(value, bool if option in _FLAGS else str if option == "sign" else ()):
+            found[option] = value
+        else:
+            hint = f"Options are: key, {', '.join(_FLAGS)}, and sign of a DataFrame."
+            raise DataError("R212", f"a stream has no option {option}={value!r}", hint=hint)
+    if found.get("insert_only") and "sign" in found:
+        raise DataError("R212", f'"{name}" is insert_only and has a sign', hint="Leave one out.")
+    return tuple(found.items())
+
+
+def _key(name: str, row: Type, key: Any) -> tuple[str, ...]:
+    columns = (key,) if isinstance(key, str) else tuple(key)
+    names = row.names if isinstance(row, Record) else ()
+    for column in columns:
+        if column not in names:
+            hint = f"Columns are: {', '.join(names)}." if names else "Keys need a record type."
+            raise DataError("R212", f'the key "{column}" is no column of "{name}"', hint=hint)
+    return columns

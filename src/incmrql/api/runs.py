@@ -1,4 +1,8 @@
-"""A query that follows its streams, batch by batch: what `Result.start` gives."""
+"""A program that follows its streams, batch by batch: what `start` gives.
+
+A `Run` owns a program, which is one query or all streaming items of a script, with one answer
+each.  It is the only owner of a `Driver`: nobody else makes one.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,16 @@ import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
+from incmrql.api.streams import Flow, FrameStream, PushedStream, linked, run_failed
 from incmrql.diagnostics import DataError, IncmrqlError, IncmrqlWarning
+from incmrql.formats import Policy, ReadReport
+from incmrql.incremental.streams import Program
 from incmrql.kernel.batches import stream_at
 from incmrql.runtime.arithmetic import Failure, Failures
 from incmrql.runtime.changed import check_kept
@@ -24,19 +31,18 @@ from incmrql.runtime.driver import Driver
 from incmrql.runtime.events import Batch, Event, Status
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
-from incmrql.runtime.handles import Flow, FrameStream, PushedStream, linked, run_failed
 from incmrql.runtime.loop import run_driver
 from incmrql.runtime.opening import Framed
+from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.ownership import sign
 from incmrql.runtime.quarantine import reports, sentences
-from incmrql.runtime.report import BatchReport
+from incmrql.runtime.report import BatchReport, LoopWork
 from incmrql.runtime.set_aside import CODES, rows_at_fault, set_aside, told
 from incmrql.runtime.source_notices import SourceNotices
-from incmrql.runtime.starting import Started, check_names, stream_options
 from incmrql.values import Value
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from incmrql.runtime.verify import Verified
 
@@ -45,16 +51,106 @@ MOST_EVENTS: Final = 1000
 _POLL: Final = 0.1
 
 
-class Run:
-    """A query that follows its streams.  May be used as a context manager."""
+class Listener(Protocol):
+    """Who is told of the batches of a run, and of what a user should know of them."""
 
-    def __init__(self, started: Started) -> None:
-        options = started.options
-        check_names(options)
-        self._started, self._streams = started, started.followed()
-        self._on_batch, self._every = options.get("on_batch"), options.get("verify")
-        self._loops = options.get("trigger") is not None or bool(options.get("available_now"))
-        chosen = options.get("checkpoint")
+    def notice(self, text: str) -> None:
+        """Tell what is odd about a source, a batch or an output."""
+
+    def failures(self, number: int, failures: Failures) -> None:
+        """Tell the rows of a batch for which arithmetic fails."""
+
+    def batch(self, run: Run, batch: Batch) -> None:
+        """Tell that a batch is done."""
+
+    def verified(self, verified: Verified) -> None:
+        """Tell that the answers are right."""
+
+
+@dataclass(slots=True)
+class Warnings:
+    """Tells by Python's warnings; `on_batch` gets the batches."""
+
+    on_batch: Callable[[Batch], None] | None = None
+    _failures: Failures | None = None
+
+    def notice(self, text: str) -> None:
+        """Warn."""
+        warnings.warn(text, IncmrqlWarning, stacklevel=4)
+
+    def failures(self, number: int, failures: Failures) -> None:
+        """Warn when there are other rows than before."""
+        if failures.count and failures != self._failures:
+            warnings.warn(f"batch {number}: {failures}", IncmrqlWarning, stacklevel=5)
+        self._failures = failures
+
+    def batch(self, run: Run, batch: Batch) -> None:  # noqa: ARG002 - the batch says it all
+        """Pass the batch on."""
+        if self.on_batch is not None:
+            self.on_batch(batch)
+
+    def verified(self, verified: Verified) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What a run is made of."""
+
+    program: Program
+    spark: Callable[[], SparkSession]
+    options: StreamOptions = field(default_factory=StreamOptions)
+    described: Mapping[str, Any] = field(default_factory=dict)
+    """How the program was asked for: a checkpoint keeps it, to make the program again."""
+    on_report: Callable[[ReadReport, Policy], None] | None = None
+    """Called for the lines of a batch that are no rows; None: the listener is told."""
+    streams: Mapping[str, PushedStream | FrameStream] = field(default_factory=dict)
+    """Those that the session knows, by name."""
+    registered: Mapping[str, Any] = field(default_factory=dict)
+    """Data at rest, by name."""
+
+    def followed(self) -> dict[int, PushedStream | FrameStream]:
+        """The streams of the session that the program reads, by the places of their inputs."""
+        return {
+            each.place: self.streams[each.source.name]
+            for each in self.program.streams
+            if each.source.format == "registered" and each.source.name in self.streams
+        }
+
+
+def open_driver(
+    inputs: RunInputs, checkpoint: Path, *, read_only: bool = False, **tuning: Any
+) -> Driver:
+    """A driver of a program on a checkpoint: the one place where drivers are made."""
+    options = replace(inputs.options, **tuning)
+    output = None if options.output is None else Path(options.output)
+    return Driver(
+        inputs.program,
+        checkpoint,
+        output,
+        inputs.spark,
+        options,
+        registered=inputs.registered,
+        script=inputs.described,
+        read_only=read_only,
+    )
+
+
+class Run:
+    """A program that follows its streams.  May be used as a context manager.
+
+    With a trigger, or with `available_now`, a loop in the background makes the batches, unless
+    the run is told that it is `stepped`: by `step` or by `follow`.
+    """
+
+    def __init__(
+        self, inputs: RunInputs, listener: Listener | None = None, *, stepped: bool = False
+    ) -> None:
+        options = inputs.options
+        self._inputs, self._streams = inputs, inputs.followed()
+        self._listener: Listener = Warnings(options.on_batch) if listener is None else listener
+        self._every = options.verify
+        chosen = options.checkpoint
         folder = tempfile.mkdtemp(prefix="incmrql-") if chosen is None else chosen
         self._checkpoint = Path(folder).absolute()
         self._own = None if chosen is not None else self._checkpoint
@@ -64,7 +160,6 @@ class Run:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._problem: BaseException | None = None
-        self._failed: Failures | None = None
         self._stopped = False
         self._stepping = threading.Lock()
         try:
@@ -79,41 +174,26 @@ class Run:
         except BaseException:
             self.stop()
             raise
-        if self._loops:
+        if not stepped and (options.trigger is not None or options.available_now):
             self._thread = threading.Thread(
                 target=self._loop, name=f"incmrql {self._checkpoint.name}", daemon=True
             )
             self._thread.start()
 
     def _opened(self) -> Driver:
-        started, options = self._started, self._started.options
+        inputs, options = self._inputs, self._inputs.options
         self._is_new = not Checkpoint(self._checkpoint).exists
         framed = {
-            name: Framed()
-            for name, each in started.streams.items()
-            if isinstance(each, FrameStream)
+            name: Framed() for name, each in inputs.streams.items() if isinstance(each, FrameStream)
         }
-        output = options.get("output")
-        keep_changes = not self._loops or self._on_batch is not None
-        chosen = stream_options(options, keep_changes=keep_changes)
-        driver = Driver(
-            started.program,
-            self._checkpoint,
-            None if output is None else Path(output),
-            started.spark,
-            replace(
-                chosen,
-                quarantine=started.quarantine,
-                paths=started.paths.also(output, started.quarantine),
-            ),
-            registered={**started.registered, **framed},
-            script=started.described,
-        )
-        if options.get("checkpoint") is not None:
+        paths = options.paths.also(options.output, options.quarantine)
+        registered = {**inputs.registered, **framed}
+        driver = open_driver(replace(inputs, registered=registered), self._checkpoint, paths=paths)
+        if options.checkpoint is not None:
             sign(driver)
+        driver.on_notice = self._listener.notice
         for notice in driver.binding.notices:
-            warnings.warn(notice, IncmrqlWarning, stacklevel=5)
-        driver.on_notice = lambda notice: warnings.warn(notice, IncmrqlWarning, stacklevel=2)
+            self._listener.notice(notice)
         return driver
 
     def _connect(self) -> None:
@@ -175,41 +255,33 @@ class Run:
 
     def _told(self, report: BatchReport) -> Batch:
         """Say that a batch is done to all who want to know."""
-        driver = self._driver
+        driver, listener = self._driver, self._listener
         self._events.append(Event(time.time(), report))
-        self._report_bad(report)
-        self._report_errors(report)
+        if report.bad.bad:
+            self._tell_bad_rows(report)
+        if report.errors is not None:
+            listener.failures(report.number, report.errors)
         for notice in self._notices.of(report):
-            warnings.warn(notice.render(), IncmrqlWarning, stacklevel=3)
+            listener.notice(notice.render())
         batch = Batch(report, lambda: driver.changes() if driver.options.keep_changes else [])
         self._last = weakref.ref(batch)
-        if self._on_batch is not None:
-            self._on_batch(batch)
+        listener.batch(self, batch)
         if self._every is not None and (report.number + 1) % self._every == 0:
-            self.verify()
+            listener.verified(self.verify())
         return batch
 
-    def _report_bad(self, report: BatchReport) -> None:
-        """Say which lines of a batch were no rows; a warning unless somebody asks for reports."""
-        if not report.bad.bad:
-            return
-        program, on_report = self._started.program, self._started.on_report
+    def _tell_bad_rows(self, report: BatchReport) -> None:
+        """Tell which lines of a batch were no rows."""
+        program, on_report = self._driver.program, self._inputs.on_report
         if on_report is not None:
             for part, policy in reports(program, report):
                 on_report(part, policy)
             return
-        is_kept = self._started.quarantine is not None
+        is_kept = self._driver.options.quarantine is not None
         said = sentences(program, report, is_kept=is_kept)
         if not is_kept:
             said.append("Session(quarantine=...) names a folder in which such lines are kept.")
-        warnings.warn("\n".join(said), IncmrqlWarning, stacklevel=4)
-
-    def _report_errors(self, report: BatchReport) -> None:
-        """Warn of arithmetic that fails, when there are other rows of it than before."""
-        errors = report.errors
-        if errors is not None and errors.count and errors != self._failed:
-            warnings.warn(f"batch {report.number}: {errors}", IncmrqlWarning, stacklevel=4)
-        self._failed = errors
+        self._listener.notice("\n".join(said))
 
     def _set_aside(self, problem: DataError) -> bool:
         """Whether the rows for which a batch was refused are set aside, and no others."""
@@ -235,8 +307,11 @@ class Run:
                 problem.add_note(told(rows, stream.name, spools.aside))
         return done
 
-    def _loop(self) -> None:
-        """Batch after batch, in the background."""
+    def follow(self, stop: threading.Event | None = None) -> None:
+        """Make batch after batch in this thread, until all is done that the options ask for.
+
+        `stop` ends it after the batch that is on.
+        """
 
         def done(_driver: Driver, report: BatchReport) -> None:
             self._told(report)
@@ -247,17 +322,21 @@ class Run:
                 return False
             self._events.append(Event(time.time(), problem=problem))
             notes = getattr(problem, "__notes__", ())
-            warnings.warn("\n".join((str(problem), *notes)), IncmrqlWarning, stacklevel=2)
+            self._listener.notice("\n".join((str(problem), *notes)))
             return True
 
         def run() -> None:
-            run_driver(self._driver, on_batch=done, on_refused=refused, stop=self._stop)
+            run_driver(self._driver, on_batch=done, on_refused=refused, stop=stop or self._stop)
 
+        if self._driver.options.available_now:
+            for flow in self._flows:
+                flow.wait()
+        self._guarded(run)
+
+    def _loop(self) -> None:
+        """Batch after batch, in the background."""
         try:
-            if self._driver.options.available_now:
-                for flow in self._flows:
-                    flow.wait()
-            self._guarded(run)
+            self.follow()
         except BaseException as problem:  # told by `status` and `await_termination`
             self._fail(problem)
 
@@ -270,10 +349,23 @@ class Run:
 
     # --- answers ---------------------------------------------------------------------------
 
-    def answer(self) -> Value:
-        """The whole answer after the last batch, as Python values."""
+    def answer(self, item: int = 0) -> Value:
+        """The whole answer after the last batch, as Python values: that of one item of a script."""
         self._check_good()
-        return self._driver.answer()
+        return self._driver.answer(item)
+
+    def changes(self, item: int = 0) -> list[tuple[Value, int]]:
+        """What the last batch did to the answer of an item, if changes are kept."""
+        self._check_good()
+        return self._driver.changes(item)
+
+    @property
+    def printed(self) -> list[int]:
+        """The items whose answers go to no folder, so that somebody may print them."""
+        if any(not sink.named for sink in self._driver.sinks):
+            return []
+        outputs = self._driver.program.outputs
+        return [n for n, each in enumerate(outputs) if each.kind not in ("store", "dump")]
 
     def errors(self) -> list[Failure]:
         """The rows for which arithmetic fails after the last batch, in canonical order."""
@@ -289,7 +381,7 @@ class Run:
         from incmrql.spark.values import dataframe
 
         self._check_good()
-        driver, spark = self._driver, self._started.spark()
+        driver, spark = self._driver, self._inputs.spark()
         answer = driver.kit.physical.answers[0]
         if answer.is_single:
             value = driver.answer()
@@ -313,7 +405,7 @@ class Run:
         from incmrql.runtime.verify import verify
 
         self._check_on()
-        return verify(self._driver, self._started.spark())
+        return verify(self._driver, self._inputs.spark())
 
     def lineage(self, rows: Sequence[Value] | None = None) -> list[Value]:
         """Rows of the answer, or all, each with the rows of sources that it comes from."""
@@ -329,9 +421,29 @@ class Run:
         from incmrql.runtime.verify import trace
 
         self._check_on()
-        return trace(self._driver, self._started.spark(), rows, kind)
+        return trace(self._driver, self._inputs.spark(), rows, kind)
 
     # --- its life --------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Look at the sources, and start Spark: what is wrong is known before the first batch."""
+        self._driver.look()
+        self._driver.job  # noqa: B018 - made when it is first asked for
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether a commit has begun and is not published."""
+        return self._driver.is_committing
+
+    @property
+    def refused(self) -> int | None:
+        """The number of the batch that was begun last, if the data forbade it."""
+        return self._driver.refused
+
+    @property
+    def own_folder(self) -> Path | None:
+        """The folder of a checkpoint for this run only, which `stop` removes."""
+        return self._own
 
     @property
     def checkpoint(self) -> Path:
@@ -421,4 +533,17 @@ def _remove(folder: Path | None) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-__all__ = ["Batch", "Event", "Run", "Status"]
+__all__ = [
+    "Batch",
+    "BatchReport",
+    "Event",
+    "Failures",
+    "Listener",
+    "LoopWork",
+    "Run",
+    "RunInputs",
+    "Status",
+    "Verified",
+    "Warnings",
+    "open_driver",
+]

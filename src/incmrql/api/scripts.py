@@ -1,7 +1,4 @@
-"""What needs no Spark: check a script, explain it, evaluate it here.
-
-`session.Session` runs queries on Spark.
-"""
+"""What needs no Spark: check a script, explain it, evaluate it here."""
 
 from __future__ import annotations
 
@@ -16,13 +13,14 @@ from incmrql.compiler.loading import READ_ONLY, Imports, catalog_for, read_scrip
 from incmrql.compiler.stages import explain as explain_stage
 from incmrql.compiler.stages import explain_paper, explained_plans
 from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
-from incmrql.formats import ANYWHERE, Paths, Policy, ReadReport
+from incmrql.formats import ANYWHERE, Paths, Policy, ReadReport, dump_json
 from incmrql.incremental.explain import Strict
 from incmrql.incremental.looping import Iterate
 from incmrql.reference import new_world, run_script
 from incmrql.reference.script import check_script
 from incmrql.syntax.depth import room
 from incmrql.types import model, typed
+from incmrql.types.questionable import questionable
 from incmrql.values import Value
 
 SCRIPT_NAME = "<query>"
@@ -66,6 +64,11 @@ def compiled(
     """The script in every form from tree to typed tree; raises `QueryError`."""
     source, may = load(script), imports or Imports()
     return compile_script(source, catalog_for(source, arguments, may), may.include)
+
+
+def doubts(compiled: Compiled) -> list[Diagnostic]:
+    """What is odd about the queries of a script, whatever the data."""
+    return questionable(compiled.typed)
 
 
 def check(
@@ -122,7 +125,7 @@ def answer_type(item: typed.ScriptItem) -> model.Type:
 
 
 def run(
-    script: str | Path,
+    script: str | Path | Compiled,
     arguments: Sequence[str] = (),
     *,
     on_answer: Callable[[Answer], None] | None = None,
@@ -130,10 +133,13 @@ def run(
 ) -> list[Answer]:
     """Run a script by the reference evaluator; the answers of its items, in order.
 
-    `on_answer` sees each answer as soon as it is there.
+    A script that is compiled was compiled with the same arguments.  `on_answer` sees each answer
+    as soon as it is there.
     """
-    imports = Imports(paths=settings.get("paths", ANYWHERE))
-    forms = compiled(script, arguments, imports)
+    if isinstance(script, Compiled):
+        forms = script
+    else:
+        forms = compiled(script, arguments, Imports(paths=settings.get("paths", ANYWHERE)))
     answers: list[Answer] = []
 
     def emit(item: typed.ScriptItem, value: Value) -> None:
@@ -150,3 +156,26 @@ def run(
         hint = "A loop or a function makes a value that holds itself over and over: limit it."
         raise DataError("R209", "a value is nested too deep to be handled", hint=hint) from None
     return answers
+
+
+__all__ = [
+    "Answer",
+    "Compiled",
+    "Imports",
+    "Iterate",
+    "Paths",
+    "Policy",
+    "ReadReport",
+    "Settings",
+    "Strict",
+    "answer_type",
+    "check",
+    "compiled",
+    "doubts",
+    "dump_json",
+    "explain",
+    "explain_as_the_paper",
+    "explain_data",
+    "load",
+    "run",
+]
