@@ -60,7 +60,7 @@ def most_translated(done: Counter[object]) -> int:
 
 def test_a_run_plans_each_item_once(script: Compiled, done: Counter[object]) -> None:
     assert len(script.streaming) == 2
-    script.planned(script.streaming, watch=True)
+    script.plans_of(script.streaming, watch=True)
     program = script.program(script.streaming, stored={}, watch=True)
     assert len(program.outputs) == 2
     assert program.watches

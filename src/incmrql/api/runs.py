@@ -109,7 +109,7 @@ class RunInputs:
     registered: Mapping[str, Any] = field(default_factory=dict)
     """Data at rest, by name."""
 
-    def followed(self) -> dict[int, PushedStream | FrameStream]:
+    def streams_by_place(self) -> dict[int, PushedStream | FrameStream]:
         """The streams of the session that the program reads, by the places of their inputs."""
         return {
             each.place: self.streams[each.source.name]
@@ -147,12 +147,11 @@ class Run:
         self, inputs: RunInputs, listener: Listener | None = None, *, stepped: bool = False
     ) -> None:
         options = inputs.options
-        self._inputs, self._streams = inputs, inputs.followed()
+        self._inputs, self._streams = inputs, inputs.streams_by_place()
         self._listener: Listener = Warnings(options.on_batch) if listener is None else listener
         self._every = options.verify
         chosen = options.checkpoint
-        folder = tempfile.mkdtemp(prefix="incmrql-") if chosen is None else chosen
-        self._checkpoint = Path(folder).absolute()
+        self._checkpoint = Path(tempfile.mkdtemp(prefix="incmrql-")) if chosen is None else chosen
         self._own = None if chosen is not None else self._checkpoint
         self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._last: weakref.ref[Batch] | None = None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
-from incmrql.api.scripts import Answer, answer_type, load
+from incmrql.api.scripts import DEEPEST_EVALUATION, Answer, answer_type, load
 from incmrql.compiler.cache import CompileCache
 from incmrql.compiler.compiled import Compiled, CompiledItem
 from incmrql.compiler.loading import Imports, annotated, catalog_for
@@ -223,20 +223,10 @@ class Session:
             },
             functions=self._functions,
         )
-        options = frozenset((name, each.options) for name, each in self._streams.items())
-        return self._compile_cache.compiled(source, catalog, may.include, options, self._finished)
-
-    def _finished(self, compiled: Compiled) -> Compiled:
-        """A script whose streams have the options that the session declares."""
-        return Compiled(compiled.tree, with_sources(compiled.typed, self._declared))
-
-    def _declared(self, source: typed.Source) -> typed.Source:
-        """A source with the options of the stream that it is."""
-        stream = self._streams.get(source.name) if source.format == "registered" else None
-        if stream is None or not stream.options:
-            return source
-        return replace(
-            source, options=tuple({**dict(stream.options), **dict(source.options)}.items())
+        options = {name: dict(each.options) for name, each in self._streams.items()}
+        settings = frozenset((name, each.options) for name, each in self._streams.items())
+        return self._compile_cache.compiled(
+            source, catalog, may.include, settings, lambda made: made.with_options(options)
         )
 
     def _engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> Engine:
@@ -275,7 +265,7 @@ class Session:
             self._private = private(self.spark)
         return self._private
 
-    def _started(
+    def _run_of(
         self,
         program: Program,
         options: StreamOptions,
@@ -311,8 +301,6 @@ class Session:
 _LOG: Final = logging.getLogger("incmrql")
 _ANSWERING: Final = ("print", "incr", "lineage", "debug")
 """The kinds of items that have an answer."""
-DEEPEST: Final = 200_000
-"""Python frames for the deepest recursion of a script's functions that is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +328,7 @@ class Script:
         """Whether the program answers each batch alone."""
         return bool(self.streaming) and not self.streaming[0].item.incremental
 
-    def planned(self, options: StreamOptions, strict: Strict = False) -> Iterator[str]:
+    def plan_notes(self, options: StreamOptions, strict: Strict = False) -> Iterator[str]:
         """Plan the program, and give the notes on it; `QueryError` if that is refused."""
         from incmrql.compiler.checks import advice
 
@@ -355,7 +343,7 @@ class Script:
         if not self.streaming:
             return
         watch = options.on_arithmetic != "null"
-        self.compiled.planned(self.streaming, watch=watch)  # refused before anything runs
+        self.compiled.plans_of(self.streaming, watch=watch)  # refused before anything runs
         alone = [each.item for each in self.streaming if not each.item.incremental]
         if alone and len(alone) < len(self.streaming):
             message = (
@@ -368,7 +356,7 @@ class Script:
 
     def answer(self, items: Sequence[CompiledItem], emit: Emit) -> Mapping[str, Value]:
         """Answer items once, in order, from what is there now; the values that are stored."""
-        with room(DEEPEST):
+        with room(DEEPEST_EVALUATION):
             engine = self.session._engine(self.compiled, self.arguments, **self.settings)
             for each in items:
                 engine.run_item(each.item, emit)
@@ -386,14 +374,14 @@ class Script:
         options = replace(options, window=self.window)
         if options.checkpoint_mode is None and self.session.is_local:
             options = replace(options, checkpoint_mode=PRIVATE)
-        with room(DEEPEST):
+        with room(DEEPEST_EVALUATION):
             watch = options.on_arithmetic != "null"
             program = self.compiled.program(self.streaming, self.arguments, stored, watch=watch)
-            return self.session._started(
-                program, options, self._described(stored), listener, stepped=True
+            return self.session._run_of(
+                program, options, self._description(stored), listener, stepped=True
             )
 
-    def _described(self, stored: Mapping[str, Value]) -> dict[str, Any]:
+    def _description(self, stored: Mapping[str, Value]) -> dict[str, Any]:
         """What a checkpoint keeps, so that the program can be made again."""
         return {
             "text": self.compiled.tree.span.source.text,
@@ -432,7 +420,7 @@ class Result:
     def collect(self) -> Value:
         """The answer as Python values."""
         found: list[Value] = []
-        with room(DEEPEST):
+        with room(DEEPEST_EVALUATION):
             engine = self._prepared()
             engine.run_item(self.item, lambda _, value: found.append(value))
         return found[0]
@@ -485,11 +473,13 @@ class Result:
         is_stepped = chosen.trigger is None and not chosen.available_now
         keep_changes = is_stepped or chosen.on_batch is not None
         chosen = replace(chosen, keep_changes=keep_changes, quarantine=session._quarantine)
-        with room(DEEPEST):
+        if chosen.checkpoint is not None:
+            chosen = replace(chosen, checkpoint=chosen.checkpoint.absolute())
+        with room(DEEPEST_EVALUATION):
             stored, watch = self._stored(), chosen.on_arithmetic != "null"
             program = self.compiled.program([self.asked], self.arguments, stored, watch=watch)
-            described = self._described(program, stored)
-            run = session._started(program, chosen, described, Warnings(chosen.on_batch))
+            described = self._description(program, stored)
+            run = session._run_of(program, chosen, described, Warnings(chosen.on_batch))
         if not (self.item.incremental or chosen.window):
             _LOG.warning(
                 "the query has no incr: start() answers it over everything so far; "
@@ -497,7 +487,7 @@ class Result:
             )
         return run
 
-    def _described(self, program: Program, stored: Mapping[str, Value]) -> dict[str, Any]:
+    def _description(self, program: Program, stored: Mapping[str, Value]) -> dict[str, Any]:
         """What a checkpoint keeps, so that the program can be made again."""
         sources = [each.source for each in program.streams if each.source.format == "registered"]
         return {

@@ -85,7 +85,7 @@ def run_script(
         quarantine=script.settings["quarantine"].absolute(),
         keep_changes=shows_changes and folder is None,
     )
-    for note in script.planned(options, strict):
+    for note in script.plan_notes(options, strict):
         tell(note)
     _refuse_options(script, given)
     console = _console(show, as_json=as_json, shows_changes=shows_changes)

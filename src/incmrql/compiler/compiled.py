@@ -38,6 +38,7 @@ from incmrql.syntax import ast, parse_items
 from incmrql.syntax.depth import room
 from incmrql.types import Catalog, infer_script, typed
 from incmrql.types.model import Collection
+from incmrql.types.resourced import with_sources
 from incmrql.values import Bag, Value
 
 ReadInclude = Callable[[ast.Include, Source], Source]
@@ -128,6 +129,16 @@ class Compiled:
     kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What later layers keep with it, for when the same script is run again."""
 
+    def with_options(self, declared: Mapping[str, Mapping[str, Any]]) -> Compiled:
+        """The script with options that are declared of registered sources, by name, beside it."""
+
+        def with_declared(source: typed.Source) -> typed.Source:
+            options = declared.get(source.name, {}) if source.format == "registered" else {}
+            own = {**options, **dict(source.options)}
+            return replace(source, options=tuple(own.items())) if options else source
+
+        return Compiled(self.tree, with_sources(self.typed, with_declared))
+
     @cached_property
     def items(self) -> tuple[CompiledItem, ...]:
         """Its items, each at every stage."""
@@ -144,7 +155,7 @@ class Compiled:
     def _plans(self) -> dict[tuple[tuple[CompiledItem, ...], bool], PlannedItems]:
         return {}
 
-    def planned(self, items: Sequence[CompiledItem], *, watch: bool = False) -> PlannedItems:
+    def plans_of(self, items: Sequence[CompiledItem], *, watch: bool = False) -> PlannedItems:
         """The plans of some items over the sources they share; may raise `QueryError`."""
         key = tuple(items), watch
         if key not in self._plans:
@@ -164,7 +175,7 @@ class Compiled:
         watch: bool = False,
     ) -> Program:
         """The program of some items; with `watch`, of the rows too for which arithmetic fails."""
-        return self.planned(items, watch=watch).program(arguments, stored)
+        return self.plans_of(items, watch=watch).program(arguments, stored)
 
 
 def compile_script(source: Source, catalog: Catalog, include: ReadInclude) -> Compiled:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from incmrql.compiler.compiled import Compiled, compile_script
+from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.loading import READ_ONLY, Imports, catalog_for
 from incmrql.diagnostics import CheckpointError, IncmrqlError, Source
 from incmrql.formats import ANYWHERE, Paths
@@ -25,7 +24,6 @@ from incmrql.kernel.table import Reader, Table, scan
 from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
-from incmrql.types.resourced import with_sources
 from incmrql.types.texts import type_from_text
 from incmrql.values import Bag, Record, Value, read
 
@@ -69,19 +67,15 @@ def _compiled_again(asked: dict[str, Any], imports: Imports, *, watch: bool) -> 
     compiled = compile_script(source, catalog, imports.include)
     items = compiled.streaming
     if "item" in asked:  # of a session in Python, which follows one query of a text
-        script = with_sources(compiled.typed, partial(_declared, known))
-        compiled = Compiled(compiled.tree, script)
+        compiled = compiled.with_options({n: _options(each) for n, each in known.items()})
         items = (compiled.items[asked["item"]],)
     return compiled.program(items, words, _stored(asked, compiled.typed), watch=watch)
 
 
-def _declared(known: dict[str, Any], source: typed.Source) -> typed.Source:
-    """A source with what a session has declared of it."""
-    if source.format != "registered" or source.name not in known:
-        return source
-    found = known[source.name]["options"]
-    options = {n: tuple(each) if isinstance(each, list) else each for n, each in found.items()}
-    return replace(source, options=tuple({**options, **dict(source.options)}.items()))
+def _options(registered: dict[str, Any]) -> dict[str, Any]:
+    """What a session has declared of a source; JSON has no tuples."""
+    options = registered["options"].items()
+    return {name: tuple(each) if isinstance(each, list) else each for name, each in options}
 
 
 def _stored(asked: dict[str, Any], script: typed.Script) -> dict[str, Value]:
