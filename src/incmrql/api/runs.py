@@ -81,7 +81,7 @@ class Warnings:
     def failures(self, number: int, failures: Failures) -> None:
         """Warn when there are other rows than before."""
         if failures.count and failures != self._failures:
-            warnings.warn(f"batch {number}: {failures}", IncmrqlWarning, stacklevel=5)
+            warnings.warn(f"batch {number}: {failures}", IncmrqlWarning, stacklevel=4)
         self._failures = failures
 
     def batch(self, run: Run, batch: Batch) -> None:  # noqa: ARG002 - the batch says it all
@@ -118,18 +118,15 @@ class RunInputs:
         }
 
 
-def open_driver(
-    inputs: RunInputs, checkpoint: Path, *, read_only: bool = False, **tuning: Any
-) -> Driver:
+def open_driver(inputs: RunInputs, checkpoint: Path, *, read_only: bool = False) -> Driver:
     """A driver of a program on a checkpoint: the one place where drivers are made."""
-    options = replace(inputs.options, **tuning)
-    output = None if options.output is None else Path(options.output)
+    output = None if inputs.options.output is None else Path(inputs.options.output)
     return Driver(
         inputs.program,
         checkpoint,
         output,
         inputs.spark,
-        options,
+        inputs.options,
         registered=inputs.registered,
         script=inputs.described,
         read_only=read_only,
@@ -187,7 +184,8 @@ class Run:
         }
         paths = options.paths.also(options.output, options.quarantine)
         registered = {**inputs.registered, **framed}
-        driver = open_driver(replace(inputs, registered=registered), self._checkpoint, paths=paths)
+        inputs = replace(inputs, options=replace(options, paths=paths), registered=registered)
+        driver = open_driver(inputs, self._checkpoint)
         if options.checkpoint is not None:
             sign(driver)
         driver.on_notice = self._listener.notice
@@ -256,8 +254,9 @@ class Run:
         """Say that a batch is done to all who want to know."""
         driver, listener = self._driver, self._listener
         self._events.append(Event(time.time(), report))
-        if report.bad.bad:
-            self._tell_bad_rows(report)
+        bad_rows = self._bad_rows(report) if report.bad.bad else ""
+        if bad_rows:
+            listener.notice(bad_rows)
         if report.errors is not None:
             listener.failures(report.number, report.errors)
         for notice in self._notices.of(report):
@@ -269,18 +268,18 @@ class Run:
             listener.verified(self.verify())
         return batch
 
-    def _tell_bad_rows(self, report: BatchReport) -> None:
-        """Tell which lines of a batch were no rows."""
+    def _bad_rows(self, report: BatchReport) -> str:
+        """Which lines of a batch were no rows; empty if somebody asks for reports instead."""
         program, on_report = self._driver.program, self._inputs.on_report
         if on_report is not None:
             for part, policy in reports(program, report):
                 on_report(part, policy)
-            return
+            return ""
         is_kept = self._driver.options.quarantine is not None
         said = sentences(program, report, is_kept=is_kept)
-        if not is_kept:
+        if said and not is_kept:
             said.append("Session(quarantine=...) names a folder in which such lines are kept.")
-        self._listener.notice("\n".join(said))
+        return "\n".join(said)
 
     def _set_aside(self, problem: DataError) -> bool:
         """Whether the rows for which a batch was refused are set aside, and no others."""
