@@ -21,6 +21,7 @@ from incmrql.diagnostics import CheckpointError, InternalError
 from incmrql.formats import Paths
 from incmrql.incremental.streams import Program
 from incmrql.runtime.checkpoint import Checkpoint
+from incmrql.runtime.events import Verified
 from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.ownership import ownership
 from incmrql.runtime.rebucket import rebucket
@@ -29,8 +30,6 @@ from incmrql.values import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from incmrql.runtime.verify import Verified
 
 
 class SavedRun:

@@ -28,7 +28,7 @@ from incmrql.runtime.arithmetic import Failure, Failures
 from incmrql.runtime.changed import check_kept
 from incmrql.runtime.checkpoint import Checkpoint
 from incmrql.runtime.driver import Driver
-from incmrql.runtime.events import Batch, Event, Status
+from incmrql.runtime.events import Batch, Event, Status, Verified
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.loop import run_driver
@@ -43,8 +43,6 @@ from incmrql.values import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from incmrql.runtime.verify import Verified
 
 MOST_EVENTS: Final = 1000
 """Events that a run remembers."""

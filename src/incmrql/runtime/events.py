@@ -81,3 +81,18 @@ class Status:
     state_rows: int
     state_bytes: int
     problem: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was compared and found to be the same."""
+
+    batch: int
+    """The last batch that the answers include."""
+    rows: int
+    """Rows of all answers."""
+    seconds: float
+
+    def __str__(self) -> str:
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        return f"verified after batch {self.batch}: {rows} as over all data, {self.seconds:.1f} s"

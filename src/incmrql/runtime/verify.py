@@ -26,6 +26,7 @@ from incmrql.kernel.physical import Looped
 from incmrql.kernel.table import Table
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.runtime.driver import Driver
+from incmrql.runtime.events import Verified
 from incmrql.spark.replay import ledger_differences, net_rows, state_differences
 from incmrql.spark.scripts import Engine
 from incmrql.types import typed
@@ -43,21 +44,6 @@ MOST_EXPLAINED = 3
 """Differing rows whose sources are looked for."""
 _MOST_SOURCES = 10
 _WIDEST = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """What was compared and found to be the same."""
-
-    batch: int
-    """The last batch that the answers include."""
-    rows: int
-    """Rows of all answers."""
-    seconds: float
-
-    def __str__(self) -> str:
-        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
-        return f"verified after batch {self.batch}: {rows} as over all data, {self.seconds:.1f} s"
 
 
 def verify(driver: Driver, spark: SparkSession) -> Verified:
