@@ -404,13 +404,13 @@ class Result:
 
     session: Session = field(repr=False)
     compiled: Compiled = field(repr=False)
-    asked: CompiledItem = field(repr=False)
+    compiled_item: CompiledItem = field(repr=False)
     arguments: tuple[str, ...] = ()
 
     @property
     def item(self) -> typed.ScriptItem:
         """The item of the text that asks it."""
-        return self.asked.item
+        return self.compiled_item.item
 
     @property
     def type(self) -> model.Type:
@@ -464,7 +464,7 @@ class Result:
             hint = "collect() answers it, from what is there."
             raise DataError("R212", f"{self.item.kind} does not follow streams", hint=hint)
         session = self.session
-        if not self.asked.reads_streams:
+        if not self.compiled_item.reads_streams:
             hint = "collect() answers it; stream(...) or session.stream(...) is what is followed."
             raise DataError("R212", "the query reads no stream", hint=hint)
         if session.is_local:
@@ -477,7 +477,9 @@ class Result:
             chosen = replace(chosen, checkpoint=chosen.checkpoint.absolute())
         with room(DEEPEST_EVALUATION):
             stored, watch = self._stored(), chosen.on_arithmetic != "null"
-            program = self.compiled.program([self.asked], self.arguments, stored, watch=watch)
+            program = self.compiled.program(
+                [self.compiled_item], self.arguments, stored, watch=watch
+            )
             described = self._description(program, stored)
             run = session._run_of(program, chosen, described, Warnings(chosen.on_batch))
         if not (self.item.incremental or chosen.window):
@@ -515,7 +517,9 @@ class Result:
     def explain(self, stage: str = "spark", *, trace: bool = False) -> str:
         """The query at a stage of its way: tree, types, algebra, normal or spark."""
         fast = self.session._float_sums == "fast"
-        return explain(self.compiled, stage, items=[self.asked], trace=trace, fast_sums=fast)
+        return explain(
+            self.compiled, stage, items=[self.compiled_item], trace=trace, fast_sums=fast
+        )
 
     def _prepared(self) -> Engine:
         """The engine, after the items that stand before the query."""
