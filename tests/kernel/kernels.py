@@ -20,7 +20,7 @@ from incmrql.kernel.engine import Worked, run_steps
 from incmrql.kernel.inputs import InputFile, write_spool
 from incmrql.kernel.orders import Done, Order, Reading, Target, together
 from incmrql.kernel.outputs import read_rows, shown_values
-from incmrql.kernel.physical import Physical, Taken
+from incmrql.kernel.physical import Physical, SourceOp
 from incmrql.kernel.rows import Rows, of_values
 from incmrql.kernel.runs import Opened, write_runs
 from incmrql.kernel.stages import Route, Sent, meet_stage, read_stage
@@ -46,7 +46,7 @@ class KernelRun:
         self.streams = {
             step.stream.name: place
             for place, step in enumerate(self.physical.steps)
-            if isinstance(step, Taken)
+            if isinstance(step, SourceOp)
         }
 
     def step(
@@ -56,7 +56,7 @@ class KernelRun:
         given = {}
         for name, rows in self.rows(batch, fixed or {}).items():
             step = self.physical.steps[self.streams[name]]
-            assert isinstance(step, Taken)
+            assert isinstance(step, SourceOp)
             given[self.streams[name]] = [of_values(rows, step.layout)]
         return self.weighted(self.run(given))
 
@@ -124,7 +124,7 @@ class FileRun(KernelRun):
         files = []
         for name, rows in self.rows(batch, fixed or {}).items():
             step = self.physical.steps[self.streams[name]]
-            assert isinstance(step, Taken)
+            assert isinstance(step, SourceOp)
             for half in (rows[::2], rows[1::2]):
                 path = self.folder / f"{uuid.uuid4().hex}.arrow"
                 write_spool(path, step.stream.element, half)

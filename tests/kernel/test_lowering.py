@@ -7,7 +7,7 @@ import pytest
 from incmrql.diagnostics import Source
 from incmrql.incremental.streams import program_of
 from incmrql.kernel.compile import compiled
-from incmrql.kernel.physical import Mapped
+from incmrql.kernel.physical import MapOp
 from incmrql.kernel.segment import Picked, Text
 from incmrql.loading import catalog_for, read_include
 from incmrql.pipeline import compile_script
@@ -18,12 +18,12 @@ QUERY = (
 )
 
 
-def mapped(head: str, where: str = "") -> Mapped:
+def mapped(head: str, where: str = "") -> MapOp:
     """The last step that a query is compiled to."""
     source = Source(QUERY.format(head=head, where=where))
     script = compile_script(source, catalog_for(source, ()), read_include).typed
     step = compiled(program_of(script.items, script)).steps[-1]
-    assert isinstance(step, Mapped)
+    assert isinstance(step, MapOp)
     return step
 
 

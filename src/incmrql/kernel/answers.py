@@ -12,7 +12,7 @@ from incmrql.kernel.desk import Desk, content_of, merged, rows_of
 from incmrql.kernel.form import Form
 from incmrql.kernel.groups import fold_rows
 from incmrql.kernel.ordered import ranks_of
-from incmrql.kernel.physical import Answer, AnswerPart, Grouped, Mapped, Step
+from incmrql.kernel.physical import Answer, AnswerPart, GroupOp, MapOp, Step
 from incmrql.kernel.rows import Rows, of_values, stacked, to_values
 from incmrql.kernel.table import scan
 from incmrql.reference import Environment, evaluate
@@ -94,11 +94,11 @@ def part_rows(part: AnswerPart, bucket: int, steps: Sequence[Step], desk: Desk) 
     if part.derived is None:
         return rows_of(scan(desk.table(part.table, part.form), desk.reader, bucket))
     step = steps[part.derived.place]
-    assert isinstance(step, Grouped)
+    assert isinstance(step, GroupOp)
     rows = fold_rows(step, bucket, desk)
     for place in part.derived.maps:
         above = steps[place]
-        assert isinstance(above, Mapped)
+        assert isinstance(above, MapOp)
         rows = above.segment.apply(rows, desk.env)
     return rows
 

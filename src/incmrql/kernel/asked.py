@@ -19,7 +19,7 @@ from incmrql.kernel.finishing import Asked, finished
 from incmrql.kernel.keys import Keys
 from incmrql.kernel.layouts import column_of, rows_of
 from incmrql.kernel.ordered import at, totals
-from incmrql.kernel.physical import Grouped, Merged, Ranking, Read, Walked, Wanted
+from incmrql.kernel.physical import GroupOp, Merged, Ranking, Read, Walked, Wanted
 from incmrql.kernel.table import Reader, Table
 from incmrql.kernel.touched import Touched
 from incmrql.kernel.walked import bags_of, group_value
@@ -42,7 +42,7 @@ class Answers:
     types: tuple[Type, ...]
 
 
-def column_before_after(step: Grouped, touched: Touched, desk: Desk) -> Answers:
+def column_before_after(step: GroupOp, touched: Touched, desk: Desk) -> Answers:
     """What is asked of the touched keys; the very same column where nothing can have changed."""
     before: list[Any] = []
     after: list[Any] = []
@@ -53,7 +53,7 @@ def column_before_after(step: Grouped, touched: Touched, desk: Desk) -> Answers:
     return Answers(before, after, tuple(each.request.variable.type for each in step.wanted))
 
 
-def _both(wanted: Wanted, step: Grouped, touched: Touched, desk: Desk) -> tuple[Any, Any]:
+def _both(wanted: Wanted, step: GroupOp, touched: Touched, desk: Desk) -> tuple[Any, Any]:
     n = len(touched)
     match wanted:
         case Asked():
@@ -77,7 +77,7 @@ def _both(wanted: Wanted, step: Grouped, touched: Touched, desk: Desk) -> tuple[
 def _read(
     wanted: Read | Merged,
     ranking: Ranking,
-    step: Grouped,
+    step: GroupOp,
     touched: Touched,
     extra: Content | None,
     desk: Desk,
@@ -170,7 +170,7 @@ def _merged(wanted: Merged, values: Sequence[Value], env: Environment) -> Value:
     return total
 
 
-def _walked(request: Request, step: Grouped, touched: Touched, desk: Desk) -> tuple[Any, Any]:
+def _walked(request: Request, step: GroupOp, touched: Touched, desk: Desk) -> tuple[Any, Any]:
     """A request over all rows of a side, for each key."""
     keys = rows_of(touched.keys.columns, step.key, len(touched))
     old, new = bags_of(step, request.side, touched, desk)

@@ -47,18 +47,18 @@ from incmrql.kernel.lowering import Lowering
 from incmrql.kernel.physical import (
     Answer,
     AnswerPart,
+    ConstOp,
     Derived,
-    Fixed,
-    Grouped,
-    Handed,
-    Joined,
-    Mapped,
+    GroupOp,
+    JoinOp,
+    MapOp,
+    OrderOp,
+    ParamOp,
     Physical,
     Side,
-    Sorted,
+    SourceOp,
     Step,
-    Taken,
-    United,
+    UnionOp,
 )
 from incmrql.kernel.segment import Picked, Segment
 from incmrql.reference import Environment, new_world
@@ -132,12 +132,12 @@ class _Compiler:
                 return self.taken(place, node)
             case Constant(expr):
                 layout = of_elements(expr, {})
-                return Fixed(expr, layout), layout
+                return ConstOp(expr, layout), layout
             case Given():
-                return Handed(self.given[place]), self.given[place]
+                return ParamOp(self.given[place]), self.given[place]
             case Linear(input=below, steps=((variable, body), *rest)):
                 segment = self.lowering.segment([(variable, self.layouts[below])], body, rest)
-                return Mapped(below, segment), segment.made
+                return MapOp(below, segment), segment.made
             case Merge(parts):
                 return self.united(parts)
             case Join():
@@ -169,17 +169,17 @@ class _Compiler:
             assert isinstance(segment.made, Struct)
             key_layout, row_layout = segment.made.parts
             self.table(f"l{place}", Form(leaves(key_layout), leaves(row_layout)), LEDGER, place)
-            return Taken(stream, layout, node.insert_only, segment), layout
+            return SourceOp(stream, layout, node.insert_only, segment), layout
         if node.ledger:
             self.table(f"l{place}", Form(leaves(layout)), LEDGER, place)
-        return Taken(stream, layout, node.insert_only), layout
+        return SourceOp(stream, layout, node.insert_only), layout
 
     def united(self, parts: tuple[int, ...]) -> tuple[Step, Layout]:
         layout = self.layouts[parts[0]]
         for each in parts[1:]:
             layout = meet(layout, self.layouts[each])
         segments = tuple(self.brought(each, layout) for each in parts)
-        return United(parts, segments, layout), layout
+        return UnionOp(parts, segments, layout), layout
 
     def brought(self, place: int, wanted: Layout) -> Segment | None:
         """The rows of a node in another layout; None where they have it."""
@@ -257,7 +257,7 @@ class _Compiler:
         body = over(node.body, group_of(node.group, rows[0], rows[1:]))
         given = list(zip(names, (key, left.value, right.value), strict=True))
         segment = self.lowering.segment(given, flattened(body))
-        return Joined((left, right), key, segment), segment.made
+        return JoinOp((left, right), key, segment), segment.made
 
     # --- order -------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ class _Compiler:
             form = Form(form.keys, form.rest, form.descending, most=limit)
         name = self.table(f"n{place}t", form, "values in order", place)
         paired = self.brought(node.input, wanted)
-        return Sorted(node.input, paired, wanted, name, form, limit), wanted
+        return OrderOp(node.input, paired, wanted, name, form, limit), wanted
 
     # --- answers ---------------------------------------------------------------------------
 
@@ -318,11 +318,11 @@ class _Compiler:
         """The fold that a node's rows follow from, if there is one."""
         maps: list[int] = []
         step, whole = self.steps[place], True
-        while isinstance(step, Mapped):
+        while isinstance(step, MapOp):
             maps.insert(0, place)
             whole = whole and _keeps_all(step.segment, self.layouts[step.input])
             place, step = step.input, self.steps[step.input]
-        if not isinstance(step, Grouped) or step.mode != "fold" or step.table is None:
+        if not isinstance(step, GroupOp) or step.mode != "fold" or step.table is None:
             return None
         how = step.body.how
         keys = range(len(step.form.keys))

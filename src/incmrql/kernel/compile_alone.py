@@ -14,17 +14,17 @@ from incmrql.kernel.finishing import Asked
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import Layout, leaves
 from incmrql.kernel.physical import (
-    Grouped,
+    GroupOp,
     Inner,
-    Joined,
-    Looped,
-    Mapped,
+    JoinOp,
+    LoopOp,
+    MapOp,
     Merged,
+    OrderOp,
     Ranking,
     Read,
-    Sorted,
     Step,
-    United,
+    UnionOp,
     Walked,
     Wanted,
 )
@@ -40,7 +40,7 @@ def compiled_alone(
     arguments: Sequence[str],
     stored: Sequence[tuple[str, object]],
     limit: int | None,
-) -> Looped:
+) -> LoopOp:
     """A loop that is only run from its beginning, over inputs in these layouts."""
     nodes: list[Node] = [*[Given(layout.type) for layout in layouts], node]
     edges: list[Edge] = []
@@ -54,7 +54,7 @@ def compiled_alone(
     inner = LoopCompiler(compiler, len(layouts), node).inner(plain(node, script), layouts)
     layout = inner.variables[node.term.chosen]
     nothing = Form(())
-    return Looped(
+    return LoopOp(
         inputs=node.inputs,
         layouts=tuple(layouts),
         node=node,
@@ -82,9 +82,9 @@ def goes_row_by_row(inner: Inner) -> bool:
 
 def _is_walked(step: Step) -> bool:
     match step:
-        case Grouped(mode=mode, wanted=wanted, rankings=rankings):
+        case GroupOp(mode=mode, wanted=wanted, rankings=rankings):
             return mode == "whole" or any(_is_read(each, rankings) for each in wanted)
-        case Looped(plain=inner):
+        case LoopOp(plain=inner):
             return goes_row_by_row(inner)
         case _:
             return False
@@ -104,24 +104,24 @@ def _is_read(wanted: Wanted, rankings: Sequence[Ranking]) -> bool:
 def crosses(inner: Inner) -> bool:
     """Whether all rows of two sides meet in some step of a loop."""
     return any(
-        (isinstance(step, Joined) and not leaves(step.key))
-        or (isinstance(step, Looped) and crosses(step.plain))
+        (isinstance(step, JoinOp) and not leaves(step.key))
+        or (isinstance(step, LoopOp) and crosses(step.plain))
         for step in inner.steps
     )
 
 
 def _segments(step: Step) -> Iterator[Segment | None]:
     match step:
-        case Mapped(segment=segment):
+        case MapOp(segment=segment):
             yield segment
-        case United(segments=segments):
+        case UnionOp(segments=segments):
             yield from segments
-        case Sorted(paired=paired):
+        case OrderOp(paired=paired):
             yield paired
-        case Joined(sides=sides, body=body):
+        case JoinOp(sides=sides, body=body):
             yield from [side.paired for side in sides]
             yield body
-        case Grouped(sides=sides, blocks=blocks, rankings=rankings, body=body):
+        case GroupOp(sides=sides, blocks=blocks, rankings=rankings, body=body):
             yield from [side.paired for side in sides]
             yield from [block.segment for each in blocks for block in each]
             yield from [ranking.segment for ranking in rankings]

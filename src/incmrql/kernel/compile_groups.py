@@ -27,7 +27,7 @@ from incmrql.kernel.layouts import (
 from incmrql.kernel.lifting import How, Lift
 from incmrql.kernel.physical import (
     Block,
-    Grouped,
+    GroupOp,
     Merged,
     Ranking,
     Read,
@@ -95,7 +95,7 @@ class GroupsCompiler:
         if not node.is_final and (counted or self.lifts):
             table = self.all.table(f"n{self.place}", form, "accumulators by key", self.place)
         linear = node.linear if mode == "linear" else None
-        step = Grouped(
+        step = GroupOp(
             sides,
             self.key,
             blocks,

@@ -18,10 +18,10 @@ from incmrql.kernel.fusing import fuse
 from incmrql.kernel.groups import grouped_slots
 from incmrql.kernel.layouts import Layout, Leaf, leaves, meet, part
 from incmrql.kernel.physical import (
-    Grouped,
+    GroupOp,
     Inner,
-    Joined,
-    Looped,
+    JoinOp,
+    LoopOp,
     Means,
     Numbered,
 )
@@ -40,7 +40,7 @@ class LoopCompiler:
     place: int
     node: Repeated
 
-    def step(self) -> tuple[Looped, Layout]:
+    def step(self) -> tuple[LoopOp, Layout]:
         """What is done for the loop, and the layout of the rows it sends on."""
         node, compiler = self.node, self.compiler
         script = compiler.program.script
@@ -52,7 +52,7 @@ class LoopCompiler:
         steps = numbered(node, script)
         limit = None if node.term.limit is None else evaluate(node.term.limit, compiler.env) or 0
         counters = Form((STRING, LONG))
-        found = Looped(
+        found = LoopOp(
             node.inputs,
             layouts,
             node,
@@ -84,7 +84,7 @@ class LoopCompiler:
         if not isinstance(shape, Centroids):
             return "differences of such a step are not diffused inside tasks"
         averaged = inner.steps[shape.averaged]
-        if not isinstance(averaged, Grouped) or not is_fit(averaged):
+        if not isinstance(averaged, GroupOp) or not is_fit(averaged):
             return "centroids are more than averages"
         places = centres_form(averaged, inner.variables[0])
         sums = self.table("m", averaged.form, "sums of centroids"), averaged.form
@@ -136,11 +136,11 @@ class LoopCompiler:
         stored: dict[str, tuple[Form, int]] = {}
         slots: dict[int, tuple[tuple[str, Form], ...]] = {}
         for place, step in enumerate(inner.steps):
-            if isinstance(step, Joined):
+            if isinstance(step, JoinOp):
                 for side in step.sides:
                     assert side.table is not None
                     stored[side.table] = side.form, len(side.form.keys)
-            elif isinstance(step, Grouped):
+            elif isinstance(step, GroupOp):
                 slots[place] = tuple(
                     (f"n{place}k{n}", Form(form.keys[1:], (LONG, *form.rest)))
                     for n, form in enumerate(grouped_slots(step))

@@ -15,15 +15,15 @@ from incmrql.kernel.diffuse_affine_tables import MATRIX, NUMBERED, AffineTables,
 from incmrql.kernel.form import STATE_OF_A_STEP, Form
 from incmrql.kernel.layouts import Layout, Leaf, Struct, index_of, leaves, meet, pair_of, width
 from incmrql.kernel.physical import (
-    Grouped,
-    Handed,
+    GroupOp,
     Inner,
-    Joined,
-    Looped,
-    Mapped,
-    Sorted,
+    JoinOp,
+    LoopOp,
+    MapOp,
+    OrderOp,
+    ParamOp,
     Step,
-    United,
+    UnionOp,
     below,
 )
 from incmrql.types import typed
@@ -59,7 +59,7 @@ def affine_compiled(
         return "nothing tells the rows of a step apart"
     entries = _entries(loop, shape, row, inputs)
     start = _start(loop, plain)
-    if any(isinstance(s, Sorted | Looped) for p in (start, entries[0]) for s in p.steps.values()):
+    if any(isinstance(s, OrderOp | LoopOp) for p in (start, entries[0]) for s in p.steps.values()):
         return "there is an order or another loop inside of it"
     types = leaves(row)
     labels = Form((*types[:value], *types[value + 1 :]), (LONG,))
@@ -100,7 +100,7 @@ def _column(layout: Layout, path: Path) -> int | None:
 def _is_grouped(node: Repeated, plain: Inner) -> bool | None:
     """Whether a row is there if any that adds to it is, or without them; None if not known."""
     step = plain.steps[plain.looping.step[0]]
-    if isinstance(step, Grouped) and step.mode == "linear" and step.linear is not None:
+    if isinstance(step, GroupOp) and step.mode == "linear" and step.linear is not None:
         free = step.sides[step.linear].input not in _moving(plain)
         return False if free else None
     match node.term.step[0]:
@@ -216,11 +216,11 @@ def _empty(inner: Inner) -> frozenset[int]:
     for place, step in enumerate(inner.steps):
         inputs = [each in found for each in below(step)]
         match step:
-            case Joined():
+            case JoinOp():
                 is_empty = any(inputs)
-            case Grouped(linear=int(side)):
+            case GroupOp(linear=int(side)):
                 is_empty = inputs[side]
-            case Mapped() | United() | Grouped():
+            case MapOp() | UnionOp() | GroupOp():
                 is_empty = all(inputs)
             case _:
                 is_empty = False
@@ -249,16 +249,16 @@ def _part(
     tables = tuple(
         (name, loop.table(f"{letters}{name}", form, STATE_OF_A_STEP)) for name, form in kept
     )
-    working = {place: step for place, step in steps.items() if not isinstance(step, Handed)}
+    working = {place: step for place, step in steps.items() if not isinstance(step, ParamOp)}
     return Part(working, inputs, None, tuple(made), tables, tuple(form for _, form in kept))
 
 
 def _kept(step: Step) -> Iterator[tuple[str, Form]]:
     """The tables that a step keeps."""
     match step:
-        case Joined(sides=sides):
+        case JoinOp(sides=sides):
             yield from ((side.table, side.form) for side in sides if side.table is not None)
-        case Grouped():
+        case GroupOp():
             if step.table is not None:
                 yield step.table, step.form
             yield from ((ranking.name, ranking.form) for ranking in step.rankings)

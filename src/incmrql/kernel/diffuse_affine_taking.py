@@ -21,7 +21,7 @@ from incmrql.kernel.keys import Keys
 from incmrql.kernel.layouts import Layout, Leaf, Struct
 from incmrql.kernel.layouts import width as width_of
 from incmrql.kernel.overlay import Overlay, overlay
-from incmrql.kernel.physical import Fixed, Grouped, Joined, Mapped, Step, United, below
+from incmrql.kernel.physical import ConstOp, GroupOp, JoinOp, MapOp, Step, UnionOp, below
 from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.spans import span_of
@@ -62,7 +62,7 @@ class Running:
             found[part.variable] = [variable]
         for place, step in part.steps.items():
             chunks = [found.get(each, []) for each in below(step)]
-            if isinstance(step, Fixed) or any(len(rows) for each in chunks for rows in each):
+            if isinstance(step, ConstOp) or any(len(rows) for each in chunks for rows in each):
                 found[place] = [rows for rows in self._rows(step, chunks) if len(rows)]
         self.inside.is_first = False
         return [self._made(found, *each) for each in part.made]
@@ -70,12 +70,12 @@ class Running:
     def _rows(self, step: Step, chunks: Sequence[list[Rows]]) -> list[Rows]:
         inside = self.inside
         match step:
-            case Fixed() | Mapped() | United():
+            case ConstOp() | MapOp() | UnionOp():
                 return list(stateless(step, chunks, inside))
-            case Joined():
+            case JoinOp():
                 return list(joined_meet(step, joined_gather(step, chunks, inside.env), inside))
             case _:
-                assert isinstance(step, Grouped)
+                assert isinstance(step, GroupOp)
                 return list(grouped_meet(step, grouped_gather(step, chunks, inside.env), inside))
 
     def _made(

@@ -21,7 +21,7 @@ from incmrql.kernel.form import Form
 from incmrql.kernel.groups import grouped_gather, grouped_meet, grouped_slots
 from incmrql.kernel.layouts import Layout, leaves, rows_of
 from incmrql.kernel.overlay import Overlay, overlay
-from incmrql.kernel.physical import Grouped, Means
+from incmrql.kernel.physical import GroupOp, Means
 from incmrql.kernel.recompute import Steps
 from incmrql.kernel.rows import Rows, of_values, stacked, to_values
 from incmrql.kernel.sorting import Groups
@@ -55,7 +55,7 @@ class Moved:
         return {**told, "parts": dict(self.parts)} if self.parts else told
 
 
-def centres_form(averaged: Grouped, row: Layout) -> Form:
+def centres_form(averaged: GroupOp, row: Layout) -> Form:
     """The form of the table of places: key, row, home."""
     return Form(averaged.form.keys, (*leaves(row), *leaves(row)))
 
@@ -63,7 +63,7 @@ def centres_form(averaged: Grouped, row: Layout) -> Form:
 def is_fit(step: Any) -> bool:
     """Whether a step keeps nothing but sums of one side."""
     return (
-        isinstance(step, Grouped)
+        isinstance(step, GroupOp)
         and step.mode == "fold"
         and len(step.sides) == 1
         and not step.rankings

@@ -24,13 +24,13 @@ from incmrql.kernel.layouts import leaves
 from incmrql.kernel.look import grouped_rows, look_up
 from incmrql.kernel.physical import (
     Answer,
-    Fixed,
-    Handed,
-    Mapped,
+    ConstOp,
+    MapOp,
+    ParamOp,
     Physical,
+    SourceOp,
     Step,
-    Taken,
-    United,
+    UnionOp,
     below,
 )
 from incmrql.kernel.rows import Rows, stacked, to_values
@@ -117,14 +117,14 @@ def run_steps(
     """All steps of a batch: the changes of the answers; the desk has those of the tables."""
     for place, rows in given.items():
         step = physical.steps[place]
-        assert isinstance(step, Taken)
+        assert isinstance(step, SourceOp)
         check(place, step, [ledger_content(place, step, rows, desk)], desk)
     found: list[Iterable[Rows]] = []
     worked = Worked.of(len(physical.steps))
     users = users_of(physical)
     for place, step in enumerate(physical.steps):
         with worked.at(place, desk):
-            if isinstance(step, Taken):
+            if isinstance(step, SourceOp):
                 chunks: Iterable[Rows] = given.get(place, ())
             else:
                 chunks = advanced(step, [found[each] for each in below(step)], desk)
@@ -154,15 +154,15 @@ def users_of(physical: Physical) -> Counter[int]:
 def advanced(step: Step, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterable[Rows]:
     """The change of a step's rows, in chunks."""
     match step:
-        case Fixed() | Mapped() | United():
+        case ConstOp() | MapOp() | UnionOp():
             return stateless(step, inputs, desk)
-        case Taken() | Handed():
+        case SourceOp() | ParamOp():
             raise InternalError("rows that come from outside are given")
         case _:
             return meet(step, gather(step, inputs, desk.env), desk)
 
 
-def ledger_content(place: int, step: Taken, rows: Sequence[Rows], desk: Desk) -> Content | None:
+def ledger_content(place: int, step: SourceOp, rows: Sequence[Rows], desk: Desk) -> Content | None:
     """What changes of a source add to its ledger, if it has one."""
     if step.insert_only and any((each.weights < 0).any() for each in rows):
         deleted = next(each.take(each.weights < 0) for each in rows if (each.weights < 0).any())
@@ -177,7 +177,7 @@ def ledger_content(place: int, step: Taken, rows: Sequence[Rows], desk: Desk) ->
     return merged(form, [content_of(form, each) for each in keyed])
 
 
-def check(place: int, step: Taken, changes: Sequence[Content | None], desk: Desk) -> None:
+def check(place: int, step: SourceOp, changes: Sequence[Content | None], desk: Desk) -> None:
     """Refuse a change of a source that cannot be; the ledger remembers one that can."""
     some = [change for change in changes if change is not None]
     if not some:
@@ -190,7 +190,7 @@ def check(place: int, step: Taken, changes: Sequence[Content | None], desk: Desk
     desk.change(name, change)
 
 
-def _check_there(step: Taken, name: str, change: Content, desk: Desk) -> None:
+def _check_there(step: SourceOp, name: str, change: Content, desk: Desk) -> None:
     absent = missing(name, change, desk)
     if len(absent):
         raise _refused(step, absent)
@@ -206,7 +206,7 @@ def missing(name: str, change: Content, desk: Desk) -> Content:
     return leaving.take(after < 0).with_weights(after[after < 0])
 
 
-def _refused(step: Taken, absent: Content) -> DataError:
+def _refused(step: SourceOp, absent: Content) -> DataError:
     first = absent.slice(0, MOST_NAMED)
     columns = first.rest.columns if step.key is not None else first.keys.columns
     rows = to_values(Rows(columns, first.weights), step.layout)
@@ -218,7 +218,7 @@ def _refused(step: Taken, absent: Content) -> DataError:
     return DataError("R205", message, place=place, hint=hint)
 
 
-def _check_unique(step: Taken, name: str, change: Content, desk: Desk) -> None:
+def _check_unique(step: SourceOp, name: str, change: Content, desk: Desk) -> None:
     """Refuse rows that share a declared key after the batch."""
     found = next(crowded(step, name, change, desk), None)
     if found is None:
@@ -235,7 +235,7 @@ def _check_unique(step: Taken, name: str, change: Content, desk: Desk) -> None:
 
 
 def crowded(
-    step: Taken, name: str, change: Content, desk: Desk
+    step: SourceOp, name: str, change: Content, desk: Desk
 ) -> Iterator[list[tuple[Value, int]]]:
     """For each declared key that several rows share after a change: these rows with weights."""
     hashes, keys, _ = touched_keys(change)

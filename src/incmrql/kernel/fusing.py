@@ -20,7 +20,7 @@ from incmrql.kernel.compile_groups import columns_of
 from incmrql.kernel.layouts import Leaf, Struct
 from incmrql.kernel.lifting import Lift
 from incmrql.kernel.lowering import Lowering
-from incmrql.kernel.physical import Fused, Grouped, Joined, Step, below
+from incmrql.kernel.physical import Fused, GroupOp, JoinOp, Step, below
 from incmrql.kernel.segment import ByRow
 from incmrql.types import typed
 from incmrql.types.model import Tuple
@@ -35,16 +35,16 @@ def fuse(program: Program, steps: list[Step], lowering: Lowering, used: Sequence
     users.update(used)
     users.update(part.place for output in program.answered for part in output.parts)
     for place, step in enumerate(steps):
-        if not isinstance(step, Grouped) or not _only_sums(step):
+        if not isinstance(step, GroupOp) or not _only_sums(step):
             continue
         join = steps[step.sides[0].input]
-        if isinstance(join, Joined) and users[step.sides[0].input] == 1:
+        if isinstance(join, JoinOp) and users[step.sides[0].input] == 1:
             found = _fused(program, place, step, join, lowering)
             if found is not None:
                 steps[step.sides[0].input] = replace(join, fused=found)
 
 
-def _only_sums(step: Grouped) -> bool:
+def _only_sums(step: GroupOp) -> bool:
     """Whether a fold of one side keeps accumulators and nothing else."""
     return (
         len(step.sides) == 1
@@ -57,7 +57,7 @@ def _only_sums(step: Grouped) -> bool:
 
 
 def _fused(
-    program: Program, place: int, step: Grouped, join: Joined, lowering: Lowering
+    program: Program, place: int, step: GroupOp, join: JoinOp, lowering: Lowering
 ) -> Fused | None:
     node, below_ = program.nodes[place], program.nodes[step.sides[0].input]
     assert isinstance(node, Groups)
@@ -99,8 +99,8 @@ def _lifted(
 
 
 def _made(  # noqa: PLR0913, PLR0917 (two steps, and what they come to)
-    step: Grouped,
-    join: Joined,
+    step: GroupOp,
+    join: JoinOp,
     side: int,
     variables: tuple[typed.Variable, typed.Variable, typed.Variable],
     grouped: typed.Expr,

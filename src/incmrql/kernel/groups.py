@@ -25,7 +25,7 @@ from incmrql.kernel.keys import Keys, concat_keys, no_keys, same_keys
 from incmrql.kernel.layouts import leaves, part, width
 from incmrql.kernel.lifting import lifted
 from incmrql.kernel.look import look_up, partners
-from incmrql.kernel.physical import Block, Grouped, Ranking, Side
+from incmrql.kernel.physical import Block, GroupOp, Ranking, Side
 from incmrql.kernel.rows import Rows, no_rows, stacked
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.sums import Integers
@@ -37,7 +37,7 @@ from incmrql.reference import Environment
 Mask = npt.NDArray[np.bool_]
 
 
-def grouped_slots(step: Grouped) -> tuple[Form, ...]:
+def grouped_slots(step: GroupOp) -> tuple[Form, ...]:
     """The forms of what rows bring: to accumulators, to tables, to the rows of sides."""
     return (
         step.form,
@@ -47,7 +47,7 @@ def grouped_slots(step: Grouped) -> tuple[Form, ...]:
 
 
 def grouped_gather(
-    step: Grouped, inputs: Sequence[Iterable[Rows]], env: Environment
+    step: GroupOp, inputs: Sequence[Iterable[Rows]], env: Environment
 ) -> list[Content]:
     """What rows bring, added up by key, without a look at the state."""
     sums: list[Content] = []
@@ -75,7 +75,7 @@ def grouped_gather(
     return [merged(form, each) for form, each in zip(grouped_slots(step), parts, strict=True)]
 
 
-def grouped_meet(step: Grouped, brought: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+def grouped_meet(step: GroupOp, brought: Sequence[Content], desk: Desk) -> Iterator[Rows]:
     """What the rows that were brought do to the answers of their keys."""
     sums, rankings, rows = _split(step, brought)
     sums = merged(step.form, [sums, *_of_different(step, rankings, desk)])
@@ -96,7 +96,7 @@ def grouped_meet(step: Grouped, brought: Sequence[Content], desk: Desk) -> Itera
         desk.change(side.table, content)
 
 
-def fold_rows(step: Grouped, bucket: int, desk: Desk) -> Rows:
+def fold_rows(step: GroupOp, bucket: int, desk: Desk) -> Rows:
     """All rows that the keys of a bucket answer with, from the tables of a fold."""
     content = scan(desk.table(step.table, step.form), desk.reader, bucket)
     there = content.take(content.weights > 0)
@@ -112,7 +112,7 @@ def fold_rows(step: Grouped, bucket: int, desk: Desk) -> Rows:
 
 
 def _split(
-    step: Grouped, brought: Sequence[Content]
+    step: GroupOp, brought: Sequence[Content]
 ) -> tuple[Content, Sequence[Content], Sequence[Content]]:
     until = 1 + len(step.rankings)
     return brought[0], brought[1:until], brought[until:]
@@ -121,7 +121,7 @@ def _split(
 # --- what rows bring -----------------------------------------------------------------------
 
 
-def _of_different(step: Grouped, rankings: Sequence[Content], desk: Desk) -> Iterator[Content]:
+def _of_different(step: GroupOp, rankings: Sequence[Content], desk: Desk) -> Iterator[Content]:
     """What the different values of tables that come and go bring to accumulators."""
     for block in (each for blocks in step.blocks for each in blocks):
         if block.table is not None and len(rankings[block.table]):
@@ -129,7 +129,7 @@ def _of_different(step: Grouped, rankings: Sequence[Content], desk: Desk) -> Ite
             yield _added(step, block, came, desk.env)
 
 
-def _needs_rows(step: Grouped, side: int) -> bool:
+def _needs_rows(step: GroupOp, side: int) -> bool:
     """Whether the rows of a side matter themselves."""
     walked = [each.request.side for each in step.wanted if each.request.is_walked]
     return side in (step.linear, *step.used, *walked) or step.sides[side].table is not None
@@ -140,7 +140,7 @@ def _kept(side: Side, pairs: Rows) -> Content:
     return added_up(side.form, pairs.pick(columns).columns, pairs.weights)
 
 
-def _added(step: Grouped, block: Block, pairs: Rows, env: Environment) -> Content:
+def _added(step: GroupOp, block: Block, pairs: Rows, env: Environment) -> Content:
     """What rows add to the accumulators of their keys."""
     rows = block.segment.apply(pairs, env)
     columns, weights = list(rows.columns), rows.weights
@@ -177,7 +177,7 @@ def _different(ranking: Ranking, change: Content, desk: Desk) -> Rows:
 
 
 def _touched(
-    step: Grouped,
+    step: GroupOp,
     sums: Content,
     rankings: Sequence[Content],
     rows: Sequence[Content],
@@ -229,7 +229,7 @@ def changed(touched: Touched, answers: Answers) -> Mask:
     return found
 
 
-def _folded(step: Grouped, touched: Touched, answers: Answers, desk: Desk) -> Rows:
+def _folded(step: GroupOp, touched: Touched, answers: Answers, desk: Desk) -> Rows:
     """The answers of keys that came, went, or for which what is asked changed."""
     was, is_ = touched.before > 0, touched.after > 0
     differs = changed(touched, answers) | (was != is_)
@@ -245,7 +245,7 @@ def _folded(step: Grouped, touched: Touched, answers: Answers, desk: Desk) -> Ro
     return step.body.apply(stacked(given, types), desk.env)
 
 
-def _row_by_row(step: Grouped, touched: Touched, answers: Answers, desk: Desk) -> Iterable[Rows]:
+def _row_by_row(step: GroupOp, touched: Touched, answers: Answers, desk: Desk) -> Iterable[Rows]:
     """Rows that came or went, and all rows of keys for which what is asked changed."""
     assert step.linear is not None
     side = step.sides[step.linear]

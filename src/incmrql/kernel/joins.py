@@ -16,7 +16,7 @@ from incmrql.kernel.desk import Desk
 from incmrql.kernel.keys import Keys, Places
 from incmrql.kernel.lifting import lifted, scaled_sums
 from incmrql.kernel.look import partners
-from incmrql.kernel.physical import Joined, Side
+from incmrql.kernel.physical import JoinOp, Side
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.sorting import Groups
@@ -37,13 +37,13 @@ class Sums(Rows):
 
 
 def joined_gather(
-    step: Joined, inputs: Sequence[Iterable[Rows]], env: Environment
+    step: JoinOp, inputs: Sequence[Iterable[Rows]], env: Environment
 ) -> list[Content]:
     """The rows of each side that came and went, by key."""
     return [_change(side, chunks, env) for side, chunks in zip(step.sides, inputs, strict=True)]
 
 
-def joined_meet(step: Joined, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+def joined_meet(step: JoinOp, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
     """The change of the pairs that agree on a key; the sides that are kept remember theirs.
 
     Where a fold above adds up what one side has, rows of that side meet their partners as sums.
@@ -74,7 +74,7 @@ def _change(side: Side, chunks: Iterable[Rows], env: Environment) -> Content:
 
 
 def _met(
-    step: Joined, change: Content, more: Content | None, desk: Desk, *, flipped: bool
+    step: JoinOp, change: Content, more: Content | None, desk: Desk, *, flipped: bool
 ) -> Iterator[Rows]:
     """Rows of a change with their partners: those that are remembered, and `more`."""
     other = step.sides[0 if flipped else 1]
@@ -91,7 +91,7 @@ def _met(
             yield step.body.apply(pairs, desk.env)
 
 
-def _met_by_sums(step: Joined, change: Content, more: Content | None, desk: Desk) -> Iterator[Sums]:
+def _met_by_sums(step: JoinOp, change: Content, more: Content | None, desk: Desk) -> Iterator[Sums]:
     """What the partners of a change bring to the fold above: each the sum of the rows it meets."""
     fused = step.fused
     assert fused is not None

@@ -28,15 +28,15 @@ from incmrql.kernel.layouts import leaves
 from incmrql.kernel.look import partners
 from incmrql.kernel.overlay import Overlay, overlay
 from incmrql.kernel.physical import (
-    Fixed,
-    Grouped,
-    Handed,
+    ConstOp,
+    GroupOp,
     Inner,
-    Joined,
-    Mapped,
+    JoinOp,
+    MapOp,
     Numbered,
+    ParamOp,
     Step,
-    United,
+    UnionOp,
     below,
 )
 from incmrql.kernel.rows import Rows, no_rows, stacked
@@ -190,20 +190,20 @@ class Machine:
         self, place: int, step: Step, number: int, inputs: Sequence[list[Rows]]
     ) -> Iterable[Rows]:
         match step:
-            case Fixed():
+            case ConstOp():
                 return stateless(step, [], self.inside) if number == 0 else ()
-            case Mapped() | United():
+            case MapOp() | UnionOp():
                 return stateless(step, inputs, self.inside) if any(inputs) else ()
-            case Joined():
+            case JoinOp():
                 return self._joined(place, step, number, inputs)
-            case Grouped():
+            case GroupOp():
                 return self._grouped(place, step, number, inputs)
             case _:
-                assert isinstance(step, Handed)
+                assert isinstance(step, ParamOp)
                 return ()
 
     def _joined(
-        self, place: int, step: Joined, number: int, inputs: Sequence[list[Rows]]
+        self, place: int, step: JoinOp, number: int, inputs: Sequence[list[Rows]]
     ) -> Iterable[Rows]:
         """Pairs of this step; those of later steps wait for them."""
         found = self.pending.get(number, {}).pop(place, [])
@@ -222,7 +222,7 @@ class Machine:
         return found
 
     def _grouped(
-        self, place: int, step: Grouped, number: int, inputs: Sequence[list[Rows]]
+        self, place: int, step: GroupOp, number: int, inputs: Sequence[list[Rows]]
     ) -> Iterable[Rows]:
         """What a step changes for the keys that something reached."""
         waiting = self.later.get(number, {}).pop(place, [])
@@ -272,7 +272,7 @@ class Machine:
                 mine = rows.keys.take(np.flatnonzero(steps == each))
                 self.later.setdefault(each, defaultdict(list))[place].append(mine)
 
-    def _signed(self, step: Grouped, number: int, rows: Rows) -> Rows:
+    def _signed(self, step: GroupOp, number: int, rows: Rows) -> Rows:
         weights = rows.weights * _SIGNS[_longs(rows.columns[0])]
         columns = (_numbers(number, len(rows)), *rows.columns[1:])
         return consolidated(Form(step.body.types), Rows(columns, weights))

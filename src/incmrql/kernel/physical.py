@@ -24,7 +24,7 @@ from incmrql.types import typed
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SourceOp:
     """The rows of a source.  With a declared key, `key` makes pairs of it and the row."""
 
     stream: Stream
@@ -34,7 +34,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class ConstOp:
     """The elements of an expression, in the first batch."""
 
     expr: typed.Expr
@@ -42,7 +42,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapped:
+class MapOp:
     """A segment over the rows of a node."""
 
     input: int
@@ -50,7 +50,7 @@ class Mapped:
 
 
 @dataclass(frozen=True, slots=True)
-class United:
+class UnionOp:
     """The rows of several nodes, each brought to one layout."""
 
     inputs: tuple[int, ...]
@@ -97,7 +97,7 @@ class Fused:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinOp:
     """ΔX⋈Y + X⋈ΔY + ΔX⋈ΔY: `body` over key, left value and right value."""
 
     sides: tuple[Side, Side]
@@ -166,7 +166,7 @@ Wanted: TypeAlias = Asked | Read | Merged | Walked
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class GroupOp:
     """-old +new of the touched keys.
 
     `fold`: the answer is of the key and what is asked.  `linear`: of each row of one side too.
@@ -190,7 +190,7 @@ class Grouped:
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class OrderOp:
     """-old +new of the first rows in order."""
 
     input: int
@@ -202,7 +202,7 @@ class Sorted:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class ParamOp:
     """Rows that come from outside of the steps: of an input or a variable of a loop."""
 
     layout: Layout
@@ -251,10 +251,10 @@ class Means:
     centres: tuple[str, Form]
 
     @property
-    def averaged(self) -> Grouped:
+    def averaged(self) -> GroupOp:
         """The step that averages."""
         step = self.inner.steps[self.shape.averaged]
-        assert isinstance(step, Grouped)
+        assert isinstance(step, GroupOp)
         return step
 
     @property
@@ -264,7 +264,7 @@ class Means:
 
 
 @dataclass(frozen=True, slots=True)
-class Looped:
+class LoopOp:
     """A loop: all rows of its inputs and its last result are kept.
 
     `plain` is the program of one step, `numbered` that of all steps, and `reason` says why there
@@ -303,7 +303,9 @@ class Looped:
         return tuple(own)
 
 
-Step: TypeAlias = Taken | Fixed | Handed | Mapped | United | Joined | Grouped | Sorted | Looped
+Step: TypeAlias = (
+    SourceOp | ConstOp | ParamOp | MapOp | UnionOp | JoinOp | GroupOp | OrderOp | LoopOp
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,11 +393,11 @@ class Physical:
 def below(step: Step) -> tuple[int, ...]:
     """The places of the steps that a step takes rows from."""
     match step:
-        case Taken() | Fixed() | Handed():
+        case SourceOp() | ConstOp() | ParamOp():
             return ()
-        case Mapped(input=place) | Sorted(input=place):
+        case MapOp(input=place) | OrderOp(input=place):
             return (place,)
-        case United(inputs=places) | Looped(inputs=places):
+        case UnionOp(inputs=places) | LoopOp(inputs=places):
             return places
-        case Joined(sides=sides) | Grouped(sides=sides):
+        case JoinOp(sides=sides) | GroupOp(sides=sides):
             return tuple(side.input for side in sides)

@@ -19,16 +19,16 @@ from incmrql.kernel.desk import Desk, consolidated
 from incmrql.kernel.keys import Keys, same_keys
 from incmrql.kernel.layouts import Layout, leaves
 from incmrql.kernel.physical import (
-    Fixed,
-    Grouped,
-    Handed,
+    ConstOp,
+    GroupOp,
     Inner,
-    Joined,
-    Looped,
-    Mapped,
-    Sorted,
-    Taken,
-    United,
+    JoinOp,
+    LoopOp,
+    MapOp,
+    OrderOp,
+    ParamOp,
+    SourceOp,
+    UnionOp,
     below,
 )
 from incmrql.kernel.recompute_columns import applied, plain_rows
@@ -59,7 +59,7 @@ class TooManyRows(Exception):
 
 
 def recomputed(
-    step: Looped, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
+    step: LoopOp, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
 ) -> tuple[Rows, Ran]:
     """The rows of the chosen variable when the loop ends, each once; and what that took.
 
@@ -139,9 +139,9 @@ class Steps:
         self.workers: dict[int, Joining | Grouping] = {}
         for place, step in enumerate(inner.steps):
             moving = tuple(each in self.moving for each in below(step))
-            if isinstance(step, Joined):
+            if isinstance(step, JoinOp):
                 self.workers[place] = Joining(step, moving)
-            elif isinstance(step, Grouped):
+            elif isinstance(step, GroupOp):
                 self.workers[place] = Grouping(step, moving)
         looping = inner.looping
         self.users = Counter(place for step in inner.steps for place in below(step))
@@ -211,35 +211,35 @@ class Steps:
         step, env = self.inner.steps[place], self.desk.env
         inputs = [found[each] for each in below(step)]
         match step:
-            case Mapped(segment=segment):
+            case MapOp(segment=segment):
                 return (applied(segment, rows, env) for rows in inputs[0])
-            case United(segments=segments):
+            case UnionOp(segments=segments):
                 return (
                     rows if segment is None else applied(segment, rows, env)
                     for segment, chunks in zip(segments, inputs, strict=True)
                     for rows in chunks
                 )
-            case Joined() | Grouped():
+            case JoinOp() | GroupOp():
                 worker = self.workers[place]
                 if isinstance(worker, Joining):
                     return worker.meet(inputs, env)
                 return worker.meet(inputs, self.desk)
-            case Fixed(expr, layout):
+            case ConstOp(expr, layout):
                 rows = Weighted((row, 1) for row in evaluate(expr, env) or ())
                 return [of_values(list(rows), layout)]
-            case Sorted():
+            case OrderOp():
                 return [_first(step, inputs[0], env)]
-            case Looped(layouts=layouts):
+            case LoopOp(layouts=layouts):
                 given = [
                     stacked(list(map(plain_rows, chunks)), leaves(layout))
                     for chunks, layout in zip(inputs, layouts, strict=True)
                 ]
                 return [recomputed(step, given, self.desk, self.most)[0]]
-            case Taken() | Handed():
+            case SourceOp() | ParamOp():
                 raise InternalError("rows that come from outside are given")
 
 
-def _first(step: Sorted, chunks: Iterable[Rows], env: Environment) -> Rows:
+def _first(step: OrderOp, chunks: Iterable[Rows], env: Environment) -> Rows:
     """The first rows in order."""
     found = [c if step.paired is None else applied(step.paired, c, env) for c in chunks]
     rows = stacked(list(map(plain_rows, found)), step.form.rest)

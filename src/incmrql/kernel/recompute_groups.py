@@ -22,7 +22,7 @@ from incmrql.kernel.finishing import Asked, finished
 from incmrql.kernel.groups import grouped_gather, grouped_meet, grouped_slots
 from incmrql.kernel.keys import Places
 from incmrql.kernel.lifting import lifted
-from incmrql.kernel.physical import Block, Grouped, Read, Wanted
+from incmrql.kernel.physical import Block, GroupOp, Read, Wanted
 from incmrql.kernel.recompute_columns import applied, gathered, plain, plain_rows, taken
 from incmrql.kernel.recompute_first import Runs, answers, first_rows, reads_first
 from incmrql.kernel.recompute_keys import Together
@@ -35,7 +35,7 @@ from incmrql.reference.navigate import element_at
 class Grouping:
     """Groups at work."""
 
-    step: Grouped
+    step: GroupOp
     moving: tuple[bool, ...]
     at_once: bool = field(init=False)
     """Whether all that is asked for can be had without an order of keys."""
@@ -84,7 +84,7 @@ class Grouping:
         return grouped_gather(self.step, [map(plain_rows, chunks) for chunks in inputs], env)
 
 
-def _is_at_once(step: Grouped) -> bool:
+def _is_at_once(step: GroupOp) -> bool:
     return (
         step.mode != "whole"
         and all(block.table is None for blocks in step.blocks for block in blocks)
@@ -92,7 +92,7 @@ def _is_at_once(step: Grouped) -> bool:
     )
 
 
-def _is_simple(wanted: Wanted, step: Grouped) -> bool:
+def _is_simple(wanted: Wanted, step: GroupOp) -> bool:
     match wanted:
         case Asked():
             return True

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from incmrql.kernel.keys import Places
-from incmrql.kernel.physical import Joined
+from incmrql.kernel.physical import JoinOp
 from incmrql.kernel.recompute_columns import all_same, applied, gathered, plain_rows, values_of
 from incmrql.kernel.recompute_keys import Columns, Numbered, Numbering, look_up
 from incmrql.kernel.rows import Rows, stacked
@@ -78,7 +78,7 @@ class _Asked:
 class Joining:
     """A join at work.  The side that is kept is the one that does not change, if there is one."""
 
-    step: Joined
+    step: JoinOp
     moving: tuple[bool, ...]
     numbering: Numbering = field(init=False)
     rows: Rows | None = None

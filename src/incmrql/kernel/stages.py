@@ -27,7 +27,7 @@ from incmrql.kernel.form import Form
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.layouts import leaves
 from incmrql.kernel.orders import Done, Order, Reading
-from incmrql.kernel.physical import Fixed, Looped, Mapped, Physical, Taken, United, below
+from incmrql.kernel.physical import ConstOp, LoopOp, MapOp, Physical, SourceOp, UnionOp, below
 from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.stateless import stateless
 from incmrql.kernel.steps import Stateful, gather, meet, slots
@@ -55,9 +55,9 @@ class Route:
         for step in physical.steps:
             stages = frozenset[int]().union(*[self.born[place] for place in below(step)])
             match step:
-                case Taken() | Fixed():
+                case SourceOp() | ConstOp():
                     self.born.append(frozenset((0,)))
-                case Mapped() | United():
+                case MapOp() | UnionOp():
                     self.born.append(stages)
                 case _:
                     self.born.append(frozenset((1 + max(stages),)))
@@ -96,14 +96,14 @@ class Route:
         """Whether all that is for a step or an answer has to be in one place."""
         kind, number, _ = name
         if kind == "step":
-            return isinstance(self.physical.steps[number], Looped)
+            return isinstance(self.physical.steps[number], LoopOp)
         return kind == "answer" and self.physical.answers[number].is_single
 
     def single_tables(self) -> list[str]:
         """The tables of such steps and answers."""
         found: list[str] = []
         for step in self.physical.steps:
-            if isinstance(step, Looped):
+            if isinstance(step, LoopOp):
                 found += step.names
         for answer in self.physical.answers:
             if answer.is_single:
@@ -113,7 +113,7 @@ class Route:
     def names(self) -> Iterator[Name]:
         """The names of what has to be in one place."""
         for place, step in enumerate(self.physical.steps):
-            if isinstance(step, Looped):
+            if isinstance(step, LoopOp):
                 yield from (("step", place, slot) for slot in range(len(step.forms)))
         for number, answer in enumerate(self.physical.answers):
             if answer.is_single:
@@ -133,7 +133,7 @@ def read_stage(
     for file in files:
         for rows in read_rows(kit, file, reading, bad):
             step = kit.physical.steps[file.place]
-            assert isinstance(step, Taken)
+            assert isinstance(step, SourceOp)
             change = ledger_content(file.place, step, [rows], desk)
             if change is not None:
                 yield from waiting.put(("ledger", file.place, 0), change)
@@ -142,7 +142,7 @@ def read_stage(
         fixed = {
             place: list(stateless(step, [], desk))
             for place, step in enumerate(kit.physical.steps)
-            if isinstance(step, Fixed)
+            if isinstance(step, ConstOp)
         }
         yield from _onward(kit, fixed, desk, worked, waiting)
         for name in route.names():
@@ -176,7 +176,7 @@ def meet_stage(
     for kind, number, slot in list(brought):
         if kind == "ledger":
             step = kit.physical.steps[number]
-            assert isinstance(step, Taken)
+            assert isinstance(step, SourceOp)
             check(number, step, brought[kind, number, slot], desk)
     called = {name[:2] for name in brought}
     for place, step in enumerate(kit.physical.steps):
@@ -196,7 +196,7 @@ def meet_stage(
             rows_ = keyed.rows.get(answer.main.derived.place, [])
             for place in answer.main.derived.maps:
                 above = kit.physical.steps[place]
-                assert isinstance(above, Mapped)
+                assert isinstance(above, MapOp)
                 rows_ = [above.segment.apply(each, desk.env) for each in rows_]
             if rows_:
                 answers[number] = stacked(rows_, leaves(answer.layout))
@@ -226,7 +226,7 @@ def _onward(
         inputs = [found.get(each, []) for each in below(step)]
         if place in found or not any(inputs):
             continue
-        if isinstance(step, Mapped | United):
+        if isinstance(step, MapOp | UnionOp):
             chunks = stateless(step, inputs, desk)
             found[place] = list(worked.counted(place, chunks, desk))
         elif isinstance(step, Stateful):

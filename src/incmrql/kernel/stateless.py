@@ -7,34 +7,34 @@ from typing import TypeAlias, assert_never
 
 from incmrql.incremental.changes import Weighted
 from incmrql.kernel.desk import Desk
-from incmrql.kernel.physical import Fixed, Mapped, United
+from incmrql.kernel.physical import ConstOp, MapOp, UnionOp
 from incmrql.kernel.rows import Rows, of_values
 from incmrql.reference import evaluate
 
-Stateless: TypeAlias = Fixed | Mapped | United
+Stateless: TypeAlias = ConstOp | MapOp | UnionOp
 
 
 def stateless(step: Stateless, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterable[Rows]:
     """The change of a step that keeps nothing, in chunks."""
     match step:
-        case Mapped(segment=segment):
+        case MapOp(segment=segment):
             return (segment.apply(rows, desk.env) for rows in inputs[0] if len(rows))
-        case United():
+        case UnionOp():
             return _united(step, inputs, desk)
-        case Fixed():
+        case ConstOp():
             return _fixed(step, desk)
         case _:
             assert_never(step)
 
 
-def _fixed(step: Fixed, desk: Desk) -> Iterator[Rows]:
+def _fixed(step: ConstOp, desk: Desk) -> Iterator[Rows]:
     """All elements in the first batch, and none later."""
     if desk.is_first:
         found = Weighted((row, 1) for row in evaluate(step.expr, desk.env) or ())
         yield of_values(list(found), step.layout)
 
 
-def _united(step: United, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterator[Rows]:
+def _united(step: UnionOp, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterator[Rows]:
     for segment, chunks in zip(step.segments, inputs, strict=True):
         for rows in chunks:
             yield rows if segment is None else segment.apply(rows, desk.env)

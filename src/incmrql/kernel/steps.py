@@ -16,28 +16,28 @@ from incmrql.kernel.keys import no_keys
 from incmrql.kernel.loops import looped_meet
 from incmrql.kernel.ordered import front
 from incmrql.kernel.physical import (
-    Grouped,
-    Joined,
-    Looped,
-    Sorted,
+    GroupOp,
+    JoinOp,
+    LoopOp,
+    OrderOp,
 )
 from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.segment import Segment
 from incmrql.reference import Environment
 
-Stateful: TypeAlias = Joined | Grouped | Sorted | Looped
+Stateful: TypeAlias = JoinOp | GroupOp | OrderOp | LoopOp
 
 
 def slots(step: Stateful) -> tuple[Form, ...]:
     """The forms of the contents that rows are gathered to, for a step that keeps something."""
     match step:
-        case Joined(sides=sides):
+        case JoinOp(sides=sides):
             return tuple(side.form for side in sides)
-        case Grouped():
+        case GroupOp():
             return grouped_slots(step)
-        case Sorted(form=form):
+        case OrderOp(form=form):
             return (form,)
-        case Looped(forms=forms):
+        case LoopOp(forms=forms):
             return forms
         case _:
             assert_never(step)
@@ -46,13 +46,13 @@ def slots(step: Stateful) -> tuple[Form, ...]:
 def gather(step: Stateful, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
     """What rows bring to a step, added up; the state is not looked at."""
     match step:
-        case Joined():
+        case JoinOp():
             return joined_gather(step, inputs, env)
-        case Grouped():
+        case GroupOp():
             return grouped_gather(step, inputs, env)
-        case Sorted():
+        case OrderOp():
             return [_collected(step.form, inputs[0], step.paired, env)]
-        case Looped():
+        case LoopOp():
             return [
                 _collected(form, chunks, None, env)
                 for form, chunks in zip(step.forms, inputs, strict=True)
@@ -64,19 +64,19 @@ def gather(step: Stateful, inputs: Sequence[Iterable[Rows]], env: Environment) -
 def meet(step: Stateful, brought: Sequence[Content], desk: Desk) -> Iterator[Rows]:
     """The change of a step, from what was brought to it and from the state."""
     match step:
-        case Joined():
+        case JoinOp():
             return joined_meet(step, brought, desk)
-        case Grouped():
+        case GroupOp():
             return grouped_meet(step, brought, desk)
-        case Sorted():
+        case OrderOp():
             return _sorted(step, brought[0], desk)
-        case Looped():
+        case LoopOp():
             return looped_meet(step, brought, desk)
         case _:
             assert_never(step)
 
 
-def _sorted(step: Sorted, change: Content, desk: Desk) -> Iterator[Rows]:
+def _sorted(step: OrderOp, change: Content, desk: Desk) -> Iterator[Rows]:
     """-old +new of the first rows."""
     if not len(change):
         return

@@ -10,14 +10,14 @@ from incmrql.kernel.desk import Desk
 from incmrql.kernel.keys import Places
 from incmrql.kernel.layouts import rows_of
 from incmrql.kernel.look import grouped_rows
-from incmrql.kernel.physical import Grouped
+from incmrql.kernel.physical import GroupOp
 from incmrql.kernel.touched import Touched
 from incmrql.reference import Environment
 from incmrql.values import Bag, Value, encode, show
 
 
 def bags_of(
-    step: Grouped, number: int, touched: Touched, desk: Desk
+    step: GroupOp, number: int, touched: Touched, desk: Desk
 ) -> tuple[list[Bag], list[Bag]]:
     """The rows that each touched key has on a side, before and after."""
     side = step.sides[number]
@@ -36,7 +36,7 @@ def bags_of(
 
 
 def _weighted(
-    places: Places, rows: Content, step: Grouped, number: int, count: int
+    places: Places, rows: Content, step: GroupOp, number: int, count: int
 ) -> list[dict[bytes, tuple[Value, int]]]:
     found: list[dict[bytes, tuple[Value, int]]] = [{} for _ in range(count)]
     values = rows_of(rows.rest.columns, step.sides[number].value, len(rows))
@@ -55,7 +55,7 @@ def _bag(rows: Mapping[bytes, tuple[Value, int]]) -> Bag:
 
 
 def group_value(
-    step: Grouped, key: Value, bags: Mapping[int, Bag], env: Environment
+    step: GroupOp, key: Value, bags: Mapping[int, Bag], env: Environment
 ) -> Environment:
     """Where a group is known by its key and the rows of some sides; the others are empty."""
     sides = tuple(bags.get(side, Bag()) for side in range(len(step.sides)))

@@ -10,7 +10,7 @@ from incmrql.incremental.nodes import Request
 from incmrql.kernel.asked import Answers
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.layouts import rows_of, values_of
-from incmrql.kernel.physical import Grouped
+from incmrql.kernel.physical import GroupOp
 from incmrql.kernel.rows import Rows, of_values
 from incmrql.kernel.segment import ByRow
 from incmrql.kernel.touched import Touched
@@ -19,7 +19,7 @@ from incmrql.reference import evaluate
 from incmrql.values import Bag, Value
 
 
-def whole_changes(step: Grouped, touched: Touched, answers: Answers, desk: Desk) -> Rows:
+def whole_changes(step: GroupOp, touched: Touched, answers: Answers, desk: Desk) -> Rows:
     """The answers of touched keys before, with weight -1, and after."""
     keys = rows_of(touched.keys.columns, step.key, len(touched))
     bags = {side: bags_of(step, side, touched, desk) for side in step.used}
@@ -36,7 +36,7 @@ def whole_changes(step: Grouped, touched: Touched, answers: Answers, desk: Desk)
 
 
 def _rows(
-    step: Grouped,
+    step: GroupOp,
     key: Value,
     bags: dict[int, Bag],
     requests: Sequence[Request],

@@ -20,7 +20,7 @@ from incmrql.kernel.batches import OPENED, Kit
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.engine import crowded, ledger_content, missing
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.physical import Taken
+from incmrql.kernel.physical import SourceOp
 from incmrql.kernel.rows import Rows, of_values, to_values
 from incmrql.kernel.spools import spool_rows
 from incmrql.kernel.table import Reader, Table
@@ -78,7 +78,7 @@ def rows_at_fault(
 ) -> Fault:
     """The rows of a source for which a batch was refused."""
     step = kit.physical.steps[place]
-    assert isinstance(step, Taken)
+    assert isinstance(step, SourceOp)
     stream = step.stream
     rows = [row for file in files for row in spool_rows(Path(file.path), stream.element)]
     if any(row is None for row, _ in rows) and not stream.packed:

@@ -22,7 +22,7 @@ from incmrql.algebra.reading import last_number
 from incmrql.diagnostics import DataError, DifferenceFound, InternalError, QueryError
 from incmrql.incremental.streams import Output, Program, Stream
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.physical import Looped
+from incmrql.kernel.physical import LoopOp
 from incmrql.kernel.table import Table
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.runtime.driver import Driver
@@ -211,8 +211,8 @@ def _check_state(driver: Driver, kept: _Kept) -> None:
         raise DifferenceFound("\n".join(lines), number)
 
 
-def _loops(driver: Driver) -> list[Looped]:
-    return [step for step in driver.kit.physical.steps if isinstance(step, Looped)]
+def _loops(driver: Driver) -> list[LoopOp]:
+    return [step for step in driver.kit.physical.steps if isinstance(step, LoopOp)]
 
 
 def _incomparable(driver: Driver, built: Mapping[str, Table]) -> set[str]:

@@ -27,7 +27,7 @@ from incmrql.kernel.columns import flat
 from incmrql.kernel.compile_alone import compiled_alone, crosses, goes_row_by_row
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.layouts import Layout, Leaf, Struct, leaves
-from incmrql.kernel.physical import Looped
+from incmrql.kernel.physical import LoopOp
 from incmrql.kernel.recompute import TooManyRows, recomputed
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.runs import Opened
@@ -79,7 +79,7 @@ class _Input:
 class _Work:
     """What the task needs to know."""
 
-    loop: Looped
+    loop: LoopOp
     columns: tuple[tuple[int, ...], ...]
     """Where it finds the columns of each input."""
     script: typed.Script
