@@ -18,9 +18,10 @@ from incmrql.kernel.compile import compiled, environment
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.engine import Worked, run_steps
 from incmrql.kernel.inputs import InputFile, write_spool
+from incmrql.kernel.ledger import SourceOp
 from incmrql.kernel.orders import Done, Order, Reading, Target, together
 from incmrql.kernel.outputs import read_rows, shown_values
-from incmrql.kernel.physical import Physical, SourceOp
+from incmrql.kernel.physical import Physical
 from incmrql.kernel.rows import Rows, of_values
 from incmrql.kernel.runs import Opened, write_runs
 from incmrql.kernel.stages import Route, Sent, meet_stage, read_stage
@@ -94,7 +95,7 @@ class KernelRun:
     def answer(self, number: int = 0) -> Value:
         """The whole answer, from the state."""
         desk = Desk(self.tables, self.reader, self.env, is_first=False)
-        return whole_answer(self.physical.answers[number], self.physical.steps, desk)
+        return whole_answer(self.physical.answers[number], desk)
 
     def state(self) -> dict[str, list[Any]]:
         """The content of all tables, merged, bucket by bucket."""

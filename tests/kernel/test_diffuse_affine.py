@@ -32,7 +32,7 @@ from incmrql.kernel.diffuse_affine import (
 )
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import leaves
-from incmrql.kernel.physical import LoopOp
+from incmrql.kernel.loops import LoopOp
 from incmrql.kernel.rows import of_values, stacked, to_values
 from incmrql.kernel.runs import Opened, write_runs
 from incmrql.kernel.table import Reader, Table, plan

@@ -24,9 +24,12 @@ from incmrql.incremental.streams import Program, program_of
 from incmrql.kernel import joins, segment, stages, walked
 from incmrql.kernel import table as tables
 from incmrql.kernel.compile import compiled
+from incmrql.kernel.groups import GroupOp
+from incmrql.kernel.joins import JoinOp
 from incmrql.kernel.layouts import Layout
+from incmrql.kernel.ledger import SourceOp
 from incmrql.kernel.outputs import shown_values
-from incmrql.kernel.physical import GroupOp, JoinOp, Physical, SourceOp
+from incmrql.kernel.physical import Physical
 from incmrql.kernel.rows import of_values
 from incmrql.kernel.segment import ByRow
 from incmrql.syntax.depth import room

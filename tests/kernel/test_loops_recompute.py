@@ -27,7 +27,7 @@ from incmrql.kernel.compile import compiled, environment
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.keys import Keys
 from incmrql.kernel.layouts import Layout, Leaf, Struct
-from incmrql.kernel.physical import LoopOp
+from incmrql.kernel.loops import LoopOp
 from incmrql.kernel.recompute import Ran, recomputed
 from incmrql.kernel.recompute_columns import gathered, plain
 from incmrql.kernel.recompute_keys import Numbering, Together, look_up

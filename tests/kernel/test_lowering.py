@@ -7,7 +7,7 @@ import pytest
 from incmrql.diagnostics import Source
 from incmrql.incremental.streams import program_of
 from incmrql.kernel.compile import compiled
-from incmrql.kernel.physical import MapOp
+from incmrql.kernel.operators import MapOp
 from incmrql.kernel.segment import Picked, Text
 from incmrql.loading import catalog_for, read_include
 from incmrql.pipeline import compile_script

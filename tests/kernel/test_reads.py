@@ -19,7 +19,9 @@ from incmrql.incremental.access import Scope
 from incmrql.incremental.looping import Iterate
 from incmrql.incremental.shapes import program_shapes
 from incmrql.incremental.streams import Program
-from incmrql.kernel.physical import GroupOp, JoinOp, Physical
+from incmrql.kernel.groups import GroupOp
+from incmrql.kernel.joins import JoinOp
+from incmrql.kernel.physical import Physical
 from tests.incremental import test_folds, test_shapes_named, test_work
 from tests.incremental.stepping import ALL
 from tests.kernel.reads import Work, compiled_program, histories, measured

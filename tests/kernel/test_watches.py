@@ -14,7 +14,7 @@ from incmrql.diagnostics import DataError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.streams import Program, program_of
 from incmrql.kernel.compile import compiled
-from incmrql.kernel.physical import JoinOp
+from incmrql.kernel.joins import JoinOp
 from incmrql.reference import evaluate
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.incremental.stepping import ALL, Batch, Run, deleted, inserted, r, s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from incmrql.kernel.finishing import Asked, finished
 from incmrql.kernel.keys import Keys
 from incmrql.kernel.layouts import column_of, rows_of
 from incmrql.kernel.ordered import at, totals
-from incmrql.kernel.physical import GroupOp, Merged, Ranking, Read, Walked, Wanted
+from incmrql.kernel.physical import Merged, Ranking, Read, Walked, Wanted
 from incmrql.kernel.table import Reader, Table
 from incmrql.kernel.touched import Touched
 from incmrql.kernel.walked import bags_of, group_value
@@ -28,6 +28,9 @@ from incmrql.reference.calls import apply
 from incmrql.types.model import Type
 from incmrql.values import Value
 from incmrql.values.hash_columns import Hashes
+
+if TYPE_CHECKING:
+    from incmrql.kernel.groups import GroupOp
 
 _Asked: TypeAlias = tuple[Table, Reader, Content | None, Hashes, Keys]
 """A table, its reader, a change that counts as part of it, and the keys that are asked."""

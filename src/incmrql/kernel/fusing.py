@@ -17,10 +17,13 @@ from incmrql.incremental.nodes import Groups, Join
 from incmrql.incremental.streams import Program
 from incmrql.kernel.alone import One, group_of, one, over
 from incmrql.kernel.compile_groups import columns_of
+from incmrql.kernel.groups import GroupOp
+from incmrql.kernel.joins import JoinOp
 from incmrql.kernel.layouts import Leaf, Struct
 from incmrql.kernel.lifting import Lift
 from incmrql.kernel.lowering import Lowering
-from incmrql.kernel.physical import Fused, GroupOp, JoinOp, Step, below
+from incmrql.kernel.operators import Operator
+from incmrql.kernel.physical import Fused
 from incmrql.kernel.segment import ByRow
 from incmrql.types import typed
 from incmrql.types.model import Tuple
@@ -29,19 +32,22 @@ from incmrql.types.walk import free
 _BESIDE = 1 << 42
 
 
-def fuse(program: Program, steps: list[Step], lowering: Lowering, used: Sequence[int] = ()) -> None:
+def fuse(
+    program: Program, steps: list[Operator], lowering: Lowering, used: Sequence[int] = ()
+) -> None:
     """Note at joins which fold they can add up for; `used` are places whose rows others need."""
-    users = Counter(place for step in steps for place in below(step))
+    users = Counter(place for step in steps for place in step.inputs)
     users.update(used)
     users.update(part.place for output in program.answered for part in output.parts)
     for place, step in enumerate(steps):
         if not isinstance(step, GroupOp) or not _only_sums(step):
             continue
-        join = steps[step.sides[0].input]
-        if isinstance(join, JoinOp) and users[step.sides[0].input] == 1:
+        (below,) = step.inputs
+        join = steps[below]
+        if isinstance(join, JoinOp) and users[below] == 1:
             found = _fused(program, place, step, join, lowering)
             if found is not None:
-                steps[step.sides[0].input] = replace(join, fused=found)
+                steps[below] = replace(join, fused=found)
 
 
 def _only_sums(step: GroupOp) -> bool:
@@ -59,7 +65,7 @@ def _only_sums(step: GroupOp) -> bool:
 def _fused(
     program: Program, place: int, step: GroupOp, join: JoinOp, lowering: Lowering
 ) -> Fused | None:
-    node, below_ = program.nodes[place], program.nodes[step.sides[0].input]
+    node, below_ = program.nodes[place], program.nodes[step.inputs[0]]
     assert isinstance(node, Groups)
     assert isinstance(below_, Join)
     key, left, right = (

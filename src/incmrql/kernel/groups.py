@@ -8,107 +8,175 @@ what is answered       for keys for which it changed, and for rows that came or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from incmrql.incremental.access import Mode
 from incmrql.incremental.changes import Negative
 from incmrql.kernel.accumulators import Parts, add
 from incmrql.kernel.asked import Answers, column_before_after
 from incmrql.kernel.content import Content, added_up, asked_keys, empty
 from incmrql.kernel.desk import Desk, merged, zeros
+from incmrql.kernel.finishing import Asked
 from incmrql.kernel.form import Form
 from incmrql.kernel.joins import Sums
 from incmrql.kernel.keys import Keys, concat_keys, no_keys, same_keys
-from incmrql.kernel.layouts import leaves, part, width
+from incmrql.kernel.layouts import Layout, leaves, part, width
 from incmrql.kernel.lifting import lifted
 from incmrql.kernel.look import look_up, partners
-from incmrql.kernel.physical import Block, GroupOp, Ranking, Side
+from incmrql.kernel.operators import Evaluator, NamedForm, StatefulOp, any_by_row
+from incmrql.kernel.physical import Block, Merged, Ranking, Read, Side, Walked, Wanted
+from incmrql.kernel.recompute_first import reads_first
+from incmrql.kernel.recompute_groups import Grouping
 from incmrql.kernel.rows import Rows, no_rows, stacked
+from incmrql.kernel.segment import Segment
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.sums import Integers
 from incmrql.kernel.table import scan
 from incmrql.kernel.touched import Touched
 from incmrql.kernel.whole import whole_changes
 from incmrql.reference import Environment
+from incmrql.types import typed
 
 Mask = npt.NDArray[np.bool_]
 
 
-def grouped_slots(step: GroupOp) -> tuple[Form, ...]:
-    """The forms of what rows bring: to accumulators, to tables, to the rows of sides."""
-    return (
-        step.form,
-        *[ranking.form for ranking in step.rankings],
-        *[side.form for side in step.sides],
-    )
+@dataclass(frozen=True, slots=True)
+class GroupOp(StatefulOp):
+    """-old +new of the touched keys.
+
+    `fold`: the answer is of the key and what is asked.  `linear`: of each row of one side too.
+    `whole`: of all rows of some sides, evaluated key by key.
+    """
+
+    sides: tuple[Side, ...]
+    key: Layout
+    blocks: tuple[tuple[Block, ...], ...]
+    """By side."""
+    rankings: tuple[Ranking, ...]
+    wanted: tuple[Wanted, ...]
+    mode: Mode
+    body: Segment
+    """Over the key, a row of the linear side, and what is asked; by row in mode `whole`."""
+    linear: int | None
+    used: tuple[int, ...]
+    table: str | None
+    form: Form
+    group: typed.Variable
+
+    @property
+    def state_tables(self) -> tuple[NamedForm, ...]:
+        """Accumulators, values in order, and rows of the sides that are kept."""
+        own = () if self.table is None else ((self.table, self.form),)
+        rankings = [(ranking.name, ranking.form) for ranking in self.rankings]
+        sides = [(side.table, side.form) for side in self.sides if side.table is not None]
+        return (*own, *rankings, *sides)
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether an expression or a request goes through rows or values one by one."""
+        blocks = [block.segment for blocks in self.blocks for block in blocks]
+        rankings = [ranking.segment for ranking in self.rankings]
+        return (
+            self.mode == "whole"
+            or any_by_row([*[side.paired for side in self.sides], *blocks, *rankings, self.body])
+            or any(_goes_through(each, self.rankings) for each in self.wanted)
+        )
+
+    @property
+    def delta_forms(self) -> tuple[Form, ...]:
+        """Those of accumulators, of tables of values, and of the rows of sides."""
+        return (
+            self.form,
+            *[ranking.form for ranking in self.rankings],
+            *[side.form for side in self.sides],
+        )
+
+    def has_rows(self, given: Sequence[bool]) -> bool:
+        """Whether a side has any, or the one that is answered row by row."""
+        return any(given) if self.linear is None else given[self.linear]
+
+    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+        """What rows bring to accumulators, to tables and to the rows of sides, by key."""
+        sums: list[Content] = []
+        rankings: list[list[Content]] = [[] for _ in self.rankings]
+        rows: list[list[Content]] = [[] for _ in self.sides]
+        for number, (side, chunks) in enumerate(zip(self.sides, inputs, strict=True)):
+            for chunk in chunks:
+                if not len(chunk):
+                    continue
+                if isinstance(chunk, Sums):
+                    sums.append(chunk.content)
+                    continue
+                pairs = chunk if side.paired is None else side.paired.apply(chunk, env)
+                if _needs_rows(self, number):
+                    rows[number].append(_kept(side, pairs))
+                sums += [
+                    _added(self, block, pairs, env)
+                    for block in self.blocks[number]
+                    if block.table is None
+                ]
+                for place, ranking in enumerate(self.rankings):
+                    if ranking.side == number:
+                        rankings[place].append(_ranked(ranking, pairs, env))
+        parts = [sums, *rankings, *rows]
+        return [merged(form, each) for form, each in zip(self.delta_forms, parts, strict=True)]
+
+    def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+        """What the rows that were brought do to the answers of their keys."""
+        sums, rankings, rows = _split(self, deltas)
+        sums = merged(self.form, [sums, *_of_different(self, rankings, desk)])
+        touched = _touched(self, sums, rankings, rows, desk)
+        if len(touched):
+            answers = column_before_after(self, touched, desk)
+            match self.mode:
+                case "fold":
+                    yield _folded(self, touched, answers, desk)
+                case "linear":
+                    yield from _row_by_row(self, touched, answers, desk)
+                case "whole":
+                    yield whole_changes(self, touched, answers, desk)
+        desk.change(self.table, sums)
+        for ranking, content in zip(self.rankings, rankings, strict=True):
+            desk.change(ranking.name, content)
+        for side, content in zip(self.sides, rows, strict=True):
+            desk.change(side.table, content)
+
+    def evaluator(self, moving: tuple[bool, ...], _most: int) -> Evaluator:
+        """The answers of all groups; keys that stay the same keep their numbers."""
+        return Grouping(self, moving).meet
+
+    def bucket_rows(self, bucket: int, desk: Desk) -> Rows:
+        """All rows that the keys of a bucket answer with, from the tables of a fold."""
+        content = scan(desk.table(self.table, self.form), desk.reader, bucket)
+        there = content.take(content.weights > 0)
+        none = [empty(form) for form in self.delta_forms]
+        _, rankings, rows = _split(self, none)
+        weights, parts = there.weights, there.parts
+        nothing = [(each, zeros(0)) for each in rows]
+        touched = Touched(
+            there.hashes, there.keys, weights, weights, parts, parts, rankings, nothing
+        )
+        if not len(touched):
+            return no_rows(self.body.types)
+        columns = column_before_after(self, touched, desk).before
+        rows_ = Rows((*there.keys.columns, *columns), np.ones_like(weights))
+        return self.body.apply(rows_, desk.env)
 
 
-def grouped_gather(
-    step: GroupOp, inputs: Sequence[Iterable[Rows]], env: Environment
-) -> list[Content]:
-    """What rows bring, added up by key, without a look at the state."""
-    sums: list[Content] = []
-    rankings: list[list[Content]] = [[] for _ in step.rankings]
-    rows: list[list[Content]] = [[] for _ in step.sides]
-    for number, (side, chunks) in enumerate(zip(step.sides, inputs, strict=True)):
-        for chunk in chunks:
-            if not len(chunk):
-                continue
-            if isinstance(chunk, Sums):
-                sums.append(chunk.content)
-                continue
-            pairs = chunk if side.paired is None else side.paired.apply(chunk, env)
-            if _needs_rows(step, number):
-                rows[number].append(_kept(side, pairs))
-            sums += [
-                _added(step, block, pairs, env)
-                for block in step.blocks[number]
-                if block.table is None
-            ]
-            for place, ranking in enumerate(step.rankings):
-                if ranking.side == number:
-                    rankings[place].append(_ranked(ranking, pairs, env))
-    parts = [sums, *rankings, *rows]
-    return [merged(form, each) for form, each in zip(grouped_slots(step), parts, strict=True)]
-
-
-def grouped_meet(step: GroupOp, brought: Sequence[Content], desk: Desk) -> Iterator[Rows]:
-    """What the rows that were brought do to the answers of their keys."""
-    sums, rankings, rows = _split(step, brought)
-    sums = merged(step.form, [sums, *_of_different(step, rankings, desk)])
-    touched = _touched(step, sums, rankings, rows, desk)
-    if len(touched):
-        answers = column_before_after(step, touched, desk)
-        match step.mode:
-            case "fold":
-                yield _folded(step, touched, answers, desk)
-            case "linear":
-                yield from _row_by_row(step, touched, answers, desk)
-            case "whole":
-                yield whole_changes(step, touched, answers, desk)
-    desk.change(step.table, sums)
-    for ranking, content in zip(step.rankings, rankings, strict=True):
-        desk.change(ranking.name, content)
-    for side, content in zip(step.sides, rows, strict=True):
-        desk.change(side.table, content)
-
-
-def fold_rows(step: GroupOp, bucket: int, desk: Desk) -> Rows:
-    """All rows that the keys of a bucket answer with, from the tables of a fold."""
-    content = scan(desk.table(step.table, step.form), desk.reader, bucket)
-    there = content.take(content.weights > 0)
-    none = [empty(form) for form in grouped_slots(step)]
-    _, rankings, rows = _split(step, none)
-    weights, parts = there.weights, there.parts
-    nothing = [(each, zeros(0)) for each in rows]
-    touched = Touched(there.hashes, there.keys, weights, weights, parts, parts, rankings, nothing)
-    if not len(touched):
-        return no_rows(step.body.types)
-    columns = column_before_after(step, touched, desk).before
-    return step.body.apply(Rows((*there.keys.columns, *columns), np.ones_like(weights)), desk.env)
+def _goes_through(wanted: Wanted, rankings: Sequence[Ranking]) -> bool:
+    """Whether rows or values are read group by group for a request."""
+    match wanted:
+        case Read(table=table):
+            return not reads_first(wanted, rankings[table])
+        case Asked():
+            return False
+        case Walked() | Merged():
+            return True
 
 
 def _split(

@@ -12,24 +12,32 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from incmrql.incremental.changes import Negative
 from incmrql.incremental.driving import drive
+from incmrql.incremental.looping import Iteration
+from incmrql.incremental.nodes import Repeated
 from incmrql.kernel.apart import TooLarge, leave_inputs, left_answer
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.counters import Counters, counters_in, keep_counters
 from incmrql.kernel.desk import Desk, content_of, rows_of
 from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
+from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.diffuse_means import Moved, follow, reset
-from incmrql.kernel.layouts import leaves
+from incmrql.kernel.form import Form
+from incmrql.kernel.layouts import Layout, leaves
 from incmrql.kernel.numbered import Machine, difference
-from incmrql.kernel.physical import JoinOp, LoopOp, Means, Numbered
+from incmrql.kernel.operators import Evaluator, NamedForm, StatefulOp, all_rows
+from incmrql.kernel.physical import Inner, Means, Numbered
 from incmrql.kernel.recompute import Ran, TooManyRows, recomputed
-from incmrql.kernel.rows import Rows
+from incmrql.kernel.recompute_columns import plain_rows
+from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.table import scan
+from incmrql.reference import Environment
 from incmrql.reference.repeat import Ending
 
 Way: TypeAlias = Literal["exact", "recompute", "diffuse"]
@@ -44,8 +52,79 @@ PATIENCE: Final = 2
 """Batches in a row that are dearer than running the loop again before that is done."""
 
 
-def looped_meet(step: LoopOp, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
-    """The change of a loop's answer, if an input has changed or it never ran."""
+@dataclass(frozen=True, slots=True)
+class LoopOp(StatefulOp):
+    """A loop: all rows of its inputs and its last result are kept.
+
+    `plain` is the program of one step, `numbered` that of all steps, and `reason` says why there
+    is none.  `counters` has what is known of the loop itself, by name and number.
+    """
+
+    is_single: ClassVar[bool] = True
+
+    layouts: tuple[Layout, ...]
+    node: Repeated
+    tables: tuple[str, ...]
+    forms: tuple[Form, ...]
+    result: str
+    layout: Layout
+    form: Form
+    limit: int | None
+    plain: Inner
+    numbered: Numbered | None
+    reason: str
+    counters: NamedForm
+    asked: Iteration = field(default_factory=Iteration)
+    """How the loop is to be kept."""
+    diffused: Means | AffineTables | str = ""
+    """How the loop is diffused; or why it is run again instead."""
+
+    @property
+    def state_tables(self) -> tuple[NamedForm, ...]:
+        """Inputs, result, counters, and what is kept of the steps."""
+        inputs = zip(self.tables, self.forms, strict=True)
+        numbered = () if self.numbered is None else self.numbered.own
+        diffused = () if isinstance(self.diffused, str) else self.diffused.own
+        return (*inputs, (self.result, self.form), self.counters, *numbered, *diffused)
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether rows are gone through one by one in some step."""
+        return self.plain.is_by_row
+
+    @property
+    def is_cross(self) -> bool:
+        """Whether all rows of two inputs meet in some step."""
+        return self.plain.is_cross
+
+    @property
+    def delta_forms(self) -> tuple[Form, ...]:
+        """Those of the inputs."""
+        return self.forms
+
+    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+        """The changes of the inputs."""
+        both = zip(self.forms, inputs, strict=True)
+        return [all_rows(form, chunks, None, env) for form, chunks in both]
+
+    def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+        """The change of the loop's answer, if an input has changed or it never ran."""
+        return _meet(self, deltas, desk)
+
+    def evaluator(self, _moving: tuple[bool, ...], most: int) -> Evaluator:
+        """The rows of the loop, run from its beginning."""
+
+        def rows(inputs: Sequence[Iterable[Rows]], desk: Desk) -> list[Rows]:
+            given = [
+                stacked(list(map(plain_rows, chunks)), leaves(layout))
+                for chunks, layout in zip(inputs, self.layouts, strict=True)
+            ]
+            return [recomputed(self, given, desk, most)[0]]
+
+        return rows
+
+
+def _meet(step: LoopOp, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
     counters = counters_in(*step.counters, desk)
     if counters["runs"] and not any(map(len, changes)):
         return
@@ -112,9 +191,7 @@ def _dies_out(step: LoopOp, ran: Ran) -> bool:
     Where each row of a variable meets all rows of an input, as centroids meet points, one that
     changes changes everything.
     """
-    if step.numbered is None or any(
-        isinstance(each, JoinOp) and not leaves(each.key) for each in step.numbered.inner.steps
-    ):
+    if step.numbered is None or step.numbered.inner.is_cross:
         return False
     return ran.rows > 0 and ran.moved < MOVING * ran.rows
 
@@ -337,15 +414,9 @@ def _forgotten(step: LoopOp, counters: Counters, desk: Desk) -> None:
     numbered = step.numbered
     if numbered is None:
         return
-    for name, form in _tables(numbered):
+    for name, form in numbered.own:
         if desk.table(name, form).runs:
             desk.clear(name, form)
     for number, count in counters.numbers("flags").items():
         counters.add("flags", number, -count)
     counters["stop"] = counters["exact"] = counters["dear"] = 0
-
-
-def _tables(numbered: Numbered) -> list[tuple[str, Any]]:
-    own = dict(numbered.tables)
-    stored = [(own[name], form) for name, (form, _) in numbered.stored.items()]
-    return [*stored, *numbered.differences]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from incmrql.kernel.keys import Places
-from incmrql.kernel.physical import JoinOp
 from incmrql.kernel.recompute_columns import all_same, applied, gathered, plain_rows, values_of
 from incmrql.kernel.recompute_keys import Columns, Numbered, Numbering, look_up
 from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.spans import expanded
 from incmrql.reference import Environment
+
+if TYPE_CHECKING:
+    from incmrql.kernel.joins import JoinOp
 
 MOST_PAIRS: Final = 1 << 24
 """Pairs that are made at once and remembered; more are made in chunks."""

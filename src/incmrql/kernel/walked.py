@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from incmrql.incremental.changes import Negative
 from incmrql.kernel.content import Content
@@ -10,10 +11,12 @@ from incmrql.kernel.desk import Desk
 from incmrql.kernel.keys import Places
 from incmrql.kernel.layouts import rows_of
 from incmrql.kernel.look import grouped_rows
-from incmrql.kernel.physical import GroupOp
 from incmrql.kernel.touched import Touched
 from incmrql.reference import Environment
 from incmrql.values import Bag, Value, encode, show
+
+if TYPE_CHECKING:
+    from incmrql.kernel.groups import GroupOp
 
 
 def bags_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,13 +11,15 @@ from incmrql.incremental.nodes import Request
 from incmrql.kernel.asked import Answers
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.layouts import rows_of, values_of
-from incmrql.kernel.physical import GroupOp
 from incmrql.kernel.rows import Rows, of_values
 from incmrql.kernel.segment import ByRow
 from incmrql.kernel.touched import Touched
 from incmrql.kernel.walked import bags_of, group_value
 from incmrql.reference import evaluate
 from incmrql.values import Bag, Value
+
+if TYPE_CHECKING:
+    from incmrql.kernel.groups import GroupOp
 
 
 def whole_changes(step: GroupOp, touched: Touched, answers: Answers, desk: Desk) -> Rows:

@@ -31,12 +31,11 @@ from incmrql.kernel.apart import (
     unpacked,
 )
 from incmrql.kernel.batches import Kit, desk_of
-from incmrql.kernel.compile_alone import crosses, goes_row_by_row
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.desk import content_of, rows_of
 from incmrql.kernel.layouts import Layout, Struct, leaves
+from incmrql.kernel.loops import LoopOp
 from incmrql.kernel.orders import Order
-from incmrql.kernel.physical import LoopOp
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import by_bucket, scan
 from incmrql.spark.batch import Batch, Work
@@ -71,9 +70,9 @@ def most_rows(kit: Kit, rows: int = LOOP_ROWS) -> dict[str, int]:
 
 
 def _share(loop: LoopOp) -> int:
-    if goes_row_by_row(loop.plain):
+    if loop.is_by_row:
         return BY_ROW
-    return _CROSSED if crosses(loop.plain) else 1
+    return _CROSSED if loop.is_cross else 1
 
 
 @dataclass(frozen=True, slots=True)
