@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from incmrql.diagnostics import DataError, QueryError
 from incmrql.incremental.changes import Negative, Weighted
 from incmrql.incremental.streams import Program, program_of
-from incmrql.kernel import joins, segment, stages, walked
+from incmrql.kernel import joins, requested, segment, stages
 from incmrql.kernel import table as tables
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.groups import GroupOp
@@ -322,7 +322,7 @@ def test_means_of_wide_integers_are_rounded_once(tmp_path: Path) -> None:
 
 def test_a_group_of_fewer_than_no_rows_is_an_error() -> None:
     with pytest.raises(Negative, match="a group holds -1 times 7"):
-        walked._bag({b"": (7, -1)})
+        requested._bag({b"": (7, -1)})
 
 
 def test_a_join_adds_up_for_a_fold_that_is_its_only_reader() -> None:

@@ -1,7 +1,7 @@
 """Groups: -old +new for the keys that a batch touches.
 
 what rows bring        accumulators, values of tables, rows, each added up by key
-what is asked          before and after, of the touched keys
+what is asked          before and after, of the affected keys
 what is answered       for keys for which it changed, and for rows that came or went
 """
 
@@ -18,7 +18,6 @@ import pyarrow as pa
 from incmrql.incremental.access import Mode
 from incmrql.incremental.changes import Negative
 from incmrql.kernel.accumulators import Parts, add
-from incmrql.kernel.asked import Answers, column_before_after
 from incmrql.kernel.content import Content, added_up, asked_keys, empty
 from incmrql.kernel.desk import Desk, merged, zeros
 from incmrql.kernel.finishing import Asked
@@ -32,13 +31,12 @@ from incmrql.kernel.operators import Evaluator, NamedForm, StatefulOp, any_by_ro
 from incmrql.kernel.physical import Block, Merged, Ranking, Read, Side, Walked, Wanted
 from incmrql.kernel.recompute_first import reads_first
 from incmrql.kernel.recompute_groups import Grouping
+from incmrql.kernel.requested import Affected, Answers, column_before_after, whole_changes
 from incmrql.kernel.rows import Rows, no_rows, stacked
 from incmrql.kernel.segment import Segment
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.sums import Integers
 from incmrql.kernel.table import scan
-from incmrql.kernel.touched import Touched
-from incmrql.kernel.whole import whole_changes
 from incmrql.reference import Environment
 from incmrql.types import typed
 
@@ -47,7 +45,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class GroupOp(StatefulOp):
-    """-old +new of the touched keys.
+    """-old +new of the affected keys.
 
     `fold`: the answer is of the key and what is asked.  `linear`: of each row of one side too.
     `whole`: of all rows of some sides, evaluated key by key.
@@ -130,16 +128,16 @@ class GroupOp(StatefulOp):
         """What the rows that were brought do to the answers of their keys."""
         sums, rankings, rows = _split(self, deltas)
         sums = merged(self.form, [sums, *_of_different(self, rankings, desk)])
-        touched = _touched(self, sums, rankings, rows, desk)
-        if len(touched):
-            answers = column_before_after(self, touched, desk)
+        affected = _affected(self, sums, rankings, rows, desk)
+        if len(affected):
+            answers = column_before_after(self, affected, desk)
             match self.mode:
                 case "fold":
-                    yield _folded(self, touched, answers, desk)
+                    yield _folded(self, affected, answers, desk)
                 case "linear":
-                    yield from _row_by_row(self, touched, answers, desk)
+                    yield from _row_by_row(self, affected, answers, desk)
                 case "whole":
-                    yield whole_changes(self, touched, answers, desk)
+                    yield whole_changes(self, affected, answers, desk)
         desk.change(self.table, sums)
         for ranking, content in zip(self.rankings, rankings, strict=True):
             desk.change(ranking.name, content)
@@ -158,12 +156,12 @@ class GroupOp(StatefulOp):
         _, rankings, rows = _split(self, none)
         weights, parts = there.weights, there.parts
         nothing = [(each, zeros(0)) for each in rows]
-        touched = Touched(
+        affected = Affected(
             there.hashes, there.keys, weights, weights, parts, parts, rankings, nothing
         )
-        if not len(touched):
+        if not len(affected):
             return no_rows(self.body.types)
-        columns = column_before_after(self, touched, desk).before
+        columns = column_before_after(self, affected, desk).before
         rows_ = Rows((*there.keys.columns, *columns), np.ones_like(weights))
         return self.body.apply(rows_, desk.env)
 
@@ -241,21 +239,21 @@ def _different(ranking: Ranking, change: Content, desk: Desk) -> Rows:
     return Rows((*columns, *values), came).take(came != 0)
 
 
-# --- the touched keys ----------------------------------------------------------------------
+# --- the affected keys ----------------------------------------------------------------------
 
 
-def _touched(
+def _affected(
     step: GroupOp,
     sums: Content,
     rankings: Sequence[Content],
     rows: Sequence[Content],
     desk: Desk,
-) -> Touched:
+) -> Affected:
     """The keys that something was brought to, and their accumulators before and after."""
     some = [content for content in (sums, *rankings, *rows) if len(content)]
     if not some:
         none = no_keys(step.form.keys)
-        return Touched(np.zeros(0, np.uint64), none, zeros(0), zeros(0), {}, {}, [], [])
+        return Affected(np.zeros(0, np.uint64), none, zeros(0), zeros(0), {}, {}, [], [])
     if len(some) == 1 and some[0] is sums:
         hashes, keys = sums.hashes, sums.keys
         places: list[Integers] = [np.arange(len(sums))]
@@ -277,7 +275,7 @@ def _touched(
     if (weights + added < 0).any():
         raise Negative("a group has fewer than no rows")
     placed = [(each, where.get(id(each), nothing)) for each in rows]
-    return Touched(
+    return Affected(
         hashes, keys, weights, weights + added, parts, add(parts, after), rankings, placed
     )
 
@@ -285,10 +283,10 @@ def _touched(
 # --- answers -------------------------------------------------------------------------------
 
 
-def changed(touched: Touched, answers: Answers) -> Mask:
+def changed(affected: Affected, answers: Answers) -> Mask:
     """For which keys something that is asked has another value."""
-    everything = np.arange(len(touched))
-    found = np.zeros(len(touched), np.bool_)
+    everything = np.arange(len(affected))
+    found = np.zeros(len(affected), np.bool_)
     for before, after, type_ in zip(answers.before, answers.after, answers.types, strict=True):
         if before is after:
             continue
@@ -297,13 +295,13 @@ def changed(touched: Touched, answers: Answers) -> Mask:
     return found
 
 
-def _folded(step: GroupOp, touched: Touched, answers: Answers, desk: Desk) -> Rows:
+def _folded(step: GroupOp, affected: Affected, answers: Answers, desk: Desk) -> Rows:
     """The answers of keys that came, went, or for which what is asked changed."""
-    was, is_ = touched.before > 0, touched.after > 0
-    differs = changed(touched, answers) | (was != is_)
+    was, is_ = affected.before > 0, affected.after > 0
+    differs = changed(affected, answers) | (was != is_)
     old, new = np.flatnonzero(was & differs), np.flatnonzero(is_ & differs)
     given = [
-        Rows((*_take(touched.keys.columns, places), *_take(columns, places)), signs)
+        Rows((*_take(affected.keys.columns, places), *_take(columns, places)), signs)
         for places, columns, signs in (
             (old, answers.before, np.full(len(old), -1)),
             (new, answers.after, np.full(len(new), 1)),
@@ -313,20 +311,20 @@ def _folded(step: GroupOp, touched: Touched, answers: Answers, desk: Desk) -> Ro
     return step.body.apply(stacked(given, types), desk.env)
 
 
-def _row_by_row(step: GroupOp, touched: Touched, answers: Answers, desk: Desk) -> Iterable[Rows]:
+def _row_by_row(step: GroupOp, affected: Affected, answers: Answers, desk: Desk) -> Iterable[Rows]:
     """Rows that came or went, and all rows of keys for which what is asked changed."""
     assert step.linear is not None
     side = step.sides[step.linear]
-    new, at = touched.rows[step.linear]
+    new, at = affected.rows[step.linear]
     if len(new):
         rows = Rows((*new.columns, *_take(answers.after, at)), new.weights)
         yield step.body.apply(rows, desk.env)
-    differs = np.flatnonzero(changed(touched, answers)) if answers.types else zeros(0)
+    differs = np.flatnonzero(changed(affected, answers)) if answers.types else zeros(0)
     table = desk.table(side.table, side.form)
     if not len(differs) or not table.runs:
         return
-    keys = touched.keys.take(differs)
-    for places, old in partners(table, desk.reader, touched.hashes[differs], keys):
+    keys = affected.keys.take(differs)
+    for places, old in partners(table, desk.reader, affected.hashes[differs], keys):
         at = differs[places]
         before = Rows((*old.columns, *_take(answers.before, at)), -old.weights)
         after = Rows((*old.columns, *_take(answers.after, at)), old.weights)
