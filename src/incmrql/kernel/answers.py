@@ -28,12 +28,12 @@ def answer_gather(
 ) -> list[Content]:
     """The changes of an answer's parts, equal rows added up."""
     return [
-        merged(part.form, [_gathered(part, rows, env) for rows in found[part.place] if len(rows)])
+        merged(part.form, [_part_delta(part, rows, env) for rows in found[part.place] if len(rows)])
         for part in answer.parts
     ]
 
 
-def _gathered(part: AnswerPart, rows: Rows, env: Environment) -> Content:
+def _part_delta(part: AnswerPart, rows: Rows, env: Environment) -> Content:
     return content_of(part.form, rows if part.paired is None else part.paired.apply(rows, env))
 
 
@@ -43,7 +43,7 @@ def answer_meet(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
     Rows of a list have their places beside them: where they were, or where they are now.
     """
     if answer.output.part is None:
-        return _evaluated(answer, changes, desk)
+        return _value_delta(answer, changes, desk)
     for part, change in zip(answer.parts, changes, strict=True):
         desk.change(part.table, change)
     change = changes[answer.output.parts.index(answer.output.part)]
@@ -59,11 +59,11 @@ def answer_meet(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
     return answer.row.apply(both, desk.env).beside(pa.array(np.concatenate(places)))
 
 
-def _evaluated(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
+def _value_delta(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
     """An answer that is one value: the old one goes, the new one comes, if they differ."""
     if not desk.is_first and not any(map(len, changes)):
         return of_values([], answer.layout)
-    before = [_whole(part, desk) for part in answer.parts]
+    before = [_all_rows(part, desk) for part in answer.parts]
     both = zip(answer.parts, before, changes, strict=True)
     after = [merged(part.form, [old, change]) for part, old, change in both]
     for part, change in zip(answer.parts, changes, strict=True):
@@ -76,7 +76,7 @@ def _evaluated(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
     return of_values([] if same else [(old, -1), (new, 1)], answer.layout)
 
 
-def _whole(part: AnswerPart, desk: Desk) -> Content:
+def _all_rows(part: AnswerPart, desk: Desk) -> Content:
     """All rows of a part before a batch."""
     buckets = range(max((table.buckets for table in desk.tables.values()), default=1))
     parts = [content_of(part.form, part_rows(part, bucket, desk)) for bucket in buckets]
@@ -110,7 +110,7 @@ def _collection(part: AnswerPart, content: Content) -> Value:
 
 def whole_answer(answer: Answer, desk: Desk) -> Value:
     """The whole answer as a value; it has to fit into memory."""
-    return value_of(answer, [_whole(part, desk) for part in answer.parts], desk.env)
+    return value_of(answer, [_all_rows(part, desk) for part in answer.parts], desk.env)
 
 
 def bucket_rows(answer: Answer, bucket: int, desk: Desk) -> Rows:

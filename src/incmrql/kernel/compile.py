@@ -118,7 +118,7 @@ class _Compiler:
         """What is done for a node, and the layout of the rows it sends on."""
         match node:
             case Input():
-                return self.taken(place, node)
+                return self.source_op(place, node)
             case Constant(expr):
                 layout = of_elements(expr, {})
                 return ConstOp(expr, layout), layout
@@ -128,13 +128,13 @@ class _Compiler:
                 segment = self.lowering.segment([(variable, self.layouts[below])], body, rest)
                 return MapOp(segment, inputs=(below,)), segment.made
             case Merge(parts):
-                return self.united(parts)
+                return self.union_op(parts)
             case Join():
-                return self.joined(place, node)
+                return self.join_op(place, node)
             case Groups():
                 return GroupsCompiler(self, place, node).step()
             case Ordered():
-                return self.sorted(place, node)
+                return self.order_op(place, node)
             case Repeated():
                 return LoopCompiler(self, place, node).step()
             case _:
@@ -147,7 +147,7 @@ class _Compiler:
         self.tables[name] = StateTable(name, form, holds, node, answer)
         return name
 
-    def taken(self, place: int, node: Input) -> tuple[Operator, Layout]:
+    def source_op(self, place: int, node: Input) -> tuple[Operator, Layout]:
         stream = next(each for each in self.program.streams if each.place == place)
         layout = of_rows(node.element, packed=stream.packed)
         if node.unique:
@@ -166,7 +166,7 @@ class _Compiler:
         """The ledger of a source."""
         return self.table(f"l{place}", form, LEDGER, place), form
 
-    def united(self, parts: tuple[int, ...]) -> tuple[Operator, Layout]:
+    def union_op(self, parts: tuple[int, ...]) -> tuple[Operator, Layout]:
         layout = self.layouts[parts[0]]
         for each in parts[1:]:
             layout = meet(layout, self.layouts[each])
@@ -219,7 +219,7 @@ class _Compiler:
         picked = tuple(start + column for column in chosen(value, kept))
         return Side(paired, start, kept, picked, table, form)
 
-    def shared(self, place: int, side: Side) -> Side:
+    def with_shared_table(self, place: int, side: Side) -> Side:
         """A side of a join with the table that another join keeps of the same rows of a node."""
         if self.joined_sides is None or side.table is None or side.paired is not None:
             return side
@@ -234,11 +234,11 @@ class _Compiler:
         """The layout of the values of a node's pairs."""
         return self._pair(place).parts[1]
 
-    def joined(self, place: int, node: Join) -> tuple[Operator, Layout]:
+    def join_op(self, place: int, node: Join) -> tuple[Operator, Layout]:
         key = self.keys((node.left, node.right))
         tables = [f"n{place}r{side}" if side in node.kept else None for side in (0, 1)]
         left, right = (
-            self.shared(input_, self.side(input_, key, columns, table, place))
+            self.with_shared_table(input_, self.side(input_, key, columns, table, place))
             for input_, columns, table in zip(
                 (node.left, node.right), node.columns, tables, strict=True
             )
@@ -257,7 +257,7 @@ class _Compiler:
 
     # --- order -------------------------------------------------------------------
 
-    def sorted(self, place: int, node: Ordered) -> tuple[Operator, Layout]:
+    def order_op(self, place: int, node: Ordered) -> tuple[Operator, Layout]:
         layout = self.layouts[node.input]
         wanted = in_order(layout)
         limit = how_many(node.limit, self.env) or 0
@@ -304,13 +304,13 @@ class _Compiler:
             form = Form((), leaves(pairs), falling(pairs, one.order))
         # A watch is usually empty: it has a table of its own, so that nothing else is read for it.
         is_watch = number >= len(self.program.outputs)
-        derived = self.derived(one.place) if spread and not is_watch else None
+        derived = self.derivation(one.place) if spread and not is_watch else None
         kept = derived is None and (self.keep_answer or is_watch or not spread)
         holds = "rows for which arithmetic fails" if is_watch else f"rows of answer {number + 1}"
         table = self.table(f"a{number}p{n}", form, holds, None, number) if kept else None
         return AnswerPart(one.place, layout, table, derived, form, paired, one.order, one.variable)
 
-    def derived(self, place: int) -> Derived | None:
+    def derivation(self, place: int) -> Derived | None:
         """The fold that a node's rows follow from, if there is one."""
         maps: list[Segment] = []
         step, whole = self.steps[place], True

@@ -106,12 +106,12 @@ def run_steps(
             chunks = given.get(place) or step.advance([found[each] for each in step.inputs], desk)
             chunks = worked.counted(place, chunks, desk)
             found.append(chunks if users[place] == 1 else list(chunks))
-    answers = [_answered(answer, found, desk) for answer in physical.answers]
+    answers = [_answer_delta(answer, found, desk) for answer in physical.answers]
     worked.add_answers(desk)
     return answers, worked
 
 
-def _answered(answer: Answer, found: Sequence[Iterable[Rows]], desk: Desk) -> Rows:
+def _answer_delta(answer: Answer, found: Sequence[Iterable[Rows]], desk: Desk) -> Rows:
     """What a batch does to an answer, equal rows added up."""
     if answer.is_keyed and answer.main is not None:
         return stacked(list(found[answer.main.place]), leaves(answer.layout))

@@ -45,7 +45,7 @@ def fuse(
         (below,) = step.inputs
         join = steps[below]
         if isinstance(join, JoinOp) and users[below] == 1:
-            found = _fused(program, place, step, join, lowering)
+            found = _fusion(program, place, step, join, lowering)
             if found is not None:
                 steps[below] = replace(join, fused=found)
 
@@ -62,7 +62,7 @@ def _only_sums(step: GroupOp) -> bool:
     )
 
 
-def _fused(
+def _fusion(
     program: Program, place: int, step: GroupOp, join: JoinOp, lowering: Lowering
 ) -> Fused | None:
     node, below_ = program.nodes[place], program.nodes[step.inputs[0]]
@@ -79,18 +79,18 @@ def _fused(
     if pair is None or pair.condition is not None or not isinstance(pair.head, typed.MakeTuple):
         return None
     grouped, value = pair.head.items
-    columns = _lifted(node, grouped, value, [lift.number for lift in step.blocks[0][0].lifts])
+    columns = _lift_columns(node, grouped, value, [lift.number for lift in step.blocks[0][0].lifts])
     if columns is None:
         return None
     for side, (own, other) in enumerate(((left, right), (right, left))):
         mine = [free(expr) for each in columns for expr in each]
         if free(grouped) <= {key, other} and all(used <= {key, own} for used in mine):
             variables = (key, own, other)
-            return _made(step, join, side, variables, grouped, columns, lowering)
+            return _fusion_of(step, join, side, variables, grouped, columns, lowering)
     return None
 
 
-def _lifted(
+def _lift_columns(
     node: Groups, key: typed.Expr, value: typed.Expr, numbers: Sequence[int]
 ) -> list[list[typed.Expr]] | None:
     """The columns of each accumulator, over the variables of the join."""
@@ -104,7 +104,7 @@ def _lifted(
     return found
 
 
-def _made(  # noqa: PLR0913, PLR0917 (two steps, and what they come to)
+def _fusion_of(  # noqa: PLR0913, PLR0917 (two steps, and what they come to)
     step: GroupOp,
     join: JoinOp,
     side: int,

@@ -31,7 +31,7 @@ from incmrql.kernel.operators import Evaluator, NamedForm, StatefulOp, any_by_ro
 from incmrql.kernel.physical import Block, Merged, Ranking, Read, Side, Walked, Wanted
 from incmrql.kernel.recompute_first import reads_first
 from incmrql.kernel.recompute_groups import Grouping
-from incmrql.kernel.requested import Affected, Answers, column_before_after, whole_changes
+from incmrql.kernel.requested import Affected, Answers, request_columns, whole_delta
 from incmrql.kernel.rows import Rows, no_rows, stacked
 from incmrql.kernel.segment import Segment
 from incmrql.kernel.sorting import Groups
@@ -112,32 +112,32 @@ class GroupOp(StatefulOp):
                     continue
                 pairs = chunk if side.paired is None else side.paired.apply(chunk, env)
                 if _needs_rows(self, number):
-                    rows[number].append(_kept(side, pairs))
+                    rows[number].append(_side_rows(side, pairs))
                 sums += [
-                    _added(self, block, pairs, env)
+                    _accumulators(self, block, pairs, env)
                     for block in self.blocks[number]
                     if block.table is None
                 ]
                 for place, ranking in enumerate(self.rankings):
                     if ranking.side == number:
-                        rankings[place].append(_ranked(ranking, pairs, env))
+                        rankings[place].append(_ranking_rows(ranking, pairs, env))
         parts = [sums, *rankings, *rows]
         return [merged(form, each) for form, each in zip(self.delta_forms, parts, strict=True)]
 
     def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
         """What the rows that were brought do to the answers of their keys."""
-        sums, rankings, rows = _split(self, deltas)
-        sums = merged(self.form, [sums, *_of_different(self, rankings, desk)])
-        affected = _affected(self, sums, rankings, rows, desk)
+        sums, rankings, rows = _by_kind(self, deltas)
+        sums = merged(self.form, [sums, *_distinct_deltas(self, rankings, desk)])
+        affected = _affected_keys(self, sums, rankings, rows, desk)
         if len(affected):
-            answers = column_before_after(self, affected, desk)
+            answers = request_columns(self, affected, desk)
             match self.mode:
                 case "fold":
-                    yield _folded(self, affected, answers, desk)
+                    yield _fold_delta(self, affected, answers, desk)
                 case "linear":
-                    yield from _row_by_row(self, affected, answers, desk)
+                    yield from _linear_delta(self, affected, answers, desk)
                 case "whole":
-                    yield whole_changes(self, affected, answers, desk)
+                    yield whole_delta(self, affected, answers, desk)
         desk.change(self.table, sums)
         for ranking, content in zip(self.rankings, rankings, strict=True):
             desk.change(ranking.name, content)
@@ -153,7 +153,7 @@ class GroupOp(StatefulOp):
         content = scan(desk.table(self.table, self.form), desk.reader, bucket)
         there = content.take(content.weights > 0)
         none = [empty(form) for form in self.delta_forms]
-        _, rankings, rows = _split(self, none)
+        _, rankings, rows = _by_kind(self, none)
         weights, parts = there.weights, there.parts
         nothing = [(each, zeros(0)) for each in rows]
         affected = Affected(
@@ -161,7 +161,7 @@ class GroupOp(StatefulOp):
         )
         if not len(affected):
             return no_rows(self.body.types)
-        columns = column_before_after(self, affected, desk).before
+        columns = request_columns(self, affected, desk).before
         rows_ = Rows((*there.keys.columns, *columns), np.ones_like(weights))
         return self.body.apply(rows_, desk.env)
 
@@ -177,7 +177,7 @@ def _goes_through(wanted: Wanted, rankings: Sequence[Ranking]) -> bool:
             return True
 
 
-def _split(
+def _by_kind(
     step: GroupOp, brought: Sequence[Content]
 ) -> tuple[Content, Sequence[Content], Sequence[Content]]:
     until = 1 + len(step.rankings)
@@ -187,12 +187,12 @@ def _split(
 # --- what rows bring -----------------------------------------------------------------------
 
 
-def _of_different(step: GroupOp, rankings: Sequence[Content], desk: Desk) -> Iterator[Content]:
+def _distinct_deltas(step: GroupOp, rankings: Sequence[Content], desk: Desk) -> Iterator[Content]:
     """What the different values of tables that come and go bring to accumulators."""
     for block in (each for blocks in step.blocks for each in blocks):
         if block.table is not None and len(rankings[block.table]):
-            came = _different(step.rankings[block.table], rankings[block.table], desk)
-            yield _added(step, block, came, desk.env)
+            came = _distinct_changes(step.rankings[block.table], rankings[block.table], desk)
+            yield _accumulators(step, block, came, desk.env)
 
 
 def _needs_rows(step: GroupOp, side: int) -> bool:
@@ -201,12 +201,12 @@ def _needs_rows(step: GroupOp, side: int) -> bool:
     return side in (step.linear, *step.used, *walked) or step.sides[side].table is not None
 
 
-def _kept(side: Side, pairs: Rows) -> Content:
+def _side_rows(side: Side, pairs: Rows) -> Content:
     columns = (*range(side.key_width), *side.columns)
     return added_up(side.form, pairs.pick(columns).columns, pairs.weights)
 
 
-def _added(step: GroupOp, block: Block, pairs: Rows, env: Environment) -> Content:
+def _accumulators(step: GroupOp, block: Block, pairs: Rows, env: Environment) -> Content:
     """What rows add to the accumulators of their keys."""
     rows = block.segment.apply(pairs, env)
     columns, weights = list(rows.columns), rows.weights
@@ -222,14 +222,14 @@ def _added(step: GroupOp, block: Block, pairs: Rows, env: Environment) -> Conten
     return added_up(step.form, columns[: len(step.form.keys)], counts, parts)
 
 
-def _ranked(ranking: Ranking, pairs: Rows, env: Environment) -> Content:
+def _ranking_rows(ranking: Ranking, pairs: Rows, env: Environment) -> Content:
     rows = ranking.segment.apply(pairs, env)
     if ranking.drops_null and rows.columns[-1].null_count:
         rows = rows.take(rows.columns[-1].is_valid().to_numpy(zero_copy_only=False))
     return added_up(ranking.form, rows.columns, rows.weights)
 
 
-def _different(ranking: Ranking, change: Content, desk: Desk) -> Rows:
+def _distinct_changes(ranking: Ranking, change: Content, desk: Desk) -> Rows:
     """The different values of a table that come and go: pairs of key and value."""
     before, _ = look_up(desk.table(ranking.name, ranking.form), desk.reader, change)
     came = (before + change.weights > 0).astype(np.int64) - (before > 0)
@@ -242,7 +242,7 @@ def _different(ranking: Ranking, change: Content, desk: Desk) -> Rows:
 # --- the affected keys ----------------------------------------------------------------------
 
 
-def _affected(
+def _affected_keys(
     step: GroupOp,
     sums: Content,
     rankings: Sequence[Content],
@@ -283,7 +283,7 @@ def _affected(
 # --- answers -------------------------------------------------------------------------------
 
 
-def changed(affected: Affected, answers: Answers) -> Mask:
+def changed_keys(affected: Affected, answers: Answers) -> Mask:
     """For which keys something that is asked has another value."""
     everything = np.arange(len(affected))
     found = np.zeros(len(affected), np.bool_)
@@ -295,13 +295,13 @@ def changed(affected: Affected, answers: Answers) -> Mask:
     return found
 
 
-def _folded(step: GroupOp, affected: Affected, answers: Answers, desk: Desk) -> Rows:
+def _fold_delta(step: GroupOp, affected: Affected, answers: Answers, desk: Desk) -> Rows:
     """The answers of keys that came, went, or for which what is asked changed."""
     was, is_ = affected.before > 0, affected.after > 0
-    differs = changed(affected, answers) | (was != is_)
+    differs = changed_keys(affected, answers) | (was != is_)
     old, new = np.flatnonzero(was & differs), np.flatnonzero(is_ & differs)
     given = [
-        Rows((*_take(affected.keys.columns, places), *_take(columns, places)), signs)
+        Rows((*_columns_at(affected.keys.columns, places), *_columns_at(columns, places)), signs)
         for places, columns, signs in (
             (old, answers.before, np.full(len(old), -1)),
             (new, answers.after, np.full(len(new), 1)),
@@ -311,27 +311,29 @@ def _folded(step: GroupOp, affected: Affected, answers: Answers, desk: Desk) -> 
     return step.body.apply(stacked(given, types), desk.env)
 
 
-def _row_by_row(step: GroupOp, affected: Affected, answers: Answers, desk: Desk) -> Iterable[Rows]:
+def _linear_delta(
+    step: GroupOp, affected: Affected, answers: Answers, desk: Desk
+) -> Iterable[Rows]:
     """Rows that came or went, and all rows of keys for which what is asked changed."""
     assert step.linear is not None
     side = step.sides[step.linear]
     new, at = affected.rows[step.linear]
     if len(new):
-        rows = Rows((*new.columns, *_take(answers.after, at)), new.weights)
+        rows = Rows((*new.columns, *_columns_at(answers.after, at)), new.weights)
         yield step.body.apply(rows, desk.env)
-    differs = np.flatnonzero(changed(affected, answers)) if answers.types else zeros(0)
+    differs = np.flatnonzero(changed_keys(affected, answers)) if answers.types else zeros(0)
     table = desk.table(side.table, side.form)
     if not len(differs) or not table.runs:
         return
     keys = affected.keys.take(differs)
     for places, old in partners(table, desk.reader, affected.hashes[differs], keys):
         at = differs[places]
-        before = Rows((*old.columns, *_take(answers.before, at)), -old.weights)
-        after = Rows((*old.columns, *_take(answers.after, at)), old.weights)
+        before = Rows((*old.columns, *_columns_at(answers.before, at)), -old.weights)
+        after = Rows((*old.columns, *_columns_at(answers.after, at)), old.weights)
         types = (*side.form.keys, *leaves(side.value), *answers.types)
         yield step.body.apply(stacked([before, after], types), desk.env)
 
 
-def _take(columns: Sequence[Any], places: npt.NDArray[Any]) -> list[Any]:
+def _columns_at(columns: Sequence[Any], places: npt.NDArray[Any]) -> list[Any]:
     index = pa.array(places)
     return [column.take(index) for column in columns]

@@ -49,7 +49,7 @@ from incmrql.values.hash_columns import Hashes
 if TYPE_CHECKING:
     from incmrql.kernel.groups import GroupOp
 
-_Asked: TypeAlias = tuple[Table, Reader, Content | None, Hashes, Keys]
+_KeysOfTable: TypeAlias = tuple[Table, Reader, Content | None, Hashes, Keys]
 """A table, its reader, a change that counts as part of it, and the keys that are asked."""
 
 Found = tuple[Places, Content]
@@ -86,18 +86,18 @@ class Answers:
     types: tuple[Type, ...]
 
 
-def column_before_after(step: GroupOp, affected: Affected, desk: Desk) -> Answers:
+def request_columns(step: GroupOp, affected: Affected, desk: Desk) -> Answers:
     """What is asked of the affected keys; the very same column where nothing can have changed."""
     before: list[Any] = []
     after: list[Any] = []
     for wanted in step.wanted:
-        old, new = _both(wanted, step, affected, desk)
+        old, new = _column_pair(wanted, step, affected, desk)
         before.append(old)
         after.append(new)
     return Answers(before, after, tuple(each.request.variable.type for each in step.wanted))
 
 
-def _both(wanted: Wanted, step: GroupOp, affected: Affected, desk: Desk) -> tuple[Any, Any]:
+def _column_pair(wanted: Wanted, step: GroupOp, affected: Affected, desk: Desk) -> tuple[Any, Any]:
     n = len(affected)
     match wanted:
         case Asked():
@@ -105,7 +105,7 @@ def _both(wanted: Wanted, step: GroupOp, affected: Affected, desk: Desk) -> tupl
             old = finished(wanted, affected.parts_before, n, fail)
             return old, finished(wanted, affected.parts_after, n, fail)
         case Walked():
-            return _walked(wanted.request, step, affected, desk)
+            return _side_columns(wanted.request, step, affected, desk)
         case Read() | Merged():
             ranking, change = step.rankings[wanted.table], affected.rankings[wanted.table]
             if isinstance(wanted, Read) and wanted.reading.how in ("least", "greatest"):
@@ -113,12 +113,14 @@ def _both(wanted: Wanted, step: GroupOp, affected: Affected, desk: Desk) -> tupl
                 type_ = wanted.request.variable.type
                 last = wanted.reading.how == "greatest"
                 return extremes(ranking, table, desk.reader, affected, change, type_, last=last)
-            old = _read(wanted, ranking, step, affected, None, desk)
-            new = _read(wanted, ranking, step, affected, change, desk) if len(change) else old
+            old = _table_column(wanted, ranking, step, affected, None, desk)
+            new = (
+                _table_column(wanted, ranking, step, affected, change, desk) if len(change) else old
+            )
             return old, new
 
 
-def _read(
+def _table_column(
     wanted: Read | Merged,
     ranking: Ranking,
     step: GroupOp,
@@ -127,13 +129,13 @@ def _read(
     desk: Desk,
 ) -> Any:
     table = desk.table(ranking.name, ranking.form)
-    asked: _Asked = table, desk.reader, extra, affected.hashes, affected.keys
+    asked: _KeysOfTable = table, desk.reader, extra, affected.hashes, affected.keys
     type_ = wanted.request.variable.type
     counts = totals(*asked)
     if isinstance(wanted, Merged):
         spans = [(0, count) for count in counts.tolist()]
         values = _values(ranking, asked, spans)
-        return column_of([_merged(wanted, each, desk.env) for each in values], type_)
+        return column_of([_merged_value(wanted, each, desk.env) for each in values], type_)
     keys = rows_of(affected.keys.columns, step.key, len(affected))
     envs = [group_value(step, key, {}, desk.env) for key in keys]
     spans = [_span(wanted, env, count) for env, count in zip(envs, counts.tolist(), strict=True)]
@@ -145,7 +147,7 @@ def _read(
     return column_of(found, type_)
 
 
-class _Asking(Exception):
+class _Requested(Exception):
     """Which values a request reads."""
 
     def __init__(self, start: int, stop: int) -> None:
@@ -161,7 +163,7 @@ class _Unknown:
 
     def span(self, start: int, stop: int) -> list[Value]:
         """Say what is read."""
-        raise _Asking(start, stop)
+        raise _Requested(start, stop)
 
 
 @dataclass(slots=True)
@@ -181,13 +183,15 @@ def _span(wanted: Read, env: Environment, count: int) -> tuple[int, int]:
     """Which values a request reads of a key."""
     try:
         read(wanted.request, wanted.reading, _Unknown(count), env)
-    except _Asking as asking:
+    except _Requested as asking:
         start, stop = min(asking.start, count), min(asking.stop, count)
         return start, max(start, stop)
     return 0, 0
 
 
-def _values(ranking: Ranking, asked: _Asked, spans: Sequence[tuple[int, int]]) -> list[list[Value]]:
+def _values(
+    ranking: Ranking, asked: _KeysOfTable, spans: Sequence[tuple[int, int]]
+) -> list[list[Value]]:
     """The values at the ranks that are read of each key, each as often as it is there."""
     starts = np.array([start for start, _ in spans], np.int64)
     stops = np.array([stop for _, stop in spans], np.int64)
@@ -201,7 +205,7 @@ def _values(ranking: Ranking, asked: _Asked, spans: Sequence[tuple[int, int]]) -
     return found
 
 
-def _merged(wanted: Merged, values: Sequence[Value], env: Environment) -> Value:
+def _merged_value(wanted: Merged, values: Sequence[Value], env: Environment) -> Value:
     """All values merged as a user says."""
     aggregation = env.world.script.aggregations[wanted.aggregation]
     monoid = user_monoid(aggregation, env)
@@ -233,24 +237,24 @@ def extremes(  # noqa: PLR0913 (a table, keys, a change of it, and what is asked
     asked = affected.hashes, affected.keys
     before = front(table, reader, None, *asked, 1, last=last)
     n = len(affected)
-    old = _column(ranking, [before], n, type_)
+    old = _extreme_column(ranking, [before], n, type_)
     if not len(change):
         return old, old
     words = [change.order, before[1].order]
     if not all(each is not None and decides(ranking.form, each).all() for each in words):
         after = front(table, reader, change, *asked, 1, last=last)
-        return old, _column(ranking, [after], n, type_)
-    better, again = _after(before, change, affected, last=last)
+        return old, _extreme_column(ranking, [after], n, type_)
+    better, again = _better_rows(before, change, affected, last=last)
     keys = affected.keys.take(again)
     places, rows = front(table, reader, change, affected.hashes[again], keys, 1, last=last)
     still = ~np.isin(before[0], again)
     kept = before[0][still], before[1].take(still)
     others = ~np.isin(better[0], again)
     came = better[0][others], better[1].take(others)
-    return old, _column(ranking, [kept, came, (again[places], rows)], n, type_)
+    return old, _extreme_column(ranking, [kept, came, (again[places], rows)], n, type_)
 
 
-def _after(
+def _better_rows(
     before: Found, change: Content, affected: Affected, *, last: bool
 ) -> tuple[Found, Places]:
     """The rows that came and are better than those before; and the keys whose best one went."""
@@ -268,13 +272,13 @@ def _after(
     at = key_of[leaving]
     again = np.unique(at[there[at] & (words[at] == change.order[leaving])])
     coming = np.flatnonzero(change.weights > 0)
-    best, keys = _best(coming, span.starts, span.stops, span.asked, last=last)
+    best, keys = _best_rows(coming, span.starts, span.stops, span.asked, last=last)
     fresh, old = change.order[best], words[keys]
     better = ~there[keys] | ((fresh > old) if last else (fresh < old))
     return (keys[better], change.take(best[better])), again
 
 
-def _best(
+def _best_rows(
     coming: Places, starts: Places, stops: Places, asked: Places, *, last: bool
 ) -> tuple[Places, Places]:
     """The first or last of the rows that came of each key, and the key."""
@@ -286,7 +290,7 @@ def _best(
     return rows[own], asked[own]
 
 
-def _column(ranking: Ranking, found: Sequence[Found], n: int, type_: Type) -> Any:
+def _extreme_column(ranking: Ranking, found: Sequence[Found], n: int, type_: Type) -> Any:
     """One value for each key that has one; of several for a key the last part's holds."""
     where: npt.NDArray[np.int64] = np.full(n, -1)
     start = 0
@@ -309,7 +313,9 @@ def _column(ranking: Ranking, found: Sequence[Found], n: int, type_: Type) -> An
 # --- groups gone through row by row ----------------------------------------------------------
 
 
-def _walked(request: Request, step: GroupOp, affected: Affected, desk: Desk) -> tuple[Any, Any]:
+def _side_columns(
+    request: Request, step: GroupOp, affected: Affected, desk: Desk
+) -> tuple[Any, Any]:
     """A request over all rows of a side, for each key."""
     keys = rows_of(affected.keys.columns, step.key, len(affected))
     old, new = bags_of(step, request.side, affected, desk)
@@ -324,7 +330,7 @@ def _walked(request: Request, step: GroupOp, affected: Affected, desk: Desk) -> 
     return found[0], found[1]
 
 
-def whole_changes(step: GroupOp, affected: Affected, answers: Answers, desk: Desk) -> Rows:
+def whole_delta(step: GroupOp, affected: Affected, answers: Answers, desk: Desk) -> Rows:
     """The answers of affected keys before, with weight -1, and after."""
     keys = rows_of(affected.keys.columns, step.key, len(affected))
     bags = {side: bags_of(step, side, affected, desk) for side in step.used}
@@ -363,11 +369,11 @@ def bags_of(
     side = step.sides[number]
     table = desk.table(side.table, side.form)
     places, rows = grouped_rows(table, desk.reader, affected.hashes, affected.keys)
-    before = _weighted(places, rows, step, number, len(affected))
+    before = _rows_by_key(places, rows, step, number, len(affected))
     after = [dict(each) for each in before]
     change = affected.rows[number]
     if len(change[0]):
-        changes = _weighted(change[1], change[0], step, number, len(affected))
+        changes = _rows_by_key(change[1], change[0], step, number, len(affected))
         for known, new in zip(after, changes, strict=True):
             for identity, (value, weight) in new.items():
                 total = weight + known.get(identity, (None, 0))[1]
@@ -375,7 +381,7 @@ def bags_of(
     return [_bag(each) for each in before], [_bag(each) for each in after]
 
 
-def _weighted(
+def _rows_by_key(
     places: Places, rows: Content, step: GroupOp, number: int, count: int
 ) -> list[dict[bytes, tuple[Value, int]]]:
     found: list[dict[bytes, tuple[Value, int]]] = [{} for _ in range(count)]

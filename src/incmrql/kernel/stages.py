@@ -128,23 +128,23 @@ def read_stage(
     reading = Reading(attempt=order.attempt)
     bad = BadRowWriter(order.quarantine, order.names)
     worked = Worked.of(len(kit.physical.steps))
-    waiting = _Waiting(route, order)
+    outbox = _Outbox(route, order)
     for file in files:
         for rows in read_rows(kit, file, reading, bad):
             change = kit.physical.source(file.place).ledger_delta([rows], desk)
             if change is not None:
-                yield from waiting.put(("ledger", file.place, 0), change)
-            yield from _onward(kit, {file.place: [rows]}, desk, worked, waiting)
+                yield from outbox.put(("ledger", file.place, 0), change)
+            yield from _deliver(kit, {file.place: [rows]}, desk, worked, outbox)
     if is_one:
         fixed = {
             place: list(step.advance([], desk))
             for place, step in enumerate(kit.physical.steps)
             if not step.inputs
         }
-        yield from _onward(kit, fixed, desk, worked, waiting)
+        yield from _deliver(kit, fixed, desk, worked, outbox)
         for name in route.names():
             yield Sent(0, name, merged(route.form(name), []))
-    yield from waiting.all()
+    yield from outbox.all()
     reading.quarantined = bad.close()
     crash_here("task-sent", order.number)
     yield reading
@@ -163,9 +163,9 @@ def meet_stage(
     mine = {n: t if n in single else t.only([bucket]) for n, t in order.tables.items()}
     desk = desk_of(kit, order, mine)
     worked = Worked.of(len(kit.physical.steps))
-    waiting = _Waiting(route, order)
+    outbox = _Outbox(route, order)
     answers: dict[int, Rows] = {}
-    keyed = _Kept(
+    keyed = _RowsOf(
         each.main.derived.place
         for each in kit.physical.answers
         if each.is_keyed and each.main and each.main.derived
@@ -185,7 +185,7 @@ def meet_stage(
             ]
         for rows in worked.counted(place, step.meet(contents, desk), desk):
             keyed.put(place, rows)
-            yield from _onward(kit, {place: [rows]}, desk, worked, waiting)
+            yield from _deliver(kit, {place: [rows]}, desk, worked, outbox)
     for number, answer in enumerate(kit.physical.answers):
         if answer.main is not None and answer.main.derived is not None and answer.is_keyed:
             rows_ = keyed.rows.get(answer.main.derived.place, [])
@@ -200,17 +200,17 @@ def meet_stage(
             ]
             if not answer.is_single or bucket == 0:
                 answers[number] = answer_meet(answer, parts, desk)
-    yield from waiting.all()
+    yield from outbox.all()
     seconds = time.perf_counter() - start
     done = finish(kit, order, desk, answers, [bucket], single if bucket == 0 else ())
     worked.add_answers(desk)
-    done.worked, done.shuffled = worked, waiting.sent
+    done.worked, done.shuffled = worked, outbox.sent
     done.seconds.kernel += seconds
     yield done
 
 
-def _onward(
-    kit: Kit, given: dict[int, list[Rows]], desk: Desk, worked: Worked, waiting: _Waiting
+def _deliver(
+    kit: Kit, given: dict[int, list[Rows]], desk: Desk, worked: Worked, outbox: _Outbox
 ) -> Iterator[Sent]:
     """Rows through the steps that keep nothing, to what they bring to those that do."""
     found: dict[int, list[Rows]] = dict(given)
@@ -223,7 +223,7 @@ def _onward(
             with worked.at(place, desk):
                 deltas = step.gather(inputs, desk.env)
             for slot, content in enumerate(deltas):
-                yield from waiting.put(("step", place, slot), content)
+                yield from outbox.put(("step", place, slot), content)
         else:
             chunks = step.advance(inputs, desk)
             found[place] = list(worked.counted(place, chunks, desk))
@@ -231,10 +231,10 @@ def _onward(
     for number, answer in enumerate(physical.answers):
         if not answer.is_keyed and any(everything[part.place] for part in answer.parts):
             for part, content in enumerate(answer_gather(answer, everything, desk.env)):
-                yield from waiting.put(("answer", number, part), content)
+                yield from outbox.put(("answer", number, part), content)
 
 
-class _Kept:
+class _RowsOf:
     """The rows of some steps, kept as they go by."""
 
     def __init__(self, places: Iterable[int]) -> None:
@@ -250,7 +250,7 @@ _MOST_WAITING = 1 << 21
 """Rows that a task adds up before it sends them."""
 
 
-class _Waiting:
+class _Outbox:
     """Contents that are added up until there are many, and then sent to their buckets."""
 
     def __init__(self, route: Route, order: Order) -> None:
@@ -268,16 +268,16 @@ class _Waiting:
         if self.sizes[name] > _MOST_WAITING:
             whole = merge(self.parts.pop(name))
             if 2 * len(whole) > self.sizes.pop(name) or len(whole) > _MOST_WAITING:
-                yield from self._sent(name, whole)
+                yield from self._messages(name, whole)
             else:
                 self.parts[name], self.sizes[name] = [whole], len(whole)
 
     def all(self) -> Iterator[Sent]:
         """Send the rest."""
         for name in list(self.parts):
-            yield from self._sent(name, merge(self.parts.pop(name)))
+            yield from self._messages(name, merge(self.parts.pop(name)))
 
-    def _sent(self, name: Name, content: Content) -> Iterator[Sent]:
+    def _messages(self, name: Name, content: Content) -> Iterator[Sent]:
         self.sent += len(content)
         if self.route.is_single(name):
             yield Sent(0, name, content)
