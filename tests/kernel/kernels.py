@@ -18,9 +18,10 @@ from incmrql.kernel.compile import compiled, environment
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.engine import Worked, run_steps
 from incmrql.kernel.inputs import InputFile, write_spool
+from incmrql.kernel.ledger import SourceOp
 from incmrql.kernel.orders import Done, Order, Reading, Target, together
 from incmrql.kernel.outputs import read_rows, shown_values
-from incmrql.kernel.physical import Physical, Taken
+from incmrql.kernel.physical import Physical
 from incmrql.kernel.rows import Rows, of_values
 from incmrql.kernel.runs import Opened, write_runs
 from incmrql.kernel.stages import Route, Sent, meet_stage, read_stage
@@ -46,7 +47,7 @@ class KernelRun:
         self.streams = {
             step.stream.name: place
             for place, step in enumerate(self.physical.steps)
-            if isinstance(step, Taken)
+            if isinstance(step, SourceOp)
         }
 
     def step(
@@ -56,7 +57,7 @@ class KernelRun:
         given = {}
         for name, rows in self.rows(batch, fixed or {}).items():
             step = self.physical.steps[self.streams[name]]
-            assert isinstance(step, Taken)
+            assert isinstance(step, SourceOp)
             given[self.streams[name]] = [of_values(rows, step.layout)]
         return self.weighted(self.run(given))
 
@@ -94,7 +95,7 @@ class KernelRun:
     def answer(self, number: int = 0) -> Value:
         """The whole answer, from the state."""
         desk = Desk(self.tables, self.reader, self.env, is_first=False)
-        return whole_answer(self.physical.answers[number], self.physical.steps, desk)
+        return whole_answer(self.physical.answers[number], desk)
 
     def state(self) -> dict[str, list[Any]]:
         """The content of all tables, merged, bucket by bucket."""
@@ -124,7 +125,7 @@ class FileRun(KernelRun):
         files = []
         for name, rows in self.rows(batch, fixed or {}).items():
             step = self.physical.steps[self.streams[name]]
-            assert isinstance(step, Taken)
+            assert isinstance(step, SourceOp)
             for half in (rows[::2], rows[1::2]):
                 path = self.folder / f"{uuid.uuid4().hex}.arrow"
                 write_spool(path, step.stream.element, half)

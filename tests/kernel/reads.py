@@ -20,7 +20,7 @@ from incmrql.kernel.compile import compiled
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.engine import Worked
 from incmrql.kernel.joins import Sums
-from incmrql.kernel.physical import Physical, below
+from incmrql.kernel.physical import Physical
 from incmrql.kernel.rows import Rows, to_values
 from incmrql.syntax.depth import room
 from incmrql.values import Bag, Record, Value
@@ -111,9 +111,9 @@ def measured(program: Program, physical: Physical, kind: str, size: int) -> list
             kernel.step(batch)
             sent = sizes.sent
             for place, step in enumerate(physical.steps):
-                if not below(step):  # what sources bring does not pass by
+                if not step.inputs:  # what sources bring does not pass by
                     sent[place] = max(sent[place], kernel.worked.sent[place])
-            taken = [sum(sent[each] for each in below(step)) for step in physical.steps]
+            taken = [sum(sent[each] for each in step.inputs) for step in physical.steps]
             found.append(Work(kernel.worked.read, taken, sent))
     return found
 

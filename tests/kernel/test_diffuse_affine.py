@@ -32,7 +32,7 @@ from incmrql.kernel.diffuse_affine import (
 )
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import leaves
-from incmrql.kernel.physical import Looped
+from incmrql.kernel.loops import LoopOp
 from incmrql.kernel.rows import of_values, stacked, to_values
 from incmrql.kernel.runs import Opened, write_runs
 from incmrql.kernel.table import Reader, Table, plan
@@ -69,16 +69,16 @@ LOOPS = {**known.LOOPS, "fixed": FIXED, "placed": PLACED, "mixed": MIXED}
 
 
 @lru_cache
-def made(text: str, limit: int | None = 10) -> tuple[_Compiler, Looped, AffineTables | str]:
+def made(text: str, limit: int | None = 10) -> tuple[_Compiler, LoopOp, AffineTables | str]:
     """A loop, and how it is diffused."""
     script = known.typed_script(text)
     program = program_of([script.items[-1]], script)
     compiler = _Compiler(program)
     compiler.all_steps()
-    (place,) = [p for p, each in enumerate(compiler.steps) if isinstance(each, Looped)]
+    (place,) = [p for p, each in enumerate(compiler.steps) if isinstance(each, LoopOp)]
     node, step = program.nodes[place], compiler.steps[place]
     assert isinstance(node, Repeated)
-    assert isinstance(step, Looped)
+    assert isinstance(step, LoopOp)
     shape = diffused(node, script, program.edges)
     assert isinstance(shape, Affine)
     loop = LoopCompiler(compiler, place, node)

@@ -21,12 +21,15 @@ from hypothesis import strategies as st
 from incmrql.diagnostics import DataError, QueryError
 from incmrql.incremental.changes import Negative, Weighted
 from incmrql.incremental.streams import Program, program_of
-from incmrql.kernel import joins, segment, stages, walked
+from incmrql.kernel import joins, requested, segment, stages
 from incmrql.kernel import table as tables
 from incmrql.kernel.compile import compiled
+from incmrql.kernel.groups import GroupOp
+from incmrql.kernel.joins import JoinOp
 from incmrql.kernel.layouts import Layout
+from incmrql.kernel.ledger import SourceOp
 from incmrql.kernel.outputs import shown_values
-from incmrql.kernel.physical import Grouped, Joined, Physical, Taken
+from incmrql.kernel.physical import Physical
 from incmrql.kernel.rows import of_values
 from incmrql.kernel.segment import ByRow
 from incmrql.syntax.depth import room
@@ -166,11 +169,11 @@ def test_what_is_reached() -> None:
     found: Counter[str] = Counter()
     for text in SHAPES:
         for step in prepared(text, ALL)[2].steps:
-            if isinstance(step, Grouped):
+            if isinstance(step, GroupOp):
                 found[step.mode] += 1
                 found["by row"] += step.mode != "whole" and isinstance(step.body.how, ByRow)
                 found["different"] += any(b.table is not None for bs in step.blocks for b in bs)
-            if isinstance(step, Joined):
+            if isinstance(step, JoinOp):
                 found["fused" if step.fused else "not fused"] += 1
     assert {"fold", "linear", "whole", "fused", "not fused", "different"} <= set(+found)
     assert found["by row"] == 0
@@ -181,7 +184,7 @@ def test_a_partner_is_met_by_a_sum(tmp_path: Path) -> None:
     _, program, physical = prepared(SHAPES[2], ALL)
     kernel = KernelRun(program, tmp_path, 2, physical)
     kernel.step(inserted(R=[r(1, b) for b in range(50)]))
-    (join,) = [n for n, step in enumerate(physical.steps) if isinstance(step, Joined)]
+    (join,) = [n for n, step in enumerate(physical.steps) if isinstance(step, JoinOp)]
     kernel.step(inserted(S=[s(1, float(d)) for d in range(20)]))
     assert kernel.worked.read[join + 1] + kernel.worked.read[join] < 50 + 60
     (change,) = kernel.step(deleted(S=[s(1, 3.0)]))
@@ -250,7 +253,7 @@ def test_a_list_follows_from_the_places_of_its_changes(text: str, tmp_path: Path
 
 def _layout(kernel: KernelRun, name: str) -> Layout:
     step = kernel.physical.steps[kernel.streams[name]]
-    assert isinstance(step, Taken)
+    assert isinstance(step, SourceOp)
     return step.layout
 
 
@@ -319,11 +322,11 @@ def test_means_of_wide_integers_are_rounded_once(tmp_path: Path) -> None:
 
 def test_a_group_of_fewer_than_no_rows_is_an_error() -> None:
     with pytest.raises(Negative, match="a group holds -1 times 7"):
-        walked._bag({b"": (7, -1)})
+        requested._bag({b"": (7, -1)})
 
 
 def test_a_join_adds_up_for_a_fold_that_is_its_only_reader() -> None:
     run = Run("select (x.B, sum(y.D)) from x in R, y in S where x.A = y.A group by x.B", ALL)
     steps = compiled(program_of([run.item], run.script)).steps
-    (join,) = [step for step in steps if isinstance(step, Joined)]
+    (join,) = [step for step in steps if isinstance(step, JoinOp)]
     assert join.fused is not None

@@ -27,7 +27,7 @@ from incmrql.kernel.compile import compiled, environment
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.keys import Keys
 from incmrql.kernel.layouts import Layout, Leaf, Struct
-from incmrql.kernel.physical import Looped
+from incmrql.kernel.loops import LoopOp
 from incmrql.kernel.recompute import Ran, recomputed
 from incmrql.kernel.recompute_columns import gathered, plain
 from incmrql.kernel.recompute_keys import Numbering, Together, look_up
@@ -158,11 +158,11 @@ QUERIES = {
 
 
 @cache
-def prepared(text: str) -> tuple[Program, list[Looped]]:
+def prepared(text: str) -> tuple[Program, list[LoopOp]]:
     """The loops of a query, as the kernel runs them."""
     script = infer_script(parse_script(Source(f"{STREAMS}incr {text};")), Catalog())
     program = program_of([script.items[-1]], script)
-    return program, [step for step in compiled(program).steps if isinstance(step, Looped)]
+    return program, [step for step in compiled(program).steps if isinstance(step, LoopOp)]
 
 
 MOST_STEPS = 12
@@ -178,7 +178,7 @@ def world(program: Program) -> Environment:
     return env
 
 
-def wanted(program: Program, loop: Looped, inputs: Given) -> list[bytes] | str:
+def wanted(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
     env = world(program)
     for variable, rows in zip(loop.node.variables, inputs, strict=True):
         env = env.bind(variable, Bag([row for row, weight in rows for _ in range(weight)]))
@@ -188,13 +188,13 @@ def wanted(program: Program, loop: Looped, inputs: Given) -> list[bytes] | str:
         return str(problem)
 
 
-def run(program: Program, loop: Looped, inputs: Given) -> tuple[Rows, Ran]:
+def run(program: Program, loop: LoopOp, inputs: Given) -> tuple[Rows, Ran]:
     given = [of_values(rows, layout) for rows, layout in zip(inputs, loop.layouts, strict=True)]
     desk = Desk({}, Reader(Path(), Opened()), world(program), is_first=False)
     return recomputed(loop, given, desk)
 
 
-def found(program: Program, loop: Looped, inputs: Given) -> list[bytes] | str:
+def found(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
     try:
         rows, _ = run(program, loop, inputs)
     except DataError as problem:
@@ -233,7 +233,7 @@ def of_type(type_: Type) -> st.SearchStrategy[Value]:
 
 
 @st.composite
-def inputs_of(draw: st.DrawFn, loop: Looped) -> Given:
+def inputs_of(draw: st.DrawFn, loop: LoopOp) -> Given:
     """Different rows for each input, with weights."""
     found = []
     for layout in loop.layouts:

@@ -9,7 +9,7 @@ from incmrql.compiler.loading import catalog_for, read_include
 from incmrql.diagnostics import Source
 from incmrql.incremental.streams import program_of
 from incmrql.kernel.compile import compiled
-from incmrql.kernel.physical import Mapped
+from incmrql.kernel.operators import MapOp
 from incmrql.kernel.segment import Picked, Text
 
 QUERY = (
@@ -18,12 +18,12 @@ QUERY = (
 )
 
 
-def mapped(head: str, where: str = "") -> Mapped:
+def mapped(head: str, where: str = "") -> MapOp:
     """The last step that a query is compiled to."""
     source = Source(QUERY.format(head=head, where=where))
     script = compile_script(source, catalog_for(source, ()), read_include).typed
     step = compiled(program_of(script.items, script)).steps[-1]
-    assert isinstance(step, Mapped)
+    assert isinstance(step, MapOp)
     return step
 
 

@@ -19,7 +19,9 @@ from incmrql.incremental.access import Scope
 from incmrql.incremental.looping import Iterate
 from incmrql.incremental.shapes import program_shapes
 from incmrql.incremental.streams import Program
-from incmrql.kernel.physical import Grouped, Joined, Physical
+from incmrql.kernel.groups import GroupOp
+from incmrql.kernel.joins import JoinOp
+from incmrql.kernel.physical import Physical
 from tests.incremental import test_folds, test_shapes_named, test_work
 from tests.incremental.stepping import ALL
 from tests.kernel.reads import Work, compiled_program, histories, measured
@@ -139,9 +141,9 @@ def growth(name: str) -> tuple[Physical, dict[str, tuple[list[Work], list[Work]]
 def is_local(physical: Physical, place: int, kind: str, work: Work, most: int) -> bool:
     """Whether a step read no more than what came in, its partners, and what went out."""
     step = physical.steps[place]
-    tables = 1 + len(step.rankings) if isinstance(step, Grouped) else 1
+    tables = 1 + len(step.rankings) if isinstance(step, GroupOp) else 1
     allowed = FACTOR * tables * (work.taken[place] + work.sent[place]) + NOISE
-    if isinstance(step, Joined) and kind != "spread":
+    if isinstance(step, JoinOp) and kind != "spread":
         allowed += most  # the rows of the touched key are its partners
     return work.read[place] <= allowed
 

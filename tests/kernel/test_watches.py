@@ -14,7 +14,7 @@ from incmrql.diagnostics import DataError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.streams import Program, program_of
 from incmrql.kernel.compile import compiled
-from incmrql.kernel.physical import Joined
+from incmrql.kernel.joins import JoinOp
 from incmrql.reference import evaluate
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.incremental.stepping import ALL, Batch, Run, deleted, inserted, r, s
@@ -182,7 +182,7 @@ def test_random_batches_agree_with_the_evaluator(text: str) -> None:
 def joined_tables(program: Program) -> list[str | None]:
     physical = compiled(program)
     return [
-        side.table for step in physical.steps if isinstance(step, Joined) for side in step.sides
+        side.table for step in physical.steps if isinstance(step, JoinOp) for side in step.sides
     ]
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from incmrql.kernel.physical import below
 from incmrql.runtime import BatchReport, Driver
 from incmrql.values import Value, encode, identical, show
 from tests.kernel.programs import reference_answers
@@ -187,7 +186,7 @@ def _read(driver: Driver, report: BatchReport, number: int) -> int:
     steps = {part.place for part in physical.answers[number].parts}
     waiting = list(steps)
     while waiting:
-        more = set(below(physical.steps[waiting.pop()])) - steps
+        more = set(physical.steps[waiting.pop()].inputs) - steps
         steps |= more
         waiting += more
     return sum(report.nodes[step].read for step in steps)

@@ -10,9 +10,8 @@ import pyarrow as pa
 from incmrql.kernel.content import Content
 from incmrql.kernel.desk import Desk, content_of, merged, rows_of
 from incmrql.kernel.form import Form
-from incmrql.kernel.groups import fold_rows
 from incmrql.kernel.ordered import ranks_of
-from incmrql.kernel.physical import Answer, AnswerPart, Grouped, Mapped, Step
+from incmrql.kernel.physical import Answer, AnswerPart
 from incmrql.kernel.rows import Rows, of_values, stacked, to_values
 from incmrql.kernel.table import scan
 from incmrql.reference import Environment, evaluate
@@ -29,24 +28,22 @@ def answer_gather(
 ) -> list[Content]:
     """The changes of an answer's parts, equal rows added up."""
     return [
-        merged(part.form, [_gathered(part, rows, env) for rows in found[part.place] if len(rows)])
+        merged(part.form, [_part_delta(part, rows, env) for rows in found[part.place] if len(rows)])
         for part in answer.parts
     ]
 
 
-def _gathered(part: AnswerPart, rows: Rows, env: Environment) -> Content:
+def _part_delta(part: AnswerPart, rows: Rows, env: Environment) -> Content:
     return content_of(part.form, rows if part.paired is None else part.paired.apply(rows, env))
 
 
-def answer_meet(
-    answer: Answer, changes: Sequence[Content], steps: Sequence[Step], desk: Desk
-) -> Rows:
+def answer_meet(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
     """What a batch does to an answer; the parts that are kept are remembered.
 
     Rows of a list have their places beside them: where they were, or where they are now.
     """
     if answer.output.part is None:
-        return _evaluated(answer, changes, steps, desk)
+        return _value_delta(answer, changes, desk)
     for part, change in zip(answer.parts, changes, strict=True):
         desk.change(part.table, change)
     change = changes[answer.output.parts.index(answer.output.part)]
@@ -62,13 +59,11 @@ def answer_meet(
     return answer.row.apply(both, desk.env).beside(pa.array(np.concatenate(places)))
 
 
-def _evaluated(
-    answer: Answer, changes: Sequence[Content], steps: Sequence[Step], desk: Desk
-) -> Rows:
+def _value_delta(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
     """An answer that is one value: the old one goes, the new one comes, if they differ."""
     if not desk.is_first and not any(map(len, changes)):
         return of_values([], answer.layout)
-    before = [_whole(part, steps, desk) for part in answer.parts]
+    before = [_all_rows(part, desk) for part in answer.parts]
     both = zip(answer.parts, before, changes, strict=True)
     after = [merged(part.form, [old, change]) for part, old, change in both]
     for part, change in zip(answer.parts, changes, strict=True):
@@ -81,25 +76,21 @@ def _evaluated(
     return of_values([] if same else [(old, -1), (new, 1)], answer.layout)
 
 
-def _whole(part: AnswerPart, steps: Sequence[Step], desk: Desk) -> Content:
+def _all_rows(part: AnswerPart, desk: Desk) -> Content:
     """All rows of a part before a batch."""
     buckets = range(max((table.buckets for table in desk.tables.values()), default=1))
-    parts = [content_of(part.form, part_rows(part, bucket, steps, desk)) for bucket in buckets]
+    parts = [content_of(part.form, part_rows(part, bucket, desk)) for bucket in buckets]
     desk.part_reads[part.place] += sum(map(len, parts))
     return merged(part.form, parts)
 
 
-def part_rows(part: AnswerPart, bucket: int, steps: Sequence[Step], desk: Desk) -> Rows:
+def part_rows(part: AnswerPart, bucket: int, desk: Desk) -> Rows:
     """The rows of a part in one bucket of the table that it is kept in or follows from."""
     if part.derived is None:
         return rows_of(scan(desk.table(part.table, part.form), desk.reader, bucket))
-    step = steps[part.derived.place]
-    assert isinstance(step, Grouped)
-    rows = fold_rows(step, bucket, desk)
-    for place in part.derived.maps:
-        above = steps[place]
-        assert isinstance(above, Mapped)
-        rows = above.segment.apply(rows, desk.env)
+    rows = part.derived.fold.bucket_rows(bucket, desk)
+    for segment in part.derived.maps:
+        rows = segment.apply(rows, desk.env)
     return rows
 
 
@@ -117,15 +108,15 @@ def _collection(part: AnswerPart, content: Content) -> Value:
     return [value for (_, value), weight in rows for _ in range(weight)]
 
 
-def whole_answer(answer: Answer, steps: Sequence[Step], desk: Desk) -> Value:
+def whole_answer(answer: Answer, desk: Desk) -> Value:
     """The whole answer as a value; it has to fit into memory."""
-    return value_of(answer, [_whole(part, steps, desk) for part in answer.parts], desk.env)
+    return value_of(answer, [_all_rows(part, desk) for part in answer.parts], desk.env)
 
 
-def bucket_rows(answer: Answer, bucket: int, steps: Sequence[Step], desk: Desk) -> Rows:
+def bucket_rows(answer: Answer, bucket: int, desk: Desk) -> Rows:
     """The rows of an answer, which is a collection without order, in one bucket.
 
     Equal rows may be in several buckets where the part follows from another table.
     """
     assert answer.main is not None
-    return part_rows(answer.main, bucket, steps, desk)
+    return part_rows(answer.main, bucket, desk)

@@ -204,12 +204,12 @@ def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
         rows = answers[target.answer]
         if target.mode == "snapshot":
             if answer.is_single:
-                value = whole_answer(answer, kit.physical.steps, after)
+                value = whole_answer(answer, after)
                 found = write_values(folder, name, answer, value, target.format)
                 yield Part(number, *found)
                 continue
             for bucket in buckets:
-                whole = bucket_rows(answer, bucket, kit.physical.steps, after)
+                whole = bucket_rows(answer, bucket, after)
                 if len(whole):
                     shown = _shown(answer, whole, desk.env)
                     how = f"{name}-{bucket}"
@@ -232,7 +232,7 @@ def write_answers(kit: Kit, order: Order, sign: int, buckets: Sequence[int]) -> 
         answer, folder = kit.physical.answers[target.answer], Path(target.folder)
         name = f"part-{task}-{number}"
         if answer.is_single and 0 in buckets:
-            value = whole_answer(answer, kit.physical.steps, desk)
+            value = whole_answer(answer, desk)
             if target.mode == "snapshot":
                 written = write_values(folder, name, answer, value, target.format)
             else:
@@ -240,7 +240,7 @@ def write_answers(kit: Kit, order: Order, sign: int, buckets: Sequence[int]) -> 
                 written = write_part(folder, name, answer, rows, target)
             parts.append(Part(number, *written))
         for bucket in () if answer.is_single else buckets:
-            rows = bucket_rows(answer, bucket, kit.physical.steps, desk)
+            rows = bucket_rows(answer, bucket, desk)
             if len(rows):
                 shown = _shown(answer, Rows(rows.columns, rows.weights * sign), desk.env)
                 where = f"{name}-{bucket}"
@@ -268,7 +268,7 @@ def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
 def answer_value(kit: Kit, number: int, tables: Mapping[str, Table], runs: Path) -> Value:
     """The whole of an answer as a value, from the state; it has to fit into memory."""
     desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
-    return whole_answer(kit.physical.answers[number], kit.physical.steps, desk)
+    return whole_answer(kit.physical.answers[number], desk)
 
 
 def bag_rows(
@@ -281,7 +281,7 @@ def bag_rows(
     desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
     answer = kit.physical.answers[number]
     if answer.is_single:
-        yield from ((row, 1) for row in whole_answer(answer, kit.physical.steps, desk))
+        yield from ((row, 1) for row in whole_answer(answer, desk))
         return
     for bucket in range(max((table.buckets for table in tables.values()), default=1)):
-        yield from shown_values(bucket_rows(answer, bucket, kit.physical.steps, desk), answer)
+        yield from shown_values(bucket_rows(answer, bucket, desk), answer)

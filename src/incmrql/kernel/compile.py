@@ -27,6 +27,8 @@ from incmrql.kernel.compile_groups import GroupsCompiler
 from incmrql.kernel.compile_loops import LoopCompiler
 from incmrql.kernel.form import Form, StateTable
 from incmrql.kernel.fusing import fuse
+from incmrql.kernel.groups import GroupOp
+from incmrql.kernel.joins import JoinOp
 from incmrql.kernel.layouts import (
     Layout,
     Leaf,
@@ -43,23 +45,10 @@ from incmrql.kernel.layouts import (
     part,
     width,
 )
+from incmrql.kernel.ledger import SourceOp
 from incmrql.kernel.lowering import Lowering
-from incmrql.kernel.physical import (
-    Answer,
-    AnswerPart,
-    Derived,
-    Fixed,
-    Grouped,
-    Handed,
-    Joined,
-    Mapped,
-    Physical,
-    Side,
-    Sorted,
-    Step,
-    Taken,
-    United,
-)
+from incmrql.kernel.operators import ConstOp, MapOp, NamedForm, Operator, OrderOp, ParamOp, UnionOp
+from incmrql.kernel.physical import Answer, AnswerPart, Derived, Physical, Side
 from incmrql.kernel.segment import Picked, Segment
 from incmrql.reference import Environment, new_world
 from incmrql.types import typed
@@ -91,7 +80,7 @@ class _Compiler:
 
     program: Program
     keep_answer: bool = True
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Operator] = field(default_factory=list)
     layouts: list[Layout] = field(default_factory=list)
     tables: dict[str, StateTable] = field(default_factory=dict)
     given: dict[int, Layout] = field(default_factory=dict)
@@ -125,27 +114,27 @@ class _Compiler:
         scopes = tuple(shape.scope for shape in program_shapes(self.program))
         return Physical(tuple(self.steps), tuple(self.layouts), answers, tables, scopes)
 
-    def step(self, place: int, node: Node) -> tuple[Step, Layout]:
+    def step(self, place: int, node: Node) -> tuple[Operator, Layout]:
         """What is done for a node, and the layout of the rows it sends on."""
         match node:
             case Input():
-                return self.taken(place, node)
+                return self.source_op(place, node)
             case Constant(expr):
                 layout = of_elements(expr, {})
-                return Fixed(expr, layout), layout
+                return ConstOp(expr, layout), layout
             case Given():
-                return Handed(self.given[place]), self.given[place]
+                return ParamOp(self.given[place]), self.given[place]
             case Linear(input=below, steps=((variable, body), *rest)):
                 segment = self.lowering.segment([(variable, self.layouts[below])], body, rest)
-                return Mapped(below, segment), segment.made
+                return MapOp(segment, inputs=(below,)), segment.made
             case Merge(parts):
-                return self.united(parts)
+                return self.union_op(parts)
             case Join():
-                return self.joined(place, node)
+                return self.join_op(place, node)
             case Groups():
                 return GroupsCompiler(self, place, node).step()
             case Ordered():
-                return self.sorted(place, node)
+                return self.order_op(place, node)
             case Repeated():
                 return LoopCompiler(self, place, node).step()
             case _:
@@ -158,7 +147,7 @@ class _Compiler:
         self.tables[name] = StateTable(name, form, holds, node, answer)
         return name
 
-    def taken(self, place: int, node: Input) -> tuple[Step, Layout]:
+    def source_op(self, place: int, node: Input) -> tuple[Operator, Layout]:
         stream = next(each for each in self.program.streams if each.place == place)
         layout = of_rows(node.element, packed=stream.packed)
         if node.unique:
@@ -168,18 +157,21 @@ class _Compiler:
             segment = self.lowering.segment([(row, layout)], pairs)
             assert isinstance(segment.made, Struct)
             key_layout, row_layout = segment.made.parts
-            self.table(f"l{place}", Form(leaves(key_layout), leaves(row_layout)), LEDGER, place)
-            return Taken(stream, layout, node.insert_only, segment), layout
-        if node.ledger:
-            self.table(f"l{place}", Form(leaves(layout)), LEDGER, place)
-        return Taken(stream, layout, node.insert_only), layout
+            ledger = self.ledger(place, Form(leaves(key_layout), leaves(row_layout)))
+            return SourceOp(stream, layout, node.insert_only, segment, ledger), layout
+        counts = self.ledger(place, Form(leaves(layout))) if node.ledger else None
+        return SourceOp(stream, layout, node.insert_only, None, counts), layout
 
-    def united(self, parts: tuple[int, ...]) -> tuple[Step, Layout]:
+    def ledger(self, place: int, form: Form) -> NamedForm:
+        """The ledger of a source."""
+        return self.table(f"l{place}", form, LEDGER, place), form
+
+    def union_op(self, parts: tuple[int, ...]) -> tuple[Operator, Layout]:
         layout = self.layouts[parts[0]]
         for each in parts[1:]:
             layout = meet(layout, self.layouts[each])
         segments = tuple(self.brought(each, layout) for each in parts)
-        return United(parts, segments, layout), layout
+        return UnionOp(segments, inputs=parts), layout
 
     def brought(self, place: int, wanted: Layout) -> Segment | None:
         """The rows of a node in another layout; None where they have it."""
@@ -225,13 +217,13 @@ class _Compiler:
         paired = self.brought(place, pair_of(key, value))
         start = width(key)
         picked = tuple(start + column for column in chosen(value, kept))
-        return Side(place, paired, start, kept, picked, table, form)
+        return Side(paired, start, kept, picked, table, form)
 
-    def shared(self, side: Side) -> Side:
-        """A side of a join with the table that another join keeps of the same rows."""
+    def with_shared_table(self, place: int, side: Side) -> Side:
+        """A side of a join with the table that another join keeps of the same rows of a node."""
         if self.joined_sides is None or side.table is None or side.paired is not None:
             return side
-        same = side.input, side.columns, side.form
+        same = place, side.columns, side.form
         owner = self.joined_sides.setdefault(same, side.table)
         if owner == side.table:
             return side
@@ -242,11 +234,15 @@ class _Compiler:
         """The layout of the values of a node's pairs."""
         return self._pair(place).parts[1]
 
-    def joined(self, place: int, node: Join) -> tuple[Step, Layout]:
+    def join_op(self, place: int, node: Join) -> tuple[Operator, Layout]:
         key = self.keys((node.left, node.right))
         tables = [f"n{place}r{side}" if side in node.kept else None for side in (0, 1)]
-        left = self.shared(self.side(node.left, key, node.columns[0], tables[0], place))
-        right = self.shared(self.side(node.right, key, node.columns[1], tables[1], place))
+        left, right = (
+            self.with_shared_table(input_, self.side(input_, key, columns, table, place))
+            for input_, columns, table in zip(
+                (node.left, node.right), node.columns, tables, strict=True
+            )
+        )
         names = [
             typed.Variable(name, _BESIDE + n, layout.type)
             for n, (name, layout) in enumerate(
@@ -257,11 +253,11 @@ class _Compiler:
         body = over(node.body, group_of(node.group, rows[0], rows[1:]))
         given = list(zip(names, (key, left.value, right.value), strict=True))
         segment = self.lowering.segment(given, flattened(body))
-        return Joined((left, right), key, segment), segment.made
+        return JoinOp((left, right), key, segment, inputs=(node.left, node.right)), segment.made
 
     # --- order -------------------------------------------------------------------
 
-    def sorted(self, place: int, node: Ordered) -> tuple[Step, Layout]:
+    def order_op(self, place: int, node: Ordered) -> tuple[Operator, Layout]:
         layout = self.layouts[node.input]
         wanted = in_order(layout)
         limit = how_many(node.limit, self.env) or 0
@@ -270,7 +266,7 @@ class _Compiler:
             form = Form(form.keys, form.rest, form.descending, most=limit)
         name = self.table(f"n{place}t", form, "values in order", place)
         paired = self.brought(node.input, wanted)
-        return Sorted(node.input, paired, wanted, name, form, limit), wanted
+        return OrderOp(paired, wanted, name, form, limit, inputs=(node.input,)), wanted
 
     # --- answers ---------------------------------------------------------------------------
 
@@ -308,26 +304,27 @@ class _Compiler:
             form = Form((), leaves(pairs), falling(pairs, one.order))
         # A watch is usually empty: it has a table of its own, so that nothing else is read for it.
         is_watch = number >= len(self.program.outputs)
-        derived = self.derived(one.place) if spread and not is_watch else None
+        derived = self.derivation(one.place) if spread and not is_watch else None
         kept = derived is None and (self.keep_answer or is_watch or not spread)
         holds = "rows for which arithmetic fails" if is_watch else f"rows of answer {number + 1}"
         table = self.table(f"a{number}p{n}", form, holds, None, number) if kept else None
         return AnswerPart(one.place, layout, table, derived, form, paired, one.order, one.variable)
 
-    def derived(self, place: int) -> Derived | None:
+    def derivation(self, place: int) -> Derived | None:
         """The fold that a node's rows follow from, if there is one."""
-        maps: list[int] = []
+        maps: list[Segment] = []
         step, whole = self.steps[place], True
-        while isinstance(step, Mapped):
-            maps.insert(0, place)
-            whole = whole and _keeps_all(step.segment, self.layouts[step.input])
-            place, step = step.input, self.steps[step.input]
-        if not isinstance(step, Grouped) or step.mode != "fold" or step.table is None:
+        while isinstance(step, MapOp):
+            maps.insert(0, step.segment)
+            (place,) = step.inputs
+            whole = whole and _keeps_all(step.segment, self.layouts[place])
+            step = self.steps[place]
+        if not isinstance(step, GroupOp) or step.mode != "fold" or step.table is None:
             return None
         how = step.body.how
         keys = range(len(step.form.keys))
         keyed = whole and isinstance(how, Picked) and set(keys) <= set(how.columns)
-        return Derived(place, tuple(maps), keyed)
+        return Derived(place, step, tuple(maps), keyed)
 
 
 def _keeps_all(segment: Segment, given: Layout) -> bool:

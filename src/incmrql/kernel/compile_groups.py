@@ -13,6 +13,7 @@ from incmrql.incremental.nodes import Accumulator, Groups, Reading, Request, Tab
 from incmrql.kernel.alone import flattened, group_of, one, over
 from incmrql.kernel.finishing import Asked
 from incmrql.kernel.form import Form
+from incmrql.kernel.groups import GroupOp
 from incmrql.kernel.layouts import (
     Layout,
     Leaf,
@@ -27,12 +28,10 @@ from incmrql.kernel.layouts import (
 from incmrql.kernel.lifting import How, Lift
 from incmrql.kernel.physical import (
     Block,
-    Grouped,
     Merged,
     Ranking,
     Read,
     Side,
-    Step,
     Walked,
     Wanted,
 )
@@ -80,7 +79,7 @@ class GroupsCompiler:
             for n, layout in enumerate(layouts)
         ]
 
-    def step(self) -> tuple[Step, Layout]:
+    def step(self) -> tuple[GroupOp, Layout]:
         """What is done, and the layout of the rows that are sent on."""
         node = self.node
         self.rankings += [self.ranking(n, table) for n, table in enumerate(node.tables)]
@@ -95,7 +94,7 @@ class GroupsCompiler:
         if not node.is_final and (counted or self.lifts):
             table = self.all.table(f"n{self.place}", form, "accumulators by key", self.place)
         linear = node.linear if mode == "linear" else None
-        step = Grouped(
+        step = GroupOp(
             sides,
             self.key,
             blocks,
@@ -108,6 +107,7 @@ class GroupsCompiler:
             table,
             form,
             node.group,
+            inputs=node.inputs,
         )
         return step, body.made
 

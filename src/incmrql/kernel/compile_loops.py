@@ -15,16 +15,11 @@ from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.diffuse_means import centres_form, is_fit
 from incmrql.kernel.form import STATE_OF_A_STEP, Form
 from incmrql.kernel.fusing import fuse
-from incmrql.kernel.groups import grouped_slots
+from incmrql.kernel.groups import GroupOp
 from incmrql.kernel.layouts import Layout, Leaf, leaves, meet, part
-from incmrql.kernel.physical import (
-    Grouped,
-    Inner,
-    Joined,
-    Looped,
-    Means,
-    Numbered,
-)
+from incmrql.kernel.loops import LoopOp
+from incmrql.kernel.operators import StatefulOp
+from incmrql.kernel.physical import Inner, Means, Numbered
 from incmrql.reference import evaluate
 from incmrql.types.model import LONG, STRING
 
@@ -40,7 +35,7 @@ class LoopCompiler:
     place: int
     node: Repeated
 
-    def step(self) -> tuple[Looped, Layout]:
+    def step(self) -> tuple[LoopOp, Layout]:
         """What is done for the loop, and the layout of the rows it sends on."""
         node, compiler = self.node, self.compiler
         script = compiler.program.script
@@ -52,8 +47,7 @@ class LoopCompiler:
         steps = numbered(node, script)
         limit = None if node.term.limit is None else evaluate(node.term.limit, compiler.env) or 0
         counters = Form((STRING, LONG))
-        found = Looped(
-            node.inputs,
+        found = LoopOp(
             layouts,
             node,
             names,
@@ -68,6 +62,7 @@ class LoopCompiler:
             (self.table("c", counters, "what is known of the loop itself"), counters),
             compiler.program.iteration,
             self.diffused(inner, layouts, limit),
+            inputs=node.inputs,
         )
         return found, layout
 
@@ -84,12 +79,12 @@ class LoopCompiler:
         if not isinstance(shape, Centroids):
             return "differences of such a step are not diffused inside tasks"
         averaged = inner.steps[shape.averaged]
-        if not isinstance(averaged, Grouped) or not is_fit(averaged):
+        if not isinstance(averaged, GroupOp) or not is_fit(averaged):
             return "centroids are more than averages"
         places = centres_form(averaged, inner.variables[0])
         sums = self.table("m", averaged.form, "sums of centroids"), averaged.form
         centres = self.table("z", places, "places of centroids"), places
-        return Means(shape, inner, sums, centres)
+        return Means(shape, inner, averaged, sums, centres)
 
     def table(self, name: str, form: Form, holds: str) -> str:
         """The name of a new table of the loop."""
@@ -136,17 +131,16 @@ class LoopCompiler:
         stored: dict[str, tuple[Form, int]] = {}
         slots: dict[int, tuple[tuple[str, Form], ...]] = {}
         for place, step in enumerate(inner.steps):
-            if isinstance(step, Joined):
-                for side in step.sides:
-                    assert side.table is not None
-                    stored[side.table] = side.form, len(side.form.keys)
-            elif isinstance(step, Grouped):
-                slots[place] = tuple(
+            if not isinstance(step, StatefulOp):
+                continue
+            tables = step.state_tables
+            if not step.is_bilinear:  # by key alone: what it answers depends on all steps before
+                tables = slots[place] = tuple(
                     (f"n{place}k{n}", Form(form.keys[1:], (LONG, *form.rest)))
-                    for n, form in enumerate(grouped_slots(step))
+                    for n, form in enumerate(step.delta_forms)
                 )
-                stored |= {name: (form, len(form.keys)) for name, form in slots[place]}
-        tables = tuple(
+            stored |= {name: (form, len(form.keys)) for name, form in tables}
+        names = tuple(
             (name, self.table(f"s{name}", form, STATE_OF_A_STEP))
             for name, (form, _) in stored.items()
         )
@@ -156,4 +150,4 @@ class LoopCompiler:
             differences.append((self.table(f"d{n}", form, "differences from step to step"), form))
         row = part(inner.variables[self.node.term.chosen], 1)
         brought = self.compiler.in_layout(row, answer)
-        return Numbered(inner, tables, slots, tuple(differences), stored, brought)
+        return Numbered(inner, names, slots, tuple(differences), stored, brought)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,19 +13,11 @@ from incmrql.incremental.diffuse_slopes import leaves as components
 from incmrql.incremental.nodes import Join, Linear, Node, Repeated
 from incmrql.kernel.diffuse_affine_tables import MATRIX, NUMBERED, AffineTables, Part
 from incmrql.kernel.form import STATE_OF_A_STEP, Form
+from incmrql.kernel.groups import GroupOp
+from incmrql.kernel.joins import JoinOp
 from incmrql.kernel.layouts import Layout, Leaf, Struct, index_of, leaves, meet, pair_of, width
-from incmrql.kernel.physical import (
-    Grouped,
-    Handed,
-    Inner,
-    Joined,
-    Looped,
-    Mapped,
-    Sorted,
-    Step,
-    United,
-    below,
-)
+from incmrql.kernel.operators import Operator, ParamOp, StatefulOp
+from incmrql.kernel.physical import Inner
 from incmrql.types import typed
 from incmrql.types.model import BOOL, DOUBLE, LONG, Record
 from incmrql.types.walk import map_children
@@ -59,7 +51,7 @@ def affine_compiled(
         return "nothing tells the rows of a step apart"
     entries = _entries(loop, shape, row, inputs)
     start = _start(loop, plain)
-    if any(isinstance(s, Sorted | Looped) for p in (start, entries[0]) for s in p.steps.values()):
+    if any(_is_other(step) for part in (start, entries[0]) for step in part.steps.values()):
         return "there is an order or another loop inside of it"
     types = leaves(row)
     labels = Form((*types[:value], *types[value + 1 :]), (LONG,))
@@ -81,6 +73,11 @@ def affine_compiled(
     )
 
 
+def _is_other(step: Operator) -> bool:
+    """Whether an operator has state, and is neither a join nor groups."""
+    return isinstance(step, StatefulOp) and not isinstance(step, JoinOp | GroupOp)
+
+
 def _column(layout: Layout, path: Path) -> int | None:
     """The column that a component of a row lies in; None if it has none of its own."""
     start = 0
@@ -100,8 +97,8 @@ def _column(layout: Layout, path: Path) -> int | None:
 def _is_grouped(node: Repeated, plain: Inner) -> bool | None:
     """Whether a row is there if any that adds to it is, or without them; None if not known."""
     step = plain.steps[plain.looping.step[0]]
-    if isinstance(step, Grouped) and step.mode == "linear" and step.linear is not None:
-        free = step.sides[step.linear].input not in _moving(plain)
+    if isinstance(step, GroupOp) and step.mode == "linear" and step.linear is not None:
+        free = step.inputs[step.linear] not in _moving(plain)
         return False if free else None
     match node.term.step[0]:
         case CMap(group, body, GroupBy(source)):
@@ -128,7 +125,7 @@ def _moving(inner: Inner) -> frozenset[int]:
     """The places whose rows depend on the variable."""
     found = set(inner.looping.variables)
     for place, step in enumerate(inner.steps):
-        if found.intersection(below(step)):
+        if found.intersection(step.inputs):
             found.add(place)
     return frozenset(found)
 
@@ -214,54 +211,30 @@ def _empty(inner: Inner) -> frozenset[int]:
     """The places that have no rows while the variable has none."""
     found = set(inner.looping.variables)
     for place, step in enumerate(inner.steps):
-        inputs = [each in found for each in below(step)]
-        match step:
-            case Joined():
-                is_empty = any(inputs)
-            case Grouped(linear=int(side)):
-                is_empty = inputs[side]
-            case Mapped() | United() | Grouped():
-                is_empty = all(inputs)
-            case _:
-                is_empty = False
-        if is_empty:
+        if not step.has_rows([each not in found for each in step.inputs]):
             found.add(place)
     return frozenset(found)
 
 
-def _needed(steps: Sequence[Step], wanted: Iterable[int]) -> dict[int, Step]:
+def _needed(steps: Sequence[Operator], wanted: Iterable[int]) -> dict[int, Operator]:
     """The steps that the rows of some places are made of."""
     found = set(wanted)
     for place in reversed(range(len(steps))):
         if place in found:
-            found.update(below(steps[place]))
+            found.update(steps[place].inputs)
     return {place: steps[place] for place in sorted(found)}
 
 
 def _part(
     loop: LoopCompiler,
     letters: str,
-    steps: dict[int, Step],
+    steps: dict[int, Operator],
     inputs: tuple[int, ...],
     made: Sequence[tuple[int, Any, Any]],
 ) -> Part:
-    kept = [named for step in steps.values() for named in _kept(step)]
+    kept = [named for step in steps.values() for named in step.state_tables]
     tables = tuple(
         (name, loop.table(f"{letters}{name}", form, STATE_OF_A_STEP)) for name, form in kept
     )
-    working = {place: step for place, step in steps.items() if not isinstance(step, Handed)}
+    working = {place: step for place, step in steps.items() if not isinstance(step, ParamOp)}
     return Part(working, inputs, None, tuple(made), tables, tuple(form for _, form in kept))
-
-
-def _kept(step: Step) -> Iterator[tuple[str, Form]]:
-    """The tables that a step keeps."""
-    match step:
-        case Joined(sides=sides):
-            yield from ((side.table, side.form) for side in sides if side.table is not None)
-        case Grouped():
-            if step.table is not None:
-                yield step.table, step.form
-            yield from ((ranking.name, ranking.form) for ranking in step.rankings)
-            yield from ((side.table, side.form) for side in step.sides if side.table is not None)
-        case _:
-            return

@@ -12,18 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final
 
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import Layout
+from incmrql.kernel.operators import NamedForm, Operator
 from incmrql.kernel.segment import Segment
 from incmrql.types.model import DOUBLE, LONG, Type
-
-if TYPE_CHECKING:
-    from incmrql.kernel.physical import Step
-
-Named: TypeAlias = tuple[str, Form]
-"""The name of a table, and its form."""
 
 MATRIX: Final = Form((LONG,), (LONG, DOUBLE))
 NUMBERED: Final = Form((LONG,))
@@ -41,7 +36,7 @@ class Part:
     the columns wanted and the types of these.  `tables` has the loop's names for the program's.
     """
 
-    steps: Mapping[int, Step]
+    steps: Mapping[int, Operator]
     inputs: tuple[int, ...]
     variable: int | None
     made: tuple[tuple[int, Segment | None, tuple[Type, ...]], ...]
@@ -75,10 +70,10 @@ class AffineTables:
     grouped: bool
     """Whether a row is there if any that adds to it is; else, rows are there without them."""
     limit: int | None
-    labels: Named
-    numbers: Named
-    matrix: Named
-    account: Named
+    labels: NamedForm
+    numbers: NamedForm
+    matrix: NamedForm
+    account: NamedForm
 
     @property
     def keeps_ways(self) -> bool:
@@ -86,7 +81,7 @@ class AffineTables:
         return self.limit is not None and self.limit <= MOST_WAYS
 
     @property
-    def own(self) -> tuple[Named, ...]:
+    def own(self) -> tuple[NamedForm, ...]:
         """All tables with their forms."""
         parts = [
             (name, form)
@@ -94,8 +89,3 @@ class AffineTables:
             for (_, name), form in zip(part.tables, part.forms, strict=True)
         ]
         return (*parts, self.labels, self.numbers, self.matrix, self.account)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all tables."""
-        return tuple(name for name, _ in self.own)

@@ -13,19 +13,16 @@ import pyarrow as pa
 from incmrql.incremental.diffuse import UnmeasuredError
 from incmrql.kernel.content import Content, asked_keys, concat, merge
 from incmrql.kernel.desk import Desk, consolidated, content_of
-from incmrql.kernel.diffuse_affine_tables import MATRIX, AffineTables, Named, Part
+from incmrql.kernel.diffuse_affine_tables import MATRIX, AffineTables, Part
 from incmrql.kernel.form import Form
-from incmrql.kernel.groups import grouped_gather, grouped_meet
-from incmrql.kernel.joins import joined_gather, joined_meet
 from incmrql.kernel.keys import Keys
 from incmrql.kernel.layouts import Layout, Leaf, Struct
 from incmrql.kernel.layouts import width as width_of
+from incmrql.kernel.operators import NamedForm
 from incmrql.kernel.overlay import Overlay, overlay
-from incmrql.kernel.physical import Fixed, Grouped, Joined, Mapped, Step, United, below
 from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.spans import span_of
-from incmrql.kernel.stateless import stateless
 from incmrql.kernel.sums import Integers
 from incmrql.kernel.table import scan
 
@@ -37,7 +34,7 @@ _MANY: Final = 8
 """So many contents are searched one by one."""
 
 
-def whole(named: Named, desk: Desk) -> Content:
+def whole(named: NamedForm, desk: Desk) -> Content:
     """All rows of a table, in order."""
     table = desk.table(*named)
     return concat([scan(table, desk.reader, bucket) for bucket in range(table.buckets)])
@@ -61,22 +58,11 @@ class Running:
         if variable is not None and part.variable is not None:
             found[part.variable] = [variable]
         for place, step in part.steps.items():
-            chunks = [found.get(each, []) for each in below(step)]
-            if isinstance(step, Fixed) or any(len(rows) for each in chunks for rows in each):
-                found[place] = [rows for rows in self._rows(step, chunks) if len(rows)]
+            chunks = [found.get(each, []) for each in step.inputs]
+            if not step.inputs or any(len(rows) for each in chunks for rows in each):
+                found[place] = [rows for rows in step.advance(chunks, self.inside) if len(rows)]
         self.inside.is_first = False
         return [self._made(found, *each) for each in part.made]
-
-    def _rows(self, step: Step, chunks: Sequence[list[Rows]]) -> list[Rows]:
-        inside = self.inside
-        match step:
-            case Fixed() | Mapped() | United():
-                return list(stateless(step, chunks, inside))
-            case Joined():
-                return list(joined_meet(step, joined_gather(step, chunks, inside.env), inside))
-            case _:
-                assert isinstance(step, Grouped)
-                return list(grouped_meet(step, grouped_gather(step, chunks, inside.env), inside))
 
     def _made(
         self, found: Mapping[int, list[Rows]], place: int, segment: Any, types: tuple[Any, ...]

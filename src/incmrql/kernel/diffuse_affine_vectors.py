@@ -16,10 +16,11 @@ import pyarrow as pa
 from incmrql.kernel.accumulators import Parts
 from incmrql.kernel.content import Content, added_up, asked_keys
 from incmrql.kernel.desk import Desk
-from incmrql.kernel.diffuse_affine_tables import NUMBERED, AffineTables, Named
+from incmrql.kernel.diffuse_affine_tables import NUMBERED, AffineTables
 from incmrql.kernel.diffuse_affine_taking import Doubles, whole
 from incmrql.kernel.keys import Keys
 from incmrql.kernel.look import grouped_rows
+from incmrql.kernel.operators import NamedForm
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.sums import Integers
 from incmrql.types.model import LONG
@@ -106,7 +107,7 @@ class Vectors:
         return float(np.abs(self.result).sum())
 
 
-def keep(named: Named, before: Columns | None, after: Columns, known: int, desk: Desk) -> None:
+def keep(named: NamedForm, before: Columns | None, after: Columns, known: int, desk: Desk) -> None:
     """Keep vectors in the place of others; `known` of their numbers are in the table."""
     count = len(next(iter(after.values())))
     changes = {}

@@ -18,10 +18,10 @@ from incmrql.kernel.accumulators import Parts
 from incmrql.kernel.content import Content, added_up, empty
 from incmrql.kernel.desk import Desk, content_of
 from incmrql.kernel.form import Form
-from incmrql.kernel.groups import grouped_gather, grouped_meet, grouped_slots
+from incmrql.kernel.groups import GroupOp
 from incmrql.kernel.layouts import Layout, leaves, rows_of
 from incmrql.kernel.overlay import Overlay, overlay
-from incmrql.kernel.physical import Grouped, Means
+from incmrql.kernel.physical import Means
 from incmrql.kernel.recompute import Steps
 from incmrql.kernel.rows import Rows, of_values, stacked, to_values
 from incmrql.kernel.sorting import Groups
@@ -55,7 +55,7 @@ class Moved:
         return {**told, "parts": dict(self.parts)} if self.parts else told
 
 
-def centres_form(averaged: Grouped, row: Layout) -> Form:
+def centres_form(averaged: GroupOp, row: Layout) -> Form:
     """The form of the table of places: key, row, home."""
     return Form(averaged.form.keys, (*leaves(row), *leaves(row)))
 
@@ -63,7 +63,7 @@ def centres_form(averaged: Grouped, row: Layout) -> Form:
 def is_fit(step: Any) -> bool:
     """Whether a step keeps nothing but sums of one side."""
     return (
-        isinstance(step, Grouped)
+        isinstance(step, GroupOp)
         and step.mode == "fold"
         and len(step.sides) == 1
         and not step.rankings
@@ -115,7 +115,7 @@ def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: Desk) -> boo
     inside = overlay(desk, {str(means.averaged.table): means.sums[0]})
     steps = Steps(means.inner, inputs, Desk({}, desk.reader, desk.env, is_first=True))
     assigned = steps.at(means.shape.assigned, [before])
-    sums = grouped_gather(means.averaged, [assigned], desk.env)[0]
+    sums = means.averaged.gather([assigned], desk.env)[0]
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
     centres = []
     for place, key in enumerate(keys):
@@ -171,7 +171,7 @@ def _nearest(
     rows = of_values([(centre.row, 1) for centre in centres], means.row)
     steps = Steps(means.inner, given, Desk({}, desk.reader, desk.env, is_first=True))
     assigned = steps.at(means.shape.assigned, [rows])
-    sums = grouped_gather(means.averaged, [assigned], desk.env)[0]
+    sums = means.averaged.gather([assigned], desk.env)[0]
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
     found: list[tuple[int, Content]] = []
     for at, key in enumerate(keys):
@@ -204,9 +204,9 @@ def _taken(means: Means, key: Value, content: Content, inside: Overlay) -> list[
     """Add to the sums of a centroid; what that does to its row."""
     columns = of_values([(key, 1)], means.averaged.key).columns
     mine = _rekeyed(content, columns, content.weights, content.parts)
-    others = [empty(form) for form in grouped_slots(means.averaged)[1:]]
+    others = [empty(form) for form in means.averaged.delta_forms[1:]]
     segment = means.inner.step[0]
-    made = list(grouped_meet(means.averaged, [mine, *others], inside))
+    made = list(means.averaged.meet([mine, *others], inside))
     return [rows if segment is None else segment.apply(rows, inside.env) for rows in made]
 
 

@@ -17,10 +17,13 @@ from incmrql.incremental.nodes import Groups, Join
 from incmrql.incremental.streams import Program
 from incmrql.kernel.alone import One, group_of, one, over
 from incmrql.kernel.compile_groups import columns_of
+from incmrql.kernel.groups import GroupOp
+from incmrql.kernel.joins import JoinOp
 from incmrql.kernel.layouts import Leaf, Struct
 from incmrql.kernel.lifting import Lift
 from incmrql.kernel.lowering import Lowering
-from incmrql.kernel.physical import Fused, Grouped, Joined, Step, below
+from incmrql.kernel.operators import Operator
+from incmrql.kernel.physical import Fused
 from incmrql.kernel.segment import ByRow
 from incmrql.types import typed
 from incmrql.types.model import Tuple
@@ -29,22 +32,25 @@ from incmrql.types.walk import free
 _BESIDE = 1 << 42
 
 
-def fuse(program: Program, steps: list[Step], lowering: Lowering, used: Sequence[int] = ()) -> None:
+def fuse(
+    program: Program, steps: list[Operator], lowering: Lowering, used: Sequence[int] = ()
+) -> None:
     """Note at joins which fold they can add up for; `used` are places whose rows others need."""
-    users = Counter(place for step in steps for place in below(step))
+    users = Counter(place for step in steps for place in step.inputs)
     users.update(used)
     users.update(part.place for output in program.answered for part in output.parts)
     for place, step in enumerate(steps):
-        if not isinstance(step, Grouped) or not _only_sums(step):
+        if not isinstance(step, GroupOp) or not _only_sums(step):
             continue
-        join = steps[step.sides[0].input]
-        if isinstance(join, Joined) and users[step.sides[0].input] == 1:
-            found = _fused(program, place, step, join, lowering)
+        (below,) = step.inputs
+        join = steps[below]
+        if isinstance(join, JoinOp) and users[below] == 1:
+            found = _fusion(program, place, step, join, lowering)
             if found is not None:
-                steps[step.sides[0].input] = replace(join, fused=found)
+                steps[below] = replace(join, fused=found)
 
 
-def _only_sums(step: Grouped) -> bool:
+def _only_sums(step: GroupOp) -> bool:
     """Whether a fold of one side keeps accumulators and nothing else."""
     return (
         len(step.sides) == 1
@@ -56,10 +62,10 @@ def _only_sums(step: Grouped) -> bool:
     )
 
 
-def _fused(
-    program: Program, place: int, step: Grouped, join: Joined, lowering: Lowering
+def _fusion(
+    program: Program, place: int, step: GroupOp, join: JoinOp, lowering: Lowering
 ) -> Fused | None:
-    node, below_ = program.nodes[place], program.nodes[step.sides[0].input]
+    node, below_ = program.nodes[place], program.nodes[step.inputs[0]]
     assert isinstance(node, Groups)
     assert isinstance(below_, Join)
     key, left, right = (
@@ -73,18 +79,18 @@ def _fused(
     if pair is None or pair.condition is not None or not isinstance(pair.head, typed.MakeTuple):
         return None
     grouped, value = pair.head.items
-    columns = _lifted(node, grouped, value, [lift.number for lift in step.blocks[0][0].lifts])
+    columns = _lift_columns(node, grouped, value, [lift.number for lift in step.blocks[0][0].lifts])
     if columns is None:
         return None
     for side, (own, other) in enumerate(((left, right), (right, left))):
         mine = [free(expr) for each in columns for expr in each]
         if free(grouped) <= {key, other} and all(used <= {key, own} for used in mine):
             variables = (key, own, other)
-            return _made(step, join, side, variables, grouped, columns, lowering)
+            return _fusion_of(step, join, side, variables, grouped, columns, lowering)
     return None
 
 
-def _lifted(
+def _lift_columns(
     node: Groups, key: typed.Expr, value: typed.Expr, numbers: Sequence[int]
 ) -> list[list[typed.Expr]] | None:
     """The columns of each accumulator, over the variables of the join."""
@@ -98,9 +104,9 @@ def _lifted(
     return found
 
 
-def _made(  # noqa: PLR0913, PLR0917 (two steps, and what they come to)
-    step: Grouped,
-    join: Joined,
+def _fusion_of(  # noqa: PLR0913, PLR0917 (two steps, and what they come to)
+    step: GroupOp,
+    join: JoinOp,
     side: int,
     variables: tuple[typed.Variable, typed.Variable, typed.Variable],
     grouped: typed.Expr,

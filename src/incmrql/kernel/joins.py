@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,17 @@ import pyarrow as pa
 from incmrql.kernel.accumulators import Parts, tidy
 from incmrql.kernel.content import Content, added_up, empty, merge, touched_keys
 from incmrql.kernel.desk import Desk
+from incmrql.kernel.form import Form
 from incmrql.kernel.keys import Keys, Places
+from incmrql.kernel.layouts import Layout, leaves
 from incmrql.kernel.lifting import lifted, scaled_sums
 from incmrql.kernel.look import partners
-from incmrql.kernel.physical import Joined, Side
+from incmrql.kernel.operators import Evaluator, NamedForm, StatefulOp, any_by_row
+from incmrql.kernel.physical import Fused, Side
+from incmrql.kernel.recompute_joins import Joining
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.run_rows import RunRows
+from incmrql.kernel.segment import Segment
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.spans import expanded, span_of
 from incmrql.kernel.sums import Integers
@@ -36,34 +41,72 @@ class Sums(Rows):
     content: Content
 
 
-def joined_gather(
-    step: Joined, inputs: Sequence[Iterable[Rows]], env: Environment
-) -> list[Content]:
-    """The rows of each side that came and went, by key."""
-    return [_change(side, chunks, env) for side, chunks in zip(step.sides, inputs, strict=True)]
+@dataclass(frozen=True, slots=True)
+class JoinOp(StatefulOp):
+    """ΔX⋈Y + X⋈ΔY + ΔX⋈ΔY: `body` over key, left value and right value."""
+
+    is_bilinear: ClassVar[bool] = True
+
+    sides: tuple[Side, Side]
+    key: Layout
+    body: Segment
+    fused: Fused | None = None
+
+    @property
+    def state_tables(self) -> tuple[NamedForm, ...]:
+        """The rows of the sides that are kept."""
+        return tuple((each.table, each.form) for each in self.sides if each.table is not None)
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether sides or pairs are gone through one by one."""
+        return any_by_row([*[side.paired for side in self.sides], self.body])
+
+    @property
+    def is_cross(self) -> bool:
+        """Whether there is no key."""
+        return not leaves(self.key)
+
+    @property
+    def delta_forms(self) -> tuple[Form, ...]:
+        """Those of both sides."""
+        return tuple(side.form for side in self.sides)
+
+    def has_rows(self, given: Sequence[bool]) -> bool:
+        """Whether both sides have any."""
+        return all(given)
+
+    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+        """The rows of each side that came and went, by key."""
+        return [_delta(side, chunks, env) for side, chunks in zip(self.sides, inputs, strict=True)]
+
+    def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+        """The change of the pairs that agree on a key; the sides that are kept remember theirs.
+
+        Where a fold above adds up what one side has, rows of that side meet their partners as
+        sums.
+        """
+        left, right = deltas
+        added = None if self.fused is None else self.fused.side
+        if len(left) and added == 0:
+            yield from _sums_with_partners(self, left, right, desk)
+        elif len(left):
+            yield from _pairs_with_partners(self, left, right, desk, flipped=False)
+        if len(right) and added == 1:
+            yield from _sums_with_partners(self, right, None, desk)
+        elif len(right):
+            yield from _pairs_with_partners(self, right, None, desk, flipped=True)
+        for side, delta in zip(self.sides, deltas, strict=True):
+            if side.owns:
+                desk.change(side.table, delta)
+
+    def evaluator(self, moving: tuple[bool, ...], _most: int) -> Evaluator:
+        """All pairs; sides with the same keys as before meet the same rows."""
+        joining = Joining(self, moving)
+        return lambda inputs, desk: joining.meet(inputs, desk.env)
 
 
-def joined_meet(step: Joined, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
-    """The change of the pairs that agree on a key; the sides that are kept remember theirs.
-
-    Where a fold above adds up what one side has, rows of that side meet their partners as sums.
-    """
-    left, right = changes
-    added = None if step.fused is None else step.fused.side
-    if len(left) and added == 0:
-        yield from _met_by_sums(step, left, right, desk)
-    elif len(left):
-        yield from _met(step, left, right, desk, flipped=False)
-    if len(right) and added == 1:
-        yield from _met_by_sums(step, right, None, desk)
-    elif len(right):
-        yield from _met(step, right, None, desk, flipped=True)
-    for side, change in zip(step.sides, changes, strict=True):
-        if side.owns:
-            desk.change(side.table, change)
-
-
-def _change(side: Side, chunks: Iterable[Rows], env: Environment) -> Content:
+def _delta(side: Side, chunks: Iterable[Rows], env: Environment) -> Content:
     found = []
     columns = (*range(side.key_width), *side.columns)
     for chunk in chunks:
@@ -73,11 +116,11 @@ def _change(side: Side, chunks: Iterable[Rows], env: Environment) -> Content:
     return merge(found) if found else empty(side.form)
 
 
-def _met(
-    step: Joined, change: Content, more: Content | None, desk: Desk, *, flipped: bool
+def _pairs_with_partners(
+    join: JoinOp, change: Content, more: Content | None, desk: Desk, *, flipped: bool
 ) -> Iterator[Rows]:
     """Rows of a change with their partners: those that are remembered, and `more`."""
-    other = step.sides[0 if flipped else 1]
+    other = join.sides[0 if flipped else 1]
     hashes, keys, of_row = touched_keys(change)
     starts = np.searchsorted(of_row, np.arange(len(hashes)))
     counts = np.diff(np.append(starts, len(change)))
@@ -88,12 +131,14 @@ def _met(
             some, partner = places[chosen], rows.slice(chosen.start, chosen.stop)
             mine, yours = _pairs(starts[some], counts[some])
             pairs = _rows(change, mine, partner, yours, flipped=flipped)
-            yield step.body.apply(pairs, desk.env)
+            yield join.body.apply(pairs, desk.env)
 
 
-def _met_by_sums(step: Joined, change: Content, more: Content | None, desk: Desk) -> Iterator[Sums]:
+def _sums_with_partners(
+    join: JoinOp, change: Content, more: Content | None, desk: Desk
+) -> Iterator[Sums]:
     """What the partners of a change bring to the fold above: each the sum of the rows it meets."""
-    fused = step.fused
+    fused = join.fused
     assert fused is not None
     hashes, keys, of_row = touched_keys(change)
     n = len(hashes)
@@ -104,7 +149,7 @@ def _met_by_sums(step: Joined, change: Content, more: Content | None, desk: Desk
     parts = tidy(parts)
     counts = np.zeros(n, np.int64)
     np.add.at(counts, of_row, change.weights)
-    other = step.sides[1 - fused.side]
+    other = join.sides[1 - fused.side]
     table = desk.table(other.table, other.form)
     found = partners(table, desk.reader, hashes, keys)
     for places, rows in chain(found, _among(more, hashes, keys)):

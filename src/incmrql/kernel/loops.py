@@ -12,24 +12,32 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from incmrql.incremental.changes import Negative
 from incmrql.incremental.driving import drive
+from incmrql.incremental.looping import Iteration
+from incmrql.incremental.nodes import Repeated
 from incmrql.kernel.apart import TooLarge, leave_inputs, left_answer
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.counters import Counters, counters_in, keep_counters
 from incmrql.kernel.desk import Desk, content_of, rows_of
 from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
+from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.diffuse_means import Moved, follow, reset
-from incmrql.kernel.layouts import leaves
+from incmrql.kernel.form import Form
+from incmrql.kernel.layouts import Layout, leaves
 from incmrql.kernel.numbered import Machine, difference
-from incmrql.kernel.physical import Joined, Looped, Means, Numbered
+from incmrql.kernel.operators import Evaluator, NamedForm, StatefulOp, all_rows
+from incmrql.kernel.physical import Inner, Means, Numbered
 from incmrql.kernel.recompute import Ran, TooManyRows, recomputed
-from incmrql.kernel.rows import Rows
+from incmrql.kernel.recompute_columns import plain_rows
+from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.table import scan
+from incmrql.reference import Environment
 from incmrql.reference.repeat import Ending
 
 Way: TypeAlias = Literal["exact", "recompute", "diffuse"]
@@ -44,8 +52,79 @@ PATIENCE: Final = 2
 """Batches in a row that are dearer than running the loop again before that is done."""
 
 
-def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
-    """The change of a loop's answer, if an input has changed or it never ran."""
+@dataclass(frozen=True, slots=True)
+class LoopOp(StatefulOp):
+    """A loop: all rows of its inputs and its last result are kept.
+
+    `plain` is the program of one step, `numbered` that of all steps, and `reason` says why there
+    is none.  `counters` has what is known of the loop itself, by name and number.
+    """
+
+    is_single: ClassVar[bool] = True
+
+    layouts: tuple[Layout, ...]
+    node: Repeated
+    tables: tuple[str, ...]
+    forms: tuple[Form, ...]
+    result: str
+    layout: Layout
+    form: Form
+    limit: int | None
+    plain: Inner
+    numbered: Numbered | None
+    reason: str
+    counters: NamedForm
+    asked: Iteration = field(default_factory=Iteration)
+    """How the loop is to be kept."""
+    diffused: Means | AffineTables | str = ""
+    """How the loop is diffused; or why it is run again instead."""
+
+    @property
+    def state_tables(self) -> tuple[NamedForm, ...]:
+        """Inputs, result, counters, and what is kept of the steps."""
+        inputs = zip(self.tables, self.forms, strict=True)
+        numbered = () if self.numbered is None else self.numbered.own
+        diffused = () if isinstance(self.diffused, str) else self.diffused.own
+        return (*inputs, (self.result, self.form), self.counters, *numbered, *diffused)
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether rows are gone through one by one in some step."""
+        return self.plain.is_by_row
+
+    @property
+    def is_cross(self) -> bool:
+        """Whether all rows of two inputs meet in some step."""
+        return self.plain.is_cross
+
+    @property
+    def delta_forms(self) -> tuple[Form, ...]:
+        """Those of the inputs."""
+        return self.forms
+
+    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+        """The changes of the inputs."""
+        both = zip(self.forms, inputs, strict=True)
+        return [all_rows(form, chunks, None, env) for form, chunks in both]
+
+    def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+        """The change of the loop's answer, if an input has changed or it never ran."""
+        return _meet(self, deltas, desk)
+
+    def evaluator(self, _moving: tuple[bool, ...], most: int) -> Evaluator:
+        """The rows of the loop, run from its beginning."""
+
+        def rows(inputs: Sequence[Iterable[Rows]], desk: Desk) -> list[Rows]:
+            given = [
+                stacked(list(map(plain_rows, chunks)), leaves(layout))
+                for chunks, layout in zip(inputs, self.layouts, strict=True)
+            ]
+            return [recomputed(self, given, desk, most)[0]]
+
+        return rows
+
+
+def _meet(step: LoopOp, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
     counters = counters_in(*step.counters, desk)
     if counters["runs"] and not any(map(len, changes)):
         return
@@ -84,7 +163,7 @@ def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterato
 # --- which way -----------------------------------------------------------------------------
 
 
-def _way(step: Looped, counters: Counters) -> tuple[Way, str]:
+def _way(step: LoopOp, counters: Counters) -> tuple[Way, str]:
     if step.numbered is None:
         return "recompute", step.reason
     match step.asked.way:
@@ -106,15 +185,13 @@ def _moving(counters: Counters) -> str:
     return f"{counters['moved']:,} rows change from step to step, of {counters['rows']:,}"
 
 
-def _dies_out(step: Looped, ran: Ran) -> bool:
+def _dies_out(step: LoopOp, ran: Ran) -> bool:
     """Whether most rows of a step are those of the step before, and a row meets few others.
 
     Where each row of a variable meets all rows of an input, as centroids meet points, one that
     changes changes everything.
     """
-    if step.numbered is None or any(
-        isinstance(each, Joined) and not leaves(each.key) for each in step.numbered.inner.steps
-    ):
+    if step.numbered is None or step.numbered.inner.is_cross:
         return False
     return ran.rows > 0 and ran.moved < MOVING * ran.rows
 
@@ -125,7 +202,7 @@ def _estimate(counters: Counters, ran: Ran, inputs: Sequence[Rows]) -> None:
     counters["rows"], counters["moved"] = ran.rows, ran.moved
 
 
-def _judge(step: Looped, counters: Counters) -> None:
+def _judge(step: LoopOp, counters: Counters) -> None:
     """Give up the exact way when it has been the dearer one for some batches.
 
     It is tried again after a while, which gets longer each time.
@@ -141,7 +218,7 @@ def _judge(step: Looped, counters: Counters) -> None:
 
 
 def _exactly(
-    step: Looped, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
+    step: LoopOp, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> Content:
     """Send the changes through the steps."""
     given = [rows_of(change) for change in changes]
@@ -153,7 +230,7 @@ def _exactly(
 
 
 def _built(
-    step: Looped, inputs: Sequence[Rows], counters: Counters, desk: Desk, note: dict[str, Any]
+    step: LoopOp, inputs: Sequence[Rows], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> Content:
     """Begin to keep the loop exactly, from all rows of its inputs."""
     _forgotten(step, counters, desk)
@@ -163,7 +240,7 @@ def _built(
     return _instead(step, new, desk)
 
 
-def _built_beside(step: Looped, inputs: Sequence[Rows], counters: Counters, desk: Desk) -> str:
+def _built_beside(step: LoopOp, inputs: Sequence[Rows], counters: Counters, desk: Desk) -> str:
     """The same after the loop was run again, for the batches to come."""
     _driven(step, inputs, counters, desk, {}, is_first=True)
     counters["exact"] = 1
@@ -171,7 +248,7 @@ def _built_beside(step: Looped, inputs: Sequence[Rows], counters: Counters, desk
 
 
 def _diffused(
-    step: Looped, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
+    step: LoopOp, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> tuple[Content, Way, str]:
     """Let the changes alone move the last answer; or run the loop again, and begin from there."""
     counters["since"] += 1
@@ -196,7 +273,7 @@ def _diffused(
     return answer, "recompute", reason
 
 
-def _followed(step: Looped, changes: Sequence[Content], desk: Desk) -> Moved | None:
+def _followed(step: LoopOp, changes: Sequence[Content], desk: Desk) -> Moved | None:
     """What the changes alone do to the last answer; None if the loop has to be run again."""
     given = [rows_of(change) for change in changes]
     if isinstance(step.diffused, Means):
@@ -211,7 +288,7 @@ def _followed(step: Looped, changes: Sequence[Content], desk: Desk) -> Moved | N
     return Moved(change, error["figure"], error["size"], error["kind"], parts)
 
 
-def _ready(step: Looped, inputs: Sequence[Rows], rows: Rows, ran: Ran, desk: Desk) -> bool:
+def _ready(step: LoopOp, inputs: Sequence[Rows], rows: Rows, ran: Ran, desk: Desk) -> bool:
     """Begin to diffuse from the loop's own result; whether that can be done."""
     match step.diffused:
         case str():
@@ -222,7 +299,7 @@ def _ready(step: Looped, inputs: Sequence[Rows], rows: Rows, ran: Ran, desk: Des
             return affine_reset(step.diffused, inputs, rows, desk)
 
 
-def _reason_to_resync(step: Looped, counters: Counters) -> str:
+def _reason_to_resync(step: LoopOp, counters: Counters) -> str:
     """Why a loop is run again before anything is diffused."""
     if isinstance(step.diffused, str):
         return step.diffused
@@ -234,7 +311,7 @@ def _reason_to_resync(step: Looped, counters: Counters) -> str:
 
 
 def _driven(
-    step: Looped,
+    step: LoopOp,
     given: Sequence[Rows],
     counters: Counters,
     desk: Desk,
@@ -261,7 +338,7 @@ def _driven(
 
 
 def _again(
-    step: Looped, inputs: Sequence[Rows], desk: Desk, note: dict[str, Any]
+    step: LoopOp, inputs: Sequence[Rows], desk: Desk, note: dict[str, Any]
 ) -> tuple[Content, Ran]:
     """Run the loop again from all rows of its inputs."""
     rows, ran = recomputed(step, inputs, desk, desk.apart.most.get(step.result, sys.maxsize))
@@ -269,7 +346,7 @@ def _again(
     return _instead(step, content_of(step.form, rows), desk), ran
 
 
-def _is_large(step: Looped, changes: Sequence[Content], desk: Desk) -> bool:
+def _is_large(step: LoopOp, changes: Sequence[Content], desk: Desk) -> bool:
     """Whether a loop is too much for a task."""
     if desk.apart.of(step.result) is not None:
         return True
@@ -279,7 +356,7 @@ def _is_large(step: Looped, changes: Sequence[Content], desk: Desk) -> bool:
 
 
 def _apart(
-    step: Looped, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
+    step: LoopOp, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> tuple[Content, str]:
     """What Spark has found, by running the loop again in steps of its own; or ask for that."""
     ran = desk.apart.of(step.result)
@@ -291,20 +368,20 @@ def _apart(
     return answer, "too large for a task: as steps on Spark"
 
 
-def _left(step: Looped, changes: Sequence[Content], desk: Desk) -> TooLarge:
+def _left(step: LoopOp, changes: Sequence[Content], desk: Desk) -> TooLarge:
     """A request to run the loop apart, for which all is put down."""
     inputs = leave_inputs(desk.apart, changes, desk.tables[step.result].buckets)
     return TooLarge(step.result, inputs)
 
 
-def _instead(step: Looped, new: Content, desk: Desk) -> Content:
+def _instead(step: LoopOp, new: Content, desk: Desk) -> Content:
     """The change from the last answer to another one."""
     table = desk.table(step.result, step.form)
     old = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
     return merge([new, *[each.with_weights(-each.weights) for each in old if len(each)]])
 
 
-def _brought(step: Looped, rows: Rows, desk: Desk) -> Rows:
+def _brought(step: LoopOp, rows: Rows, desk: Desk) -> Rows:
     numbered = step.numbered
     assert numbered is not None
     if not len(rows) or numbered.brought is None:
@@ -312,12 +389,12 @@ def _brought(step: Looped, rows: Rows, desk: Desk) -> Rows:
     return numbered.brought.apply(rows, desk.env)
 
 
-def _inputs(step: Looped, changes: Sequence[Content], desk: Desk) -> list[Rows]:
+def _inputs(step: LoopOp, changes: Sequence[Content], desk: Desk) -> list[Rows]:
     """All rows of the inputs."""
     return [_input(step, number, changes, desk) for number in range(len(changes))]
 
 
-def _input(step: Looped, number: int, changes: Sequence[Content], desk: Desk) -> Rows:
+def _input(step: LoopOp, number: int, changes: Sequence[Content], desk: Desk) -> Rows:
     """All rows of an input."""
     table = desk.table(step.tables[number], step.forms[number])
     known = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
@@ -331,21 +408,15 @@ def _input(step: Looped, number: int, changes: Sequence[Content], desk: Desk) ->
 # --- what is kept --------------------------------------------------------------------------
 
 
-def _forgotten(step: Looped, counters: Counters, desk: Desk) -> None:
+def _forgotten(step: LoopOp, counters: Counters, desk: Desk) -> None:
     """Keep nothing of the steps."""
     counters["diffuse"] = 0
     numbered = step.numbered
     if numbered is None:
         return
-    for name, form in _tables(numbered):
+    for name, form in numbered.own:
         if desk.table(name, form).runs:
             desk.clear(name, form)
     for number, count in counters.numbers("flags").items():
         counters.add("flags", number, -count)
     counters["stop"] = counters["exact"] = counters["dear"] = 0
-
-
-def _tables(numbered: Numbered) -> list[tuple[str, Any]]:
-    own = dict(numbered.tables)
-    stored = [(own[name], form) for name, (form, _) in numbered.stored.items()]
-    return [*stored, *numbered.differences]

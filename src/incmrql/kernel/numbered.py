@@ -21,29 +21,16 @@ from incmrql.kernel.accumulators import Parts, tidy
 from incmrql.kernel.content import Content, added_up, asked_keys, empty, merge
 from incmrql.kernel.desk import Desk, consolidated, content_of
 from incmrql.kernel.form import Form
-from incmrql.kernel.groups import grouped_gather, grouped_meet, grouped_slots
-from incmrql.kernel.joins import joined_gather, joined_meet
 from incmrql.kernel.keys import Keys, concat_keys
 from incmrql.kernel.layouts import leaves
 from incmrql.kernel.look import partners
+from incmrql.kernel.operators import Operator, StatefulOp
 from incmrql.kernel.overlay import Overlay, overlay
-from incmrql.kernel.physical import (
-    Fixed,
-    Grouped,
-    Handed,
-    Inner,
-    Joined,
-    Mapped,
-    Numbered,
-    Step,
-    United,
-    below,
-)
+from incmrql.kernel.physical import Inner, Numbered
 from incmrql.kernel.rows import Rows, no_rows, stacked
 from incmrql.kernel.sorting import Groups
-from incmrql.kernel.stateless import stateless
 from incmrql.kernel.table import Table, scan
-from incmrql.types.model import LONG
+from incmrql.types.model import LONG, Type
 
 BEFORE, BEFORE_LESS, AFTER, AFTER_LESS = range(4)
 _SIGNS: Final = np.array([-1, 1, 1, -1], np.int64)
@@ -73,7 +60,7 @@ class Machine:
         self.inside.is_first = self.is_first
         moving = set(self.inner.looping.variables)
         for place, step in enumerate(self.inner.steps):
-            if moving.intersection(below(step)):
+            if moving.intersection(step.inputs):
                 moving.add(place)
         self.moving = frozenset(moving)
 
@@ -179,7 +166,7 @@ class Machine:
             if place in found:
                 continue
             step = self.inner.steps[place]
-            inputs = [found.get(each, []) for each in below(step)]
+            inputs = [found.get(each, []) for each in step.inputs]
             rows = [each for each in self._rows(place, step, number, inputs) if len(each)]
             self.sent += sum(map(len, rows))
             if rows:
@@ -187,31 +174,23 @@ class Machine:
         return found
 
     def _rows(
-        self, place: int, step: Step, number: int, inputs: Sequence[list[Rows]]
+        self, place: int, step: Operator, number: int, inputs: Sequence[list[Rows]]
     ) -> Iterable[Rows]:
-        match step:
-            case Fixed():
-                return stateless(step, [], self.inside) if number == 0 else ()
-            case Mapped() | United():
-                return stateless(step, inputs, self.inside) if any(inputs) else ()
-            case Joined():
-                return self._joined(place, step, number, inputs)
-            case Grouped():
-                return self._grouped(place, step, number, inputs)
-            case _:
-                assert isinstance(step, Handed)
-                return ()
+        if isinstance(step, StatefulOp):
+            delta_of = self._bilinear if step.is_bilinear else self._by_key
+            return delta_of(place, step, number, inputs)
+        has_work = any(inputs) if step.inputs else number == 0
+        return step.advance(inputs, self.inside) if has_work else ()
 
-    def _joined(
-        self, place: int, step: Joined, number: int, inputs: Sequence[list[Rows]]
+    def _bilinear(
+        self, place: int, step: StatefulOp, number: int, inputs: Sequence[list[Rows]]
     ) -> Iterable[Rows]:
         """Pairs of this step; those of later steps wait for them."""
         found = self.pending.get(number, {}).pop(place, [])
         if not self.pending.get(number):
             self.pending.pop(number, None)
         if any(inputs):
-            brought = joined_gather(step, inputs, self.inside.env)
-            for rows in joined_meet(step, brought, self.inside):
+            for rows in step.advance(inputs, self.inside):
                 steps = _longs(rows.columns[0])
                 for each in np.unique(steps).tolist():
                     mine = rows.take(steps == each)
@@ -221,8 +200,8 @@ class Machine:
                         self.pending.setdefault(each, {}).setdefault(place, []).append(mine)
         return found
 
-    def _grouped(
-        self, place: int, step: Grouped, number: int, inputs: Sequence[list[Rows]]
+    def _by_key(
+        self, place: int, step: StatefulOp, number: int, inputs: Sequence[list[Rows]]
     ) -> Iterable[Rows]:
         """What a step changes for the keys that something reached."""
         waiting = self.later.get(number, {}).pop(place, [])
@@ -231,7 +210,7 @@ class Machine:
         slots = self.numbered.slots[place]
         brought: list[Content | None] = [None] * len(slots)
         if any(inputs):
-            gathered = grouped_gather(step, inputs, self.inside.env)
+            gathered = step.gather(inputs, self.inside.env)
             brought = [
                 _rekeyed(content, form) if len(content) else None
                 for content, (_, form) in zip(gathered, slots, strict=True)
@@ -241,16 +220,17 @@ class Machine:
             return []
         hashes, touched, _ = asked_keys(concat_keys(keys))
         variants: list[Content] = []
-        for (name, form), new, whole in zip(slots, brought, grouped_slots(step), strict=True):
+        for (name, form), new, whole in zip(slots, brought, step.delta_forms, strict=True):
             old, added = self._known(name, form, hashes, touched)
             self._note(place, number, old)
             variants.append(_variants(whole, number, old, added, new))
         nothing = Desk({}, self.inside.reader, self.inside.env, is_first=True)
-        made = list(grouped_meet(step, variants, nothing))
+        made = list(step.meet(variants, nothing))
         for (name, _), new in zip(slots, brought, strict=True):
             if new is not None:
                 self.inside.change(name, new)
-        return [self._signed(step, number, rows) for rows in made if len(rows)]
+        types = leaves(self.inner.layouts[place])
+        return [_signed(rows, number, types) for rows in made if len(rows)]
 
     def _known(
         self, name: str, form: Form, hashes: Any, keys: Keys
@@ -271,11 +251,6 @@ class Machine:
             for each in np.unique(steps[steps > number]).tolist():
                 mine = rows.keys.take(np.flatnonzero(steps == each))
                 self.later.setdefault(each, defaultdict(list))[place].append(mine)
-
-    def _signed(self, step: Grouped, number: int, rows: Rows) -> Rows:
-        weights = rows.weights * _SIGNS[_longs(rows.columns[0])]
-        columns = (_numbers(number, len(rows)), *rows.columns[1:])
-        return consolidated(Form(step.body.types), Rows(columns, weights))
 
     def _unnumbered(self, chunks: Iterable[Rows], segment: Any, variable: int) -> Rows:
         """Rows of a variable without their numbers, equal ones added up."""
@@ -338,6 +313,13 @@ def _tagged(content: Content, form: Form, tag: int) -> Content:
     keys, rest = content.keys.columns, content.rest.columns
     columns = (_numbers(tag, len(content)), *keys, *rest[1:])
     return added_up(form, columns, content.weights, _same(content.parts))
+
+
+def _signed(rows: Rows, number: int, types: Sequence[Type]) -> Rows:
+    """What a step changes, from the answers before and after, up to it and up to the one before."""
+    weights = rows.weights * _SIGNS[_longs(rows.columns[0])]
+    columns = (_numbers(number, len(rows)), *rows.columns[1:])
+    return consolidated(Form(tuple(types)), Rows(columns, weights))
 
 
 def _only_added(table: Table, before: Table) -> Table:

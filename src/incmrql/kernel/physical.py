@@ -1,4 +1,4 @@
-"""A program as the kernel runs it: segments, the forms of state tables, what is done with them.
+"""A program as the engine runs it: operators, what they are made of, and answers.
 
 All that can be known before there are data is worked out here, once; tasks only follow it.
 """
@@ -6,56 +6,25 @@ All that can be known before there are data is worked out here, once; tasks only
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-from incmrql.incremental.access import Mode, Scope
+from incmrql.incremental.access import Scope
 from incmrql.incremental.diffuse_shape import Centroids
-from incmrql.incremental.looping import Iteration, Looping
-from incmrql.incremental.nodes import Reading, Repeated, Request
-from incmrql.incremental.streams import Output, Stream
-from incmrql.kernel.diffuse_affine_tables import AffineTables
+from incmrql.incremental.looping import Looping
+from incmrql.incremental.nodes import Reading, Request
+from incmrql.incremental.streams import Output
 from incmrql.kernel.finishing import Asked
 from incmrql.kernel.form import Form, StateTable
-from incmrql.kernel.layouts import Layout, Struct
+from incmrql.kernel.layouts import Layout
+from incmrql.kernel.ledger import SourceOp
 from incmrql.kernel.lifting import Lift
+from incmrql.kernel.operators import NamedForm, Operator, any_by_row
 from incmrql.kernel.segment import Segment
 from incmrql.types import typed
 
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """The rows of a source.  With a declared key, `key` makes pairs of it and the row."""
-
-    stream: Stream
-    layout: Layout
-    insert_only: bool
-    key: Segment | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """The elements of an expression, in the first batch."""
-
-    expr: typed.Expr
-    layout: Layout
-
-
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """A segment over the rows of a node."""
-
-    input: int
-    segment: Segment
-
-
-@dataclass(frozen=True, slots=True)
-class United:
-    """The rows of several nodes, each brought to one layout."""
-
-    inputs: tuple[int, ...]
-    segments: tuple[Segment | None, ...]
-    layout: Layout
+if TYPE_CHECKING:
+    from incmrql.kernel.groups import GroupOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +34,6 @@ class Side:
     `columns` are those of the value that are kept, in a table if there is one.
     """
 
-    input: int
     paired: Segment | None
     key_width: int
     value: Layout
@@ -94,16 +62,6 @@ class Fused:
     counted: bool
     form: Form
     """Of the fold's accumulators."""
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """ΔX⋈Y + X⋈ΔY + ΔX⋈ΔY: `body` over key, left value and right value."""
-
-    sides: tuple[Side, Side]
-    key: Layout
-    body: Segment
-    fused: Fused | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,61 +124,29 @@ Wanted: TypeAlias = Asked | Read | Merged | Walked
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
-    """-old +new of the touched keys.
-
-    `fold`: the answer is of the key and what is asked.  `linear`: of each row of one side too.
-    `whole`: of all rows of some sides, evaluated key by key.
-    """
-
-    sides: tuple[Side, ...]
-    key: Layout
-    blocks: tuple[tuple[Block, ...], ...]
-    """By side."""
-    rankings: tuple[Ranking, ...]
-    wanted: tuple[Wanted, ...]
-    mode: Mode
-    body: Segment
-    """Over the key, a row of the linear side, and what is asked; by row in mode `whole`."""
-    linear: int | None
-    used: tuple[int, ...]
-    table: str | None
-    form: Form
-    group: typed.Variable
-
-
-@dataclass(frozen=True, slots=True)
-class Sorted:
-    """-old +new of the first rows in order."""
-
-    input: int
-    paired: Segment | None
-    layout: Struct
-    table: str
-    form: Form
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Handed:
-    """Rows that come from outside of the steps: of an input or a variable of a loop."""
-
-    layout: Layout
-
-
-@dataclass(frozen=True, slots=True)
 class Inner:
     """The steps of a loop's own program; `looping` says which places are what.
 
     `initial` and `step` bring rows to the layout of each variable, where they have another one.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[Operator, ...]
     layouts: tuple[Layout, ...]
     looping: Looping
     variables: tuple[Layout, ...]
     initial: tuple[Segment | None, ...]
     step: tuple[Segment | None, ...]
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether the reference evaluator goes through rows one by one in some step."""
+        segments = (*self.initial, *self.step)
+        return any_by_row(segments) or any(step.is_by_row for step in self.steps)
+
+    @property
+    def is_cross(self) -> bool:
+        """Whether all rows of two inputs meet in some step."""
+        return any(step.is_cross for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +160,18 @@ class Numbered:
 
     inner: Inner
     tables: tuple[tuple[str, str], ...]
-    slots: Mapping[int, tuple[tuple[str, Form], ...]]
-    differences: tuple[tuple[str, Form], ...]
+    slots: Mapping[int, tuple[NamedForm, ...]]
+    differences: tuple[NamedForm, ...]
     stored: Mapping[str, tuple[Form, int]]
     brought: Segment | None
     """From the rows of the chosen variable to those of the answer."""
+
+    @property
+    def own(self) -> tuple[NamedForm, ...]:
+        """All tables, by the loop's names."""
+        names = dict(self.tables)
+        stored = [(names[name], form) for name, (form, _) in self.stored.items()]
+        return (*stored, *self.differences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,15 +180,15 @@ class Means:
 
     shape: Centroids
     inner: Inner
-    sums: tuple[str, Form]
-    centres: tuple[str, Form]
+    averaged: GroupOp
+    """The operator that averages."""
+    sums: NamedForm
+    centres: NamedForm
 
     @property
-    def averaged(self) -> Grouped:
-        """The step that averages."""
-        step = self.inner.steps[self.shape.averaged]
-        assert isinstance(step, Grouped)
-        return step
+    def own(self) -> tuple[NamedForm, ...]:
+        """Both tables."""
+        return (self.sums, self.centres)
 
     @property
     def row(self) -> Layout:
@@ -264,54 +197,13 @@ class Means:
 
 
 @dataclass(frozen=True, slots=True)
-class Looped:
-    """A loop: all rows of its inputs and its last result are kept.
-
-    `plain` is the program of one step, `numbered` that of all steps, and `reason` says why there
-    is none.  `counters` has what is known of the loop itself, by name and number.
-    """
-
-    inputs: tuple[int, ...]
-    layouts: tuple[Layout, ...]
-    node: Repeated
-    tables: tuple[str, ...]
-    forms: tuple[Form, ...]
-    result: str
-    layout: Layout
-    form: Form
-    limit: int | None
-    plain: Inner
-    numbered: Numbered | None
-    reason: str
-    counters: tuple[str, Form]
-    asked: Iteration = field(default_factory=Iteration)
-    """How the loop is to be kept."""
-    diffused: Means | AffineTables | str = ""
-    """How the loop is diffused; or why it is run again instead."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All tables of the loop."""
-        own = [*self.tables, self.result, self.counters[0]]
-        if self.numbered is not None:
-            own += [name for _, name in self.numbered.tables]
-            own += [name for name, _ in self.numbered.differences]
-        if isinstance(self.diffused, Means):
-            own += [self.diffused.sums[0], self.diffused.centres[0]]
-        elif not isinstance(self.diffused, str):
-            own += self.diffused.names
-        return tuple(own)
-
-
-Step: TypeAlias = Taken | Fixed | Handed | Mapped | United | Joined | Grouped | Sorted | Looped
-
-
-@dataclass(frozen=True, slots=True)
 class Derived:
     """Rows that follow from the tables of a fold: those of its keys, through maps above it."""
 
     place: int
-    maps: tuple[int, ...] = ()
+    fold: GroupOp
+    """The one at this place."""
+    maps: tuple[Segment, ...] = ()
     keyed: bool = False
     """Whether different keys have different rows, so that nothing is to be added up."""
 
@@ -373,29 +265,22 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Physical:
-    """A whole program: a step for each node, the answers, and all state tables."""
+    """A whole program: an operator for each node, the answers, and all state tables."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Operator, ...]
     layouts: tuple[Layout, ...]
     answers: tuple[Answer, ...]
     tables: tuple[StateTable, ...]
     scopes: tuple[Scope, ...] = ()
     """What each step may read of its state."""
 
+    def source(self, place: int) -> SourceOp:
+        """The source at a place."""
+        found = self.steps[place]
+        assert isinstance(found, SourceOp)
+        return found
+
     @property
     def forms(self) -> tuple[tuple[str, Form], ...]:
         """The forms of all state tables, by name."""
         return tuple((table.name, table.form) for table in self.tables)
-
-
-def below(step: Step) -> tuple[int, ...]:
-    """The places of the steps that a step takes rows from."""
-    match step:
-        case Taken() | Fixed() | Handed():
-            return ()
-        case Mapped(input=place) | Sorted(input=place):
-            return (place,)
-        case United(inputs=places) | Looped(inputs=places):
-            return places
-        case Joined(sides=sides) | Grouped(sides=sides):
-            return tuple(side.input for side in sides)

@@ -9,36 +9,23 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from incmrql.diagnostics import InternalError
-from incmrql.incremental.changes import Weighted
-from incmrql.kernel.desk import Desk, consolidated
+from incmrql.kernel.desk import Desk
 from incmrql.kernel.keys import Keys, same_keys
 from incmrql.kernel.layouts import Layout, leaves
-from incmrql.kernel.physical import (
-    Fixed,
-    Grouped,
-    Handed,
-    Inner,
-    Joined,
-    Looped,
-    Mapped,
-    Sorted,
-    Taken,
-    United,
-    below,
-)
+from incmrql.kernel.physical import Inner
 from incmrql.kernel.recompute_columns import applied, plain_rows
-from incmrql.kernel.recompute_groups import Grouping
-from incmrql.kernel.recompute_joins import Joining
 from incmrql.kernel.recompute_keys import Numbering, numbered
-from incmrql.kernel.rows import Rows, of_values, stacked
+from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.segment import Segment
-from incmrql.reference import Environment, evaluate
 from incmrql.reference.repeat import too_long
+
+if TYPE_CHECKING:
+    from incmrql.kernel.loops import LoopOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +46,7 @@ class TooManyRows(Exception):
 
 
 def recomputed(
-    step: Looped, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
+    step: LoopOp, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
 ) -> tuple[Rows, Ran]:
     """The rows of the chosen variable when the loop ends, each once; and what that took.
 
@@ -136,15 +123,12 @@ class Steps:
     ) -> None:
         self.inner, self.desk, self.most = inner, desk, most
         self.moving = _moving(inner)
-        self.workers: dict[int, Joining | Grouping] = {}
-        for place, step in enumerate(inner.steps):
-            moving = tuple(each in self.moving for each in below(step))
-            if isinstance(step, Joined):
-                self.workers[place] = Joining(step, moving)
-            elif isinstance(step, Grouped):
-                self.workers[place] = Grouping(step, moving)
+        self.evaluators = [
+            step.evaluator(tuple(each in self.moving for each in step.inputs), most)
+            for step in inner.steps
+        ]
         looping = inner.looping
-        self.users = Counter(place for step in inner.steps for place in below(step))
+        self.users = Counter(place for step in inner.steps for place in step.inputs)
         self.users.update(looping.step)
         self.users.update(place for place in looping.flags if place is not None)
         self.known: dict[int, Iterable[Rows]] = {
@@ -208,48 +192,14 @@ class Steps:
             yield rows
 
     def _made(self, place: int, found: dict[int, Iterable[Rows]]) -> Iterable[Rows]:
-        step, env = self.inner.steps[place], self.desk.env
-        inputs = [found[each] for each in below(step)]
-        match step:
-            case Mapped(segment=segment):
-                return (applied(segment, rows, env) for rows in inputs[0])
-            case United(segments=segments):
-                return (
-                    rows if segment is None else applied(segment, rows, env)
-                    for segment, chunks in zip(segments, inputs, strict=True)
-                    for rows in chunks
-                )
-            case Joined() | Grouped():
-                worker = self.workers[place]
-                if isinstance(worker, Joining):
-                    return worker.meet(inputs, env)
-                return worker.meet(inputs, self.desk)
-            case Fixed(expr, layout):
-                rows = Weighted((row, 1) for row in evaluate(expr, env) or ())
-                return [of_values(list(rows), layout)]
-            case Sorted():
-                return [_first(step, inputs[0], env)]
-            case Looped(layouts=layouts):
-                given = [
-                    stacked(list(map(plain_rows, chunks)), leaves(layout))
-                    for chunks, layout in zip(inputs, layouts, strict=True)
-                ]
-                return [recomputed(step, given, self.desk, self.most)[0]]
-            case Taken() | Handed():
-                raise InternalError("rows that come from outside are given")
-
-
-def _first(step: Sorted, chunks: Iterable[Rows], env: Environment) -> Rows:
-    """The first rows in order."""
-    found = [c if step.paired is None else applied(step.paired, c, env) for c in chunks]
-    rows = stacked(list(map(plain_rows, found)), step.form.rest)
-    return consolidated(replace(step.form, most=step.limit), rows)
+        inputs = [found[each] for each in self.inner.steps[place].inputs]
+        return self.evaluators[place](inputs, self.desk)
 
 
 def _moving(inner: Inner) -> frozenset[int]:
     """The places whose rows depend on a variable."""
     found = set(inner.looping.variables)
     for place, step in enumerate(inner.steps):
-        if found.intersection(below(step)):
+        if found.intersection(step.inputs):
             found.add(place)
     return frozenset(found)

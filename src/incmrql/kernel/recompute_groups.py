@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,9 @@ from incmrql.kernel.accumulators import Parts, tidy
 from incmrql.kernel.content import Content
 from incmrql.kernel.desk import Desk, merged
 from incmrql.kernel.finishing import Asked, finished
-from incmrql.kernel.groups import grouped_gather, grouped_meet, grouped_slots
 from incmrql.kernel.keys import Places
 from incmrql.kernel.lifting import lifted
-from incmrql.kernel.physical import Block, Grouped, Read, Wanted
+from incmrql.kernel.physical import Block, Read, Wanted
 from incmrql.kernel.recompute_columns import applied, gathered, plain, plain_rows, taken
 from incmrql.kernel.recompute_first import Runs, answers, first_rows, reads_first
 from incmrql.kernel.recompute_keys import Together
@@ -30,12 +29,15 @@ from incmrql.kernel.rows import Rows, no_rows
 from incmrql.reference import Environment
 from incmrql.reference.navigate import element_at
 
+if TYPE_CHECKING:
+    from incmrql.kernel.groups import GroupOp
+
 
 @dataclass(slots=True)
 class Grouping:
     """Groups at work."""
 
-    step: Grouped
+    step: GroupOp
     moving: tuple[bool, ...]
     at_once: bool = field(init=False)
     """Whether all that is asked for can be had without an order of keys."""
@@ -76,15 +78,15 @@ class Grouping:
             self.gathered = self._gathered(fixed, desk.env)
         fresh = [c if moves else () for c, moves in zip(inputs, self.moving, strict=True)]
         brought = zip(
-            grouped_slots(self.step), self.gathered, self._gathered(fresh, desk.env), strict=True
+            self.step.delta_forms, self.gathered, self._gathered(fresh, desk.env), strict=True
         )
-        return grouped_meet(self.step, [merged(form, both) for form, *both in brought], desk)
+        return self.step.meet([merged(form, both) for form, *both in brought], desk)
 
     def _gathered(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
-        return grouped_gather(self.step, [map(plain_rows, chunks) for chunks in inputs], env)
+        return self.step.gather([map(plain_rows, chunks) for chunks in inputs], env)
 
 
-def _is_at_once(step: Grouped) -> bool:
+def _is_at_once(step: GroupOp) -> bool:
     return (
         step.mode != "whole"
         and all(block.table is None for blocks in step.blocks for block in blocks)
@@ -92,7 +94,7 @@ def _is_at_once(step: Grouped) -> bool:
     )
 
 
-def _is_simple(wanted: Wanted, step: Grouped) -> bool:
+def _is_simple(wanted: Wanted, step: GroupOp) -> bool:
     match wanted:
         case Asked():
             return True

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from incmrql.kernel.keys import Places
-from incmrql.kernel.physical import Joined
 from incmrql.kernel.recompute_columns import all_same, applied, gathered, plain_rows, values_of
 from incmrql.kernel.recompute_keys import Columns, Numbered, Numbering, look_up
 from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.spans import expanded
 from incmrql.reference import Environment
+
+if TYPE_CHECKING:
+    from incmrql.kernel.joins import JoinOp
 
 MOST_PAIRS: Final = 1 << 24
 """Pairs that are made at once and remembered; more are made in chunks."""
@@ -78,7 +80,7 @@ class _Asked:
 class Joining:
     """A join at work.  The side that is kept is the one that does not change, if there is one."""
 
-    step: Joined
+    step: JoinOp
     moving: tuple[bool, ...]
     numbering: Numbering = field(init=False)
     rows: Rows | None = None

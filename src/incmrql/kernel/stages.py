@@ -22,15 +22,14 @@ from incmrql.kernel.batches import Kit, desk_of, finish, read_rows
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.crashing import crash_here
 from incmrql.kernel.desk import Desk, merged
-from incmrql.kernel.engine import Worked, check, ledger_content
+from incmrql.kernel.engine import Worked
 from incmrql.kernel.form import Form
 from incmrql.kernel.inputs import InputFile
 from incmrql.kernel.layouts import leaves
+from incmrql.kernel.operators import StatefulOp
 from incmrql.kernel.orders import Done, Order, Reading
-from incmrql.kernel.physical import Fixed, Looped, Mapped, Physical, Taken, United, below
+from incmrql.kernel.physical import Physical
 from incmrql.kernel.rows import Rows, stacked
-from incmrql.kernel.stateless import stateless
-from incmrql.kernel.steps import Stateful, gather, meet, slots
 from incmrql.kernel.table import by_bucket
 
 Name: TypeAlias = tuple[str, int, int]
@@ -53,14 +52,10 @@ class Route:
         self.physical = physical
         self.born: list[frozenset[int]] = []
         for step in physical.steps:
-            stages = frozenset[int]().union(*[self.born[place] for place in below(step)])
-            match step:
-                case Taken() | Fixed():
-                    self.born.append(frozenset((0,)))
-                case Mapped() | United():
-                    self.born.append(stages)
-                case _:
-                    self.born.append(frozenset((1 + max(stages),)))
+            stages = frozenset[int]().union(*[self.born[place] for place in step.inputs])
+            if isinstance(step, StatefulOp):
+                stages = frozenset((1 + max(stages),))
+            self.born.append(stages or frozenset((0,)))
         self.answered = [
             (not answer.is_keyed)
             + max((max(self.born[part.place]) for part in answer.parts), default=0)
@@ -84,27 +79,31 @@ class Route:
         kind, number, slot = name
         match kind:
             case "ledger":
-                return dict(self.physical.forms)[f"l{number}"]
+                ((_, form),) = self.physical.source(number).state_tables
+                return form
             case "step":
-                step = self.physical.steps[number]
-                assert isinstance(step, Stateful)
-                return slots(step)[slot]
+                return self._stateful(number).delta_forms[slot]
             case _:
                 return answer_slots(self.physical.answers[number])[slot]
+
+    def _stateful(self, place: int) -> StatefulOp:
+        step = self.physical.steps[place]
+        assert isinstance(step, StatefulOp)
+        return step
 
     def is_single(self, name: Name) -> bool:
         """Whether all that is for a step or an answer has to be in one place."""
         kind, number, _ = name
         if kind == "step":
-            return isinstance(self.physical.steps[number], Looped)
+            return self._stateful(number).is_single
         return kind == "answer" and self.physical.answers[number].is_single
 
     def single_tables(self) -> list[str]:
         """The tables of such steps and answers."""
         found: list[str] = []
         for step in self.physical.steps:
-            if isinstance(step, Looped):
-                found += step.names
+            if isinstance(step, StatefulOp) and step.is_single:
+                found += [name for name, _ in step.state_tables]
         for answer in self.physical.answers:
             if answer.is_single:
                 found += [part.table for part in answer.parts if part.table is not None]
@@ -113,8 +112,8 @@ class Route:
     def names(self) -> Iterator[Name]:
         """The names of what has to be in one place."""
         for place, step in enumerate(self.physical.steps):
-            if isinstance(step, Looped):
-                yield from (("step", place, slot) for slot in range(len(step.forms)))
+            if isinstance(step, StatefulOp) and step.is_single:
+                yield from (("step", place, slot) for slot in range(len(step.delta_forms)))
         for number, answer in enumerate(self.physical.answers):
             if answer.is_single:
                 yield from (("answer", number, part) for part in range(len(answer.parts)))
@@ -129,25 +128,23 @@ def read_stage(
     reading = Reading(attempt=order.attempt)
     bad = BadRowWriter(order.quarantine, order.names)
     worked = Worked.of(len(kit.physical.steps))
-    waiting = _Waiting(route, order)
+    outbox = _Outbox(route, order)
     for file in files:
         for rows in read_rows(kit, file, reading, bad):
-            step = kit.physical.steps[file.place]
-            assert isinstance(step, Taken)
-            change = ledger_content(file.place, step, [rows], desk)
+            change = kit.physical.source(file.place).ledger_delta([rows], desk)
             if change is not None:
-                yield from waiting.put(("ledger", file.place, 0), change)
-            yield from _onward(kit, {file.place: [rows]}, desk, worked, waiting)
+                yield from outbox.put(("ledger", file.place, 0), change)
+            yield from _deliver(kit, {file.place: [rows]}, desk, worked, outbox)
     if is_one:
         fixed = {
-            place: list(stateless(step, [], desk))
+            place: list(step.advance([], desk))
             for place, step in enumerate(kit.physical.steps)
-            if isinstance(step, Fixed)
+            if not step.inputs
         }
-        yield from _onward(kit, fixed, desk, worked, waiting)
+        yield from _deliver(kit, fixed, desk, worked, outbox)
         for name in route.names():
             yield Sent(0, name, merged(route.form(name), []))
-    yield from waiting.all()
+    yield from outbox.all()
     reading.quarantined = bad.close()
     crash_here("task-sent", order.number)
     yield reading
@@ -166,38 +163,34 @@ def meet_stage(
     mine = {n: t if n in single else t.only([bucket]) for n, t in order.tables.items()}
     desk = desk_of(kit, order, mine)
     worked = Worked.of(len(kit.physical.steps))
-    waiting = _Waiting(route, order)
+    outbox = _Outbox(route, order)
     answers: dict[int, Rows] = {}
-    keyed = _Kept(
+    keyed = _RowsOf(
         each.main.derived.place
         for each in kit.physical.answers
         if each.is_keyed and each.main and each.main.derived
     )
     for kind, number, slot in list(brought):
         if kind == "ledger":
-            step = kit.physical.steps[number]
-            assert isinstance(step, Taken)
-            check(number, step, brought[kind, number, slot], desk)
+            kit.physical.source(number).check(brought[kind, number, slot], desk)
     called = {name[:2] for name in brought}
     for place, step in enumerate(kit.physical.steps):
         if ("step", place) not in called:
             continue
-        assert isinstance(step, Stateful)
+        assert isinstance(step, StatefulOp)
         with worked.at(place, desk):
             contents = [
                 merged(form, brought.get(("step", place, slot), []))
-                for slot, form in enumerate(slots(step))
+                for slot, form in enumerate(step.delta_forms)
             ]
-        for rows in worked.counted(place, meet(step, contents, desk), desk):
+        for rows in worked.counted(place, step.meet(contents, desk), desk):
             keyed.put(place, rows)
-            yield from _onward(kit, {place: [rows]}, desk, worked, waiting)
+            yield from _deliver(kit, {place: [rows]}, desk, worked, outbox)
     for number, answer in enumerate(kit.physical.answers):
         if answer.main is not None and answer.main.derived is not None and answer.is_keyed:
             rows_ = keyed.rows.get(answer.main.derived.place, [])
-            for place in answer.main.derived.maps:
-                above = kit.physical.steps[place]
-                assert isinstance(above, Mapped)
-                rows_ = [above.segment.apply(each, desk.env) for each in rows_]
+            for segment in answer.main.derived.maps:
+                rows_ = [segment.apply(each, desk.env) for each in rows_]
             if rows_:
                 answers[number] = stacked(rows_, leaves(answer.layout))
         elif route.answered[number] == stage:
@@ -206,42 +199,42 @@ def meet_stage(
                 for part, form in enumerate(answer_slots(answer))
             ]
             if not answer.is_single or bucket == 0:
-                answers[number] = answer_meet(answer, parts, kit.physical.steps, desk)
-    yield from waiting.all()
+                answers[number] = answer_meet(answer, parts, desk)
+    yield from outbox.all()
     seconds = time.perf_counter() - start
     done = finish(kit, order, desk, answers, [bucket], single if bucket == 0 else ())
     worked.add_answers(desk)
-    done.worked, done.shuffled = worked, waiting.sent
+    done.worked, done.shuffled = worked, outbox.sent
     done.seconds.kernel += seconds
     yield done
 
 
-def _onward(
-    kit: Kit, given: dict[int, list[Rows]], desk: Desk, worked: Worked, waiting: _Waiting
+def _deliver(
+    kit: Kit, given: dict[int, list[Rows]], desk: Desk, worked: Worked, outbox: _Outbox
 ) -> Iterator[Sent]:
     """Rows through the steps that keep nothing, to what they bring to those that do."""
     found: dict[int, list[Rows]] = dict(given)
     physical = kit.physical
     for place, step in enumerate(physical.steps):
-        inputs = [found.get(each, []) for each in below(step)]
+        inputs = [found.get(each, []) for each in step.inputs]
         if place in found or not any(inputs):
             continue
-        if isinstance(step, Mapped | United):
-            chunks = stateless(step, inputs, desk)
-            found[place] = list(worked.counted(place, chunks, desk))
-        elif isinstance(step, Stateful):
+        if isinstance(step, StatefulOp):
             with worked.at(place, desk):
-                brought = gather(step, inputs, desk.env)
-            for slot, content in enumerate(brought):
-                yield from waiting.put(("step", place, slot), content)
+                deltas = step.gather(inputs, desk.env)
+            for slot, content in enumerate(deltas):
+                yield from outbox.put(("step", place, slot), content)
+        else:
+            chunks = step.advance(inputs, desk)
+            found[place] = list(worked.counted(place, chunks, desk))
     everything = [found.get(place, []) for place in range(len(physical.steps))]
     for number, answer in enumerate(physical.answers):
         if not answer.is_keyed and any(everything[part.place] for part in answer.parts):
             for part, content in enumerate(answer_gather(answer, everything, desk.env)):
-                yield from waiting.put(("answer", number, part), content)
+                yield from outbox.put(("answer", number, part), content)
 
 
-class _Kept:
+class _RowsOf:
     """The rows of some steps, kept as they go by."""
 
     def __init__(self, places: Iterable[int]) -> None:
@@ -257,7 +250,7 @@ _MOST_WAITING = 1 << 21
 """Rows that a task adds up before it sends them."""
 
 
-class _Waiting:
+class _Outbox:
     """Contents that are added up until there are many, and then sent to their buckets."""
 
     def __init__(self, route: Route, order: Order) -> None:
@@ -275,16 +268,16 @@ class _Waiting:
         if self.sizes[name] > _MOST_WAITING:
             whole = merge(self.parts.pop(name))
             if 2 * len(whole) > self.sizes.pop(name) or len(whole) > _MOST_WAITING:
-                yield from self._sent(name, whole)
+                yield from self._messages(name, whole)
             else:
                 self.parts[name], self.sizes[name] = [whole], len(whole)
 
     def all(self) -> Iterator[Sent]:
         """Send the rest."""
         for name in list(self.parts):
-            yield from self._sent(name, merge(self.parts.pop(name)))
+            yield from self._messages(name, merge(self.parts.pop(name)))
 
-    def _sent(self, name: Name, content: Content) -> Iterator[Sent]:
+    def _messages(self, name: Name, content: Content) -> Iterator[Sent]:
         self.sent += len(content)
         if self.route.is_single(name):
             yield Sent(0, name, content)

@@ -18,9 +18,7 @@ from typing import TypeAlias
 
 from incmrql.kernel.batches import OPENED, Kit
 from incmrql.kernel.desk import Desk
-from incmrql.kernel.engine import crowded, ledger_content, missing
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.physical import Taken
 from incmrql.kernel.rows import Rows, of_values, to_values
 from incmrql.kernel.spools import spool_rows
 from incmrql.kernel.table import Reader, Table
@@ -77,21 +75,19 @@ def rows_at_fault(
     kit: Kit, place: int, files: Sequence[InputFile], tables: Mapping[str, Table], runs: Path
 ) -> Fault:
     """The rows of a source for which a batch was refused."""
-    step = kit.physical.steps[place]
-    assert isinstance(step, Taken)
+    step = kit.physical.source(place)
     stream = step.stream
     rows = [row for file in files for row in spool_rows(Path(file.path), stream.element)]
     if any(row is None for row, _ in rows) and not stream.packed:
         count = sum(abs(weight) for _, weight in rows)
         return Fault(Counter({b"": count}), lambda row, _: b"" if row is None else None)
-    name = f"l{place}"
-    if step.insert_only or name not in tables:
+    if step.insert_only or step.ledger is None:
         every = sum(-weight for _, weight in rows if weight < 0)
         return Fault(Counter({b"": every}), lambda _, weight: b"" if weight < 0 else None)
     desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
-    change = ledger_content(place, step, [of_values(rows, step.layout)], desk)
+    change = step.ledger_delta([of_values(rows, step.layout)], desk)
     assert change is not None
-    absent = missing(name, change, desk)
+    absent = step.missing(change, desk)
     if len(absent):
         columns = absent.rest.columns if step.key is not None else absent.keys.columns
         found = to_values(Rows(columns, absent.weights), step.layout)
@@ -101,7 +97,7 @@ def rows_at_fault(
         return Fault()
     fields = tuple(dict(stream.source.options)["key"])
     shared: Counter[bytes] = Counter()
-    for group in crowded(step, name, change, desk):
+    for group in step.crowded(change, desk):
         shared[_key(group[0][0], fields)] = sum(weight for _, weight in group) - 1
     return Fault(shared, lambda row, weight: _key(row, fields) if weight > 0 else None)
 

@@ -22,7 +22,7 @@ from incmrql.algebra.reading import last_number
 from incmrql.diagnostics import DataError, DifferenceFound, InternalError, QueryError
 from incmrql.incremental.streams import Output, Program, Stream
 from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.physical import Looped
+from incmrql.kernel.loops import LoopOp
 from incmrql.kernel.table import Table
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.runtime.driver import Driver
@@ -197,15 +197,15 @@ def _check_state(driver: Driver, kept: _Kept) -> None:
         raise DifferenceFound("\n".join(lines), number)
 
 
-def _loops(driver: Driver) -> list[Looped]:
-    return [step for step in driver.kit.physical.steps if isinstance(step, Looped)]
+def _loops(driver: Driver) -> list[LoopOp]:
+    return [step for step in driver.kit.physical.steps if isinstance(step, LoopOp)]
 
 
 def _incomparable(driver: Driver, built: Mapping[str, Table]) -> set[str]:
     """The tables that tell how a loop was kept up to now, and not what its data are."""
     found: set[str] = set()
     for step in _loops(driver):
-        own = set(step.names) - {*step.tables, step.result}
+        own = {name for name, _ in step.state_tables} - {*step.tables, step.result}
         exact = step.numbered is not None and all(
             any(tables[name].rows for name, _ in step.numbered.differences)
             for tables in (driver.state.tables, built)

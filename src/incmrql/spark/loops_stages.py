@@ -31,12 +31,11 @@ from incmrql.kernel.apart import (
     unpacked,
 )
 from incmrql.kernel.batches import Kit, desk_of
-from incmrql.kernel.compile_alone import crosses, goes_row_by_row
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.desk import content_of, rows_of
 from incmrql.kernel.layouts import Layout, Struct, leaves
+from incmrql.kernel.loops import LoopOp
 from incmrql.kernel.orders import Order
-from incmrql.kernel.physical import Looped
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import by_bucket, scan
 from incmrql.spark.batch import Batch, Work
@@ -66,14 +65,14 @@ _SENT: Final = pa.schema([("bucket", pa.int32()), ("data", pa.large_binary())])
 
 def most_rows(kit: Kit, rows: int = LOOP_ROWS) -> dict[str, int]:
     """The same for each loop of a program: fewer where its rows are dear."""
-    loops = [step for step in kit.physical.steps if isinstance(step, Looped)]
+    loops = [step for step in kit.physical.steps if isinstance(step, LoopOp)]
     return {loop.result: rows // _share(loop) for loop in loops}
 
 
-def _share(loop: Looped) -> int:
-    if goes_row_by_row(loop.plain):
+def _share(loop: LoopOp) -> int:
+    if loop.is_by_row:
         return BY_ROW
-    return _CROSSED if crosses(loop.plain) else 1
+    return _CROSSED if loop.is_cross else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Stages:
     kit: Kit
     sent: SentKit
     order: Order
-    loop: Looped
+    loop: LoopOp
     inputs: Inputs
 
     def run(self) -> Offloaded:
@@ -164,7 +163,7 @@ def _cells(row: Shape, layout: Layout, work: Work) -> Iterator[Cell]:
 # --- inside tasks --------------------------------------------------------------------------
 
 
-def _opened(sent: SentKit, told_: dict[str, Arrow], name: str) -> tuple[Kit, Order, Looped]:
+def _opened(sent: SentKit, told_: dict[str, Arrow], name: str) -> tuple[Kit, Order, LoopOp]:
     if sent.probe is not None:
         try:
             require_checkpoint(sent.probe)
@@ -175,9 +174,9 @@ def _opened(sent: SentKit, told_: dict[str, Arrow], name: str) -> tuple[Kit, Ord
     return kit, order, loop_named(kit, name)
 
 
-def loop_named(kit: Kit, name: str) -> Looped:
+def loop_named(kit: Kit, name: str) -> LoopOp:
     """The loop whose result has a name."""
-    return next(s for s in kit.physical.steps if isinstance(s, Looped) and s.result == name)
+    return next(s for s in kit.physical.steps if isinstance(s, LoopOp) and s.result == name)
 
 
 def _numbers(batches: Iterable[Arrow]) -> Iterator[int]:

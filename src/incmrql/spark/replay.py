@@ -193,7 +193,7 @@ def _bucket(  # noqa: PLR0913 (all that a task needs to know)
     element = answer.output.element
     for batch in given:
         for bucket in batch.column(0).to_pylist():
-            rows = bucket_rows(answer, bucket, kit.physical.steps, desk)
+            rows = bucket_rows(answer, bucket, desk)
             rows = rows.take(np.repeat(np.arange(len(rows)), rows.weights))
             if packed or not is_wide(element):
                 values = [value for value, _ in to_values(rows, answer.layout)]
