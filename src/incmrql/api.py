@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from incmrql.algebra.scripts import run_script
 from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
 from incmrql.formats import ANYWHERE, Paths, Policy, ReadReport
 from incmrql.incremental.explain import Strict
@@ -23,7 +24,7 @@ from incmrql.pipeline import (
     explained_plans,
 )
 from incmrql.pipeline import explain as explain_stage
-from incmrql.reference import new_world, run_script
+from incmrql.reference import new_world
 from incmrql.reference.script import check_script
 from incmrql.syntax.depth import room
 from incmrql.types import model, typed

@@ -17,7 +17,8 @@ import pytest
 
 import incmrql
 from incmrql import texts
-from incmrql.reference import new_world, run_script
+from incmrql.algebra.scripts import run_script
+from incmrql.reference import new_world
 from incmrql.spark import forms
 from incmrql.spark.batch import Work
 from incmrql.spark.scripts import whole

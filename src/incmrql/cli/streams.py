@@ -25,12 +25,12 @@ from incmrql.cli.terminal import tell
 from incmrql.diagnostics import DataError, Diagnostic, QueryError
 
 if TYPE_CHECKING:
+    from incmrql.algebra.scripts import Emit
     from incmrql.incremental.streams import Program
     from incmrql.pipeline import Compiled
     from incmrql.runtime import BatchReport, Driver, StreamOptions
     from incmrql.runtime.arithmetic import OnArithmetic
     from incmrql.session import Session
-    from incmrql.spark.scripts import Emit
     from incmrql.types import typed
     from incmrql.values import Value
 
