@@ -1,4 +1,4 @@
-"""A query with notes: the reference evaluator finds in it what it remembers of the query itself."""
+"""A query with notes: its value is what the oracle, an evaluation that remembers, finds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incmrql.algebra.lineage import annotated
+from incmrql.algebra.scripts import run_item
 from incmrql.diagnostics import QueryError, Source
-from incmrql.reference import Environment, debug, evaluate, lineage, new_world, run_item
+from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import infer_script, typed
@@ -20,6 +21,7 @@ from incmrql.values import Bag, Value, identical, show
 from tests.algebra.check import check_expr
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
+from tests.oracle.lineage import debug, lineage
 from tests.queries import CATALOG, queries, scripts, tables
 from tests.reference.running import typed_script
 from tests.reference.test_lineage import EXPECTED, QUERIES, ROWS, TABLES, TIES
@@ -39,16 +41,29 @@ MORE = [
     "(R except S) union (R intersect R)",
     "select z from x in {1, 2}, z in R where z#0 = x",
     "[S, R]#0",
+    "(if count(S) > 1 then R else {(1, 1)})#0",
+    "if count(S) > 1 then (select y from (x, y) in R) else {7}",
+    "if count(S) > 1 then (if count(R) > 1 then S else {(1, 1)}) else R",
+    "select z from (x, y) in R, z in (if x > 1 then S else {(x, y)})",
+    "select z from (x, y) in R, v = (if x > 1 then S else {(x, y)}), z in v",
+    "(if count(S) > 1 then R else {(1, 1)}) union (case count(S) { 1: {(2, 2)} | *: R })",
+    "select w from v in (select (if x > 1 then S else {(x, y)}) from (x, y) in R), w in v",
+    "flatten(if count(S) > 1 then (select (select b from (a, b) in S where a = x) "
+    "from (x, y) in R) else {{1}, {2}})",
+    "select z from x in ((select (select b from (a, b) in S where a = x) from (x, y) in R) "
+    "union (select {y} from (x, y) in R)), z in x",
+    "select case x { z as long: (z, y) | *: (0 as long, y) } from (x, y) in R",
+    "case [elem(R)#0] { v as [long]: (select z from z in v) | *: {} }",
 ]  # fmt: skip
 
 
 def told(text: str, kind: typed.ItemKind, script: typed.Script, rows: dict[str, Value]) -> bool:
-    """Whether notes are a query; then its value must be what the reference remembers."""
+    """Whether notes are a query; then its value must be what the oracle remembers."""
     world = new_world(script, registered=rows)
     item = replace(script.items[-1], kind=kind)
     for before in script.items[:-1]:
         world.snapshots.clear()
-        run_item(before, Environment(world), lambda _item, _value: None)
+        run_item(before, world, lambda _item, _value: None)
     world.snapshots.clear()
     remember = lineage if kind == "lineage" else debug
     expected = remember(item.expr, Environment(world))
@@ -116,9 +131,9 @@ def test_stored_values_are_sources() -> None:
     ("text", "kind", "why"),
     [
         ("select random(x) from (x, y) in R", "lineage", "random"),
-        ("(if count(S) > 1 then R else {(1, 1)})#0", "debug", "branch"),
+        ("function f(n: int): long { random(n) }; select f(x) from (x, y) in R", "debug", "random"),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_notes(text: str, kind: typed.ItemKind, why: str) -> None:
     script = typed_script(f"{text};", TABLES)
     with pytest.raises(QueryError) as caught:

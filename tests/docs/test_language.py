@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from incmrql import api
+from incmrql.algebra.scripts import run_script
 from incmrql.api import scripts
 from incmrql.diagnostics import DataError, QueryError, Source
 from incmrql.formats import schema_type
-from incmrql.reference import new_world, run_script
+from incmrql.reference import new_world
 from incmrql.syntax import ast, parse_script
 from incmrql.syntax.tokens import KEYWORDS, scan
 from incmrql.types import Catalog, infer_script, model

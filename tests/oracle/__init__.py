@@ -7,6 +7,7 @@ order in which the steps of a loop are run.
     stepper     Stepper: start here; takes in a batch, gives the change of the answer
     states      State: what one node remembers, and what it does with changes
     diffusion   DiffusedState: a loop kept by diffusion, with its error
+    lineage     what each row of an answer was made from, by an evaluation that remembers
     ledgers     Ledgers: which rows the streams have, to refuse a batch
     changes, sums, tables, plain    helpers of these
 """

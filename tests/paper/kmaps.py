@@ -14,6 +14,7 @@ and one that it uses without naming it, for values (θ, v) that lie under a key:
 from __future__ import annotations
 
 from incmrql.algebra import build
+from incmrql.algebra.flatten import projected
 from incmrql.algebra.rows import Names
 from incmrql.incremental.paper.annotated import (
     Annotated,
@@ -24,7 +25,6 @@ from incmrql.incremental.paper.annotated import (
     SMap2,
     Swap,
 )
-from incmrql.incremental.paper.beta import taken_apart
 from incmrql.types import typed
 from incmrql.types.model import Tuple, bag
 from incmrql.types.walk import renamed, substitute, used
@@ -97,7 +97,7 @@ def _swapped(below: KMap, names: Names) -> KMap | None:
             one = names.variable("v", own)
             known = names.variable("θ", theta)
             pair = build.tuple_of(build.var(known), build.var(one))
-            body = taken_apart(substitute(value, {variable: pair}))
+            body = projected(substitute(value, {variable: pair}))
             return None if known in used(body) else KMap(one, body, Swap(below.source))
         case _:
             return None

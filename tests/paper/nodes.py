@@ -9,8 +9,8 @@ from __future__ import annotations
 from incmrql.algebra.rows import Names
 from incmrql.incremental.monoids import BAG, INVARIANT, Monoid, product
 from incmrql.incremental.nodes import Groups, Join, Plan
-from incmrql.incremental.paper.judgments import Growth, Judgment, judge
-from incmrql.incremental.paper.split import split
+from incmrql.incremental.paper.construct import split
+from incmrql.incremental.paper.inference import Growth, Judgment, judge
 from incmrql.types import typed
 
 

@@ -16,8 +16,14 @@ from incmrql.diagnostics import InternalError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.monoids import BAG, Keyed, Monoid
 from incmrql.incremental.paper.annotated import SMap0
-from incmrql.incremental.paper.construct import Construction, PerKey, Projected, Reduced, Whole
-from incmrql.incremental.paper.split import Split
+from incmrql.incremental.paper.construct import (
+    Construction,
+    PerKey,
+    Projected,
+    Reduced,
+    Split,
+    Whole,
+)
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 from incmrql.types.walk import substitute

@@ -21,13 +21,12 @@ from incmrql.algebra.show import show_term
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Loop, Scan, Shared, Sort, Term, Union, pair
 from incmrql.algebra.walk import terms
 from incmrql.incremental.monoids import BAG, INVARIANT, Monoid, keyed, product
-from incmrql.incremental.paper.carriers import is_keyed
 from incmrql.incremental.paper.form import is_growing
-from incmrql.incremental.paper.judgments import Judgment, judge, show_judgment
-from incmrql.incremental.paper.lemma import growth_of
+from incmrql.incremental.paper.inference import Judgment, growth_of, judge, show_judgment
 from incmrql.types import typed
 from incmrql.types.model import Record, Tuple, Type
 from incmrql.types.walk import is_random
+from tests.paper.carriers import is_keyed
 
 TermRule: TypeAlias = Literal[
     "source", "box", "union", "cMap", "groupBy", "coGroup", "groups", "keyed"

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from incmrql.algebra.scripts import run_script
 from incmrql.diagnostics import Source
-from incmrql.reference import Environment, World, evaluate, new_world, run_script
+from incmrql.reference import Environment, World, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.syntax.parser import parse_script
 from incmrql.types import Catalog, infer_script, typed

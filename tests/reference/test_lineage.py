@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from incmrql.algebra.scripts import run_script
 from incmrql.diagnostics import Source
-from incmrql.reference import new_world, run_script
+from incmrql.reference import new_world
 from incmrql.syntax import parse_script
 from incmrql.types import infer_script
 from incmrql.types.model import INT, Collection, Tuple

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from incmrql.algebra.scripts import run_script
 from incmrql.diagnostics import Source
-from incmrql.reference import new_world, run_script
+from incmrql.reference import new_world
 from incmrql.spark.scripts import Engine
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room

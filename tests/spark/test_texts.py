@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import incmrql
+from incmrql.algebra.scripts import run_script
 from incmrql.compiler import cache, compiled
-from incmrql.reference import new_world, run_script
+from incmrql.reference import new_world
 from incmrql.spark import forms
 from incmrql.spark.batch import Work
 from incmrql.spark.scripts import whole

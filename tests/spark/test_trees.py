@@ -15,13 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.scripts import run_script
 from incmrql.algebra.term import CMap, Picks, Scan
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import DataError
 from incmrql.formats import ReadReport
 from incmrql.formats.json_values import checked, parse_json, parse_raw, tree_of
 from incmrql.formats.scalars import Unparsable
-from incmrql.reference import new_world, run_script
+from incmrql.reference import new_world
 from incmrql.spark.scripts import Engine
 from incmrql.spark.sources_picked import picker, raw_picker
 from incmrql.spark.values import dataframe

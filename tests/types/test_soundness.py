@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import given
 
+from incmrql.algebra.scripts import run_script
 from incmrql.diagnostics import Source
-from incmrql.reference import new_world, run_script
+from incmrql.reference import new_world
 from incmrql.syntax import parse_script
 from incmrql.types import infer_script
 from incmrql.values import Bag, show

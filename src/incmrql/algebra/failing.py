@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from incmrql.algebra import build
-from incmrql.algebra.flatten import pattern_variables
+from incmrql.algebra.flatten import pattern_variables, projected
 from incmrql.types import typed
-from incmrql.types.model import BOOL, DOUBLE, LONG, Record, is_float
-from incmrql.types.walk import children, free, map_children, root, substitute
+from incmrql.types.model import BOOL, DOUBLE, LONG, is_float
+from incmrql.types.show import show_expr, show_variable
+from incmrql.types.walk import children, free, root, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,29 +132,6 @@ def is_join(condition: typed.Expr, needed: Sequence[typed.Qualifier]) -> bool:
     return all(sides) and not sides[0] & sides[1]
 
 
-def pattern_parts(pattern: typed.Pattern, value: typed.Expr) -> dict[typed.Variable, typed.Expr]:
-    """What the variables of a pattern stand for, as far as the text of the value says it."""
-    match pattern, value:
-        case typed.Bind(variable), _:
-            return {variable: value}
-        case typed.TupleOf(patterns), typed.MakeTuple(items):
-            pairs = zip(patterns, items, strict=True)
-            return {v: e for each, item in pairs for v, e in pattern_parts(each, item).items()}
-        case _:
-            return {}
-
-
-def projected(expr: typed.Expr) -> typed.Expr:
-    """An expression that takes no field or component of what it has just made."""
-    match map_children(projected, expr):
-        case typed.Field(typed.MakeRecord(items) as made, name) if isinstance(made.type, Record):
-            return items[made.type.names.index(name)]
-        case typed.Item(typed.MakeTuple(items), place):
-            return items[place]
-        case other:
-            return other
-
-
 def uses_part(pattern: typed.Pattern, part: int | str, uses: Sequence[typed.Expr]) -> bool:
     """Whether expressions use a component or field of what a pattern is matched with."""
     match pattern:
@@ -271,12 +249,6 @@ def used_paths(expr: typed.Expr) -> list[typed.Expr]:
 
 def path_name(path: typed.Expr) -> str:
     """A field or component of a variable as it is written."""
-    match path:
-        case typed.Field(subject, name):
-            return f"{path_name(subject)}.{name}"
-        case typed.Item(subject, index):
-            return f"{path_name(subject)}#{index}"
-        case typed.Var(variable):
-            return variable.name
-        case _:
-            raise AssertionError(path)
+    variable = root(path)
+    assert variable is not None, path
+    return variable.name + show_expr(path).removeprefix(show_variable(variable))

@@ -45,8 +45,6 @@ from incmrql.algebra.failing import (
     merged,
     path_name,
     pattern_of,
-    pattern_parts,
-    projected,
     row_of_variables,
     site_and_row,
     substituted,
@@ -55,7 +53,7 @@ from incmrql.algebra.failing import (
     uses_part,
     value_of,
 )
-from incmrql.algebra.flatten import flattened, pattern_variables
+from incmrql.algebra.flatten import flattened, pattern_parts, pattern_variables, projected
 from incmrql.algebra.reading import Reading, last_number
 from incmrql.algebra.rows import Names
 from incmrql.diagnostics import Span

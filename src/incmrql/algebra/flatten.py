@@ -48,28 +48,21 @@ def _known(qualifiers: list[typed.Qualifier]) -> dict[typed.Variable, typed.Expr
     found: dict[typed.Variable, typed.Expr] = {}
     for qualifier in qualifiers:
         if isinstance(qualifier, typed.Binding):
-            found |= _parts(qualifier.pattern, _projected(substitute(qualifier.value, found)))
+            value = projected(substitute(qualifier.value, found))
+            parts = pattern_parts(qualifier.pattern, value)
+            found |= {variable: part for variable, part in parts.items() if _is_known(part)}
     return found
 
 
-def _parts(pattern: typed.Pattern, value: typed.Expr) -> dict[typed.Variable, typed.Expr]:
-    match pattern, value:
-        case typed.Bind(variable), typed.MakeRecord() | typed.MakeTuple():
-            return {variable: value}
-        case typed.Bind(variable), _ if _is_simple(value):
-            return {variable: value}
-        case typed.TupleOf(patterns), typed.MakeTuple(items):
-            pairs = zip(patterns, items, strict=True)
-            return {v: e for each, item in pairs for v, e in _parts(each, item).items()}
-        case _:
-            return {}
+def _is_known(expr: typed.Expr) -> bool:
+    return isinstance(expr, typed.MakeRecord | typed.MakeTuple) or _is_simple(expr)
 
 
 def _through(condition: typed.Expr, known: Mapping[typed.Variable, typed.Expr]) -> typed.Expr:
     """An equality of variables that are not bound to others; else the condition."""
     if not isinstance(condition, typed.Compare) or condition.op != "=":
         return condition
-    found = _projected(substitute(condition, known))
+    found = projected(substitute(condition, known))
     return found if all(map(_is_simple, children(found))) else condition
 
 
@@ -80,17 +73,6 @@ _SIMPLE = (typed.Var, typed.Const, typed.Field, typed.Item, typed.Widen, typed.A
 def _is_simple(expr: typed.Expr) -> bool:
     """Whether an expression has one value however often it is computed, and soon."""
     return all(isinstance(node, _SIMPLE) for node in nodes(expr))
-
-
-def _projected(expr: typed.Expr) -> typed.Expr:
-    """The expression with parts of what is made in it in the places of projections."""
-    match map_children(_projected, expr):
-        case typed.Field(typed.MakeRecord(items) as made, name) if isinstance(made.type, Record):
-            return items[made.type.names.index(name)]
-        case typed.Item(typed.MakeTuple(items), place):
-            return items[place]
-        case other:
-            return other
 
 
 def _flat(
@@ -140,3 +122,26 @@ def pattern_variables(pattern: Any) -> list[typed.Variable]:
         parts = (getattr(pattern, part.name) for part in fields(pattern))
         return [v for part in parts for v in pattern_variables(part)]
     return []
+
+
+def pattern_parts(pattern: typed.Pattern, value: typed.Expr) -> dict[typed.Variable, typed.Expr]:
+    """What the variables of a pattern stand for, as far as the text of the value says it."""
+    match pattern, value:
+        case typed.Bind(variable), _:
+            return {variable: value}
+        case typed.TupleOf(patterns), typed.MakeTuple(items):
+            pairs = zip(patterns, items, strict=True)
+            return {v: e for each, item in pairs for v, e in pattern_parts(each, item).items()}
+        case _:
+            return {}
+
+
+def projected(expr: typed.Expr) -> typed.Expr:
+    """The expression with parts of what is made in it in the places of projections."""
+    match map_children(projected, expr):
+        case typed.Field(typed.MakeRecord(items) as made, name) if isinstance(made.type, Record):
+            return items[made.type.names.index(name)]
+        case typed.Item(typed.MakeTuple(items), place):
+            return items[place]
+        case other:
+            return other

@@ -1,16 +1,16 @@
 """A query with its lineage, as a query: what `lineage q` and `debug q` ask, in the language itself.
 
-    value of annotated(q)  =  { (row, note) }, as the reference's evaluation that remembers has it
+    value of annotated(q)  =  { (row, note) }
 
-One rule for each construct, as in `reference.derive`: `note` says what a value was made from, and
-`parts` is the collection of its elements with a note beside each, (element, note) or (element,
-note, parts of the element), where they are known one by one.  Everything else of a query stays
-as it is, so that it is unnested, joined and run like any other.
+One rule for each construct: `note` says what a value was made from, and `parts` is the collection
+of its elements with a note beside each, (element, note) or (element, note, parts of the element),
+where they are known one by one.  Everything else of a query stays as it is, so that it is
+unnested, joined and run like any other, by every engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -20,26 +20,25 @@ from incmrql.algebra.lineage_notes import Leaves, Note, Notes, Trees, element_of
 from incmrql.algebra.lineage_rows import Origin, Parts, Row
 from incmrql.algebra.lineage_selects import select_parts
 from incmrql.algebra.lineage_shapes import (
-    Untold,
     beside,
     combined,
     deeper,
+    depth,
     elements_of,
     is_empty,
+    is_known,
     leaves,
     mapped,
     nesting,
     numbered,
     ranged,
-    same_form,
 )
 from incmrql.algebra.reading import Reading, last_number
 from incmrql.algebra.rows import Names
 from incmrql.diagnostics import Diagnostic, QueryError
-from incmrql.reference.derive import uses
 from incmrql.reference.operators import collection
 from incmrql.types import typed
-from incmrql.types.model import ANY, BOOL, LONG, Collection, Tuple
+from incmrql.types.model import ANY, BOOL, LONG, Collection, Tuple, Type
 from incmrql.types.walk import children, nodes, renamed, substitute
 from incmrql.values import Bag, Value
 
@@ -68,32 +67,24 @@ def annotated(
     stored: Mapping[str, Value],
     name: Callable[[typed.Source], str],
 ) -> Annotated:
-    """What an item asks: the rows of its answer, each with its note.  `name` names a source.
-
-    Where that is no query the problem has the code A003.
-    """
+    """What an item asks: the rows of its answer, each with its note.  `name` names a source."""
+    _check_certain(item, script)
     names = Names(last_number(script, item.expr))
     notes: Notes = Leaves(names) if item.kind == "lineage" else Trees(names)
     told = Telling(notes, Reading(script), stored, name)
-    try:
-        _check_certain(item.expr, script)
-        return Annotated(told.rows(item.expr), told.stored_leaves, item.kind)
-    except Untold as why:
-        hint = "The plain evaluator answers it, which reads all data in one place."
-        message = f"{item.kind} is not a query here: {why}"
-        raise QueryError(Diagnostic("A003", message, item.expr.span, "of this", hint)) from None
+    return Annotated(told.rows(item.expr), told.stored_leaves, item.kind)
 
 
-def _check_certain(expr: typed.Expr, script: typed.Script) -> None:
-    """What an expression reaches has the same value each time, as notes look at it again."""
-    pending, seen = [expr], set[str]()
+def _check_certain(item: typed.ScriptItem, script: typed.Script) -> None:
+    """Refuse what has another value each time, as notes look at it again: code A003."""
+    pending, seen = [item.expr], set[str]()
     while pending:
         for node in nodes(pending.pop()):
             match node:
                 case typed.Builtin("random"):
-                    raise Untold("a random value is another one each time it is looked at")
-                case typed.Read(source) if source.host is not None:
-                    raise Untold("a socket cannot be read twice")
+                    message = f"{item.kind} of random values: each look at them gives others"
+                    hint = "Store the random values first, store x := ...; and ask about x."
+                    raise QueryError(Diagnostic("A003", message, item.expr.span, "of this", hint))
                 case typed.Global(key) if f"query {key}" not in seen:
                     seen.add(f"query {key}")
                     pending.append(script.queries[key])
@@ -102,6 +93,25 @@ def _check_certain(expr: typed.Expr, script: typed.Script) -> None:
                     pending.append(script.functions[name].body)
                 case _:
                     pass
+
+
+def _uses(
+    expr: typed.Expr, script: typed.Script, known: Container[int], called: set[str]
+) -> list[typed.Expr]:
+    """The sources, queries and known variables that an expression mentions anywhere."""
+    match expr:
+        case typed.Read() | typed.Global() | typed.Stored():
+            return [expr]
+        case typed.Var(variable):
+            return [expr] if variable.number in known else []
+        case typed.Call(name) if name not in called:
+            called.add(name)
+            below = [*children(expr), script.functions[name].body]
+        case typed.UserAggregate(name):
+            below = [*children(expr), *children(script.aggregations[name])]
+        case _:
+            below = list(children(expr))
+    return [use for part in below for use in _uses(part, script, known, called)]
 
 
 class Telling:
@@ -118,6 +128,8 @@ class Telling:
         self.stored, self.name = stored, name
         self.stored_leaves: dict[str, Value] = {}
         self._numbers: dict[object, int] = {}
+        self._sometimes_known = False
+        """Whether null stands for parts that are not known, where other rows know theirs."""
 
     def rows(self, expr: typed.Expr) -> typed.Expr:
         """The rows of an answer with their notes."""
@@ -166,7 +178,7 @@ class Telling:
         """Any other construct: all that its operands, or the code below its binders, use."""
         binds = isinstance(expr, typed.Repeat | typed.Fold | typed.Call | typed.UserAggregate)
         script = self.reading.script
-        used = uses(expr, script, row.origins, set()) if binds else list(children(expr))
+        used = _uses(expr, script, row.origins, set()) if binds else list(children(expr))
         inputs = [self.note(part, row) for part in used]
         return self.notes.over(type(expr).__name__.lower(), expr, inputs)
 
@@ -239,12 +251,11 @@ class Telling:
                 return select_parts(self, self.copied(expr), row, depth)
             case typed.Combine():
                 sides = [self.elements(side, row, depth) for side in (expr.left, expr.right)]
-                return combined(expr, same_form(sides), self.notes)
+                return combined(expr, self._alike_deep(sides), self.notes)
             case typed.MapOver():
                 return self._parts_of_map(self.copied(expr), row, depth)
             case typed.If(condition, then, otherwise):
-                bodies = [(b, self.parts(b, row, depth)) for b in (then, otherwise)]
-                made = self._alike(bodies, [row, row])
+                made = self._alike([(b, self.parts(b, row, depth)) for b in (then, otherwise)])
                 return None if made is None else typed.If(condition, *made, type=made[0].type)
             case typed.Case():
                 return self._parts_of_case(self.copied(expr), row, depth)
@@ -254,7 +265,17 @@ class Telling:
     def elements(self, expr: typed.Expr, row: Row, depth: int) -> typed.Expr:
         """The elements with their notes: where they are not known, all that the whole has."""
         parts = self.parts(expr, row, depth)
-        return self._coarse(expr, row) if parts is None else parts
+        return self._coarse(expr, row) if parts is None else self.completed(parts, expr, row)
+
+    def completed(self, parts: typed.Expr, expr: typed.Expr, row: Row) -> typed.Expr:
+        """Parts with the elements themselves in the rows where null stands for parts."""
+        if not self._sometimes_known or is_known(parts):
+            return parts
+        known = self.names.variable("parts", parts.type)
+        there = typed.Compare("=", build.var(known), build.var(known), type=BOOL)
+        coarse = self._deepened(self._coarse(expr, row), element_of(parts))
+        body = typed.If(there, build.var(known), coarse, type=parts.type)
+        return typed.Case(parts, (typed.Branch(typed.Bind(known), body),), type=parts.type)
 
     def _coarse(self, expr: typed.Expr, row: Row) -> typed.Expr:
         note = self.note(expr, row)
@@ -308,7 +329,7 @@ class Telling:
             (branch.body, self.parts(branch.body, bound, depth))
             for branch, bound in zip(expr.branches, rows, strict=True)
         ]
-        made = self._alike(bodies, rows)
+        made = self._alike(bodies)
         if made is None:
             return None
         branches = [
@@ -318,21 +339,43 @@ class Telling:
         return typed.Case(expr.subject, tuple(branches), type=made[0].type)
 
     def _alike(
-        self, bodies: Iterable[tuple[typed.Expr, typed.Expr | None]], rows: Iterable[Row]
+        self, bodies: Sequence[tuple[typed.Expr, typed.Expr | None]]
     ) -> list[typed.Expr] | None:
         """The parts of several branches in one form; None if they are known of none."""
         known = [parts for _, parts in bodies if parts is not None]
         if not known:
             return None
-        made: list[typed.Expr] = []
-        for (body, parts), row in zip(bodies, rows, strict=True):
-            if parts is None and is_empty(body):
-                made.append(typed.MakeCollection((), type=known[0].type))
-                continue
-            if parts is None and self.notes.all_told:
-                raise Untold("only one branch knows where its elements come from")
-            made.append(self._coarse(body, row) if parts is None else parts)
-        return same_form(made)
+        type_ = known[0].type
+        return self._alike_deep([
+            parts if parts is not None
+            else typed.MakeCollection((), type=type_) if is_empty(body)
+            else self._unknown(type_)
+            for body, parts in bodies
+        ])  # fmt: skip
+
+    def _unknown(self, type_: Type) -> typed.Expr:
+        self._sometimes_known = True
+        return typed.Const(None, type=type_)
+
+    def _alike_deep(self, parts: Sequence[typed.Expr]) -> list[typed.Expr]:
+        """Collections of elements with notes in one type: all as deep as the deepest."""
+        deepest = max(map(element_of, parts), key=depth)
+        return [self._deepened(each, deepest) for each in parts]
+
+    def _deepened(self, parts: typed.Expr, element: Type) -> typed.Expr:
+        """Elements with notes that have parts beside them as deep as elements of a type."""
+        if depth(element_of(parts)) == depth(element):
+            return parts
+        one = self.names.variable("part", element_of(parts))
+        value, note = (build.item(build.var(one), place) for place in range(2))
+        assert isinstance(element, Tuple)
+        wanted = element.items[2]
+        assert isinstance(wanted, Collection)
+        known = deeper(build.var(one))
+        inner = self._unknown(wanted) if known is None else self._deepened(known, wanted.element)
+        body = beside(value, note, inner)
+        kind = parts.type.kind if isinstance(parts.type, Collection) else "bag"
+        return typed.MapOver(one, parts, body, False, type=Collection(kind, body.type))
 
     def _bound(self, pattern: typed.Pattern, subject: typed.Expr, row: Row) -> dict[int, Origin]:
         note = self.note(subject, row)
@@ -342,8 +385,6 @@ class Telling:
         """The origins of what a pattern binds: the whole, or parts of it."""
         if isinstance(pattern, typed.Bind):
             return {pattern.variable.number: Origin(note, parts)}
-        if isinstance(pattern, typed.ReadAs) and self.notes.all_told:
-            raise Untold("a pattern converts what it matches")
         return {
             variable.number: Origin(self.notes.over("part", build.var(variable), (note,)))
             for variable in pattern_variables(pattern)

@@ -78,6 +78,7 @@ def _generated(
     parts = t.parts(domain, row, wanted)
     if parts is None:
         return _of_whole(t, pattern, domain, row, made)
+    parts = t.completed(parts, domain, row)
     told = t.names.variable("note", t.notes.type)
     bindings: list[typed.Pattern] = [pattern, typed.Bind(told)]
     one = t.names.variable("part", element_of(parts))

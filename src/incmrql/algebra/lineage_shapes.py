@@ -13,10 +13,6 @@ from incmrql.types.model import BOOL, INT, LONG, Collection, Tuple, Type, bag, l
 from incmrql.values import Bag, Value, encode
 
 
-class Untold(Exception):
-    """The notes of a query are not a query; the text says why."""
-
-
 def nesting(type_: Type) -> int:
     """How deep collections lie in each other."""
     return 1 + nesting(type_.element) if isinstance(type_, Collection) else 0
@@ -45,11 +41,24 @@ def deeper(element: typed.Expr) -> typed.Expr | None:
     return build.item(element, 2) if len(element.type.items) > 2 else None
 
 
-def same_form(parts: Sequence[typed.Expr]) -> list[typed.Expr]:
-    """Collections of elements with notes, if all are of one type."""
-    if any(element_of(each) != element_of(parts[0]) for each in parts):
-        raise Untold("collections inside of elements come from places of several kinds")
-    return list(parts)
+def depth(element: Type) -> int:
+    """How deep inside of an element that has its note beside it parts are known."""
+    assert isinstance(element, Tuple)
+    if len(element.items) < 3:
+        return 0
+    assert isinstance(element.items[2], Collection)
+    return 1 + depth(element.items[2].element)
+
+
+def is_known(parts: typed.Expr) -> bool:
+    """Whether the text of parts says that they are known in every row; otherwise null stands."""
+    match parts:
+        case typed.If(_, then, otherwise):
+            return is_known(then) and is_known(otherwise)
+        case typed.Case(_, branches):
+            return all(is_known(branch.body) for branch in branches)
+        case _:
+            return not isinstance(parts, typed.Const | typed.Var | typed.Item)
 
 
 def elements_of(expr: typed.Expr, note: Callable[[typed.Expr], Note], notes: Notes) -> typed.Expr:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from incmrql.algebra.scripts import run_script
 from incmrql.compiler.checks import advice
 from incmrql.compiler.compiled import Compiled, compile_script
 from incmrql.compiler.loading import READ_ONLY, Imports, catalog_for, read_script
@@ -16,7 +17,7 @@ from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
 from incmrql.formats import ANYWHERE, Paths, Policy, ReadReport, dump_json
 from incmrql.incremental.explain import Strict
 from incmrql.incremental.looping import Iterate
-from incmrql.reference import new_world, run_script
+from incmrql.reference import new_world
 from incmrql.reference.script import check_script
 from incmrql.syntax.depth import room
 from incmrql.types import model, typed

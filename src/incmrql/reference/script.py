@@ -1,18 +1,15 @@
-"""Scripts: their items, one after the other."""
+"""What a script runs in, and which paths it may use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any
 
-from incmrql.formats import ANYWHERE, Paths, dump, store
-from incmrql.reference.environment import Environment, World, place
+from incmrql.formats import ANYWHERE, Paths
+from incmrql.reference.environment import World, place
 from incmrql.reference.evaluate import evaluate
-from incmrql.reference.lineage import debug, lineage
 from incmrql.reference.sources import check_paths, read_source
 from incmrql.types import typed
 from incmrql.types.resourced import with_sources
-from incmrql.values import Value
 
 
 def new_world(script: typed.Script, **settings: Any) -> World:
@@ -43,36 +40,3 @@ def check_target(item: typed.ScriptItem, world: World) -> None:
     """Refuse an item that writes where the script may not."""
     if item.kind in ("store", "dump"):
         world.paths.check(item.target, place(item.span))
-
-
-def run_script(
-    script: typed.Script, world: World, emit: Callable[[typed.ScriptItem, Value], None]
-) -> None:
-    """Do what the items say; `emit` gets the answers of those that have one."""
-    world.script = script
-    for item in script.items:
-        world.snapshots.clear()
-        run_item(item, Environment(world), emit)
-
-
-def run_item(
-    item: typed.ScriptItem, env: Environment, emit: Callable[[typed.ScriptItem, Value], None]
-) -> None:
-    """Do what one item says."""
-    match item.kind:
-        case "print" | "incr":
-            emit(item, evaluate(item.expr, env))
-        case "store-value":
-            env.world.stored[item.target] = evaluate(item.expr, env)
-        case "store":
-            check_target(item, env.world)
-            store(item.target, evaluate(item.expr, env), item.expr.type)
-        case "dump":
-            check_target(item, env.world)
-            dump(item.target, evaluate(item.expr, env), item.expr.type)
-        case "lineage":
-            emit(item, lineage(item.expr, env))
-        case "debug":
-            emit(item, debug(item.expr, env))
-        case _:
-            assert_never(item.kind)

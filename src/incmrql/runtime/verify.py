@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from incmrql.algebra import build
 from incmrql.algebra.lineage import annotated
 from incmrql.algebra.reading import last_number
+from incmrql.algebra.scripts import name_of
 from incmrql.diagnostics import DataError, DifferenceFound, InternalError, QueryError
 from incmrql.incremental.streams import Output, Program, Stream
 from incmrql.kernel.inputs import InputFile
@@ -286,9 +287,8 @@ def _noted(
 ) -> list[Value]:
     """The rows of an answer with their notes; all, or those that are among some."""
     world = engine.world
-    noted = annotated(
-        replace(item, kind=kind), program.script, world.stored, partial(_name, engine)
-    )
+    name = partial(name_of, world=world)
+    noted = annotated(replace(item, kind=kind), program.script, world.stored, name)
     world.stored.update(noted.stored)
     expr = noted.expr
     if rows is not None:
@@ -328,13 +328,6 @@ def _only(expr: typed.Expr, rows: Sequence[Value], last: int) -> typed.Expr:
         same = typed.Compare("=", build.tuple_of(row), build.tuple_of(one), type=BOOL)
         condition = typed.Logic("or", condition, same, type=BOOL)
     return build.for_each(pair, expr, build.var(pair), typed.Condition(condition))
-
-
-def _name(engine: Engine, source: typed.Source) -> str:
-    """How a source is called in what is said of it."""
-    env = Environment(engine.world)
-    path = None if source.path is None else evaluate(source.path, env)
-    return source.name or str(path)
 
 
 __all__ = ["Verified", "trace", "verify"]

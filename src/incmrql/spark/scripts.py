@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
-from incmrql.algebra.lineage import Annotated, annotated
 from incmrql.algebra.reading import Reading
+from incmrql.algebra.scripts import Emit, annotated_item, run_item
 from incmrql.algebra.term import Query, Term
 from incmrql.diagnostics import QueryError
 from incmrql.formats import dump as dump_values
 from incmrql.formats import store as store_values
-from incmrql.reference import Environment, evaluate, run_item
+from incmrql.reference import Environment, evaluate
 from incmrql.reference.environment import World
 from incmrql.reference.script import check_target
-from incmrql.reference.sources import no_path
 from incmrql.spark import outputs
 from incmrql.spark.batch import Batch, Work
 from incmrql.spark.failures import told
@@ -28,8 +27,6 @@ from incmrql.sql.context import NARROW, WIDE
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
 from incmrql.values import Value
-
-Emit = Callable[[typed.ScriptItem, Value], None]
 
 
 @dataclass(slots=True)
@@ -48,11 +45,11 @@ class Engine:
         """One item: on Spark if it reads a source, else here."""
         self.world.snapshots.clear()
         if item.kind in ("lineage", "debug"):
-            self._run_told(item, emit)
+            self._run_annotated(item, emit)
             return
         query = self.query(item.expr)
         if query is None or self.world.fail_arithmetic:
-            run_item(item, Environment(self.world), emit)
+            run_item(item, self.world, emit)
             return
         match item.kind:
             case "store" | "dump":
@@ -62,45 +59,21 @@ class Engine:
             case _:
                 emit(item, self.value(query))
 
-    def _told(self, item: typed.ScriptItem) -> tuple[Annotated, Query] | None:
-        """What `lineage` or `debug` asks, on Spark; None, after saying so, if it runs here."""
-        world = self.world
-        why = "it has no form as terms"
-        try:
-            noted = annotated(item, world.script, world.stored, self._name)
-            query = self.query(noted.expr)
-            if query is not None and not world.fail_arithmetic:
-                return noted, query
-        except QueryError as problem:
-            if problem.code != "A003":
-                raise
-            why = problem.problems[0].message
-        if world.fail_arithmetic:
-            why = "arithmetic without a result is an error"
-        if Reading(world.script).reads(item.expr):
-            sys.stderr.write(f"{item.kind} runs in the driver, not on Spark: {why}\n")
-        return None
-
-    def _run_told(self, item: typed.ScriptItem, emit: Emit) -> None:
+    def _run_annotated(self, item: typed.ScriptItem, emit: Emit) -> None:
         """The rows of an answer with what they were made from."""
-        world, found = self.world, self._told(item)
-        if found is None:
-            run_item(item, Environment(world), emit)
-            return
-        noted, query = found
-        world.stored.update(noted.stored)
-        try:
-            emit(item, noted.answer(self.value(query)))
-        finally:
-            for key in noted.stored:
-                del world.stored[key]
-
-    def _name(self, source: typed.Source) -> str:
-        env = Environment(self.world)
-        path = None if source.path is None else evaluate(source.path, env)
-        if path is None:
-            raise no_path(source, env)
-        return str(path)
+        world = self.world
+        with annotated_item(item, world) as asked:
+            query = self.query(asked.expr)
+            if query is not None and not world.fail_arithmetic:
+                emit(item, asked.answer(self.value(query)))
+                return
+            if Reading(world.script).reads(item.expr):
+                no_term = "it has no form as terms"
+                why = (
+                    "arithmetic without a result is an error" if world.fail_arithmetic else no_term
+                )
+                sys.stderr.write(f"{item.kind} runs in the driver, not on Spark: {why}\n")
+            emit(item, asked.answer(evaluate(asked.expr, Environment(world))))
 
     def query(self, expr: typed.Expr) -> Query | None:
         """The normal form of what is run on Spark; None for what reads no source, or cannot be."""

@@ -60,10 +60,10 @@ def _rebuilt(node: Any, f: Callable[[Any], Any]) -> Any:
     return replace(node, **changed) if changed else node
 
 
-def children(expr: typed.Expr) -> Iterator[typed.Expr]:
-    """The expressions directly inside `expr`."""
-    for name in _parts_of(type(expr)) or ():
-        yield from _inside(getattr(expr, name))
+def children(node: typed.Expr | typed.Aggregation) -> Iterator[typed.Expr]:
+    """The expressions directly inside a node."""
+    for name in _parts_of(type(node)) or ():
+        yield from _inside(getattr(node, name))
 
 
 def _inside(part: Any) -> Iterator[typed.Expr]:

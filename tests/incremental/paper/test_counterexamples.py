@@ -13,12 +13,11 @@ import pytest
 
 from incmrql.diagnostics import InternalError
 from incmrql.incremental.monoids import COUNT, MAX, SUM, Keyed, keyed, product
-from incmrql.incremental.paper.carriers import NoDiminisherError, diminisher, same
-from incmrql.incremental.paper.lemma import NoMonoidError
+from incmrql.incremental.paper.inference import NoMonoidError
 from incmrql.values import Bag, Value, encode, identical
 from tests.incremental.paper.support import Case, Tables, both, case
 from tests.incremental.stepping import Run, deleted, inserted, r, s
-from tests.paper.carriers import diffusion, replaced
+from tests.paper.carriers import NoDiminisherError, diffusion, diminisher, replaced, same
 from tests.paper.run import answer_whole, iterated, state_of
 
 AVERAGE = "select (x.A, avg(y.D)) from x in R, y in S where x.B = y.A group by x.A"

@@ -31,10 +31,9 @@ from incmrql.incremental.monoids import (
     keyed,
     product,
 )
-from incmrql.incremental.paper.carriers import diminisher, same
 from incmrql.values import encode, exact_sum
 from tests.effort import fewer
-from tests.paper.carriers import diffusion, replaced
+from tests.paper.carriers import diffusion, diminisher, replaced, same
 
 numbers = st.integers(-2, 3)
 VALUES: dict[str, tuple[Monoid, st.SearchStrategy[Any]]] = {

@@ -12,6 +12,7 @@ from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Query, Shared, Term, element
 from incmrql.algebra.walk import children, terms
 from incmrql.diagnostics import QueryError
+from incmrql.incremental.paper.annotated import annotated_pairs
 from incmrql.incremental.paper.form import (
     Form,
     OutsideError,
@@ -19,8 +20,7 @@ from incmrql.incremental.paper.form import (
     names_after,
     source_of,
 )
-from incmrql.incremental.paper.lemma import NoMonoidError, is_outer, lemma
-from incmrql.incremental.paper.transform import annotated_pairs
+from incmrql.incremental.paper.inference import NoMonoidError, is_outer, lemma
 from incmrql.reference import evaluate
 from incmrql.types.model import bag
 from incmrql.values import Bag, identical

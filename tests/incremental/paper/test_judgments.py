@@ -13,9 +13,9 @@ from incmrql.algebra.term import CMap, CoGroup, GroupBy, element
 from incmrql.diagnostics import QueryError
 from incmrql.incremental.judge import Judge
 from incmrql.incremental.monoids import BAG, INVARIANT, Monoid, product
-from incmrql.incremental.paper.carriers import is_product, same
+from incmrql.incremental.paper.construct import opened, split
 from incmrql.incremental.paper.form import names_after
-from incmrql.incremental.paper.judgments import (
+from incmrql.incremental.paper.inference import (
     RULES,
     Growth,
     Judgment,
@@ -23,7 +23,6 @@ from incmrql.incremental.paper.judgments import (
     judge,
     show_judgment,
 )
-from incmrql.incremental.paper.split import opened, split
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Data, Record, Tuple, Type, bag
@@ -33,7 +32,7 @@ from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
 from tests.incremental.paper.support import Case, case, for_each
-from tests.paper.carriers import carrier
+from tests.paper.carriers import carrier, is_product, same
 from tests.paper.run import together
 from tests.queries import queries, values
 
@@ -115,6 +114,7 @@ def holds(growth: Growth, found: Judgment, env: Environment, data: st.DataObject
     """The law of a judgment, for random groups."""
     ((variable, monoid),) = growth.items()
     parts = grown(data, monoid, variable.type)
+    assert found.subject is not None
     one, other, whole = (evaluate(found.subject, env.bind(variable, part)) for part in parts)
     if found.monoid == INVARIANT:
         assert identical(one, whole), show_judgment(found)

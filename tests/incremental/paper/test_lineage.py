@@ -7,8 +7,8 @@ from hypothesis import given
 from incmrql.diagnostics import QueryError
 from incmrql.incremental.lineage import LONGEST, Empty, Keyed, Lineage, lineage_of, show_lineage
 from incmrql.incremental.nodes import Groups, Input, Join
+from incmrql.incremental.paper.annotated import lineage_of_term
 from incmrql.incremental.paper.form import OutsideError, definition2, names_after
-from incmrql.incremental.paper.transform import lineage_of_term
 from incmrql.values import Bag, Value
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped

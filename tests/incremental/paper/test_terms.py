@@ -14,15 +14,14 @@ from incmrql.algebra.term import Term
 from incmrql.diagnostics import QueryError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.monoids import BAG, INVARIANT, Monoid
-from incmrql.incremental.paper.carriers import same
-from incmrql.incremental.paper.judgments import Judgment
+from incmrql.incremental.paper.inference import Judgment
 from incmrql.values import Value, encode
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
 from tests.incremental.paper.support import Case, Tables, both, case, change_of, for_each
 from tests.incremental.stepping import ALL
-from tests.paper.carriers import carrier
+from tests.paper.carriers import carrier, same
 from tests.paper.terms import (
     TERM_RULES,
     TermJudgment,

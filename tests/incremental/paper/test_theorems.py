@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 
 from incmrql.algebra.term import GroupBy
 from incmrql.diagnostics import QueryError
-from incmrql.incremental.paper.carriers import diminisher, same
+from incmrql.incremental.paper.annotated import annotated_query
 from incmrql.incremental.paper.construct import Construction, PerKey, Reduced, Whole
 from incmrql.incremental.paper.form import OutsideError
-from incmrql.incremental.paper.lemma import NoMonoidError, assumptions, is_outer
-from incmrql.incremental.paper.transform import annotated_query
+from incmrql.incremental.paper.inference import NoMonoidError, assumptions, is_outer
 from incmrql.values import Bag, Value, identical
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
 from tests.incremental.paper.support import Case, Tables, both, case, change_of, for_each
 from tests.incremental.stepping import ALL, r, s
+from tests.paper.carriers import diminisher, same
 from tests.paper.run import answer_whole, state_of
 from tests.queries import queries, tables
 

@@ -8,9 +8,20 @@
     reduce(⊕, c)    T_q[c], each value as ⊕ takes it,     ⇑ ⊕        F(reduce(⊕, π2(x)))
                     reduced for each lineage
 
-where f(k, v) = F(k, es(v)) is the factoring of `split` and T forgets all of a lineage but its
+where f(k, v) = F(k, es(v)) is the factoring below and T forgets all of a lineage but its
 first key.  A reduction over an f that is not ⊎ (a count of distinct values, the greatest of
 counts) is no part of the homomorphism: then a reduces what the second line answers.
+
+Factoring: a function of a group as F over its largest homomorphic sub-terms.
+
+    f(k, v)  =  F(k, e1(v), …, en(v))        each ei a homomorphism
+
+The sub-terms are found from the root down; what no rule gives a monoid is left to F, in the
+worst case all but the bag itself.  Of a tuple its items are kept: F makes the tuple.
+Aggregates are first opened to what the paper takes them for:
+
+    sum(e)  =  sum#total({(sum#part(e), 1)})
+    avg(e)  =  avg#total({(sum#part(e), count(e), 1)})
 """
 
 from __future__ import annotations
@@ -18,19 +29,127 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from incmrql.algebra import build
+from incmrql.algebra.alpha import fingerprint
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, Query
 from incmrql.incremental.monoids import BAG, INVARIANT, Monoid, keyed, product
-from incmrql.incremental.paper.annotated import SMap0, SMap1
-from incmrql.incremental.paper.beta import mapped
-from incmrql.incremental.paper.form import Form, Total, definition2, names_after
-from incmrql.incremental.paper.judgments import Judgment, judge
-from incmrql.incremental.paper.lemma import Lemma, NoMonoidError, Side, growth_of, lemma
-from incmrql.incremental.paper.split import Split, split
-from incmrql.incremental.paper.transform import annotated_query
+from incmrql.incremental.paper.annotated import SMap0, SMap1, annotated_query
+from incmrql.incremental.paper.form import Form, Total, definition2, mapped, names_after
+from incmrql.incremental.paper.inference import (
+    Growth,
+    Judgment,
+    NoMonoidError,
+    Side,
+    growth_of,
+    judge,
+    lemma,
+)
 from incmrql.types import typed
-from incmrql.types.model import Collection, Type
-from incmrql.types.walk import renamed, substitute
+from incmrql.types.model import EXACT_SUM, LONG, Collection, Decimal, Type, is_float, is_integer
+from incmrql.types.walk import children, free, map_children, renamed, substitute, used
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A sub-term that is kept, the variable that stands for it in F, and why it may be."""
+
+    variable: typed.Variable
+    expr: typed.Expr
+    judgment: Judgment
+
+    @property
+    def monoid(self) -> Monoid:
+        """What it is merged with."""
+        return self.judgment.monoid
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """F, and what it is a function of."""
+
+    kept: tuple[Kept, ...]
+    rest: typed.Expr
+
+    @property
+    def values(self) -> typed.Expr:
+        """`(e1, …, en)`."""
+        return build.tuple_of(*(each.expr for each in self.kept))
+
+    @property
+    def monoid(self) -> Monoid:
+        """`(⊕1, …, ⊕n)`."""
+        return product(*(each.monoid for each in self.kept))
+
+
+def split(expr: typed.Expr, growth: Growth, names: Names) -> Split:
+    """An expression taken apart.  F may read what of it does not change besides."""
+    splitting = _Splitting(growth, names)
+    rest = splitting.rest(opened(expr))
+    return Split(tuple(splitting.kept), rest)
+
+
+class _Splitting:
+    def __init__(self, growth: Growth, names: Names) -> None:
+        self.growth, self.names = growth, names
+        self.kept: list[Kept] = []
+        self._known: dict[str, typed.Variable] = {}
+
+    def rest(self, expr: typed.Expr) -> typed.Expr:
+        """The expression with variables for what is kept."""
+        if not used(expr) & self.growth.keys():
+            return expr
+        if self._is_key(expr):
+            return expr
+        found = judge(expr, self.growth) if free(expr) <= self.growth.keys() else None
+        if found is None or found.rule == "tuple":
+            return map_children(self.rest, expr)
+        known = fingerprint(expr)
+        if known not in self._known:
+            variable = self.names.variable("kept", expr.type)
+            self._known[known] = variable
+            self.kept.append(Kept(variable, expr, found))
+        return build.var(self._known[known])
+
+    def _is_key(self, expr: typed.Expr) -> bool:
+        """Whether an expression reads nothing of a group but its key, which F has."""
+        match expr:
+            case typed.Item(typed.Var(variable), 0) if variable in self.growth:
+                return bool(self.growth[variable].parts)
+            case typed.Var(variable):
+                return variable not in self.growth
+            case _:
+                below = [child for child in children(expr) if used(child) & self.growth.keys()]
+                return bool(below) and all(map(self._is_key, below))
+
+
+def opened(expr: typed.Expr) -> typed.Expr:
+    """Sums and averages as functions of exact parts."""
+    inner = map_children(opened, expr)
+    if not isinstance(inner, typed.Aggregate) or inner.function not in ("sum", "avg"):
+        return inner
+    assert isinstance(inner.operand.type, Collection)
+    part_type = _part_type(inner.operand.type.element)
+    if part_type is None:
+        return inner
+    part = typed.Aggregate("sum#part", inner.operand, type=part_type)
+    count = typed.Aggregate("count", inner.operand, type=LONG)
+    once = typed.Const(1, type=LONG)
+    row = build.tuple_of(*((part, once) if inner.function == "sum" else (part, count, once)))
+    return typed.Aggregate(f"{inner.function}#total", build.bag_of(row), type=inner.type)
+
+
+def _part_type(summand: Type) -> Type | None:
+    """The type of an exact sum."""
+    if is_float(summand):
+        return EXACT_SUM
+    if is_integer(summand):
+        return Decimal(38, 0)
+    if isinstance(summand, Decimal) and summand.precision <= 19:
+        return Decimal(38, summand.scale)
+    return None
+
+
+# --- h, merge and answer --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +184,7 @@ class Construction:
     merge: Monoid
     answer: Projected | PerKey | Reduced
     total: Total | None
-    proof: Lemma
+    proof: Judgment
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +242,7 @@ def _reduction(
     form: Form,
     total: Total,
     whole: SMap0 | SMap1,
-    premises: tuple[Lemma | Judgment, ...],
+    premises: tuple[Judgment, ...],
     names: Names,
 ) -> Construction:
     """A header as reduce(⊕, c): each element of c adds its own."""
@@ -134,7 +253,7 @@ def _reduction(
     body = mapped(one, value, whole.body)
     h = annotated_query(CMap(whole.variable, body, form.body.source))
     merge = keyed(parts.monoid)
-    proof = Lemma("reduce", merge, premises)
+    proof = Judgment("reduce", None, merge, premises)
     return Construction(form, h, merge, Reduced(parts), None, proof)
 
 

@@ -11,10 +11,11 @@ loop holds (all □), and a query may be made of several q.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from incmrql.algebra import build
+from incmrql.algebra.flatten import projected
 from incmrql.algebra.optimize import PHASES
 from incmrql.algebra.rewrite import Engine
 from incmrql.algebra.rows import Names
@@ -35,9 +36,8 @@ from incmrql.algebra.term import (
 )
 from incmrql.algebra.walk import terms, variables_of
 from incmrql.diagnostics import InternalError
-from incmrql.incremental.paper.beta import mapped
 from incmrql.types import typed
-from incmrql.types.model import Tuple, Type, bag
+from incmrql.types.model import Collection, Tuple, Type, bag
 from incmrql.types.walk import map_children, renamed, substitute, used
 
 Source: TypeAlias = Scan | Values | Loop
@@ -211,3 +211,27 @@ def _head(group: typed.Variable, body: typed.Expr, members: typed.Variable) -> t
 
 def _replaced(expr: typed.Expr, old: typed.Expr, new: typed.Expr) -> typed.Expr:
     return new if expr == old else map_children(lambda each: _replaced(each, old, new), expr)
+
+
+def mapped(variable: typed.Variable, head: typed.Expr, rows: typed.Expr) -> typed.Expr:
+    """`map(variable → head, rows)`, for a bag of rows."""
+    type_ = bag(head.type)
+    match rows:
+        case typed.MakeCollection(items) if len(items) < 2:
+            made = tuple(projected(substitute(head, {variable: item})) for item in items)
+            return replace(rows, items=made, type=type_)
+        case typed.If(condition, then, otherwise):
+            both = (mapped(variable, head, each) for each in (then, otherwise))
+            return typed.If(condition, *both, type=type_)
+        case typed.Select(False, own, _, _, None, None, (), None):
+            made_head = projected(substitute(head, {variable: own}))
+            return replace(rows, head=made_head, type=type_)
+        case typed.MapOver(inner, subject, own, False) if _is_bag(subject):
+            made_head = projected(substitute(head, {variable: own}))
+            return typed.MapOver(inner, subject, made_head, False, type=type_)
+        case _:
+            return typed.MapOver(variable, rows, head, False, type=type_)
+
+
+def _is_bag(expr: typed.Expr) -> bool:
+    return isinstance(expr.type, Collection) and expr.type.kind == "bag"

@@ -9,6 +9,7 @@ from incmrql.algebra.show import show_term
 from incmrql.algebra.term import Query, Repeat, Scan, Term
 from incmrql.algebra.walk import variables_of, with_variables
 from incmrql.incremental.lineage import show_lineage
+from incmrql.incremental.monoids import BAG, COUNT, FLOATS, INVARIANT, SUM, Monoid, keyed, product
 from incmrql.incremental.paper.annotated import (
     Annotated,
     CoGrouped,
@@ -20,14 +21,16 @@ from incmrql.incremental.paper.annotated import (
     SMap2,
     SMap3,
     Swap,
+    annotated_query,
     below,
+    lineage_of_term,
 )
-from incmrql.incremental.paper.carriers import NoDiminisherError, diminisher
 from incmrql.incremental.paper.construct import (
     Construction,
     PerKey,
     Projected,
     Reduced,
+    Split,
     constructed,
     construction,
 )
@@ -38,15 +41,13 @@ from incmrql.incremental.paper.form import (
     names_after,
     paper_form,
 )
-from incmrql.incremental.paper.lemma import (
+from incmrql.incremental.paper.inference import (
     NoMonoidError,
     assumptions,
     is_outer,
     operator_of,
-    show_lemma,
+    show_judgment,
 )
-from incmrql.incremental.paper.split import Split
-from incmrql.incremental.paper.transform import annotated_query, lineage_of_term
 from incmrql.types import typed
 from incmrql.types.show import show_expr, show_source, show_variable
 from incmrql.types.walk import map_children
@@ -164,17 +165,24 @@ def _shown(made: Construction) -> list[str]:
         lines.append(f"assumes: {ONE_TO_MANY}")
     if is_outer(annotated_query(made.form.body)):
         lines.append(f"caution: {PARTNERS}")
-    return [*lines, "because", *_indented(show_lemma(made.proof).split("\n"))]
+    return [*lines, "because", *_indented(show_judgment(made.proof).split("\n"))]
 
 
 def _deletions(made: Construction) -> str:
     if isinstance(made.answer, Projected):
         return "deletions: x - h(ΔS)"
-    try:
-        diminisher(made.merge)
-    except NoDiminisherError as problem:
-        return f"deletions: none, {problem}"
+    part = without_diminisher(made.merge)
+    if part is not None:
+        return f"deletions: none, {part} has no diminisher"
     return "deletions: x ⊗~ h(ΔS), which forgets a key as soon as both values are the same"
+
+
+def without_diminisher(monoid: Monoid) -> Monoid | None:
+    """The part of a monoid that has no ⊗~, which takes away what was merged."""
+    parts = monoid.parts
+    if monoid == product(*parts) or (len(parts) == 1 and monoid == keyed(parts[0])):
+        return next(filter(None, map(without_diminisher, parts)), None)
+    return None if monoid in (INVARIANT, BAG, SUM, COUNT, FLOATS) else monoid
 
 
 def _answer(made: Construction) -> list[str]:

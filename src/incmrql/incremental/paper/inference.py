@@ -1,4 +1,4 @@
-"""Monoid inference: under which monoid an expression is a homomorphism of what grows.
+"""Monoid inference: under which monoid an expression or an annotated term is a homomorphism.
 
     G ⊢ e : ⊕        e(x ⊎ y) = e(x) ⊕ e(y), where G says how each variable grows
 
@@ -16,13 +16,28 @@ nor has a loop over two bags that both grow, and what does not change is □ and
     let       case e { v: d } : ⊕             e : ⊗, G[v: ⊗] ⊢ d : ⊕
 
 A sum is judged by its exact part (`sum#part`): rounding it to a type is left to the answer.
+
+Annotated terms are judged by the paper's Lemma 1, which needs an assumption:
+
+    sMap0, sMap3   ⊎             the source grows
+    swap           ⊎             X : ⊎
+    sMap2          ⊎             X : ⇑ ⊕, and f : ⊎ for k : □, v : ⊕
+    sMap1          ⇑ ⊗           X : ⇑ ⊕, and f = {e}, e : ⊗ for k : □, v : ⊕
+    groupBy        ⇑ ⊎           X : ⊎
+    coGroup, mix   ⇑ (□, ⊎)      X : □, Y : ⊎
+                   assumed       X : ⊎, Y : ⊎
+
+A term over nothing that grows is □.  The paper assumes of every join that it is one to many: the
+side of the one has a single row for each key, and each batch brings along the partners of its
+rows.  Nothing here checks that; the tests show what breaks without.  (The paper's first version,
+coGroup : ⇑ (⊎, ⊎), does not survive mix, which drops a key that has rows on one side only.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, assert_never, get_args
 
 from incmrql.incremental.monoids import (
     AND,
@@ -35,8 +50,23 @@ from incmrql.incremental.monoids import (
     OR,
     SUM,
     Monoid,
+    keyed,
     product,
 )
+from incmrql.incremental.paper.annotated import (
+    Annotated,
+    CoGrouped,
+    Grouped,
+    KMap,
+    Mix,
+    SMap0,
+    SMap1,
+    SMap2,
+    SMap3,
+    Swap,
+    below,
+)
+from incmrql.incremental.paper.form import is_growing
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Collection, Record, Type
 from incmrql.types.show import show_expr
@@ -63,12 +93,14 @@ REDUCTIONS: Final[Mapping[str, Monoid]] = {
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """`subject : monoid` by a rule, from premises."""
+    """`subject : monoid` by a rule, from premises; of an annotated term by its operator."""
 
-    rule: Rule
-    subject: typed.Expr
+    rule: str
+    subject: typed.Expr | None
+    """The expression; None of a term, which its operator names."""
     monoid: Monoid
     premises: tuple[Judgment, ...] = ()
+    assumed: bool = False
 
 
 def show_judgment(judgment: Judgment, depth: int = 0) -> str:
@@ -76,7 +108,11 @@ def show_judgment(judgment: Judgment, depth: int = 0) -> str:
 
     Where a part of a variable is judged, the variable's own judgment is left out.
     """
-    head = f"{show_expr(judgment.subject)} : {judgment.monoid}   by {judgment.rule}"
+    if judgment.subject is None:
+        note = "   assumed: one to many" if judgment.assumed else ""
+        head = f"{judgment.rule} : {judgment.monoid}{note}"
+    else:
+        head = f"{show_expr(judgment.subject)} : {judgment.monoid}   by {judgment.rule}"
     lines = ["  " * depth + head]
     if judgment.rule != "part":
         lines += [show_judgment(premise, depth + 1) for premise in judgment.premises]
@@ -302,3 +338,103 @@ def _named(
         return None
     result = judge(body, {**growth, variable: value.monoid})
     return None if result is None else Judgment("let", expr, result.monoid, (value, result))
+
+
+# --- annotated terms ------------------------------------------------------------------------------
+
+Side: TypeAlias = Literal["left", "right"]
+"""Which side of a join of two growing sides is taken to be □: the side of the one."""
+
+
+class NoMonoidError(Exception):
+    """An annotated term is no homomorphism by the rules: a function in it, and what is wrong."""
+
+    def __init__(self, subject: typed.Expr, problem: str) -> None:
+        super().__init__(f"{show_expr(subject)} {problem}")
+        self.subject, self.problem = subject, problem
+
+
+def lemma(term: Annotated, one: Side) -> Judgment:
+    """The monoid of an annotated term; raises `NoMonoidError`."""
+    operator = operator_of(term)
+    premises = tuple(lemma(each, one) for each in below(term))
+    if isinstance(term, SMap0 | SMap3):
+        return Judgment(operator, None, BAG if is_growing(term.source) else INVARIANT, ())
+    if all(each.monoid == INVARIANT for each in premises):
+        return Judgment(operator, None, INVARIANT, premises)
+    match term:
+        case Swap():
+            return Judgment(operator, None, premises[0].monoid, premises)
+        case Mix():
+            return Judgment(operator, None, premises[0].monoid, premises)
+        case Grouped():
+            return Judgment(operator, None, keyed(BAG), premises)
+        case CoGrouped():
+            sides = [each.monoid for each in premises]
+            is_assumed = sides == [BAG, BAG]
+            if is_assumed:
+                sides[one == "right"] = INVARIANT
+            return Judgment(operator, None, keyed(product(*sides)), premises, is_assumed)
+        case SMap2(variable, body):
+            found = judge(body, growth_of(variable, premises[0].monoid))
+            if found is None or found.monoid != BAG:
+                raise NoMonoidError(body, _not_additive(found))
+            return Judgment(operator, None, BAG, (*premises, found))
+        case SMap1(variable, body):
+            found = _single(body, growth_of(variable, premises[0].monoid))
+            if found is None:
+                raise NoMonoidError(body, "has elements that no rule gives a monoid")
+            return Judgment(operator, None, keyed(found.monoid), (*premises, found))
+        case KMap(body=body):
+            raise NoMonoidError(body, "is not pulled out")
+        case _:
+            assert_never(term)
+
+
+def growth_of(variable: typed.Variable, groups: Monoid) -> Growth:
+    """How a variable over groups (k, v) grows: k : □, and v as the groups' values do."""
+    value = INVARIANT if groups == INVARIANT else groups.parts[0]
+    return {variable: product(INVARIANT, value)}
+
+
+def _single(body: typed.Expr, growth: Growth) -> Judgment | None:
+    """The judgment of e in {e}."""
+    match body:
+        case typed.MakeCollection((item,)):
+            return judge(item, growth)
+        case _:
+            return None
+
+
+def _not_additive(found: Judgment | None) -> str:
+    if found is None:
+        return "stands below a groupBy or coGroup, and no rule gives it ⊎"
+    return f"stands below a groupBy or coGroup, and is {found.monoid}, not ⊎"
+
+
+def operator_of(term: Annotated) -> str:
+    """The operator of an annotated term."""
+    return {"Grouped": "groupBy", "CoGrouped": "coGroup"}.get(
+        type(term).__name__, type(term).__name__[0].lower() + type(term).__name__[1:]
+    )
+
+
+def assumptions(found: Judgment) -> int:
+    """How many joins are assumed to be one to many."""
+    return found.assumed + sum(map(assumptions, found.premises))
+
+
+def is_outer(term: Annotated) -> bool:
+    """Whether a function of two sides may have rows where one of them has none.
+
+    mix drops such keys: an answer that tells of rows without partners is lost with them.
+    """
+    match term:
+        case SMap1(variable, body, Mix()) | SMap2(variable, body, Mix()):
+            for sides in ((BAG, INVARIANT), (INVARIANT, BAG)):
+                found = judge(body, growth_of(variable, keyed(product(*sides))))
+                if found is None or found.monoid != BAG:
+                    return True
+        case _:
+            pass
+    return any(map(is_outer, below(term)))

@@ -1,7 +1,14 @@
-"""Evaluation that remembers: each value with what it was made from.
+"""Where the rows of an answer come from, by an evaluation that remembers.
 
-Queries, unions, maps and conditionals are followed element by element; of any other construct
-all that it uses counts.  The values are those of `evaluate`, always.
+lineage: { (row, { (name of a source, its row) }) }        debug: { (row, tree) }
+
+Each value knows what it was made from.  Queries, unions, maps and conditionals are followed element
+by element; of any other construct all that it uses counts.  The values are those of `evaluate`.
+`algebra.lineage`, which writes the same as a query, is compared with this.
+
+Lists where the answer is a list.  A stored value counts as a source.  Nothing depends on the order
+of the elements of a bag: in a tree they stand in the canonical order of their trees, and rows that
+an order by leaves alike go by what is beside them.
 """
 
 from __future__ import annotations
@@ -19,7 +26,7 @@ from incmrql.reference.patterns import match_pattern
 from incmrql.reference.queries import buckets, group_bindings, positions
 from incmrql.types import typed
 from incmrql.types.model import Collection
-from incmrql.values import Bag, Value, encode
+from incmrql.values import Bag, Record, Value, encode, ordered
 
 _EXPRESSIONS = get_args(typed.Expr)
 
@@ -64,9 +71,12 @@ class Row:
     leaves: Leaves = field(default_factory=dict)
     rank: Rank = lambda _: b""
 
-    def bind(self, bindings: dict[int, Value], origin: Derived) -> Row:
-        """The row with more variables, all of which come from `origin`."""
-        named = {number: _part(value, origin) for number, value in bindings.items()}
+    def bind(self, pattern: typed.Pattern, bindings: dict[int, Value], origin: Derived) -> Row:
+        """The row with the variables of a pattern: the origin itself, or parts of it."""
+        if isinstance(pattern, typed.Bind):
+            named = dict.fromkeys(bindings, origin)
+        else:
+            named = {n: Derived(value, "part", (origin,)) for n, value in bindings.items()}
         return replace(self, env=self.env.extend(bindings), origins={**self.origins, **named})
 
     def use(self, *inputs: Derived) -> Row:
@@ -144,7 +154,7 @@ def _leaves(values: list[Value], operator: str, source: str) -> tuple[Derived, .
 def _other(expr: typed.Expr, row: Row) -> Derived:
     """Any other construct: all that its operands, or the code below its binders, use."""
     binds = isinstance(expr, typed.Repeat | typed.Fold | typed.Call | typed.UserAggregate)
-    used = uses(expr, row.env.world.script, row.origins, set()) if binds else _children(expr)
+    used = _uses(expr, row.env.world.script, row.origins, set()) if binds else _children(expr)
     inputs = tuple([derive(part, row) for part in used])
     return Derived(evaluate(expr, row.env), type(expr).__name__.lower(), inputs)
 
@@ -167,7 +177,7 @@ def _parts_of(node: Any) -> Iterator[Any]:
                 yield getattr(node, part.name)
 
 
-def uses(
+def _uses(
     expr: typed.Expr, script: typed.Script, known: Known[int], called: set[str]
 ) -> list[typed.Expr]:
     """The sources, queries and known variables that an expression mentions anywhere."""
@@ -185,13 +195,8 @@ def uses(
             below = _children(expr)
     found: list[typed.Expr] = []
     for part in below:
-        found.extend(uses(part, script, known, called))
+        found.extend(_uses(part, script, known, called))
     return found
-
-
-def _part(value: Value, origin: Derived) -> Derived:
-    """A part of a derived value."""
-    return origin if value is origin.value else Derived(value, "part", (origin,))
 
 
 def _combine(expr: typed.Combine, row: Row) -> Derived:
@@ -219,7 +224,7 @@ def _map(expr: typed.MapOver, row: Row) -> Derived:
         return Derived(None, "map", (subject,))
     bodies: list[Derived] = []
     for element in subject.elements():
-        bound = row.bind({expr.variable.number: element.value}, element)
+        bound = row.bind(typed.Bind(expr.variable), {expr.variable.number: element.value}, element)
         body = derive(expr.body, bound)
         made = Derived(body.value, "each", (element, body), body.parts)
         bodies.extend(body.elements() if expr.flatten else [made])
@@ -232,7 +237,7 @@ def _case(expr: typed.Case, row: Row) -> Derived:
     for branch in expr.branches:
         bindings = match_pattern(branch.pattern, subject.value)
         if bindings is not None:
-            body = derive(branch.body, row.bind(bindings, subject))
+            body = derive(branch.body, row.bind(branch.pattern, bindings, subject))
             return Derived(body.value, "case", (subject, body), body.parts)
     return Derived(None, "case", (subject,))
 
@@ -273,7 +278,9 @@ def _qualified(qualifier: typed.Qualifier, row: Row) -> list[Row]:
 
 def _matching(pattern: typed.Pattern, given: tuple[Derived, ...], row: Row) -> list[Row]:
     matches = [(part, match_pattern(pattern, part.value)) for part in given]
-    return [row.bind(found, part).use(part) for part, found in matches if found is not None]
+    return [
+        row.bind(pattern, found, part).use(part) for part, found in matches if found is not None
+    ]
 
 
 def _filtered(condition: typed.Expr | None, rows: list[Row]) -> list[Row]:
@@ -312,3 +319,59 @@ def _group_row(
         env=outer.env.extend(bindings),
         origins={**outer.origins, **origins},
     )
+
+
+Made: TypeAlias = dict[int, tuple[Derived, Record]]
+"""Trees by the identity of what they are of, which is kept so that nothing else gets it."""
+
+
+def lineage(expr: typed.Expr, env: Environment) -> list[Value]:
+    """Every row of an answer with the rows of sources that contributed to it."""
+    return collection(
+        expr.type,
+        [
+            (row.value, Bag([(leaf.source, leaf.value) for leaf in sources_of(row)]))
+            for row in _answer(expr, env, _by_sources)
+        ],
+    )
+
+
+def debug(expr: typed.Expr, env: Environment) -> list[Value]:
+    """Every row of an answer with the tree of values that it was made from."""
+    made: Made = {}
+    answer = _answer(expr, env, lambda row: encode(_tree(row, made)))
+    return collection(expr.type, [(row.value, _tree(row, made)) for row in answer])
+
+
+def _answer(expr: typed.Expr, env: Environment, rank: Rank) -> tuple[Derived, ...]:
+    derived = derive(expr, Row(env, rank=rank))
+    return derived.elements() if isinstance(expr.type, Collection) else (derived,)
+
+
+def _by_sources(derived: Derived) -> bytes:
+    leaves = sources_of(derived)
+    return encode(Bag([(leaf.source, leaf.value, leaf.copy) for leaf in leaves]))
+
+
+def sources_of(derived: Derived) -> list[Derived]:
+    """The rows of sources below a value, each once."""
+    found, pending, seen = [], [derived], set()
+    while pending:
+        node = pending.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            pending.extend((*node.inputs, *(node.parts or ())))
+            if node.source:
+                found.append(node)
+    return found
+
+
+def _tree(derived: Derived, made: Made) -> Record:
+    """A derivation as a value; what occurs twice in it is made once."""
+    if id(derived) not in made:
+        below = [_tree(part, made) for part in derived.inputs]
+        parts = [_tree(part, made) for part in derived.parts or ()]
+        below += ordered(parts) if isinstance(derived.value, Bag) else parts
+        names = ("operator", "value", "inputs")
+        made[id(derived)] = derived, Record.of(names, (derived.operator, derived.value, below))
+    return made[id(derived)][1]
