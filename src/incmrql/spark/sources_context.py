@@ -33,13 +33,14 @@ from pyspark.sql.types import StructType
 from incmrql.algebra.term import Picks
 from incmrql.diagnostics import DataError
 from incmrql.formats import ANYWHERE, BadRow, Paths, Policy, Quarantine, ReadReport
+from incmrql.formats.files import COMPRESSED
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.notices import Noticed, notices
 from incmrql.formats.rows import MOST_REMEMBERED
-from incmrql.spark.native_shapes import COMPRESSED
+from incmrql.io import Part
 from incmrql.spark.sources_parts import BAD_SCHEMA, bad_task, good_rows, rows_task, unpacked_bad
 from incmrql.spark.sources_picked import row_of
-from incmrql.spark.sources_plan import Part, Plan, Tallies, Tally, TallyParam
+from incmrql.spark.sources_plan import Plan, Tallies, Tally, TallyParam
 from incmrql.spark.values import spark_schema
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED, Type

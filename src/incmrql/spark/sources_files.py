@@ -14,13 +14,14 @@ from pyspark.sql import types as spark_types
 from incmrql.formats import ANYWHERE, Paths, element_type
 from incmrql.formats import read as check_files
 from incmrql.formats.files import unreadable
+from incmrql.io import Part
 from incmrql.reference.sources import quarantine_name
 from incmrql.spark.native_parquet import frame as parquet_frames
 from incmrql.spark.native_parquet import native
-from incmrql.spark.native_shapes import cut
 from incmrql.spark.packing import NOTHING, packed
 from incmrql.spark.sources_context import Context, Reading
-from incmrql.spark.sources_plan import Part, Plan
+from incmrql.spark.sources_pieces import cut
+from incmrql.spark.sources_plan import Plan
 from incmrql.spark.values import spark_schema, spark_type
 from incmrql.types import typed
 from incmrql.types.model import INT, LONG, PREDEFINED, Record, Type

@@ -22,10 +22,11 @@ from incmrql.formats.arrow_values import stored
 from incmrql.formats.files import MAX_LINE, open_text
 from incmrql.formats.json_files import read_raw
 from incmrql.formats.json_values import Number, Raw, tree_of
+from incmrql.io import Part
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.casts import cast
 from incmrql.reference.environment import EMPTY_SCRIPT
-from incmrql.spark.sources_plan import Part, Plan
+from incmrql.spark.sources_plan import Plan
 from incmrql.spark.values import maker, spark_schema, value_schema
 from incmrql.types import typed
 from incmrql.types.model import DOUBLE, INT, JSON, LONG, STRING, Record, Type

@@ -14,7 +14,9 @@ from incmrql.formats import ANYWHERE, BadRow, Paths, Policy
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.notices import Noticed
 from incmrql.formats.rows import MOST_REMEMBERED
+from incmrql.io import Chunk, Part, ReadSpec
 from incmrql.spark.packing import NOTHING, Packed
+from incmrql.spark.values import BATCH, value_type
 from incmrql.types import typed
 from incmrql.types.model import Type
 
@@ -22,23 +24,6 @@ T = TypeVar("T")
 
 MOST_KEPT: Final = 1 << 16
 """Characters of bad rows that a part tells the driver; for more of them it is read again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A file or a piece of one, by its place in the order of the source.
-
-    `shown` is how messages name the file.  A piece starts at byte `start`, which is on line
-    `first`, and ends before byte `end`.
-    """
-
-    number: int
-    path: str
-    shown: str
-    size: int
-    start: int = 0
-    end: int | None = None
-    first: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +44,13 @@ class Plan:
     picks: Picks | None = None
     """What is wanted of each row, if not the row itself."""
 
+    @property
+    def spec(self) -> ReadSpec:
+        """How each part is read."""
+        return ReadSpec(
+            self.source, self.element, self.options, self.data, value_type(self.element), BATCH
+        )
+
 
 @dataclass(slots=True)
 class Tally:
@@ -73,6 +65,13 @@ class Tally:
     """Code, message, place and hint of the error that ended it."""
     length: int = 0
     noticed: Noticed = field(default_factory=Noticed)
+
+    def add_chunk(self, chunk: Chunk) -> None:
+        """Count the rows of a chunk and its bad rows."""
+        self.rows += len(chunk.values)
+        self.noticed.add(chunk.noticed)
+        for row in chunk.bad:
+            self.add(row)
 
     def add(self, row: BadRow) -> None:
         """Count a bad row; keep it while there is room."""
