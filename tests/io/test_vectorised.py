@@ -51,8 +51,7 @@ def spec_of(source: typed.Source) -> ReadSpec:
 
 
 def plan_of(source: typed.Source) -> Plan:
-    options = dict(source.options)
-    return Plan(source, row_type(source), (), "quarantine", t.PREDEFINED, options, False, False)
+    return Plan(spec_of(source), (), packed=False, weighted=False)
 
 
 def whole(path: Path) -> Part:

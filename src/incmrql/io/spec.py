@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any as Arrow
 from typing import Final
@@ -48,14 +48,14 @@ class ReadSpec:
     """Of JSON records some fields may be left out; they are checked and not kept."""
     options: Mapping[str, Arrow]
     data: Catalog = field(default_factory=lambda: PREDEFINED)
-    arrow: Arrow = None
-    """The Arrow type of the rows; that of `arrow_type`, if None."""
+    arrow_of: Callable[[Type], Arrow] = arrow_type
+    """The Arrow type for a type: Spark's differ where a type is that of null."""
     chunk_rows: int = CHUNK_ROWS
 
     @property
     def arrow_type(self) -> Arrow:
         """The Arrow type of the rows."""
-        return arrow_type(self.element) if self.arrow is None else self.arrow
+        return self.arrow_of(self.element)
 
     @property
     def policy(self) -> Policy:

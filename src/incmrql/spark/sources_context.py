@@ -157,7 +157,8 @@ class Reading:
 
     def rows(self, element: Type, *, packed: bool) -> Reading:
         """The same files read for rows in other columns; bad rows are told to this one."""
-        plan = replace(self.plan, element=element, packed=packed)
+        spec = replace(self.plan.spec, element=element)
+        plan = replace(self.plan, spec=spec, packed=packed)
         return replace(self, plan=plan, schema=spark_schema(element, packed=packed))
 
     def picked(self, picks: Picks) -> DataFrame:
@@ -184,7 +185,7 @@ class Reading:
         if self.concluded:
             return
         self.concluded = True
-        policy = self.plan.policy
+        policy = self.plan.spec.policy
         if quarantine is not None and policy == "quarantine":
             with Quarantine(quarantine, self.name) as kept:
                 for bad in self._bad_rows():
@@ -228,7 +229,7 @@ class Reading:
                 first += tally.kept[:MOST_REMEMBERED]
         bad, first = files.total(), first[:MOST_REMEMBERED]
         noticed.rows, noticed.bad, noticed.first = rows, bad, first
-        told = notices(self.plan.source, self.path, noticed, self.plan.element)
+        told = notices(self.plan.spec.source, self.path, noticed, self.plan.spec.element)
         return ReadReport(rows, bad, tuple(files.items()), tuple(first), told)
 
     def _bad_rows(self) -> Iterator[BadRow]:
@@ -260,7 +261,7 @@ def _nothing(parts: Iterable[Any]) -> Iterator[Any]:
 
 def _are_small(plan: Plan, parts: list[Part]) -> bool:
     """Whether files are so few and small that the driver may read them."""
-    if plan.source.format not in _HERE or len(parts) > _MOST_FILES:
+    if plan.spec.source.format not in _HERE or len(parts) > _MOST_FILES:
         return False
     return sum(map(text_size, parts)) <= _SMALL
 

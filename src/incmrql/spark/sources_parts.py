@@ -113,15 +113,15 @@ def good_rows(plan: Plan, part: Part, tally: Tally) -> Iterator[Arrow]:
 
 
 def _chunks(plan: Plan, part: Part) -> Iterator[Chunk]:
-    if plan.source.format == "python":
+    if plan.spec.source.format == "python":
         return row_chunks(plan.spec, _reads(plan, part), part.shown)
     return read_chunks(plan.spec, part)
 
 
 def _batch(plan: Plan, part: Part, chunk: Chunk, before: int) -> Arrow:
     if not plan.weighted:
-        schema = value_schema(plan.element, packed=plan.packed)
-        return array_batch(chunk.values, plan.element, schema)
+        schema = value_schema(plan.spec.element, packed=plan.packed)
+        return array_batch(chunk.values, plan.spec.element, schema)
     size = len(chunk.values)
     return pa.record_batch(
         {
@@ -134,7 +134,7 @@ def _batch(plan: Plan, part: Part, chunk: Chunk, before: int) -> Arrow:
 
 
 def _picked(plan: Plan, part: Part, picks: Picks, tally: Tally) -> Iterator[Arrow]:
-    values = (row.value for row in _good(_reads(plan, part), plan.policy, tally))
+    values = (row.value for row in _good(_reads(plan, part), plan.spec.policy, tally))
     pick = raw_picker(picks) if is_raw(plan) else picker(picks)
     for picked in chunked(map(pick, values), BATCH):
         yield columns(picks, picked)
@@ -173,8 +173,10 @@ def _shown_places(part: Part) -> Iterator[None]:
 
 def _reads(plan: Plan, part: Part) -> Iterator[Read]:
     """The rows of a file one by one, with the names that messages use."""
-    if plan.source.format == "python":
-        return renamed(parsed(plan.parser.unpacked(), plan.source, part.path, plan.policy), part)
+    spec = plan.spec
+    if spec.source.format == "python":
+        rows = parsed(plan.parser.unpacked(), spec.source, part.path, spec.policy)
+        return renamed(rows, part)
     if plan.picks is not None and is_raw(plan):
         return renamed(raw_rows(plan, part), part)
-    return read_rows(plan.spec, part)
+    return read_rows(spec, part)

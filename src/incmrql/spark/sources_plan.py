@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any as Arrow
 from typing import Final, TypeAlias, TypeVar
@@ -10,15 +10,11 @@ from typing import Final, TypeAlias, TypeVar
 from pyspark.accumulators import AccumulatorParam
 
 from incmrql.algebra.term import Picks
-from incmrql.formats import ANYWHERE, BadRow, Paths, Policy
-from incmrql.formats.json_typed import Catalog
+from incmrql.formats import ANYWHERE, BadRow, Paths
 from incmrql.formats.notices import Noticed
 from incmrql.formats.rows import MOST_REMEMBERED
 from incmrql.io import Chunk, Part, ReadSpec
 from incmrql.spark.packing import NOTHING, Packed
-from incmrql.spark.values import BATCH, value_type
-from incmrql.types import typed
-from incmrql.types.model import Type
 
 T = TypeVar("T")
 
@@ -30,12 +26,8 @@ MOST_KEPT: Final = 1 << 16
 class Plan:
     """All that a task must know of a source."""
 
-    source: typed.Source
-    element: Type
+    spec: ReadSpec
     parts: tuple[Part, ...]
-    policy: Policy
-    data: Catalog
-    options: Mapping[str, Arrow]
     packed: bool
     weighted: bool
     parser: Packed = NOTHING
@@ -43,13 +35,6 @@ class Plan:
     """Which files may be read: a file may have become a link since they were listed."""
     picks: Picks | None = None
     """What is wanted of each row, if not the row itself."""
-
-    @property
-    def spec(self) -> ReadSpec:
-        """How each part is read."""
-        return ReadSpec(
-            self.source, self.element, self.options, self.data, value_type(self.element), BATCH
-        )
 
 
 @dataclass(slots=True)
