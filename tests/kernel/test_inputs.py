@@ -27,6 +27,7 @@ from incmrql.diagnostics import DataError, Source
 from incmrql.formats import BadRow, Read, Row, read
 from incmrql.formats.parquet import write_parquet
 from incmrql.incremental.streams import Stream, program_of
+from incmrql.io.vectorised import blocks
 from incmrql.kernel import inputs, spools
 from incmrql.kernel.inputs import (
     InputFile,
@@ -283,7 +284,7 @@ def test_reading_in_small_chunks_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inputs, "CHUNK", 2)
-    monkeypatch.setattr(inputs, "BLOCK", 10)
+    monkeypatch.setattr(blocks, "BLOCK", 10)
     for number, (arguments, content) in enumerate(CASES.values()):
         path = tmp_path / str(number)
         path.write_bytes(content)
@@ -310,7 +311,7 @@ CONTENT = st.tuples(
 def test_lines_are_read_alike(
     options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "BLOCK", 20)
+    monkeypatch.setattr(blocks, "BLOCK", 20)
     path = tmp_path / "file.csv"
     type_ = (
         "< K: int, V: double, S: string >"
@@ -336,7 +337,7 @@ def test_lines_are_read_alike(
 def test_parquet_is_read_alike(
     key: Any, text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("incmrql.kernel.plain._CHUNK", 2)
+    monkeypatch.setattr("incmrql.io.vectorised.parquet._ROWS", 2)
     path = tmp_path / "file.parquet"
     texts = pa.array([b"a", None, b"b", b"c", text, b"d"]).view(pa.string())
     columns = {

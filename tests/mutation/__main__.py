@@ -34,7 +34,7 @@ from tests.mutation.draw import PACKAGE, ROOT, Mutant, drawn
 
 BUILD = ROOT / "build" / "mutation"
 KNOWN = Path(__file__).with_name("known.toml")
-RECORDED = ("tests/kernel", "tests/runtime", "tests/incremental/test_work.py")
+RECORDED = ("tests/io", "tests/kernel", "tests/runtime", "tests/incremental/test_work.py")
 """Tests without a JVM whose lines are recorded."""
 SPARK_TESTS: dict[str, tuple[str, ...]] = {
     "kernel/pinned": ("spark/test_means.py", "spark/test_values.py"),
@@ -48,12 +48,11 @@ SPARK_TESTS: dict[str, tuple[str, ...]] = {
     "spark/clusters": ("spark/test_clusters.py",),
     "spark/loop": ("spark/test_loops.py", "spark/test_loops_task.py",
                    "runtime/test_loops_streamed.py"),
-    "spark/native": ("spark/test_sources.py", "spark/test_sources_shapes.py",
-                     "spark/test_frame_types.py"),
+    "spark/native": ("spark/test_sources.py", "spark/test_frame_types.py"),
     "spark/probe": ("spark/test_probe.py",),
     "spark/replay": ("runtime/test_verify.py", "runtime/test_python.py"),
-    "spark/sources": ("spark/test_sources.py", "spark/test_sources_shapes.py",
-                      "spark/test_notices.py", "spark/test_trees.py"),
+    "spark/sources": ("spark/test_sources.py", "io/test_vectorised.py", "spark/test_notices.py",
+                      "spark/test_trees.py"),
     "spark/startup": ("spark/test_session.py", "cli/test_mistakes.py"),
     "spark/streaming": ("runtime/test_stream.py", "runtime/test_loops_streamed.py"),
     "spark/": ("spark/test_texts.py", "spark/test_api.py", "spark/test_outputs.py",

@@ -13,12 +13,13 @@ import pytest
 
 from incmrql.diagnostics import DataError
 from incmrql.formats import BadRow, Policy, ReadReport
+from incmrql.io import Part
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.spark import (
-    native_shapes,
     sources,
     sources_context,
     sources_deleted,
+    sources_pieces,
     sources_plan,
 )
 from incmrql.spark.native_parquet import native
@@ -422,7 +423,7 @@ def test_registered_frames(spark: SparkSession, folder: Path) -> None:
 def test_large_files_are_cut(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, lines: list[str]
 ) -> None:
-    monkeypatch.setattr(native_shapes, "SMALLEST_CUT", 64)
+    monkeypatch.setattr(sources_pieces, "SMALLEST_CUT", 64)
     write(folder, {"x": "\n".join(lines) + "\n"})
     agree(spark, folder, text)
 
@@ -460,7 +461,7 @@ def test_nothing_is_written_before_all_is_well(spark: SparkSession, folder: Path
 
 
 def test_parts_are_spread_over_tasks() -> None:
-    parts = [sources_plan.Part(i, "", "", size) for i, size in enumerate([9, 1, 1, 1, 0, 8])]
+    parts = [Part(i, "", "", size) for i, size in enumerate([9, 1, 1, 1, 0, 8])]
     tasks = sources_context._tasks(parts, 1)
     assert sorted(place for task in tasks for place in task) == list(range(6))
     assert len(tasks) == 4

@@ -14,6 +14,7 @@ from typing import Any as Arrow
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from incmrql.diagnostics import InternalError
@@ -71,6 +72,13 @@ def stored(value: Value, type_: Type) -> Arrow:
             return normal(value)
         case _:
             return value
+
+
+def same_floats(column: Arrow) -> Arrow:
+    """A column of floats with one zero and one NaN."""
+    nan = pa.scalar(float("nan"), column.type)
+    positive = pc.add(column, pa.scalar(0.0, column.type))
+    return pc.if_else(pc.is_nan(column), nan, positive)
 
 
 def plain_type(arrow: Arrow) -> Arrow:

@@ -27,9 +27,9 @@ import pyarrow as pa
 
 from incmrql.diagnostics import DataError, nearest
 
-_BOM: Final = b"\xef\xbb\xbf"
+BOM: Final = b"\xef\xbb\xbf"
 _HIDDEN: Final = ("_", ".")
-_COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
+COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
 _MOST_NAMED = 5
 MAX_LINE: Final = 1 << 26
 """Bytes of the longest line, where a source has no option `max_line`."""
@@ -83,7 +83,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as cause:
         raise broken(path, str(cause)) from cause
     except OSError as cause:
-        if cause.errno is None and path.suffix in _COMPRESSED:
+        if cause.errno is None and path.suffix in COMPRESSED:
             raise broken(path, str(cause)) from cause
         raise unreadable(path, cause) from cause
 
@@ -101,9 +101,9 @@ def open_text(path: Path, longest: int = MAX_LINE) -> Iterator[Line]:
                 skip_line(stream)
                 yield too_long(number, raw, longest)
                 continue
-            line = raw.removeprefix(_BOM) if number == 1 else raw
+            line = raw.removeprefix(BOM) if number == 1 else raw
             if line:
-                yield _line(number, line)
+                yield line_of(number, line)
 
 
 def too_long(number: int, start: bytes, longest: int) -> Line:
@@ -147,7 +147,8 @@ def broken(path: Path, why: str) -> DataError:
     )  # fmt: skip
 
 
-def _line(number: int, raw: bytes) -> Line:
+def line_of(number: int, raw: bytes) -> Line:
+    """A line from its bytes, with its end if it has one."""
     end = "\r\n" if raw.endswith(b"\r\n") else "\n" if raw.endswith(b"\n") else ""
     body = raw[: len(raw) - len(end)]
     try:

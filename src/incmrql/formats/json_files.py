@@ -79,11 +79,11 @@ def _rows(line: int, document: Raw, text: str, want: _Want) -> Iterator[Read]:
     known = -1
     for place, raw in enumerate(items):
         try:
-            yield _row(raw, want)
+            yield _row(raw, line, want)
         except Unparsable as problem:
-            line = next(islice(lines, place - known - 1, None))
+            start = next(islice(lines, place - known - 1, None))
             known = place
-            yield BadRow(want.path, line, dump_raw(raw), problem.reason)
+            yield BadRow(want.path, start, dump_raw(raw), problem.reason)
 
 
 def _item_lines(line: int, text: str) -> Iterator[int]:
@@ -97,15 +97,16 @@ def _item_lines(line: int, text: str) -> Iterator[int]:
         before, at = start, skip_space(text, end) + 1
 
 
-def _row(raw: Raw, want: _Want) -> Row:
+def _row(raw: Raw, line: int, want: _Want) -> Row:
     if want.raw:
-        return Row(checked(raw))
+        return Row(checked(raw), line=line)
     if not want.sign:
-        return Row(typed(raw, want.row, want.data))
+        return Row(typed(raw, want.row, want.data), line=line)
     if not isinstance(raw, dict):
         raise Unparsable(f'expected an object with a sign in "{want.sign}"')
     sign = weight(raw.get(want.sign), want.sign)
-    return Row(typed({n: v for n, v in raw.items() if n != want.sign}, want.row, want.data), sign)
+    members = {n: v for n, v in raw.items() if n != want.sign}
+    return Row(typed(members, want.row, want.data), sign, line=line)
 
 
 def _elements(document: Raw, want: _Want) -> Iterable[Raw]:

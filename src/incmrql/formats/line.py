@@ -92,12 +92,12 @@ def read_lines(lines: Iterable[Line], path: str, row: Type, options: LineOptions
             layout = _named(row, [name.strip() for name, _ in fields], options, f"{path}:{line}")
         else:
             try:
-                yield _row(fields, layout, options)
+                yield _row(fields, line, layout, options)
             except Unparsable as problem:
                 yield BadRow(path, line, text, problem.reason)
 
 
-def _row(fields: list[Field], layout: _Layout, options: LineOptions) -> Row:
+def _row(fields: list[Field], line: int, layout: _Layout, options: LineOptions) -> Row:
     more = len(fields) - layout.width
     beyond = more > 1 or (more == 1 and fields[-1][0] != "")
     if more < 0 or (beyond and not layout.is_open):
@@ -113,7 +113,7 @@ def _row(fields: list[Field], layout: _Layout, options: LineOptions) -> Row:
         except Unparsable as problem:
             raise Unparsable(f"{column.label}: {problem.reason}") from None
     sign = 1 if layout.sign is None else weight(fields[layout.sign][0], options.sign)
-    return Row(layout.make(values), sign, beyond)
+    return Row(layout.make(values), sign, beyond, line)
 
 
 def _count(number: int) -> str:
@@ -252,7 +252,7 @@ class _Records:
     def _quoted(self, first: Line) -> _Cut:
         """The record that starts on a line."""
         taken = [first]
-        splitter = _Splitter(self._options.delimiter, self._options.quote)
+        splitter = FieldSplitter(self._options.delimiter, self._options.quote)
         length = len(first.text)
         try:
             while not splitter.feed(taken[-1]):
@@ -277,7 +277,7 @@ class _Records:
         )
 
 
-class _Splitter:
+class FieldSplitter:
     """The fields of a record whose lines come one by one."""
 
     def __init__(self, delimiter: str, quote: str) -> None:

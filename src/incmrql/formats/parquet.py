@@ -46,14 +46,14 @@ def schema_type(path: str | Path, sign: str = "", paths: Paths = ANYWHERE) -> Ty
         raise DataError(
             "R122", f'folder "{path}" has no Parquet file to take the type from', hint=hint
         )
-    return _without(_file_type(files[0], _open(files[0]).schema_arrow), sign, files[0])
+    return _without(file_type(files[0], _open(files[0]).schema_arrow), sign, files[0])
 
 
 def read_parquet(path: Path, row: Type | None = None, sign: str = "") -> Iterator[Read]:
     """The rows of one file, as elements of a type; without one, of the file's own type."""
     file = _open(path)
     schema = file.schema_arrow
-    whole = _file_type(path, schema)
+    whole = file_type(path, schema)
     own = _without(whole, sign, path)
     element = own if row is None else row
     if not widened(own, element):
@@ -62,7 +62,7 @@ def read_parquet(path: Path, row: Type | None = None, sign: str = "") -> Iterato
             "R121", f'"{path.name}" has rows of type {own}, expected {element}',
             place=str(path), hint=hint,
         )  # fmt: skip
-    packed = not _is_one(schema, whole)
+    packed = not is_one_column(schema, whole)
     arrow = pa.struct(list(schema)) if packed else schema.field(0).type
     make = reader(arrow, element)
     flag = reader(arrow.field(sign).type, _sign_type(whole, sign)) if sign else None
@@ -122,7 +122,7 @@ def _plain_rows(file: Arrow, arrow: Arrow, path: Path, *, packed: bool) -> Itera
         raise broken(path, str(cause)) from cause
 
 
-def _file_type(path: Path, schema: Arrow) -> Type:
+def file_type(path: Path, schema: Arrow) -> Type:
     """The type of a file's rows."""
     named = _named_type(schema)
     if named is not None:
@@ -151,7 +151,7 @@ def _named_type(schema: Arrow) -> Type | None:
     return named if fits else None
 
 
-def _is_one(schema: Arrow, whole: Type) -> bool:
+def is_one_column(schema: Arrow, whole: Type) -> bool:
     """Whether the rows are in the one column, rather than its columns being their fields."""
     return schema.names == [_ONE] and bool(schema.field(0).type == arrow_type(whole))
 

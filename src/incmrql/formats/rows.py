@@ -33,6 +33,8 @@ class Row:
     weight: int = 1
     beyond: bool = False
     """Whether its line has columns beyond the declared ones, which are ignored."""
+    line: int = field(default=0, compare=False)
+    """The line on which it, or the document that it is part of, starts; 0 if not on a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ def collect(
                 good.append(row)
                 continue
             if policy == "fail":
-                raise _refused(row)
+                raise refused(row)
             files[row.path] += 1
             if len(first) < MOST_REMEMBERED:
                 first.append(row)
@@ -189,6 +191,7 @@ def collect(
     return Collected(good, report)
 
 
-def _refused(bad: BadRow) -> DataError:
+def refused(bad: BadRow) -> DataError:
+    """The error for a bad row where the source says `on_error: fail`."""
     hint = "Mend the line, or set on_error to quarantine or drop to go on without such lines."
     return DataError("R110", bad.reason, place=bad.place, hint=hint)

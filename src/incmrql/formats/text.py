@@ -14,4 +14,4 @@ def read_text(lines: Iterable[Line], path: str) -> Iterator[Read]:
         if line.problem:
             yield BadRow(path, line.number, line.text, line.problem)
         else:
-            yield Row(line.text)
+            yield Row(line.text, line=line.number)

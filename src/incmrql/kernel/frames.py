@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from incmrql.diagnostics import DataError, nearest
 from incmrql.formats.arrow_types import NoSuchType, arrow_type, struct_type, widened
-from incmrql.formats.arrow_values import plain_type, reader, stored
+from incmrql.formats.arrow_values import plain_type, reader, same_floats, stored
 from incmrql.formats.scalars import Unparsable
 from incmrql.kernel.columns import is_spread, parts_of
 from incmrql.types.model import (
@@ -134,12 +134,6 @@ def _scalars(column: Any, type_: Type) -> Any | None:
         return numbers.cast(arrow_type(type_))
     made = column.cast(arrow_type(type_))
     return same_floats(made) if type_ in (FLOAT, DOUBLE) else made
-
-
-def same_floats(column: Any) -> Any:
-    """Floats with one zero and one NaN."""
-    nan = pa.scalar(float("nan"), column.type)
-    return pc.if_else(pc.is_nan(column), nan, pc.add(column, pa.scalar(0.0, column.type)))
 
 
 def _one_by_one(column: Any, element: Type) -> Any:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any as Arrow
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
@@ -111,10 +110,3 @@ def _rebuild(element: Type, one: bool, packed: bool, parts: Iterable[Arrow]) -> 
         except DataError as problem:
             raise Carried(problem) from None
         yield made
-
-
-def same_floats(column: Arrow) -> Arrow:
-    """An Arrow column of floats with one zero and one NaN."""
-    nan = pa.scalar(float("nan"), column.type)
-    positive = pa.compute.add(column, pa.scalar(0.0, column.type))
-    return pa.compute.if_else(pa.compute.is_nan(column), nan, positive)

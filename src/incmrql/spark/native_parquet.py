@@ -24,10 +24,9 @@ from pyspark.sql import types as spark_types
 
 from incmrql.diagnostics import DataError
 from incmrql.formats.arrow_types import model_type
-from incmrql.formats.parquet import _file_type as file_type
-from incmrql.formats.parquet import _is_one as is_one
+from incmrql.formats.parquet import file_type, is_one_column
+from incmrql.io import Part
 from incmrql.spark.native_columns import fits, packed_frame, selected
-from incmrql.spark.sources_plan import Part
 from incmrql.spark.values import spark_type
 from incmrql.types.model import DATE, FLOATS, TIMESTAMP, Record, Type
 
@@ -66,7 +65,7 @@ def native(part: Part, element: Type) -> Native | None:
         own = file_type(path, schema)
     except (OSError, pa.ArrowException, DataError):
         return None
-    if not isinstance(own, Record) or is_one(schema, own):
+    if not isinstance(own, Record) or is_one_column(schema, own):
         return None
     types = dict(own.fields)
     for name, type_ in element.fields:

@@ -82,7 +82,7 @@ def start(
 
 def _bytes_of(reading: Reading) -> int:
     """How many bytes rows may take: files are compressed, or hold equal values once."""
-    element = reading.plan.element
+    element = reading.plan.spec.element
     width = _COLUMN * (len(element.fields) if isinstance(element, Record) else 1)
     return max(sum(map(text_size, reading.plan.parts)), width * sum(reading.natives.values()))
 

@@ -33,13 +33,14 @@ from pyspark.sql.types import StructType
 from incmrql.algebra.term import Picks
 from incmrql.diagnostics import DataError
 from incmrql.formats import ANYWHERE, BadRow, Paths, Policy, Quarantine, ReadReport
+from incmrql.formats.files import COMPRESSED
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.notices import Noticed, notices
 from incmrql.formats.rows import MOST_REMEMBERED
-from incmrql.spark.native_shapes import COMPRESSED
+from incmrql.io import Part
 from incmrql.spark.sources_parts import BAD_SCHEMA, bad_task, good_rows, rows_task, unpacked_bad
 from incmrql.spark.sources_picked import row_of
-from incmrql.spark.sources_plan import Part, Plan, Tallies, Tally, TallyParam
+from incmrql.spark.sources_plan import Plan, Tallies, Tally, TallyParam
 from incmrql.spark.values import spark_schema
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED, Type
@@ -156,7 +157,8 @@ class Reading:
 
     def rows(self, element: Type, *, packed: bool) -> Reading:
         """The same files read for rows in other columns; bad rows are told to this one."""
-        plan = replace(self.plan, element=element, packed=packed)
+        spec = replace(self.plan.spec, element=element)
+        plan = replace(self.plan, spec=spec, packed=packed)
         return replace(self, plan=plan, schema=spark_schema(element, packed=packed))
 
     def picked(self, picks: Picks) -> DataFrame:
@@ -183,7 +185,7 @@ class Reading:
         if self.concluded:
             return
         self.concluded = True
-        policy = self.plan.policy
+        policy = self.plan.spec.policy
         if quarantine is not None and policy == "quarantine":
             with Quarantine(quarantine, self.name) as kept:
                 for bad in self._bad_rows():
@@ -227,7 +229,7 @@ class Reading:
                 first += tally.kept[:MOST_REMEMBERED]
         bad, first = files.total(), first[:MOST_REMEMBERED]
         noticed.rows, noticed.bad, noticed.first = rows, bad, first
-        told = notices(self.plan.source, self.path, noticed, self.plan.element)
+        told = notices(self.plan.spec.source, self.path, noticed, self.plan.spec.element)
         return ReadReport(rows, bad, tuple(files.items()), tuple(first), told)
 
     def _bad_rows(self) -> Iterator[BadRow]:
@@ -259,7 +261,7 @@ def _nothing(parts: Iterable[Any]) -> Iterator[Any]:
 
 def _are_small(plan: Plan, parts: list[Part]) -> bool:
     """Whether files are so few and small that the driver may read them."""
-    if plan.source.format not in _HERE or len(parts) > _MOST_FILES:
+    if plan.spec.source.format not in _HERE or len(parts) > _MOST_FILES:
         return False
     return sum(map(text_size, parts)) <= _SMALL
 

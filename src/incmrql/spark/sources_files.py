@@ -14,14 +14,15 @@ from pyspark.sql import types as spark_types
 from incmrql.formats import ANYWHERE, Paths, element_type
 from incmrql.formats import read as check_files
 from incmrql.formats.files import unreadable
+from incmrql.io import Part, ReadSpec
 from incmrql.reference.sources import quarantine_name
 from incmrql.spark.native_parquet import frame as parquet_frames
 from incmrql.spark.native_parquet import native
-from incmrql.spark.native_shapes import cut
 from incmrql.spark.packing import NOTHING, packed
 from incmrql.spark.sources_context import Context, Reading
-from incmrql.spark.sources_plan import Part, Plan
-from incmrql.spark.values import spark_schema, spark_type
+from incmrql.spark.sources_pieces import cut
+from incmrql.spark.sources_plan import Plan
+from incmrql.spark.values import spark_schema, spark_type, value_type
 from incmrql.types import typed
 from incmrql.types.model import INT, LONG, PREDEFINED, Record, Type
 
@@ -63,13 +64,10 @@ class Files:
         else:
             paths = self.context.paths
             check_files(source.format, path, source.row, options=options, paths=paths)
+        data = dict(self.context.data or PREDEFINED)
         plan = Plan(
-            source=replace(source, path=None),
-            element=element,
+            spec=ReadSpec(replace(source, path=None), element, options, data, value_type),
             parts=parts_of(path, self.context.paths),
-            policy=options.get("on_error", "quarantine"),
-            data=dict(self.context.data or PREDEFINED),
-            options=options,
             packed=self.packed,
             weighted=weighted,
             parser=parser,

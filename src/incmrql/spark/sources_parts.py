@@ -1,4 +1,4 @@
-"""What a task does: the files of a source to record batches, by the reference reader.
+"""What a task does: the files of a source to record batches.
 
 Bad rows and errors do not go through Spark as rows or exceptions.  Each task says at its end,
 in an accumulator, what became of each of its parts; an error ends the part it is in, and the
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any as Arrow
 from typing import Final, TypeAlias
@@ -18,17 +17,15 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
 
+from incmrql.algebra.term import Picks
 from incmrql.diagnostics import DataError
-from incmrql.formats import BadRow, Policy, Read, Row, read
-from incmrql.formats.notices import Noticed, watched_fields
-from incmrql.formats.rows import collect
+from incmrql.formats import BadRow, Policy, Read, Row
+from incmrql.formats.rows import refused
+from incmrql.io import Chunk, Part, read_chunks, read_rows, renamed, row_chunks
 from incmrql.reference.sources import _parsed as parsed
-from incmrql.spark.native_lines import LineShape
-from incmrql.spark.native_shapes import Start, blocks_of, start_of
-from incmrql.spark.native_text import fast_batches
 from incmrql.spark.sources_picked import columns, is_raw, picker, raw_picker, raw_rows
-from incmrql.spark.sources_plan import Part, Plan, Tallies, Tally, chunked, numbers
-from incmrql.spark.values import BATCH, batch, value_schema
+from incmrql.spark.sources_plan import Plan, Tallies, Tally, chunked, numbers
+from incmrql.spark.values import BATCH, array_batch, value_schema
 
 Task: TypeAlias = Callable[[Iterable[Arrow]], Iterator[Arrow]]
 
@@ -103,75 +100,63 @@ def good_rows(plan: Plan, part: Part, tally: Tally) -> Iterator[Arrow]:
     try:
         with _shown_places(part):
             plan.paths.check(part.path)
-            start = start_of(plan, part)
-            if start is None:
-                yield from _row_by_row(plan, part, reads(plan, part), tally)
-            else:
-                yield from _natively(plan, part, start, tally)
-            if plan.picks is None:
-                watched = watched_fields(plan.source, plan.element)
-                tally.noticed.look_up_names(part.path, plan.source.keys, watched)
+            if plan.picks is not None:
+                yield from _picked(plan, part, plan.picks, tally)
+                return
+            for chunk in _chunks(plan, part):
+                before = tally.rows
+                tally.add_chunk(chunk)
+                if len(chunk.values):
+                    yield _batch(plan, part, chunk, before)
     except DataError as error:
         tally.failure = error.code, error.message, error.place, error.hint
 
 
-def _natively(plan: Plan, part: Part, start: Start, tally: Tally) -> Iterator[Arrow]:
-    for natives, others in fast_batches(start.shape, blocks_of(part, start)):
-        if natives is not None:
-            tally.rows += natives.num_rows
-            _notice_natives(plan, natives, tally.noticed)
-            yield natives
-        yield from _row_by_row(plan, part, others, tally)
-    if isinstance(start.shape, LineShape):
-        tally.noticed.beyond += start.shape.beyond
+def _chunks(plan: Plan, part: Part) -> Iterator[Chunk]:
+    if plan.spec.source.format == "python":
+        return row_chunks(plan.spec, _reads(plan, part), part.shown)
+    return read_chunks(plan.spec, part)
 
 
-def _notice_natives(plan: Plan, natives: Arrow, noticed: Noticed) -> None:
-    noticed.rows += natives.num_rows
-    watched = watched_fields(plan.source, plan.element)
-    fields = natives.columns if len(natives.columns) == len(watched) else natives.column(0)
-    for place, name in enumerate(watched):
-        if name not in noticed.present:
-            values = fields[place] if isinstance(fields, list) else fields.field(place)
-            if values.null_count < len(values):
-                noticed.present.add(name)
+def _batch(plan: Plan, part: Part, chunk: Chunk, before: int) -> Arrow:
+    if not plan.weighted:
+        schema = value_schema(plan.spec.element, packed=plan.packed)
+        return array_batch(chunk.values, plan.spec.element, schema)
+    size = len(chunk.values)
+    return pa.record_batch(
+        {
+            "row": chunk.values,
+            "weight": chunk.weights,
+            "part": pa.repeat(pa.scalar(part.number, pa.int32()), size),
+            "place": pa.array(range(before, before + size), pa.int64()),
+        }
+    )
 
 
-def _row_by_row(plan: Plan, part: Part, rows: Iterable[Read], tally: Tally) -> Iterator[Arrow]:
-    if plan.picks is not None:
-        values = (row.value for row in _good(rows, plan.policy, tally))
-        pick = raw_picker(plan.picks) if is_raw(plan) else picker(plan.picks)
-        for picked in chunked(map(pick, values), BATCH):
-            yield columns(plan.picks, picked)
-            tally.rows += len(picked)
-        return
-    watched = watched_fields(plan.source, plan.element)
-    for chunk in chunked(_good(rows, plan.policy, tally), BATCH):
-        tally.noticed.add_rows(chunk, watched)
-        yield _weighted(plan, part, chunk, tally.rows) if plan.weighted else _plain(plan, chunk)
-        tally.rows += len(chunk)
+def _picked(plan: Plan, part: Part, picks: Picks, tally: Tally) -> Iterator[Arrow]:
+    values = (row.value for row in _good(_reads(plan, part), plan.spec.policy, tally))
+    pick = raw_picker(picks) if is_raw(plan) else picker(picks)
+    for picked in chunked(map(pick, values), BATCH):
+        yield columns(picks, picked)
+        tally.rows += len(picked)
 
 
 def _good(rows: Iterable[Read], policy: Policy, tally: Tally) -> Iterator[Row]:
     for row in rows:
         if isinstance(row, Row):
             yield row
+        elif policy == "fail":
+            raise refused(row)
         else:
-            if policy == "fail":
-                collect([row], "fail")
             tally.add(row)
 
 
 def bad_rows(plan: Plan, part: Part) -> Iterator[BadRow]:
     """The bad rows of a part, of which there may be many."""
     plan.paths.check(part.path)
-    start = start_of(plan, part)
-    if start is None:
-        found = reads(plan, part)
-    else:
-        natively = fast_batches(start.shape, blocks_of(part, start))
-        found = (row for _, others in natively for row in others)
-    return (row for row in found if isinstance(row, BadRow))
+    if plan.picks is not None:
+        return (row for row in _reads(plan, part) if isinstance(row, BadRow))
+    return (row for chunk in _chunks(plan, part) for row in chunk.bad)
 
 
 @contextmanager
@@ -186,51 +171,12 @@ def _shown_places(part: Part) -> Iterator[None]:
         raise DataError(error.code, error.message, place=place, hint=error.hint) from None
 
 
-def reads(plan: Plan, part: Part) -> Iterator[Read]:
-    """What the reference reader makes of a file, with the names that messages use."""
-    for row in _reads(plan, part):
-        if isinstance(row, BadRow) and row.path == part.path:
-            yield replace(row, path=part.shown)
-        else:
-            yield row
-
-
 def _reads(plan: Plan, part: Part) -> Iterator[Read]:
-    source = plan.source
-    if source.format == "python":
-        return parsed(_parser(plan), source, part.path, plan.policy)
+    """The rows of a file one by one, with the names that messages use."""
+    spec = plan.spec
+    if spec.source.format == "python":
+        rows = parsed(plan.parser.unpacked(), spec.source, part.path, spec.policy)
+        return renamed(rows, part)
     if plan.picks is not None and is_raw(plan):
-        return raw_rows(plan, part)
-    return read(
-        source.format,
-        part.path,
-        source.row,
-        delimiter=source.delimiter,
-        keys=source.keys,
-        steps=source.steps,
-        options=plan.options,
-        data=plan.data,
-    )
-
-
-def _plain(plan: Plan, rows: list[Row]) -> Arrow:
-    schema = value_schema(plan.element, packed=plan.packed)
-    return batch([row.value for row in rows], plan.element, schema)
-
-
-def _weighted(plan: Plan, part: Part, rows: list[Row], before: int) -> Arrow:
-    packed = value_schema(plan.element, packed=True)
-    (array,) = batch([row.value for row in rows], plan.element, packed).columns
-    size = len(rows)
-    return pa.record_batch(
-        {
-            "row": array,
-            "weight": pa.array([row.weight for row in rows], pa.int64()),
-            "part": pa.repeat(pa.scalar(part.number, pa.int32()), size),
-            "place": pa.array(range(before, before + size), pa.int64()),
-        }
-    )
-
-
-def _parser(plan: Plan) -> Arrow:
-    return plan.parser.unpacked()
+        return renamed(raw_rows(plan, part), part)
+    return read_rows(spec, part)

@@ -19,13 +19,14 @@ from pyspark.sql import DataFrame
 from incmrql.algebra.term import Picks
 from incmrql.formats import Read
 from incmrql.formats.arrow_values import stored
-from incmrql.formats.files import MAX_LINE, open_text
+from incmrql.formats.files import open_text
 from incmrql.formats.json_files import read_raw
 from incmrql.formats.json_values import Number, Raw, tree_of
+from incmrql.io import Part
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.casts import cast
 from incmrql.reference.environment import EMPTY_SCRIPT
-from incmrql.spark.sources_plan import Part, Plan
+from incmrql.spark.sources_plan import Plan
 from incmrql.spark.values import maker, spark_schema, value_schema
 from incmrql.types import typed
 from incmrql.types.model import DOUBLE, INT, JSON, LONG, STRING, Record, Type
@@ -47,13 +48,13 @@ def row_of(picks: Picks) -> Record:
 
 def is_raw(plan: Plan) -> bool:
     """Whether rows are picked from before there are trees."""
-    return plan.source.format == "json" and plan.source.row == JSON
+    return plan.spec.source.format == "json" and plan.spec.source.row == JSON
 
 
 def raw_rows(plan: Plan, part: Part) -> Iterator[Read]:
     """The rows of a part before there are trees."""
-    longest = plan.options.get("max_line", MAX_LINE)
-    return read_raw(open_text(Path(part.path), longest), part.path, plan.source.keys, longest)
+    longest = plan.spec.longest
+    return read_raw(open_text(Path(part.path), longest), part.path, plan.spec.source.keys, longest)
 
 
 def columns(picks: Picks, rows: list[tuple[Arrow, ...]]) -> Arrow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any as Arrow
 from typing import Final, TypeAlias, TypeVar
@@ -10,13 +10,11 @@ from typing import Final, TypeAlias, TypeVar
 from pyspark.accumulators import AccumulatorParam
 
 from incmrql.algebra.term import Picks
-from incmrql.formats import ANYWHERE, BadRow, Paths, Policy
-from incmrql.formats.json_typed import Catalog
+from incmrql.formats import ANYWHERE, BadRow, Paths
 from incmrql.formats.notices import Noticed
 from incmrql.formats.rows import MOST_REMEMBERED
+from incmrql.io import Chunk, Part, ReadSpec
 from incmrql.spark.packing import NOTHING, Packed
-from incmrql.types import typed
-from incmrql.types.model import Type
 
 T = TypeVar("T")
 
@@ -25,32 +23,11 @@ MOST_KEPT: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A file or a piece of one, by its place in the order of the source.
-
-    `shown` is how messages name the file.  A piece starts at byte `start`, which is on line
-    `first`, and ends before byte `end`.
-    """
-
-    number: int
-    path: str
-    shown: str
-    size: int
-    start: int = 0
-    end: int | None = None
-    first: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """All that a task must know of a source."""
 
-    source: typed.Source
-    element: Type
+    spec: ReadSpec
     parts: tuple[Part, ...]
-    policy: Policy
-    data: Catalog
-    options: Mapping[str, Arrow]
     packed: bool
     weighted: bool
     parser: Packed = NOTHING
@@ -73,6 +50,13 @@ class Tally:
     """Code, message, place and hint of the error that ended it."""
     length: int = 0
     noticed: Noticed = field(default_factory=Noticed)
+
+    def add_chunk(self, chunk: Chunk) -> None:
+        """Count the rows of a chunk and its bad rows."""
+        self.rows += len(chunk.values)
+        self.noticed.add(chunk.noticed)
+        for row in chunk.bad:
+            self.add(row)
 
     def add(self, row: BadRow) -> None:
         """Count a bad row; keep it while there is room."""

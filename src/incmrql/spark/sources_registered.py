@@ -16,16 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from incmrql.diagnostics import DataError, nearest
 from incmrql.formats.arrow_types import arrow_type, widened
+from incmrql.formats.arrow_values import same_floats
 from incmrql.reference.python_values import from_python
 from incmrql.spark.frame_types import frame_row_type
 from incmrql.spark.internals import in_session
-from incmrql.spark.native_columns import (
-    fits,
-    packed_frame,
-    rebuilt,
-    same_floats,
-    selected,
-)
+from incmrql.spark.native_columns import fits, packed_frame, rebuilt, selected
 from incmrql.spark.values import ONE, dataframe, is_wide, spark_schema
 from incmrql.types import typed
 from incmrql.types.model import (

@@ -156,6 +156,11 @@ def batches(
 def batch(values: Sequence[Value], element: Type, schema: Arrow) -> Arrow:
     """Some elements as one record batch with a schema of `value_schema`."""
     array = pa.array([stored(value, element) for value in values], value_type(element))
+    return array_batch(array, element, schema)
+
+
+def array_batch(array: Arrow, element: Type, schema: Arrow) -> Arrow:
+    """An array of elements as one record batch with a schema of `value_schema`."""
     if schema.names == [ONE] and schema.field(0).type == array.type:
         return pa.record_batch([array], schema=schema)
     if array.null_count:

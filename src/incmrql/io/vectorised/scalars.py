@@ -1,4 +1,4 @@
-"""Texts of basic types that Arrow reads exactly as the reference reader does, and their columns.
+"""Texts of basic types that Arrow reads exactly as the row-by-row reader does, and their columns.
 
 The expressions are for RE2 over bytes and leave out what is rare and hard: numbers near the
 limits of their type, blanks, signs in front, the 29th of February.
@@ -10,9 +10,10 @@ from typing import Any as Arrow
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from incmrql.formats.arrow_types import arrow_type
-from incmrql.spark.native_columns import same_floats
+from incmrql.formats.arrow_values import same_floats
 from incmrql.types.model import DATE, FLOAT, FLOATS, TIMESTAMP, Basic, Decimal, Type
 
 _DAY: Final = (
@@ -26,7 +27,8 @@ _INTEGERS: Final = {
     "int": r"-?(?:0|[1-9]\d{0,8}|1\d{9}|20\d{8})",
     "long": r"-?(?:0|[1-9]\d{0,17}|[1-8]\d{18})",
 }
-_NUMBER: Final = r"-?(?:0|[1-9]\d{0,16})(?:\.\d{1,17})?"
+_NUMBER: Final = r"-?(?:0|[1-9]\d{0,16})(?:\.\d+)?"
+"""Finite whatever the type: the whole part is short.  Of a fraction Arrow reads every digit."""
 _TEXTS: Final = {
     **_INTEGERS,
     "float": _NUMBER,
@@ -60,6 +62,6 @@ def raw_type(type_: Type) -> Arrow:
 def finished(column: Arrow, type_: Type) -> Arrow:
     """The column of a type from what was parsed."""
     if type_ == TIMESTAMP:
-        column = pa.compute.utf8_rtrim(column, characters="Z").cast(pa.timestamp("us"))
+        column = pc.utf8_rtrim(column, characters="Z").cast(pa.timestamp("us"))
     column = column.cast(arrow_type(type_), safe=type_ != FLOAT)
     return same_floats(column) if type_ in FLOATS else column

@@ -1,28 +1,31 @@
-"""Native reading of lines: whatever a file holds, rows and bad rows are the reference reader's."""
+"""Chunks of text files: whatever a file holds, rows, weights and bad rows are the reference's."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from incmrql.diagnostics import DataError
 from incmrql.formats import BadRow, Row, read
-from incmrql.formats.files import _line as one_line
-from incmrql.spark import native_shapes, native_text
-from incmrql.spark.native_shapes import blocks_of, start_of
-from incmrql.spark.native_text import fast_batches
+from incmrql.formats.arrow_types import arrow_type
+from incmrql.formats.files import line_of
+from incmrql.io import Part, ReadSpec, read_chunks, vector_reader
+from incmrql.io.vectorised import blocks
+from incmrql.kernel.columns import column_values
+from incmrql.spark import sources_pieces
 from incmrql.spark.sources import row_type
-from incmrql.spark.sources_plan import Part, Plan
-from incmrql.spark.values import maker
+from incmrql.spark.sources_plan import Plan
 from incmrql.types import model as t
 from incmrql.types import typed
-from incmrql.values import show
+from incmrql.values import encode
 
+P = ParamSpec("P")
 NAMES = [*t.BASIC_NAMES]
 TYPES: list[t.Type] = [*map(t.Basic, NAMES), t.Decimal(6, 2), t.Decimal(3, 3), t.Decimal(5, 0)]
 WORDS = """
@@ -43,66 +46,77 @@ FIELDS = st.sampled_from(TEXTS) | st.text('",;\r\n ab1-.é', max_size=4)
 ENDS = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", ""])
 
 
+def spec_of(source: typed.Source) -> ReadSpec:
+    return ReadSpec(source, row_type(source), dict(source.options))
+
+
 def plan_of(source: typed.Source) -> Plan:
-    options = dict(source.options)
-    return Plan(source, row_type(source), (), "quarantine", t.PREDEFINED, options, False, False)
+    return Plan(spec_of(source), (), packed=False, weighted=False)
 
 
-def by_reference(source: typed.Source, path: Path) -> tuple[list[str], list[BadRow], int]:
+def whole(path: Path) -> Part:
+    return Part(0, str(path), str(path), path.stat().st_size)
+
+
+Outcome = tuple[list[tuple[bytes, int]], list[BadRow], int]
+"""Rows with weights, in order; bad rows; how many lines have columns beyond the declared ones."""
+
+
+def by_reference(source: typed.Source, path: Path) -> Outcome:
     settings = {"delimiter": source.delimiter, "options": source.options}
     found = list(read(source.format, path, source.row, **settings))  # type: ignore[arg-type]
-    rows = [show(row.value) for row in found if isinstance(row, Row)]
+    rows = [(encode(row.value), row.weight) for row in found if isinstance(row, Row)]
     beyond = sum(row.beyond for row in found if isinstance(row, Row))
-    return sorted(rows), [row for row in found if isinstance(row, BadRow)], beyond
+    return rows, [row for row in found if isinstance(row, BadRow)], beyond
 
 
-def natively(plan: Plan, part: Part, element: t.Type) -> Iterator[Row | BadRow]:
-    start = start_of(plan, part)
-    assert start is not None
-    packed = not (isinstance(element, t.Record) and element.fields)
-    for columns, others in fast_batches(start.shape, blocks_of(part, start)):
-        if columns is not None:
-            columns.validate(full=True)
-            make = maker(columns.schema, element, packed=packed)
-            yield from map(Row, make(columns))
-        yield from others
-    beyond = getattr(start.shape, "beyond", 0)
-    yield from [BEYOND] * beyond
+def in_chunks(spec: ReadSpec, parts: Sequence[Part]) -> Outcome:
+    chunks = [chunk for part in parts for chunk in read_chunks(spec, part)]
+    rows: list[tuple[bytes, int]] = []
+    for chunk in chunks:
+        chunk.values.validate(full=True)
+        assert chunk.values.type == arrow_type(spec.element)
+        values = map(encode, column_values(chunk.values, spec.element))
+        rows += zip(values, chunk.weights.to_pylist(), strict=True)
+        assert (chunk.noticed.rows, chunk.noticed.bad) == (len(chunk.values), len(chunk.bad))
+    bad = [row for chunk in chunks for row in chunk.bad]
+    return rows, bad, sum(chunk.noticed.beyond for chunk in chunks)
 
 
-BEYOND = Row("a line that was read natively has columns beyond the declared ones", beyond=True)
+def outcome(made: Callable[P, Outcome], *args: P.args, **kwargs: P.kwargs) -> Outcome | str:
+    try:
+        return made(*args, **kwargs)
+    except DataError as problem:
+        return str(problem)
 
 
 def agree(source: typed.Source, path: Path, *parts: Part) -> int:
-    """Compare; how many rows were odd."""
-    plan = plan_of(source)
-    given = parts or (Part(0, str(path), str(path), path.stat().st_size),)
-    if start_of(plan, given[0]) is None:
+    """Compare; how many rows were bad, or -1 if the file is read row by row."""
+    spec = spec_of(source)
+    given = parts or (whole(path),)
+    wanted, found = outcome(by_reference, source, path), outcome(in_chunks, spec, given)
+    assert found == wanted
+    if isinstance(found, str) or vector_reader(spec, given[0]) is None:
         return -1
-    found = [row for part in given for row in natively(plan, part, plan.element)]
-    rows = sorted(show(row.value) for row in found if isinstance(row, Row) and row is not BEYOND)
-    bad = [row for row in found if isinstance(row, BadRow)]
-    beyond = sum(row.beyond for row in found if isinstance(row, Row))
-    assert (rows, bad, beyond) == by_reference(source, path)
-    return len(bad)
+    return len(found[1])
 
 
 def agree_in_pieces(source: typed.Source, path: Path) -> None:
     """The same, where the file can be cut."""
     plan = plan_of(source)
-    whole = Part(0, str(path), str(path), path.stat().st_size)
-    pieces = native_shapes._pieces(whole, 4)
-    counts = [native_shapes._lines_apart(plan, piece, glance=False) for piece in pieces]
+    pieces = sources_pieces._pieces(whole(path), 4)
+    counts = [sources_pieces._lines_apart(plan, piece, glance=False) for piece in pieces]
     for piece, count in zip(pieces, counts, strict=True):
-        clear = native_shapes._lines_apart(plan, piece, glance=True)
+        clear = sources_pieces._lines_apart(plan, piece, glance=True)
         assert clear in (None, count)
     if pieces and None not in counts:
-        agree(source, path, *native_shapes._numbered(pieces, counts))
+        agree(source, path, *sources_pieces._numbered(pieces, counts))
 
 
 @st.composite
 def line_files(draw: st.DrawFn) -> tuple[typed.Source, bytes]:
-    types = draw(st.lists(st.sampled_from([*TYPES, t.STRING, t.ANY]), min_size=1, max_size=3))
+    some = st.lists(st.sampled_from([*TYPES, t.STRING, t.ANY]), min_size=1, max_size=3)
+    types = draw(some.filter(lambda types: set(types) != {t.ANY}))  # no script reads no column
     names = ["A", "B", "C"]
     record = t.Record(tuple(zip(names, types, strict=False)))
     row = draw(st.sampled_from([record, t.Tuple(tuple(types)) if len(types) > 1 else types[0]]))
@@ -135,9 +149,9 @@ def test_lines(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) 
     path = tmp_path_factory.mktemp("lines") / "x.csv"
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native_text, "BLOCK", block)
+        patch.setattr(blocks, "BLOCK", block)
         agree(source, path)
-        patch.setattr(native_shapes, "SMALLEST_CUT", 16)
+        patch.setattr(sources_pieces, "SMALLEST_CUT", 16)
         agree_in_pieces(source, path)
 
 
@@ -200,9 +214,9 @@ def test_json(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) -
     path = tmp_path_factory.mktemp("json") / "x.json"
     path.write_bytes("".join(document + end for document, end in made).encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native_text, "BLOCK", block)
+        patch.setattr(blocks, "BLOCK", block)
         agree(typed.Source("json", False, None, JSON_ROW), path)
-        patch.setattr(native_shapes, "SMALLEST_CUT", 32)
+        patch.setattr(sources_pieces, "SMALLEST_CUT", 32)
         agree_in_pieces(typed.Source("json", False, None, JSON_ROW), path)
 
 
@@ -214,8 +228,8 @@ def test_text(tmp_path_factory: pytest.TempPathFactory, made: Any) -> None:
 
 
 def test_blocks_are_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_text, "BLOCK", 5)
-    made = native_text.blocks(io.BytesIO(b"\xef\xbb\xbfab\n\ncd\r\nef"), 1)
+    monkeypatch.setattr(blocks, "BLOCK", 5)
+    made = blocks.blocks(io.BytesIO(b"\xef\xbb\xbfab\n\ncd\r\nef"), 1)
     assert [(block.data, block.first, block.ended) for block in made] == [
         (b"ab\n", 1, True),
         (b"\ncd\r\n", 2, True),
@@ -229,11 +243,12 @@ def test_what_is_plain_is_native(tmp_path: Path) -> None:
     path.write_text('1,"a ""b"", c"\n-2,\n,d\n')
     row = t.Record((("A", t.INT), ("B", t.STRING)))
     source = typed.Source("line", False, None, row)
-    start = start_of(plan_of(source), Part(0, str(path), "x", 9))
-    assert start is not None
-    ((columns, others),) = fast_batches(start.shape, blocks_of(Part(0, str(path), "x", 9), start))
-    assert columns is not None
-    assert columns.to_pylist() == [
+    reader = vector_reader(spec_of(source), whole(path))
+    assert reader is not None
+    (block,) = reader.blocks()
+    values, _, _, others = reader.parser.divide(block).parsed(reader.parser)
+    assert values is not None
+    assert values.to_pylist() == [
         {"A": 1, "B": 'a "b", c'}, {"A": -2, "B": ""}, {"A": None, "B": "d"},
     ]  # fmt: skip
     assert list(others) == []
@@ -245,14 +260,14 @@ def test_what_is_plain_is_native(tmp_path: Path) -> None:
 def test_lines_that_are_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, longest: int, end: bytes
 ) -> None:
-    monkeypatch.setattr(native_text, "BLOCK", 8)
+    monkeypatch.setattr(blocks, "BLOCK", 8)
     path = tmp_path / "x.txt"
     long, short = (b'{"A":1}', b'{"A":') if kind == "json" else (b"1" * 50, b"11")
     path.write_bytes(b"\n".join([long, b"", short, long, long, b"", b"", short, b"1", long]) + end)
     row = t.Record((("A", t.LONG),)) if kind != "text" else t.STRING
     source = typed.Source(kind, False, None, row, options=(("max_line", longest),))
     assert agree(source, path) >= 2
-    monkeypatch.setattr(native_shapes, "SMALLEST_CUT", 16)
+    monkeypatch.setattr(sources_pieces, "SMALLEST_CUT", 16)
     agree_in_pieces(source, path)
 
 
@@ -266,10 +281,10 @@ def test_empty_lines_are_left_out_all_at_once(
     source = typed.Source(kind, False, None, row)
     read_one_by_one = []
 
-    def line_of(number: int, raw: bytes) -> Any:
+    def counted(number: int, raw: bytes) -> Any:
         read_one_by_one.append(number)
-        return one_line(number, raw)
+        return line_of(number, raw)
 
-    monkeypatch.setattr(native_text, "line_of", line_of)
+    monkeypatch.setattr(blocks, "line_of", counted)
     assert agree(source, path) == 0
     assert len(read_one_by_one) <= 1

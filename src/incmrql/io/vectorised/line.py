@@ -1,4 +1,4 @@
-"""Shapes of delimited lines and of plain text."""
+"""Parsers of delimited lines and of plain text."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
-import pyarrow.csv
+import pyarrow.compute as pc
+from pyarrow import csv
 
-from incmrql.formats.files import Line
-from incmrql.formats.files import _line as line_of
-from incmrql.formats.line import LineOptions, may_be_wider, read_lines
-from incmrql.formats.line import _Splitter as Splitter
+from incmrql.formats.arrow_types import arrow_type
+from incmrql.formats.files import Line, line_of
+from incmrql.formats.line import FieldSplitter, LineOptions, may_be_wider, read_lines
 from incmrql.formats.rows import Read
 from incmrql.formats.scalars import Unparsable
 from incmrql.formats.text import read_text
-from incmrql.spark.native_scalars import finished, pattern, raw_type
-from incmrql.spark.native_text import Block, Shape
-from incmrql.spark.values import value_schema, value_type
+from incmrql.io.vectorised.blocks import Block
+from incmrql.io.vectorised.parser import Mask, Parser
+from incmrql.io.vectorised.scalars import finished, pattern, raw_type
 from incmrql.types.columns import column_types, element_type
-from incmrql.types.model import ANY, STRING, Record, Type
+from incmrql.types.model import ANY, STRING, Record, Tuple, Type
 
 _DELIMITERS: Final = frozenset(",;|\t~^#&!")
 """Characters that are in no number and no time."""
@@ -33,28 +32,23 @@ _QUOTES: Final = frozenset(["", '"', "'"])
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Columns:
     """The columns of a file in order: the place of each in the element, or None, and its type."""
 
     columns: tuple[tuple[int | None, Type], ...]
     header: Line | None = None
 
 
-class LineShape(Shape):
+class LineParser(Parser):
     """Lines with the right number of fields, each of them plain."""
 
-    def __init__(
-        self, path: str, row: Type, options: LineOptions, layout: Layout, *, packed: bool
-    ) -> None:
+    def __init__(self, path: str, row: Type, options: LineOptions, layout: Columns) -> None:
         self.path, self.row, self.options, self.layout = path, row, options, layout
         self.element = element_type(row)
-        self.schema = value_schema(self.element, packed=packed)
         self.names = [f"c{i}" for i in range(len(layout.columns))]
         self.is_open = may_be_wider(row, options)
         self.more = 0
         """Fields beyond the columns in the lines of the block at hand: as many as in its first."""
-        self.beyond = 0
-        """Lines so far whose fields beyond the columns are not just an ending delimiter."""
         quote = re.escape(options.quote)
         delimiter = re.escape(options.delimiter)
         plain = rf"[^{quote}{delimiter}\r\n\x00]*"
@@ -71,28 +65,28 @@ class LineShape(Shape):
     def _field(self, type_: Type) -> str:
         return self.text if type_ in (STRING, ANY) else f"(?:{pattern(type_)})?"
 
-    def matches(self, lines: Arrow) -> Arrow:
+    def matches(self, lines: Arrow) -> Mask:
         """Lines of the right fields, and as many beyond them as the first line has."""
-        found = (_width(lines[0].as_py(), self.options) if len(lines) else 0) - len(self.names)
+        filled = np.flatnonzero(np.asarray(pc.binary_length(lines)) > 1)
+        first = lines[int(filled[0])].as_py() if len(filled) else b""
+        found = _width(first, self.options) - len(self.names)
         self.more = max(0, found if self.is_open else min(found, 1))
         more = [self.text if self.is_open else ""] * self.more
         pattern = re.escape(self.options.delimiter).join([*self.fields, *more])
-        return np.asarray(pa.compute.match_substring_regex(lines, rf"^{pattern}\r?\n$"))
+        return np.array(pc.match_substring_regex(lines, rf"^{pattern}\r?\n$"))
 
-    def columns(self, data: bytes) -> Arrow:
+    def parse(self, lines: bytes) -> tuple[Arrow, int]:
         """All fields at once, by Arrow's reader."""
-        if not data:
-            return None
         others = [f"more{i}" for i in range(self.more)]
-        table = pa.csv.read_csv(
-            pa.BufferReader(data),
-            pa.csv.ReadOptions(
-                use_threads=False, block_size=len(data) + 1, column_names=[*self.names, *others]
+        table = csv.read_csv(
+            pa.BufferReader(lines),
+            csv.ReadOptions(
+                use_threads=False, block_size=len(lines) + 1, column_names=[*self.names, *others]
             ),
-            pa.csv.ParseOptions(
+            csv.ParseOptions(
                 delimiter=self.options.delimiter, quote_char=self.options.quote or False
             ),
-            pa.csv.ConvertOptions(
+            csv.ConvertOptions(
                 column_types={name: raw_type(type_) for name, _, type_ in self.kept}
                 | dict.fromkeys(others[:1], pa.string()),
                 include_columns=[*(name for name, _, _ in self.kept), *others[:1]],
@@ -100,17 +94,16 @@ class LineShape(Shape):
                 strings_can_be_null=False,
             ),
         )
-        if self.more == 1:
-            self.beyond += pa.compute.sum(pa.compute.not_equal(table.column("more0"), "")).as_py()
-        elif self.more:
-            self.beyond += table.num_rows
+        beyond = table.num_rows if self.more > 1 else 0
+        if self.more == 1:  # an ending delimiter has an empty field behind it
+            beyond = pc.sum(pc.not_equal(table.column("more0"), "")).as_py()
         made: list[Arrow] = [None] * len(self.kept)
         for name, place, type_ in self.kept:
             column = table.column(name).combine_chunks()
             if type_ not in (STRING, ANY) and column.type == pa.string():
                 column = _null_where_empty(column)
             made[place] = finished(column, type_)
-        return pack(made, self.element, self.schema)
+        return _rows(made, self.element), beyond
 
     def stands_alone(self, line: bytes, following: bytes) -> bool:  # noqa: ARG002
         """Whether the quotes of a line are closed on it, or the line is wrong by itself."""
@@ -118,7 +111,7 @@ class LineShape(Shape):
         if not quote or quote.encode() not in line:
             return True
         try:
-            return Splitter(self.options.delimiter, quote).feed(line_of(1, line))
+            return FieldSplitter(self.options.delimiter, quote).feed(line_of(1, line))
         except Unparsable:
             return True
 
@@ -127,30 +120,27 @@ class LineShape(Shape):
         quote = self.options.quote.encode()
         return not quote or quote not in block.data
 
-    def reads(self, lines: Iterable[Line]) -> Iterator[Read]:
-        """Lines by the reference reader, after their header."""
+    def read_rows(self, lines: Iterable[Line]) -> Iterator[Read]:
+        """Lines by the row-by-row reader, after their header."""
         header = [self.layout.header] if self.layout.header is not None else []
         return read_lines(chain(header, lines), self.path, self.row, self.options)
 
 
-class TextShape(Shape):
+class TextParser(Parser):
     """Lines that are rows as they are."""
 
     skips_empty = False
 
     def __init__(self, path: str) -> None:
-        self.path, self.schema = path, value_schema(STRING)
+        self.path = path
 
-    def matches(self, lines: Arrow) -> Arrow:
+    def matches(self, lines: Arrow) -> Mask:
         """Lines without a carriage return in them."""
-        return np.asarray(pa.compute.match_substring_regex(lines, r"^[^\r\n]*\r?\n$"))
+        return np.array(pc.match_substring_regex(lines, r"^[^\r\n]*\r?\n$"))
 
-    def columns(self, data: bytes) -> Arrow:
+    def parse(self, lines: bytes) -> tuple[Arrow, int]:
         """The lines without their ends."""
-        if not data:
-            return None
-        lines = pa.array(data.decode().split("\n")[:-1], pa.string())
-        return pa.record_batch([pa.compute.utf8_rtrim(lines, "\r")], schema=self.schema)
+        return pc.utf8_rtrim(pa.array(lines.decode().split("\n")[:-1], pa.string()), "\r"), 0
 
     def stands_alone(self, line: bytes, following: bytes) -> bool:  # noqa: ARG002
         """Every line does."""
@@ -160,8 +150,8 @@ class TextShape(Shape):
         """Always."""
         return True
 
-    def reads(self, lines: Iterable[Line]) -> Iterator[Read]:
-        """Lines by the reference reader."""
+    def read_rows(self, lines: Iterable[Line]) -> Iterator[Read]:
+        """Lines by the row-by-row reader."""
         return read_text(lines, self.path)
 
 
@@ -169,14 +159,14 @@ def _width(line: bytes, options: LineOptions) -> int:
     """How many fields a line has; 0 where that is not plain."""
     if not options.quote or options.quote.encode() not in line:
         return line.count(options.delimiter.encode()) + 1
-    splitter = Splitter(options.delimiter, options.quote)
+    splitter = FieldSplitter(options.delimiter, options.quote)
     try:
         return len(splitter.fields) if splitter.feed(line_of(1, line)) else 0
     except Unparsable:
         return 0
 
 
-def line_layout(row: Type, options: LineOptions, head: bytes | None) -> Layout | None:
+def line_columns(row: Type, options: LineOptions, head: bytes | None) -> Columns | None:
     """Where the columns are, if that is plain; `head` is the first line of the file."""
     simple = options.delimiter in _DELIMITERS and options.quote in _QUOTES
     if not simple or options.null is not None or options.comment or options.sign:
@@ -185,7 +175,7 @@ def line_layout(row: Type, options: LineOptions, head: bytes | None) -> Layout |
     if not all(type_ in (STRING, ANY) or pattern(type_) for type_ in types) or set(types) == {ANY}:
         return None
     if not options.header:
-        return Layout(tuple(_numbered(types)))
+        return Columns(tuple(_numbered(types)))
     if head is None or not isinstance(row, Record):
         return None
     return _named(row, options, line_of(1, head))
@@ -198,7 +188,7 @@ def _numbered(types: Sequence[Type]) -> Iterator[tuple[int | None, Type]]:
         place += type_ != ANY
 
 
-def _named(row: Record, options: LineOptions, header: Line) -> Layout | None:
+def _named(row: Record, options: LineOptions, header: Line) -> Columns | None:
     if header.problem or (options.quote and options.quote in header.text):
         return None
     names = [name.strip() for name in header.text.split(options.delimiter)]
@@ -209,19 +199,16 @@ def _named(row: Record, options: LineOptions, header: Line) -> Layout | None:
     types = dict(wanted.fields)
     order = wanted.names
     columns = [(order.index(n), types[n]) if n in types else (None, ANY) for n in names]
-    return Layout(tuple(columns), header)
+    return Columns(tuple(columns), header)
 
 
-def pack(made: list[Arrow], element: Type, schema: Arrow) -> Arrow:
-    """Columns of the parts of an element as a record batch of a schema of `value_schema`."""
-    if len(schema) == len(made) and all(
-        field.type == column.type for field, column in zip(schema, made, strict=True)
-    ):
-        return pa.record_batch(made, schema=schema)
-    inner = value_type(element)
-    return pa.record_batch([pa.StructArray.from_arrays(made, fields=list(inner))], schema=schema)
+def _rows(columns: list[Arrow], element: Type) -> Arrow:
+    """The rows that have these columns."""
+    if not isinstance(element, Record | Tuple):
+        return columns[0]
+    return pa.StructArray.from_arrays(columns, fields=list(arrow_type(element)))
 
 
 def _null_where_empty(column: Arrow) -> Arrow:
-    empty = pa.compute.equal(column, "")
-    return pa.compute.if_else(empty, pa.scalar(None, pa.string()), column)
+    empty = pc.equal(column, "")
+    return pc.if_else(empty, pa.scalar(None, pa.string()), column)

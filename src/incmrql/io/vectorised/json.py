@@ -1,4 +1,4 @@
-"""Shapes of JSON lines: an object a line, with members in an order that was seen before.
+"""A parser of JSON lines: an object a line, with members in an order that was seen before.
 
 The shape is learnt: a line that does not match is parsed, and if all is plain about it, an
 expression for lines with the same members in the same order is added.  As each expression names
@@ -14,19 +14,19 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
-import pyarrow.json
+import pyarrow.compute as pc
+from pyarrow import json
 
+from incmrql.formats.arrow_types import arrow_type
 from incmrql.formats.files import MAX_LINE, Line
 from incmrql.formats.json_files import read_json
 from incmrql.formats.json_typed import Catalog
 from incmrql.formats.json_values import SPACE, Broken, Raw, raw_json
 from incmrql.formats.rows import Read
 from incmrql.formats.scalars import Unparsable
-from incmrql.spark.native_lines import pack
-from incmrql.spark.native_scalars import finished, pattern, raw_type
-from incmrql.spark.native_text import Block, Shape
-from incmrql.spark.values import value_schema, value_type
+from incmrql.io.vectorised.blocks import Block
+from incmrql.io.vectorised.parser import Mask, Parser
+from incmrql.io.vectorised.scalars import finished, pattern, raw_type
 from incmrql.types.model import (
     BOOL,
     DATE,
@@ -52,28 +52,20 @@ class Odd(Exception):
     """Something about a document or a type is not plain."""
 
 
-class JsonShape(Shape):
+class JsonParser(Parser):
     """Objects on lines of their own."""
 
     def __init__(
-        self,
-        path: str,
-        row: Record,
-        data: Catalog,
-        *,
-        packed: bool,
-        wanted: Record | None = None,
-        longest: int = MAX_LINE,
+        self, path: str, row: Record, wanted: Record, data: Catalog, longest: int = MAX_LINE
     ) -> None:
-        self.path, self.row, self.data = path, row, data
-        self.longest = longest
-        self.wanted = wanted or row
+        self.path, self.row, self.data, self.longest = path, row, data, longest
+        self.wanted = wanted
         """The fields that are used: all are looked at, and the others not read."""
-        self.schema = value_schema(self.wanted, packed=packed)
-        self.raw = pa.schema([(name, _raw_type(type_)) for name, type_ in self.wanted.fields])
+        self.raw = pa.schema([(name, _raw_type(type_)) for name, type_ in wanted.fields])
         self.learnt: dict[str, None] = {}
+        """Expressions for lines with the same members in the same order."""
 
-    def matches(self, lines: Arrow) -> Arrow:
+    def matches(self, lines: Arrow) -> Mask:
         """Lines of a learnt shape; more are learnt of the first lines that have none."""
         found = self._known(lines)
         while len(self.learnt) < _MOST_SHAPES and not found.all():
@@ -86,11 +78,11 @@ class JsonShape(Shape):
             found = self._known(lines)
         return found
 
-    def _known(self, lines: Arrow) -> Arrow:
+    def _known(self, lines: Arrow) -> Mask:
         if not self.learnt:
             return np.zeros(len(lines), bool)
         expression = rf"^(?:{'|'.join(self.learnt)}){_SPACE}\r?\n$"
-        return np.asarray(pa.compute.match_substring_regex(lines, expression))
+        return np.array(pc.match_substring_regex(lines, expression))
 
     def _learn(self, line: bytes) -> None:
         try:
@@ -104,20 +96,18 @@ class JsonShape(Shape):
         if len(self.learnt) < _MOST_SHAPES and re.fullmatch(shape, text):
             self.learnt[shape] = None
 
-    def columns(self, data: bytes) -> Arrow:
+    def parse(self, lines: bytes) -> tuple[Arrow, int]:
         """All members at once, by Arrow's reader."""
-        if not data:
-            return None
-        table = pa.json.read_json(
-            pa.BufferReader(data),
-            pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            pa.json.ParseOptions(explicit_schema=self.raw, unexpected_field_behavior="ignore"),
+        table = json.read_json(
+            pa.BufferReader(lines),
+            json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+            json.ParseOptions(explicit_schema=self.raw, unexpected_field_behavior="ignore"),
         )
-        made = [
+        columns = [
             _finished(table.column(name).combine_chunks(), type_)
             for name, type_ in self.wanted.fields
         ]
-        return pack(made, self.wanted, self.schema)
+        return pa.StructArray.from_arrays(columns, fields=list(arrow_type(self.wanted))), 0
 
     def stands_alone(self, line: bytes, following: bytes) -> bool:
         """Whether the documents of a line end on it, and a bad one does not take more lines."""
@@ -156,13 +146,13 @@ class JsonShape(Shape):
         """Its first line must open a document, or a bad one before the block would take it."""
         return block.data.startswith(b"{") and super().is_apart(block)
 
-    def reads(self, lines: Iterable[Line]) -> Iterator[Read]:
-        """Lines by the reference reader."""
+    def read_rows(self, lines: Iterable[Line]) -> Iterator[Read]:
+        """Lines by the row-by-row reader."""
         return read_json(lines, self.path, self.row, (), {"max_line": self.longest}, self.data)
 
-    def reads_apart(self, lines: Iterable[Line]) -> Iterator[Read]:
+    def read_apart(self, lines: Iterable[Line]) -> Iterator[Read]:
         """Without empty lines, which a bad document would take for its own."""
-        return self.reads(line for line in lines if line.problem or line.text.strip(SPACE))
+        return self.read_rows(line for line in lines if line.problem or line.text.strip(SPACE))
 
 
 def json_is_plain(row: Type) -> bool:
@@ -254,7 +244,7 @@ def _finished(column: Arrow, type_: Type) -> Arrow:
         case Record(fields):
             inner = [_finished(column.field(name), field) for name, field in fields]
             return pa.StructArray.from_arrays(
-                inner, fields=list(value_type(type_)), mask=column.is_null()
+                inner, fields=list(arrow_type(type_)), mask=column.is_null()
             )
         case Collection(_, element):
             made = _finished(column.flatten(), element)
@@ -265,6 +255,6 @@ def _finished(column: Arrow, type_: Type) -> Arrow:
 
 def _offsets(column: Arrow) -> Arrow:
     """The offsets of lists whose elements are those of `flatten`."""
-    lengths = pa.compute.fill_null(pa.compute.list_value_length(column), 0)
+    lengths = pc.fill_null(pc.list_value_length(column), 0)
     ends = np.cumsum(np.asarray(lengths), dtype=np.int32)
     return pa.array(np.concatenate([[0], ends]).astype(np.int32))

@@ -1,0 +1,111 @@
+"""Files in blocks of whole lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any as Arrow
+from typing import BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+
+from incmrql.formats.files import BOM, MAX_LINE, Line, line_of, skip_line, too_long
+
+BLOCK: Final = 1 << 22
+"""Bytes that are read at once, and the rest of their last line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines, each with its end, and the number of the first.
+
+    The last line of a file may have no end; here it has got one, and `ended` is false.  A line that
+    is too long is a block of its own: `refused` stands for it, and `data` is an empty line.
+    """
+
+    data: bytes
+    first: int
+    ended: bool = True
+    refused: Line | None = None
+
+    def lines(self) -> Arrow:
+        """The lines as an Arrow array of bytes."""
+        ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\n"))
+        offsets = np.zeros(len(ends) + 1, np.int32)
+        np.add(ends, 1, out=offsets[1:], casting="unsafe")
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
+        return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
+
+    def decoded(self, lines: Arrow, places: Iterable[int]) -> Iterator[Line]:
+        """Some lines by their places, counted from 0, for the row-by-row reader."""
+        if self.refused is not None:
+            yield self.refused
+            return
+        last = -1 if self.ended else self.data.count(b"\n") - 1
+        for place in places:
+            raw = lines[place].as_py()
+            yield line_of(self.first + place, raw.removesuffix(b"\n") if place == last else raw)
+
+
+def blocks(
+    stream: BinaryIO, first: int, size: int | None = None, longest: int = MAX_LINE
+) -> Iterator[Block]:
+    """The lines of a stream, from line `first` on; `size` bytes of it, or all.
+
+    A last line without an end gets one.  A line of more than `longest` bytes is refused, and no
+    more of it is kept in memory.
+    """
+    while piece := stream.read(BLOCK if size is None else min(BLOCK, size)):
+        skipped = 0
+        if not piece.endswith(b"\n"):
+            rest = stream.readline(longest + 1)
+            piece += rest
+            if len(rest) > longest and not rest.endswith(b"\n"):
+                skipped = skip_line(stream)
+        size = None if size is None else size - len(piece) - skipped
+        for block in _divided(piece, first, longest):
+            yield block
+            first += block.data.count(b"\n")
+
+
+def _divided(piece: bytes, first: int, longest: int) -> Iterator[Block]:
+    """The lines of a piece, those that are too long in blocks of their own."""
+    start, number = 0, first
+    if len(piece) > longest:
+        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n"))
+        if not piece.endswith(b"\n"):
+            ends = np.append(ends, len(piece))
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        for place in np.flatnonzero(ends - starts > longest).tolist():
+            begin, end = int(starts[place]), int(ends[place])
+            yield from _block(piece[start:begin], number)
+            line = too_long(first + place, piece[begin : begin + longest], longest)
+            yield Block(b"\n", first + place, refused=line)
+            start, number = end + 1, first + place + 1
+    yield from _block(piece[start:], number)
+
+
+def _block(data: bytes, first: int) -> Iterator[Block]:
+    if first == 1:
+        data = data.removeprefix(BOM)
+    if data:
+        ended = data.endswith(b"\n")
+        yield Block(data if ended else data + b"\n", first, ended)
+
+
+def bytes_of(lines: Arrow) -> bytes:
+    """The bytes of lines that follow each other in their buffer."""
+    if not len(lines):
+        return b""
+    offsets = np.frombuffer(lines.buffers()[1], np.int32)
+    start, end = offsets[lines.offset], offsets[lines.offset + len(lines)]
+    return bytes(memoryview(lines.buffers()[2])[start:end])
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes are UTF-8."""
+    try:
+        return data.isascii() or bool(data.decode())
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,131 @@
+"""What the parsers of all text formats have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any as Arrow
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from incmrql.formats.files import Line
+from incmrql.formats.rows import Read
+from incmrql.io.vectorised.blocks import Block, bytes_of, is_text
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+
+class Parser(ABC):
+    """Lines of a format to rows, as far as nothing is odd about them."""
+
+    skips_empty = True
+    """Whether lines without a character are no rows."""
+
+    @abstractmethod
+    def matches(self, lines: Arrow) -> Mask:
+        """Which lines are read by `parse`."""
+
+    @abstractmethod
+    def parse(self, lines: bytes) -> tuple[Arrow, int]:
+        """The rows of lines that match, one each, and how many have columns beyond the declared.
+
+        May be `ArrowInvalid`; the row-by-row reader then gets these lines too.
+        """
+
+    @abstractmethod
+    def stands_alone(self, line: bytes, following: bytes) -> bool:
+        """Whether a line that does not match surely neither takes from the next nor gives to it."""
+
+    @abstractmethod
+    def read_rows(self, lines: Iterable[Line]) -> Iterator[Read]:
+        """What the row-by-row reader makes of lines."""
+
+    def read_apart(self, lines: Iterable[Line]) -> Iterator[Read]:
+        """The same of lines that stand alone, between which others may be missing."""
+        return self.read_rows(lines)
+
+    def is_clear(self, block: Block) -> bool:  # noqa: ARG002
+        """Whether it is seen at a glance that no line of a block has to do with another."""
+        return False
+
+    def is_apart(self, block: Block) -> bool:
+        """Whether surely no line of a block has to do with another."""
+        return self.is_clear(block) or self.divide(block).bound is None
+
+    def divide(self, block: Block) -> Divided:
+        """The lines of a block, divided into those that match and those that are odd."""
+        lines = block.lines()
+        if block.refused is not None:
+            none = np.zeros(1, bool)
+            return Divided(block, lines, none, ~none, None)
+        matching, empty = self.matches(lines), self._empty(lines)
+        if not is_text(block.data):
+            matching &= np.array([is_text(line) for line in lines.to_pylist()], bool)
+        if not block.ended:
+            matching[-1:] = False
+        odd = ~(matching | empty)
+        return Divided(block, lines, matching & ~empty, odd, self._first_open(lines, odd))
+
+    def _empty(self, lines: Arrow) -> Mask:
+        """Which lines have no character and are no rows."""
+        if not self.skips_empty:
+            return np.zeros(len(lines), bool)
+        return np.asarray(pc.equal(pc.binary_length(lines), 1))
+
+    def _first_open(self, lines: Arrow, odd: Mask) -> int | None:
+        """The place of the first odd line that does not stand alone.
+
+        A line that is not UTF-8 does: the readers refuse it wherever a row may start.
+        """
+        for place in np.flatnonzero(odd).tolist():
+            following = lines[place + 1].as_py() if place + 1 < len(lines) else b""
+            line = lines[place].as_py()
+            if is_text(line) and not self.stands_alone(line, following):
+                return place
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """The lines of a block: those that match, and those that are odd; others are no rows.
+
+    From the line at `bound` on, lines may have to do with each other.
+    """
+
+    block: Block
+    lines: Arrow
+    matching: Mask
+    odd: Mask
+    bound: int | None
+
+    def parsed(self, parser: Parser) -> tuple[Arrow | None, int, Numbers, Iterator[Line]]:
+        """What a parser makes of the lines before `bound`.
+
+        That is the rows of lines that match, how many have columns beyond the declared ones, the
+        numbers of their lines, and the lines that are left to the row-by-row reader.
+        """
+        lines = self.lines if self.bound is None else self.lines.slice(0, self.bound)
+        matching, odd = self.matching[: len(lines)], self.odd[: len(lines)]
+        values, beyond = None, 0
+        if matching.any():
+            chosen = lines if matching.all() else lines.filter(pa.array(matching))
+            try:
+                values, beyond = parser.parse(bytes_of(chosen))
+            except pa.ArrowInvalid:
+                matching, odd = np.zeros(len(lines), bool), matching | odd
+        numbers = np.flatnonzero(matching) + self.block.first
+        return values, beyond, numbers, self.block.decoded(lines, np.flatnonzero(odd).tolist())
+
+    def rest(self, following: Iterable[Block]) -> Iterator[Line]:
+        """The lines from `bound` on, and those of blocks that follow."""
+        assert self.bound is not None
+        yield from self.block.decoded(self.lines, range(self.bound, len(self.lines)))
+        for block in following:
+            lines = block.lines()
+            yield from block.decoded(lines, range(len(lines)))

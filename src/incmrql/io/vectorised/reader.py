@@ -1,0 +1,88 @@
+"""Which files are read by a parser, and where their lines start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from incmrql.formats.files import BOM, COMPRESSED, open_bytes
+from incmrql.formats.line import LineOptions
+from incmrql.io.spec import Part, ReadSpec
+from incmrql.io.vectorised.blocks import Block, blocks
+from incmrql.io.vectorised.json import JsonParser, json_is_plain
+from incmrql.io.vectorised.line import LineParser, TextParser, line_columns
+from incmrql.io.vectorised.parser import Parser
+from incmrql.types.model import Record
+
+
+@dataclass(frozen=True, slots=True)
+class VectorReader:
+    """The lines of a part, without a header, and who parses them."""
+
+    part: Part
+    parser: Parser
+    longest: int
+    """Bytes of the longest line that is no problem."""
+    offset: int
+    """The byte at which the lines start, and the number of the first."""
+    first: int
+
+    def blocks(self) -> Iterator[Block]:
+        """The lines."""
+        part = self.part
+        with open_bytes(Path(part.path)) as stream:
+            if part.path.endswith(COMPRESSED):
+                stream.read(self.offset)
+            else:
+                stream.seek(self.offset)
+            size = None if part.end is None else part.end - self.offset
+            yield from blocks(stream, self.first, size, self.longest)
+
+
+def vector_reader(spec: ReadSpec, part: Part) -> VectorReader | None:
+    """Who reads a part block by block; None where it is read row by row."""
+    source = spec.source
+    parser: Parser
+    offset, first = part.start, part.first
+    match source.format:
+        case "text":
+            parser = TextParser(part.shown)
+        case "json" if not source.keys and not spec.options.get("sign"):
+            row, element = source.row, spec.element
+            if not json_is_plain(row) or not isinstance(row, Record):
+                return None
+            assert isinstance(element, Record)
+            parser = JsonParser(part.shown, row, element, spec.data, spec.longest)
+        case "line" | "csv":
+            options = LineOptions.of(source.delimiter, spec.options)
+            head, after, second = None, 0, 1
+            if options.header:
+                head, after, second = _header(Path(part.path), spec.longest)
+            columns = line_columns(source.row, options, head)
+            if columns is None:
+                return None
+            parser = LineParser(part.shown, source.row, options, columns)
+            if part.start == 0:
+                offset, first = after, second
+        case _:
+            return None
+    return VectorReader(part, parser, spec.longest, offset, first)
+
+
+def _header(path: Path, longest: int) -> tuple[bytes | None, int, int]:
+    """The first line that is not empty, and where and on which line what follows it starts.
+
+    None if there is no such line, or if it is too long.
+    """
+    offset = number = 0
+    with open_bytes(path) as stream:
+        while raw := stream.readline(longest + 1):
+            if len(raw) > longest and not raw.endswith(b"\n"):
+                return None, 0, 1
+            offset += len(raw)
+            number += 1
+            line = raw.removeprefix(BOM) if number == 1 else raw
+            if line.rstrip(b"\r\n") or b"\r\r" in line:
+                return line, offset, number + 1
+    return None, 0, 1
