@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from incmrql.diagnostics import InternalError
-from incmrql.kernel import pinned_spreads
 from incmrql.kernel.pinned import apply, apply_cast
 from incmrql.types.model import BOOL, DOUBLE, INT, LONG, STRING, Decimal, Tuple, Type, list_of
 from incmrql.values.numbers import decimal_arithmetic
@@ -95,7 +94,8 @@ def test_the_spread_of_two_values_and_of_fewer() -> None:
         pa.array([[10], [40], [10], [0], [10]]),
         pa.array([0, -1, 0, 0, 0]),
     ]
-    assert str(pinned_spreads.apply("variance#sums", columns).to_pylist()) == (
-        "[2.0, 2.0, None, None, nan]"
-    )
-    assert pinned_spreads.apply("stddev#sums", columns).to_pylist()[0] == math.sqrt(2.0)
+    longs = list_of(LONG)
+    types: list[Type] = [LONG, DOUBLE, longs, longs, INT]
+    variances = apply("variance#sums", columns, types, DOUBLE)
+    assert str(variances.to_pylist()) == "[2.0, 2.0, None, None, nan]"
+    assert apply("stddev#sums", columns, types, DOUBLE).to_pylist()[0] == math.sqrt(2.0)

@@ -11,7 +11,7 @@ from incmrql.spark.session import provide
 from incmrql.sql import tree
 from incmrql.sql.context import NARROW, WIDE, Context, Window
 from incmrql.sql.expressions import lower
-from incmrql.sql.summing import narrow_mean
+from incmrql.sql.rounding import narrow_mean
 from incmrql.sql.tree import Dialect
 
 if TYPE_CHECKING:

@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
+from incmrql.diagnostics import InternalError
 from incmrql.formats import to_json
 from incmrql.formats.arrow_values import plain_type, reader
+from incmrql.kernel import pinned
+from incmrql.reference.builtins import OTHER, SCALAR
 from incmrql.sql import builtins, conversions
 from incmrql.sql.literals import constant
 from incmrql.sql.tree import Dialect, column, print_tree
+from incmrql.types.builtins import KEYS, key_of
 from incmrql.types.model import (
     ANY,
+    BOOL,
+    BYTE,
+    DOUBLE,
     INT,
+    LONG,
+    NOTHING,
     STRING,
     Decimal,
     Record,
@@ -30,6 +39,7 @@ from incmrql.types.model import (
 from incmrql.values import Bag, Value, identical, show
 from incmrql.values import Record as RecordValue
 from tests.sql.agreement import (
+    COLLECTIONS,
     SCALARS,
     Case,
     arithmetic_cases,
@@ -116,10 +126,71 @@ def lowered(case: Case, dialect: Dialect) -> bool:
     return case.lower([column(f"a{i}") for i in range(len(case.parameters))], dialect) is not None
 
 
+PINNED: dict[str, tuple[Dialect, ...]] = {
+    # every library rounds these in its own way
+    "acos(double)": DIALECTS,
+    "asin(double)": DIALECTS,
+    "atan(double)": DIALECTS,
+    "cos(double)": DIALECTS,
+    "exp(double)": DIALECTS,
+    "log(double)": DIALECTS,
+    "pow(double, double)": DIALECTS,
+    "sin(double)": DIALECTS,
+    "tan(double)": DIALECTS,
+    # no engine rounds the number that a double exactly is
+    "round(double, long)": DIALECTS,
+    # both want the number of digits as a constant; where it is one, this is native
+    "round(decimal, long)": DIALECTS,
+    # the shortest digits: Java has them from 19 on only
+    "string(double)": (Dialect.SPARK,),
+    "string(float)": (Dialect.SPARK,),
+    # RE2 as Arrow runs it
+    "matches(string, string)": DIALECTS,
+    "replaceAll(string, string, string)": DIALECTS,
+    "replaceFirst(string, string, string)": DIALECTS,
+    "split(string, string)": DIALECTS,
+    # letters as Python knows them
+    "toLowerCase(string)": DIALECTS,
+    "toUpperCase(string)": DIALECTS,
+}
+"""The built-ins of scalars without a native form, and in which dialects."""
+ELSEWHERE = ("random", "text", "tag", *COLLECTIONS)
+"""Built-ins that are never native, or lowered with the collections that they are about."""
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_table_of_builtins_says_what_is_native(dialect: Dialect) -> None:
+def test_which_builtins_are_native(dialect: Dialect) -> None:
     found = {signature(case) for case in cases("builtins") if not lowered(case, dialect)}
-    assert found == {name for name, where in builtins.PINNED.items() if dialect in where}
+    assert found == {name for name, where in PINNED.items() if dialect in where}
+
+
+def test_the_tables_of_builtins_have_one_key() -> None:
+    """Each signature has a meaning, and a native form unless it is pinned; there are no others."""
+    keys = set(KEYS)
+    assert {*SCALAR, *OTHER} == keys - {"random(long)"}
+    of_scalars = {key for key in keys if key.partition("(")[0] not in ELSEWHERE}
+    parts = {"round(decimal, long)", "string(double)", "string(float)"}  # for some arguments
+    assert {*builtins.NATIVE} == of_scalars - (PINNED.keys() - parts)
+    assert {*pinned.COLUMNS} <= PINNED.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "key"),
+    [
+        ("round", (Decimal(10, 2), LONG), "round(decimal, long)"),
+        ("round", (DOUBLE,), "round(double)"),
+        ("abs", (BYTE,), "abs(int)"),
+        ("date", (NOTHING,), "date(string)"),
+        ("length", (BOOL,), "length(string)"),  # one signature: the types are not looked at
+    ],
+)
+def test_the_key_of_a_call(name: str, types: tuple[Type, ...], key: str) -> None:
+    assert key_of(name, types) == key
+
+
+def test_a_call_without_a_signature_is_refused() -> None:
+    with pytest.raises(InternalError, match=r"no signature of year takes \(bool\)"):
+        key_of("year", (BOOL,))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

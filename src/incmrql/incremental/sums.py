@@ -17,7 +17,7 @@ from incmrql.reference.navigate import Fail
 from incmrql.reference.partial_sums import part_of
 from incmrql.types.model import EXACT_SUM, Collection, Tuple, Type, is_float
 from incmrql.values import Data, ExactSum, Value, average, stddev, variance
-from incmrql.values.exact import nearest_double
+from incmrql.values.exact import variance_of
 
 Number: TypeAlias = int | Fraction | ExactSum
 
@@ -96,8 +96,5 @@ def _spread(function: str, numbers: list[Number]) -> Value:
     if isinstance(total, ExactSum):
         of_doubles = variance if function == "variance" else stddev
         return of_doubles(total, Fraction(squares), count)
-    if count < 2:
-        return None
-    exact = (Fraction(squares) - Fraction(total) ** 2 / count) / (count - 1)
-    spread = nearest_double(exact.numerator, exact.denominator)
-    return spread if function == "variance" else math.sqrt(spread)
+    spread = variance_of(total, squares, count)
+    return spread if spread is None or function == "variance" else math.sqrt(spread)

@@ -18,7 +18,7 @@ from incmrql.reference.partial_sums import of_floats, of_others, part_of
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.types.model import Type, is_float
 from incmrql.values import Bag, Data, Value, average, exact_sum, ordered, sum_floats
-from incmrql.values.exact import nearest_double
+from incmrql.values.exact import nearest_double, variance_of
 from incmrql.values.numbers import LONG, quantize, wrap_none
 
 _ENOUGH: Final = Context(prec=400)
@@ -100,15 +100,13 @@ def _mean(total: Fraction, count: int, type_: Type, fail: Fail) -> Value:
 
 
 def _variance(values: list[Value]) -> float | None:
-    """(sum of squares - square of sum / n) / (n - 1), exact and then rounded once."""
-    count = len(values)
-    if count < 2:
-        return None
-    if not all(map(_is_finite, values)):
+    """The sample variance, exact and then rounded once; null of fewer than two values."""
+    if len(values) >= 2 and not all(map(_is_finite, values)):
         return math.nan
-    exact = list(map(Fraction, values))
-    squares, total = sum([x * x for x in exact], Fraction(0)), sum(exact, Fraction(0))
-    return _rounded((squares - total * total / count) / (count - 1))
+    exact = [Fraction(x) for x in values if _is_finite(x)]
+    return variance_of(
+        sum(exact, Fraction(0)), sum([x * x for x in exact], Fraction(0)), len(values)
+    )
 
 
 def _stddev(values: list[Value]) -> float | None:

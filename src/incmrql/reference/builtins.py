@@ -1,55 +1,70 @@
-"""Calls of built-in functions.
+r"""The meaning of the built-in functions, and calls of them.
 
 A null argument gives null, except where a function is about collections (then null is the
 empty one).  A result that the type of the call cannot hold is null too.
+
+Numbers are as IEEE 754 and C define them, with infinities and NaN instead of errors; exp, log, pow
+and the trigonometric functions are those of `values.elementary`, whose bits do not depend on the
+machine.  Positions in strings count code points.  Regular expressions are those of RE2, run by
+Arrow, as on every engine.  Timestamps are in UTC.  Bags go in canonical order.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
-from incmrql.reference.builtins_collections import COLLECTIONS
-from incmrql.reference.builtins_dates import DATES
-from incmrql.reference.builtins_numbers import NUMBERS
-from incmrql.reference.builtins_strings import STRINGS
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from incmrql.reference.aggregates import aggregate
 from incmrql.reference.casts import cast
 from incmrql.reference.environment import World, place
 from incmrql.reference.navigate import tag_of, text_of
-from incmrql.reference.operators import collection, fitted, integers_between
+from incmrql.reference.operators import (
+    collection,
+    compare,
+    distinct,
+    elements,
+    fitted,
+    in_order,
+    integers_between,
+)
 from incmrql.types import typed
-from incmrql.types.model import STRING, Collection, Type
-from incmrql.values import Value, show
+from incmrql.types.builtins import key_of
+from incmrql.types.model import ANY, DATE, STRING, TIMESTAMP, Collection, Type
+from incmrql.values import Bag, Value, ordered, show
+from incmrql.values.elementary import NAMES, of_numbers
+from incmrql.values.exact import nearest_double
 
-SCALAR: Final[Mapping[str, Callable[..., Any]]] = {
-    **NUMBERS,
-    **STRINGS,
-    **DATES,
-    "text": text_of,
-}
-"""Functions that are not called with null, and whose null means that there is no result."""
-
-OTHER: Final[Mapping[str, Callable[..., Any]]] = {
-    **COLLECTIONS,
-    "inv": lambda value: value,
-    "string": lambda value: cast(value, STRING),
-    "tag": tag_of,
-}
-"""Functions that take null as it is, and may give it."""
+_MOST_DECIMALS: Final = 1_100
+"""No double has more digits after its point, and none has as many before it."""
+_ENOUGH: Final = Context(prec=400)
+_BLANKS: Final = "".join(map(chr, range(0x21)))
+_MARKED: Final = re.compile(r"\$([0-9])|\\(.)", re.DOTALL)
+_LONE: Final = re.compile(r"(?:[^\\]|\\.)*\\", re.DOTALL)
+_REFUSED: Final = (pa.ArrowInvalid, UnicodeEncodeError)
 
 
 def call_builtin(call: typed.Builtin, arguments: list[Value], world: World) -> Value:
     """The result of a built-in function for these arguments."""
-    if call.function == "range" and None not in arguments:
-        return integers_between(arguments[0], arguments[1], place(call.span))
-    if call.function in OTHER:
-        return _in_kind(OTHER[call.function](*arguments), call.type)
-    if any(argument is None for argument in arguments):
+    key = key_of(call.function, tuple([argument.type for argument in call.arguments]))
+    if key == "range(long, long)":
+        return _range(arguments[0], arguments[1], place(call.span))
+    if key in OTHER:
+        return _in_kind(OTHER[key](*arguments), call.type)
+    if None in arguments:
         return None
-    if call.function == "random":
+    if key == "random(long)":
         result = world.random.randrange(arguments[0]) if arguments[0] > 0 else None
     else:
-        result = SCALAR[call.function](*arguments)
+        result = SCALAR[key](*arguments)
     result = None if result is None else fitted(result, call.type)
     if result is None:
         shown = ", ".join([show(argument, 10) for argument in arguments])
@@ -61,3 +76,284 @@ def _in_kind(result: Value, type_: Type) -> Value:
     """A collection as the bag or list that the type says; anything else as it is."""
     is_collection = isinstance(type_, Collection) and isinstance(result, list)
     return collection(type_, result) if is_collection else result
+
+
+# --- numbers ------------------------------------------------------------------------------
+
+
+def _absolute(x: Value) -> Value:
+    return x.copy_abs() if isinstance(x, Decimal) else abs(x)
+
+
+def _root(x: float) -> float:
+    return math.nan if x < 0 else math.sqrt(x)
+
+
+def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
+    """A function to integers as one to doubles; what is not finite stays as it is."""
+    return lambda x: float(function(x)) if math.isfinite(x) else x
+
+
+def _nearest_integer(x: Value) -> int | None:
+    """The nearest integer, halves upwards."""
+    if isinstance(x, float) and not math.isfinite(x):
+        return None
+    return math.floor(Fraction(x) + Fraction(1, 2))
+
+
+def _round_double(x: float, digits: int) -> float:
+    """The number that `x` exactly is, with so many decimals, halves away from zero."""
+    if not math.isfinite(x) or digits > _MOST_DECIMALS:
+        return x
+    if digits < -_MOST_DECIMALS:
+        return 0.0
+    unit = Fraction(10) ** -digits
+    whole = math.floor(abs(Fraction(x)) / unit + Fraction(1, 2))
+    rounded = whole * unit * (-1 if x < 0 else 1)
+    return nearest_double(rounded.numerator, rounded.denominator)
+
+
+def _round_decimal(x: Decimal, digits: int) -> Decimal:
+    if digits < -_MOST_DECIMALS:
+        return Decimal(0)
+    unit = Decimal((0, (1,), -min(digits, 38)))
+    return x.quantize(unit, rounding=ROUND_HALF_UP, context=_ENOUGH)
+
+
+def _lesser(a: Value, b: Value) -> Value:
+    return a if compare("<=", a, b) else b
+
+
+def _greater(a: Value, b: Value) -> Value:
+    return a if compare(">=", a, b) else b
+
+
+# --- strings: null means that there is no result --------------------------------------------
+
+
+def _substring(text: str, begin: int, end: int | None = None) -> str | None:
+    """From `begin` to before `end`; null where a position is outside the string."""
+    last = len(text) if end is None else end
+    return text[begin:last] if 0 <= begin <= last <= len(text) else None
+
+
+def _matches(text: str, pattern: str) -> bool | None:
+    r"""Whether the whole text matches; null for an expression that RE2 refuses.
+
+    The pattern is tried alone first, as `(?:a)(b)` would hide what is wrong with `a)(b`.  The
+    second form ends a quotation `\Q...` that the pattern leaves open.
+    """
+    if _search(text, pattern) is None:
+        return None
+    whole = _search(text, rf"\A(?:{pattern})\z")
+    return _search(text, rf"\A(?:{pattern}\E)\z") if whole is None else whole
+
+
+def _search(text: str, pattern: str) -> bool | None:
+    try:
+        result: bool = pc.match_substring_regex(pa.scalar(text), pattern=pattern).as_py()
+    except _REFUSED:
+        return None
+    return result
+
+
+def _substitute(text: str, pattern: str, replacement: str, most: int | None) -> str | None:
+    r"""RE2's own replacement, in which `\1` is a group."""
+    try:
+        result: str = pc.replace_substring_regex(
+            pa.scalar(text), pattern=pattern, replacement=replacement, max_replacements=most
+        ).as_py()
+    except _REFUSED:
+        return None
+    return result
+
+
+def _replace_regex(text: str, pattern: str, replacement: str, *, most: int | None) -> str | None:
+    r"""Replace at most so many matches, with a replacement in Java's notation.
+
+    `$1` is a group (`\1` to RE2), and a character after a backslash is that character, so that
+    `\$` is a dollar sign and `\\` a backslash.  Null if a backslash comes last.
+    """
+    if _LONE.fullmatch(replacement):
+        return None
+    return _substitute(text, pattern, _MARKED.sub(_in_re2, replacement), most)
+
+
+def _in_re2(match: re.Match[str]) -> str:
+    group, escaped = match.groups()
+    if group is not None:
+        return f"\\{group}"
+    return r"\\" if escaped == "\\" else escaped
+
+
+def _split(text: str, pattern: str) -> list[str] | None:
+    """The pieces between matches, as Java has them: empty ones at the end are dropped.
+
+    Each match is marked in the text and found again by its marks.  (Arrow's own function for
+    this does not end if a match is empty.)
+    """
+    opening, closing = _unused(text)
+    marked = _substitute(text, pattern, rf"{opening}\0{closing}", None)
+    if marked is None:
+        return None
+    head, *rest = marked.split(opening)
+    if not text or not rest:
+        return [text]
+    matched, after = zip(*(part.split(closing) for part in rest), strict=True)
+    pieces = [head, *after]
+    if not head and not matched[0]:
+        pieces = pieces[1:]
+    while pieces and not pieces[-1]:
+        pieces.pop()
+    return pieces
+
+
+def _unused(text: str) -> tuple[str, str]:
+    """Two characters that a text does not contain."""
+    free = (chr(code) for code in range(0xE000, 0x110000) if chr(code) not in text)
+    return next(free), next(free)
+
+
+# --- dates and times: null means that there is no such time ---------------------------------
+
+
+def _make_date(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _add_days(start: date, days: int) -> date | None:
+    try:
+        return start + timedelta(days=days)
+    except OverflowError:
+        return None
+
+
+def _days_between(end: date, start: date) -> int:
+    """The days from the day of `start` to the day of `end`."""
+    return end.toordinal() - start.toordinal()
+
+
+def _truncate(unit: str, moment: date) -> date | None:
+    """The first moment of the year, quarter, ..., second in which a moment lies."""
+    unit = unit.lower()
+    if isinstance(moment, datetime) and unit in ("hour", "minute", "second"):
+        minute = 0 if unit == "hour" else moment.minute
+        second = moment.second if unit == "second" else 0
+        return moment.replace(minute=minute, second=second, microsecond=0)
+    day = _first_day(unit, moment)
+    is_time = day is not None and isinstance(moment, datetime)
+    return datetime.combine(day, time(), UTC) if day is not None and is_time else day
+
+
+def _first_day(unit: str, moment: date) -> date | None:
+    match unit:
+        case "year":
+            return date(moment.year, 1, 1)
+        case "quarter":
+            return date(moment.year, (moment.month - 1) // 3 * 3 + 1, 1)
+        case "month":
+            return date(moment.year, moment.month, 1)
+        case "week":
+            return date.fromordinal(moment.toordinal() - moment.weekday())
+        case "day" | "hour" | "minute" | "second":
+            return date.fromordinal(moment.toordinal())
+        case _:
+            return None
+
+
+# --- collections: null counts as the empty collection ---------------------------------------
+
+
+def _member(value: Value, values: Value) -> bool:
+    """Whether an element equals the value; null equals nothing."""
+    return any(compare("=", value, element) for element in elements(values))
+
+
+def _flatten(collections: Value) -> list[Value]:
+    return [element for values in in_order(collections) for element in elements(values)]
+
+
+def _zip(left: Value, right: Value) -> list[Value]:
+    return list(zip(in_order(left), in_order(right), strict=False))
+
+
+def _range(first: int | None, last: int | None, place_: str = "") -> list[int] | None:
+    """The integers from `first` to `last`; null if one of the bounds is."""
+    return None if first is None or last is None else integers_between(first, last, place_)
+
+
+# --- the tables ---------------------------------------------------------------------------
+
+_TO_DATE: Final = partial(cast, target=DATE)
+_TO_TIMESTAMP: Final = partial(cast, target=TIMESTAMP)
+
+SCALAR: Final[Mapping[str, Callable[..., Any]]] = {
+    **{f"abs({type_})": _absolute for type_ in ("int", "long", "decimal", "double")},
+    **{f"{name}(double)": partial(of_numbers, name) for name in NAMES if name != "pow"},
+    "pow(double, double)": partial(of_numbers, "pow"),
+    "sqrt(double)": _root,
+    "ceil(double)": _whole(math.ceil),
+    "floor(double)": _whole(math.floor),
+    "rint(double)": _whole(round),
+    **{f"round({type_})": _nearest_integer for type_ in ("long", "decimal", "double")},
+    "round(decimal, long)": _round_decimal,
+    "round(double, long)": _round_double,
+    "min(T, T)": _lesser,
+    "max(T, T)": _greater,
+    "contains(string, string)": str.__contains__,
+    "startsWith(string, string)": str.startswith,
+    "endsWith(string, string)": str.endswith,
+    "matches(string, string)": _matches,
+    "length(string)": len,
+    "substring(string, long)": _substring,
+    "substring(string, long, long)": _substring,
+    "replace(string, string, string)": str.replace,
+    "replaceAll(string, string, string)": partial(_replace_regex, most=None),
+    "replaceFirst(string, string, string)": partial(_replace_regex, most=1),
+    "toLowerCase(string)": str.lower,
+    "toUpperCase(string)": str.upper,
+    "trim(string)": lambda text: text.strip(_BLANKS),
+    "split(string, string)": _split,
+    **{f"concat({', '.join(['string'] * n)})": lambda *t: "".join(t) for n in range(2, 9)},
+    "date(string)": _TO_DATE,
+    "date(timestamp)": _TO_DATE,
+    "date(int, int, int)": _make_date,
+    "timestamp(string)": _TO_TIMESTAMP,
+    "timestamp(date)": _TO_TIMESTAMP,
+    "year(date)": lambda moment: moment.year,
+    "year(timestamp)": lambda moment: moment.year,
+    "month(date)": lambda moment: moment.month,
+    "month(timestamp)": lambda moment: moment.month,
+    "day(date)": lambda moment: moment.day,
+    "day(timestamp)": lambda moment: moment.day,
+    "hour(timestamp)": lambda moment: moment.hour,
+    "minute(timestamp)": lambda moment: moment.minute,
+    "second(timestamp)": lambda moment: moment.second,
+    "date_add(date, long)": _add_days,
+    "date_add(timestamp, long)": _add_days,
+    "date_diff(date, date)": _days_between,
+    "date_diff(timestamp, timestamp)": _days_between,
+    "date_trunc(string, date)": _truncate,
+    "date_trunc(string, timestamp)": _truncate,
+    "text(XML)": text_of,
+}
+"""Functions that are not called with null, and whose null means that there is no result."""
+
+OTHER: Final[Mapping[str, Callable[..., Any]]] = {
+    "member(T, {T})": _member,
+    "elem({T})": lambda values: aggregate("first", values, ANY),
+    "distinct({T})": lambda values: Bag(distinct(elements(values))),
+    "sort({T})": lambda values: ordered(elements(values)),
+    "reverse({T})": lambda values: in_order(values)[::-1],
+    "flatten({{T}})": _flatten,
+    "zip({T}, {U})": _zip,
+    "index({T})": lambda values: [(x, position) for position, x in enumerate(in_order(values))],
+    "range(long, long)": _range,
+    "inv(T)": lambda value: value,
+    "string(T)": partial(cast, target=STRING),
+    "tag(XML)": tag_of,
+}
+"""Functions that take null as it is, and may give it."""

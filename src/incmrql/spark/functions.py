@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from incmrql.diagnostics import DataError
 from incmrql.formats.arrow_values import plain_type, reader, stored
-from incmrql.kernel import pinned, pinned_spreads
+from incmrql.kernel import pinned
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.spark.failures import Carried
 from incmrql.spark.internals import arrow_function
@@ -82,8 +82,6 @@ def _function(place: PythonPlace, setting: Setting) -> Callable[[list[Arrow]], A
     types = [variable.type for variable in place.parameters]
     given = tuple(typed.Var(variable, type=variable.type) for variable in place.parameters)
     match place.body:
-        case typed.Builtin(name) if name in pinned_spreads.FUNCTIONS:
-            return lambda columns: pinned_spreads.apply(name, columns)
         case typed.Builtin(name, operands) if operands == given and name != "random":
             return lambda columns: pinned.apply(name, columns, types, place.body.type)
         case typed.Cast(operand) if (operand,) == given:

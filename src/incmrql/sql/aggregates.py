@@ -11,9 +11,9 @@ from sqlglot import exp
 from incmrql.sql import arrays, folds, spreads, sums, tree
 from incmrql.sql.best import first_of
 from incmrql.sql.context import WIDE, Context
-from incmrql.sql.rounding import OUTSIDE
+from incmrql.sql.rounding import OUTSIDE, integer_mean, mean_of, narrow_mean, rounded
 from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape
-from incmrql.sql.summing import Summing, mean_of, narrow_mean, or_else, rounded
+from incmrql.sql.summing import Summing, or_else
 from incmrql.types import typed
 from incmrql.types.model import LONG, Decimal, Type
 
@@ -138,7 +138,7 @@ def _of_parts(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
         summed = sums.Summed.of([ctx.whole(each) for each in part.parts])
         merge = sums.wide_times if ctx.window is WIDE else sums.times
         merged = merge(total, summed, weight)
-        found = rounded(merged, lambda values: many.side.derive(values, "sum", ctx), ctx)
+        found = rounded(merged, ctx.window, lambda values: many.side.derive(values, "sum", ctx))
         found = or_else(found, sums.double(0.0))
         if number is None:
             return Cell(found, type_, present=True)
@@ -156,7 +156,7 @@ def _of_parts(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
     product = tree.binary(exp.Mul, ctx.whole(part), tree.cast(weight, "DECIMAL(19, 0)"))
     whole = total(tree.cast(product, "DECIMAL(38, 0)"))
     if number is not None:
-        return Cell(sums.integer_mean(whole, number), type_)
+        return Cell(integer_mean(whole, number), type_)
     zero = tree.cast(tree.number(0), "DECIMAL(38, 0)")
     return Cell(tree.cast(or_else(whole, zero), "BIGINT", attempt=True), type_)
 

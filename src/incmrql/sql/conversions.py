@@ -13,8 +13,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from incmrql.sql.conversions_texts import date_of, matches, stripped, timestamp_of
-from incmrql.sql.literals import double, integer
+from incmrql.sql.literals import double, integer, string
 from incmrql.sql.operators import one_zero
 from incmrql.sql.tree import (
     Dialect,
@@ -67,6 +66,17 @@ PINNED: Final[Mapping[tuple[str, str], tuple[Dialect, ...]]] = {
 The digits of a double are its shortest ones, which Java has from 19 on only; DuckDB makes wrong
 decimals of some texts with an exponent.
 """
+_BLANKS: Final = " \t\r\n\f\v"
+_BLANK: Final = r"[ \t\r\n\f\x0B]*"
+_YEAR: Final = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_DAY: Final = f"{_YEAR}-[0-9]{{2}}-[0-9]{{2}}"
+_HOUR: Final = "([01][0-9]|2[0-3])"
+_SIXTY: Final = "[0-5][0-9]"
+_ZONE: Final = rf"([Zz]|[+-]{_HOUR}(:?{_SIXTY})?)"
+_TIME: Final = rf"[Tt ]{_HOUR}:{_SIXTY}(:{_SIXTY}([.,][0-9]+)?)?{_ZONE}?"
+_FIRST: Final = -62_135_596_800_000_000
+_LAST: Final = 253_402_300_799_999_999
+"""Microseconds of the years 1 to 9999."""
 _FLOAT_BOUND: Final = 3.4028235677973366e38
 """Halfway from the largest float to what would come after it: from there on it is infinite."""
 
@@ -83,7 +93,7 @@ def widen(
         case Decimal(), _ if target == DOUBLE:
             return _decimal_to_double(operand, dialect)
         case _, _ if is_integer(source) and target == FLOAT:
-            return _integer_to_float(operand, source, dialect)
+            return _integer_to_float(operand, source)
         case _:
             return sql_cast(operand, type_text(target, dialect))
 
@@ -167,7 +177,7 @@ def _to_float(
     """A number as double or float, which is the float nearest to the double."""
     if is_integer(source):
         if target == FLOAT:
-            return _integer_to_float(operand, source, dialect)
+            return _integer_to_float(operand, source)
         return sql_cast(operand, "DOUBLE")
     exact = operand
     if isinstance(source, Decimal):
@@ -177,10 +187,9 @@ def _to_float(
     return _double_to_float(exact, dialect) if target == FLOAT else exact
 
 
-def _integer_to_float(operand: exp.Expression, source: Type, dialect: Dialect) -> exp.Expression:
+def _integer_to_float(operand: exp.Expression, source: Type) -> exp.Expression:
     """Rounded to a double first, which matters for longs."""
     exact = sql_cast(operand, "DOUBLE") if source == LONG else operand
-    del dialect
     return sql_cast(exact, "FLOAT")
 
 
@@ -231,23 +240,23 @@ def _from_text(operand: exp.Expression, target: Type, dialect: Dialect) -> exp.E
             return _bool_of(operand, dialect)
         case _ if is_integer(target):
             read = _attempt(operand, target, dialect)
-            return case([(matches(operand.copy(), _INTEGER, dialect), read)], None)
+            return case([(_matches(operand.copy(), _INTEGER, dialect), read)], None)
         case _ if is_float(target):
             read = sql_cast(operand, "DOUBLE", attempt=True)
-            checked = case([(matches(operand.copy(), _FLOAT, dialect), read)], None)
+            checked = case([(_matches(operand.copy(), _FLOAT, dialect), read)], None)
             if target == FLOAT:
                 return _double_to_float(checked, dialect)
             return one_zero(checked, dialect)
         case _ if target == DATE:
-            return date_of(operand, dialect)
+            return _date_of(operand, dialect)
         case _ if target == TIMESTAMP:
-            return timestamp_of(operand, dialect)
+            return _timestamp_of(operand, dialect)
         case _:
             return None
 
 
 def _bool_of(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
-    inner = call("lower", stripped(operand, dialect))
+    inner = call("lower", _stripped(operand, dialect))
     branches = [("true", True), ("1", True), ("false", False), ("0", False)]
     return case(
         [(binary(exp.EQ, inner.copy(), text(w)), boolean(value)) for w, value in branches], None
@@ -261,12 +270,12 @@ def _decimal_of(
     if dialect is Dialect.DUCKDB:
         return None
     read = _attempt(operand, target, dialect)
-    small = matches(operand.copy(), _SMALL, dialect)
-    number_ = matches(operand.copy(), _NUMBER, dialect)
-    vanishing = matches(operand.copy(), _VANISHING, dialect)
+    small = _matches(operand.copy(), _SMALL, dialect)
+    number_ = _matches(operand.copy(), _NUMBER, dialect)
+    vanishing = _matches(operand.copy(), _VANISHING, dialect)
     zero = sql_cast(number(0), type_text(target, dialect))
     # Before 4.3 Spark takes 0 with an exponent of some hundreds for a number that is too large.
-    is_zero = matches(operand.copy(), _ZERO, dialect)
+    is_zero = _matches(operand.copy(), _ZERO, dialect)
     read = call("coalesce", read, case([(is_zero, zero.copy())], None))
     return case([(small, read), (binary(exp.And, number_, vanishing), zero)], None)
 
@@ -296,3 +305,94 @@ def _float_to_text(operand: exp.Expression) -> exp.Expression:
 
 def _equals(operand: exp.Expression, value: float) -> exp.Expression:
     return binary(exp.EQ, operand.copy(), double(value, Dialect.DUCKDB))
+
+
+# --- texts as dates and times -------------------------------------------------------------
+
+
+def _matches(operand: exp.Expression, pattern: str, dialect: Dialect) -> exp.Expression:
+    """Whether a text has a form, apart from blanks around it."""
+    whole = f"{_BLANK}({pattern}){_BLANK}"
+    if dialect is Dialect.SPARK:
+        return call("regexp_like", operand, string(rf"\A{whole}\z", dialect))
+    return call("regexp_full_match", operand, string(whole, dialect))
+
+
+def _stripped(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """A text without the blanks around it."""
+    name = "btrim" if dialect is Dialect.SPARK else "trim"
+    return call(name, operand, string(_BLANKS, dialect))
+
+
+def _date_of(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """`YYYY-MM-DD` as a date, or null."""
+    read = sql_cast(operand, "DATE", attempt=True)
+    return case([(_matches(operand.copy(), _DAY, dialect), read)], None)
+
+
+def _timestamp_of(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """`YYYY-MM-DDThh:mm:ss.ffffff+hh:mm`, of which the end may be missing, or null.
+
+    The parts are taken by their places, and added up as microseconds.
+    """
+    inner = _stripped(operand, dialect)
+    tail = call("substr", inner, number(17))
+    seconds = case(
+        [(call(_STARTS[dialect], tail.copy(), text(":")), _digits(inner, 18, 2))], number(0)
+    )
+    fraction = call("regexp_extract", tail.copy(), text("[.,]([0-9]{1,6})"), number(1))
+    zone = call("regexp_extract", tail.copy(), text("[+-].*"), number(0))
+    minutes = call("regexp_extract", zone.copy(), text("^...:?([0-9]{2})"), number(1))
+    parts = [
+        (_days(inner, dialect), 86_400_000_000),
+        (_digits(inner, 12, 2), 3_600_000_000),
+        (_digits(inner, 15, 2), 60_000_000),
+        (seconds, 1_000_000),
+        (_integer(call("rpad", fraction, number(6), text("0"))), 1),
+    ]
+    away = _total([(_digits(zone, 2, 2), 3_600_000_000), (_integer(minutes), 60_000_000)], dialect)
+    west = call(_STARTS[dialect], zone.copy(), text("-"))
+    moment = binary(
+        exp.Add, _total(parts, dialect), case([(west, away)], exp.Neg(this=exp.paren(away.copy())))
+    )
+    checked = case([(_matches(operand.copy(), f"{_DAY}({_TIME})?", dialect), moment)], None)
+    return moment_of(checked, dialect)
+
+
+def moment_of(microseconds: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """The timestamp at so many microseconds since 1970; null outside the years 1 to 9999."""
+    low, high = (integer(bound, LONG, dialect) for bound in (_FIRST, _LAST))
+    known = exp.Between(this=exp.paren(microseconds.copy()), low=low, high=high)
+    if dialect is Dialect.SPARK:
+        return case([(known, call("timestamp_micros", microseconds))], None)
+    made = sql_cast(call("make_timestamp", microseconds), type_text(TIMESTAMP, dialect))
+    return case([(known, made)], None)
+
+
+_STARTS: Final = {Dialect.SPARK: "startswith", Dialect.DUCKDB: "starts_with"}
+
+
+def _days(inner: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """The days since 1970 of the date that a text begins with."""
+    day = sql_cast(call("substr", inner.copy(), number(1), number(10)), "DATE", attempt=True)
+    if dialect is Dialect.SPARK:
+        return call("unix_date", day)
+    return binary(exp.Sub, day, sql_cast(text("1970-01-01"), "DATE"))
+
+
+def _digits(source: exp.Expression, first: int, count: int) -> exp.Expression:
+    return _integer(call("substr", source.copy(), number(first), number(count)))
+
+
+def _integer(digits: exp.Expression) -> exp.Expression:
+    """The number that some digits write, 0 if there are none."""
+    return call("coalesce", sql_cast(digits, "BIGINT", attempt=True), number(0))
+
+
+def _total(parts: list[tuple[exp.Expression, int]], dialect: Dialect) -> exp.Expression:
+    """The sum of each part as often as said."""
+    products = [binary(exp.Mul, part, integer(weight, LONG, dialect)) for part, weight in parts]
+    whole = products[0]
+    for product in products[1:]:
+        whole = binary(exp.Add, whole, product)
+    return whole

@@ -7,6 +7,7 @@ from sqlglot import exp
 from incmrql.sql import arrays, sums, tree
 from incmrql.sql.collections import array_of
 from incmrql.sql.context import Context
+from incmrql.sql.rounding import integer_mean
 from incmrql.sql.shapes import Cell, Env, NotNative, Shape
 from incmrql.sql.summing import Summing, or_else
 from incmrql.sql.tree import Dialect
@@ -77,7 +78,7 @@ def _median(present: exp.Expression, element: Type, ctx: Context) -> exp.Express
     low, high = (arrays.at(in_line, tree.cast(half, "INT"), ctx) for half in halves)
     if element == LONG:
         both = [tree.cast(each, "DECIMAL(38, 0)") for each in (low, high)]
-        return sums.integer_mean(tree.binary(exp.Add, both[0], both[1]), sums.long(2))
+        return integer_mean(tree.binary(exp.Add, both[0], both[1]), sums.long(2))
     two = sums.double(2.0)
     low, high = (tree.cast(each, "DOUBLE") for each in (low, high))
     sum_ = tree.binary(exp.Add, low, high)

@@ -1,4 +1,16 @@
-"""The functions of SQL that round exact sums: what they are, and their bodies in place of calls.
+"""Exact sums to doubles in SQL, rounded once, to nearest even; and the means of exact sums.
+
+The limbs of a sum are added up with carries to digits of 32 bits, of a sum that is not negative;
+the three leading digits, and whether anything is below them, decide the nearest double
+(`_nearest`).  The digits are found in two ways:
+
+* in a few columns beside the group, as plain arithmetic: each step is a column of its own, so that
+  no expression is written out twice;
+* by a function of SQL that folds an array of the limbs: inside of rows, where there is no place for
+  columns, and for the wide window, whose limbs would take hundreds of them.
+
+Both are needed: of a million groups the columns are rounded in 2 seconds on one core, and 23 take
+the calls.
 
 Spark calls no function that is made of SQL inside a function of elements, nor with an argument
 that has one.  There its body stands in place of the call, over the arguments as the fields of a
@@ -7,26 +19,159 @@ struct: `get(transform(array(struct), given -> body), 0)`.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from sqlglot import exp
 
 from incmrql.sql import tree
-from incmrql.sql.context import NARROW, WIDE, Window
+from incmrql.sql.context import NARROW, WIDE, Context, Window
+from incmrql.sql.sums import Summed, double, high_half, literal, long, low_half
+from incmrql.sql.tree import Dialect
 
 OUTSIDE: Final = "incmrql: a double lies outside the window of the exact sum"
 """The error that asks for the same query with the wide window."""
 
-NARROW_SUM, WIDE_SUM, MEAN = "exact_sum", "exact_sum_wide", "exact_mean"
-OURS: Final = (NARROW_SUM, WIDE_SUM, MEAN)
+_NARROW_SUM, _WIDE_SUM, _MEAN = "exact_sum", "exact_sum_wide", "exact_mean"
+OURS: Final = (_NARROW_SUM, _WIDE_SUM, _MEAN)
 """The functions that the texts call and a session must have (`functions`)."""
 
 _PARAMETERS: Final = {
-    NARROW_SUM: {"limbs": "ARRAY<BIGINT>", "special": "DOUBLE", "outside": "BIGINT"},
-    WIDE_SUM: {"limbs": "ARRAY<BIGINT>", "special": "DOUBLE"},
-    MEAN: {"total": "DECIMAL(38, 0)", "number": "BIGINT"},
+    _NARROW_SUM: {"limbs": "ARRAY<BIGINT>", "special": "DOUBLE", "outside": "BIGINT"},
+    _WIDE_SUM: {"limbs": "ARRAY<BIGINT>", "special": "DOUBLE"},
+    _MEAN: {"total": "DECIMAL(38, 0)", "number": "BIGINT"},
 }
 _GIVEN: Final = "given"
+
+Derive: TypeAlias = Callable[[Sequence[exp.Expression]], list[exp.Expression]]
+"""Columns that hold expressions over the aggregates and over columns derived before."""
+
+
+def rounded(summed: Summed, window: Window, derive: Derive | None) -> exp.Expression:
+    """The double nearest to an exact sum; null where nothing was summed.
+
+    It is rounded in columns where there can be some.
+    """
+    if derive is None or window is WIDE:
+        return _called(summed, window)
+    return _in_columns(summed, window, derive)
+
+
+def _called(summed: Summed, window: Window) -> exp.Expression:
+    given = [tree.call("array", *summed.limbs), summed.special]
+    if window is WIDE:
+        return tree.call(_WIDE_SUM, *given)
+    many = tree.call("floor", tree.binary(exp.Div, summed.count, double(2.0**31)))
+    noticed = tree.binary(exp.Add, summed.outside, many)
+    return tree.call(_NARROW_SUM, *given, tree.cast(noticed, "BIGINT"))
+
+
+def _nearest(
+    top: exp.Expression, mid: exp.Expression, low: exp.Expression, rest: exp.Expression
+) -> exp.Expression:
+    """The nearest double to top · 2^64 + mid · 2^32 + low and something, if there is a rest.
+
+    An integer of 55 to 62 bits, whose last bit is set if anything is below, rounds as the whole.
+    There is a tier for every 8 bits that the top digit may have, so that no shift is computed.
+    """
+    tiers = []
+    for bits, cut in ((8, 10), (16, 18), (24, 26), (32, 34)):
+        shift = 64 - cut
+        whole = _shifted(top, shift)
+        if cut < 32:
+            whole = tree.binary(exp.Add, whole, _shifted(mid, shift - 32))
+            whole = tree.binary(exp.Add, whole, tree.call("shiftright", low, tree.number(cut)))
+            below = [_has(low, 2**cut - 1)]
+        else:
+            part = tree.call("shiftright", mid, tree.number(cut - 32))
+            whole = tree.binary(exp.Add, whole, part)
+            below = [_has(mid, 2 ** (cut - 32) - 1), exp.Not(this=exp.paren(_is(low, 0)))]
+        inexact = rest
+        for each in below:
+            inexact = tree.binary(exp.Or, inexact, each)
+        last = tree.case([(inexact, long(1))], long(0))
+        value = tree.cast(tree.binary(exp.BitwiseOr, whole, last), "DOUBLE")
+        fits = tree.binary(exp.LT, top, tree.number(2**bits))
+        tiers.append((fits, tree.binary(exp.Mul, value, double(float(2**cut)))))
+    return tree.case(tiers, None)
+
+
+def _shifted(value: exp.Expression, bits: int) -> exp.Expression:
+    """A long times 2^bits."""
+    return tree.call("shiftleft", value, tree.number(bits))
+
+
+def _has(value: exp.Expression, mask: int) -> exp.Expression:
+    """Whether any bit of a mask is set."""
+    masked = tree.binary(exp.BitwiseAnd, value, tree.number(mask))
+    return exp.Not(this=exp.paren(_is(masked, 0)))
+
+
+def _is(value: exp.Expression, number: int) -> exp.Expression:
+    return tree.binary(exp.EQ, value, tree.number(number))
+
+
+# --- in columns ---------------------------------------------------------------------------
+
+
+def _in_columns(summed: Summed, window: Window, derive: Derive) -> exp.Expression:
+    (sign,) = derive([_sign(summed.limbs)])
+    turned = derive([tree.binary(exp.Mul, limb, sign) for limb in summed.limbs])
+    digits = derive(_digits(turned))
+    top, mid, low, rest, scale = derive(_leading(digits, window))
+    value = tree.binary(exp.Mul, _nearest(top, mid, low, rest), scale)
+    signed = tree.binary(exp.Mul, tree.cast(sign, "DOUBLE"), value)
+    finite = tree.case([(_is(top, 0), double(0.0))], signed)
+    many = tree.binary(exp.GT, summed.count, tree.number(2**31))
+    noticed = tree.binary(exp.Or, tree.binary(exp.GT, summed.outside, tree.number(0)), many)
+    error = tree.call("raise_error", tree.text(OUTSIDE))
+    ordinary = tree.binary(exp.EQ, summed.special, double(0.0))
+    return tree.case([(noticed, error), (ordinary, finite)], summed.special)
+
+
+def _carried(limbs: Sequence[exp.Expression]) -> exp.Expression:
+    """What limbs carry over to the one above them."""
+    carry = high_half(limbs[0])
+    for limb in limbs[1:]:
+        carry = high_half(tree.binary(exp.Add, limb, carry))
+    return carry
+
+
+def _sign(limbs: Sequence[exp.Expression]) -> exp.Expression:
+    negative = tree.binary(exp.LT, _carried(limbs), tree.number(0))
+    return tree.case([(negative, long(-1))], long(1))
+
+
+def _digits(limbs: Sequence[exp.Expression]) -> list[exp.Expression]:
+    """The digits of a sum that is not negative, the lowest first."""
+    digits = [low_half(limbs[0])]
+    for place in range(1, len(limbs)):
+        whole = tree.binary(exp.Add, limbs[place], _carried(limbs[:place]))
+        digits.append(low_half(whole))
+    return [*digits, _carried(limbs)]
+
+
+def _leading(digits: Sequence[exp.Expression], window: Window) -> list[exp.Expression]:
+    """The first digit that is not 0, the two below, whether anything else is, and its worth."""
+    choices: list[list[exp.Expression]] = []
+    for place in reversed(range(len(digits))):
+        below = [digits[place - n] if place >= n else long(0) for n in (1, 2)]
+        rest = [exp.Not(this=exp.paren(_is(each, 0))) for each in digits[: max(place - 2, 0)]]
+        more = tree.boolean(False)
+        for each in rest:
+            more = tree.binary(exp.Or, more, each)
+        worth = double(2.0 ** (window.lowest + 32 * (place - 2)))
+        choices.append([digits[place], *below, more, worth])
+    leading = []
+    for part in range(5):
+        branches = [
+            (exp.Not(this=exp.paren(_is(choice[0], 0))), choice[part]) for choice in choices[:-1]
+        ]
+        leading.append(tree.case(branches, choices[-1][part]))
+    return leading
+
+
+# --- by functions of SQL --------------------------------------------------------------------
 
 
 def functions() -> dict[str, str]:
@@ -64,17 +209,12 @@ def _opened(call: exp.Anonymous) -> exp.Expression:
 
 def _body(name: str, of: str) -> str:
     """What a function computes; `of` stands before the names of its parameters."""
-    if name == MEAN:
-        return _mean(f"{of}total", f"{of}number")
-    window = NARROW if name == NARROW_SUM else WIDE
+    if name == _MEAN:
+        return _mean_body(f"{of}total", f"{of}number")
+    window = NARROW if name == _NARROW_SUM else WIDE
     rounded = f"WHEN {of}special = 0 THEN {_rounded_limbs(f'{of}limbs', window)}"
     noticed = f"WHEN {of}outside > 0 THEN raise_error('{OUTSIDE}') " if window is NARROW else ""
     return f"CASE {noticed}{rounded} ELSE {of}special END"
-
-
-def literal(value: float) -> str:
-    """A double as Spark writes it."""
-    return f"{value!r}".replace("e", "E") + "D"
 
 
 def _rounded_limbs(limbs: str, window: Window) -> str:
@@ -82,11 +222,11 @@ def _rounded_limbs(limbs: str, window: Window) -> str:
     more = f"concat({limbs}, array(CAST(0 AS BIGINT), CAST(0 AS BIGINT)))"
     carried = f"aggregate({more}, CAST(0 AS BIGINT), (c, limb) -> shiftright(c + limb, 32))"
     turned = f"transform({more}, limb -> -limb)"
-    positive, negative = (_leading(digits, window) for digits in (more, turned))
+    positive, negative = (_folded(digits, window) for digits in (more, turned))
     return f"if({carried} < 0, -1 * {negative}, {positive})"
 
 
-def _leading(digits: str, window: Window) -> str:
+def _folded(digits: str, window: Window) -> str:
     """The double for limbs whose sum is not negative.
 
     Going up, the fold keeps the carry, the last two digits and whether any below them is not
@@ -107,37 +247,26 @@ def _leading(digits: str, window: Window) -> str:
         f"'more', if({new}, s.rest, s.more), 'place', if({new}, s.next, s.place), "
         "'next', s.next + 1)"
     )
-    return f"aggregate({digits}, {start}, (s, limb) -> {step}, s -> {_finish('s', window)})"
+    return f"aggregate({digits}, {start}, (s, limb) -> {step}, s -> {_scaled(window)})"
 
 
-def _finish(s: str, window: Window) -> str:
-    """The leading digits as an integer of 55 to 62 bits, the last bit set if anything is below.
+def _scaled(window: Window) -> str:
+    """The double that the leading digits in `s` round to.
 
-    Rounding such an integer to 53 bits is rounding the whole sum; scaling by a power of two is
-    exact, in steps none of which leaves the range of doubles before the last.
+    Scaling by a power of two is exact, in steps none of which leaves the range of doubles before
+    the last.
     """
-    tiers = []
-    for bits, low in ((8, 10), (16, 18), (24, 26), (32, 34)):
-        shift = 64 - low
-        head = f"shiftleft({s}.top, {shift})"
-        if low < 32:
-            body = f"({head} + shiftleft({s}.mid, {shift - 32}) + shiftright({s}.low, {low}))"
-            below = f"({s}.low & {2**low - 1}) <> 0 OR {s}.more"
-        else:
-            body = f"({head} + shiftright({s}.mid, {low - 32}))"
-            below = f"({s}.mid & {2 ** (low - 32) - 1}) <> 0 OR {s}.low <> 0 OR {s}.more"
-        whole = f"({body} | if({below}, CAST(1 AS BIGINT), CAST(0 AS BIGINT)))"
-        tiers.append(f"WHEN {s}.top < {2**bits} THEN CAST({whole} AS DOUBLE) * {float(2**low)!r}D")
-    scaled = f"(CASE {' '.join(tiers)} END)"
+    top, mid, low, more = (exp.Var(this=f"s.{name}") for name in ("top", "mid", "low", "more"))
+    scaled = f"({tree.print_tree(_nearest(top, mid, low, more), Dialect.SPARK)})"
     exponents = [window.lowest + 32 * (place - 2) for place in range(window.limbs + 2)]
     halves = [(e // 2, e - e // 2) for e in exponents]
     for part in (0, 1):
         powers = ", ".join(literal(2.0 ** pair[part]) for pair in halves)
-        scaled += f" * get(array({powers}), {s}.place)"
-    return f"if({s}.top = 0, 0.0D, {scaled})"
+        scaled += f" * get(array({powers}), s.place)"
+    return f"if(s.top = 0, 0.0D, {scaled})"
 
 
-def _mean(total: str, number: str) -> str:
+def _mean_body(total: str, number: str) -> str:
     """What is small enough is exact in doubles; the rest by quotient and remainder.
 
     With q = |total| div n of 22 bits and more, q · 2^k + (remainder · 2^k) div n has at least
@@ -160,3 +289,48 @@ def _mean(total: str, number: str) -> str:
         f"CASE WHEN {number} > 0 THEN if(abs({total}) <= {2**53}, {near}, "
         f"if({total} < 0, -1.0D, 1.0D) * {far}) END"
     )
+
+
+# --- means ----------------------------------------------------------------------------------
+
+
+def integer_mean(sum_: exp.Expression, count: exp.Expression) -> exp.Expression:
+    """An exact sum divided by a count, rounded once; null for none."""
+    return tree.call(_MEAN, tree.cast(sum_, "DECIMAL(38, 0)"), count)
+
+
+def mean_of(total: exp.Expression, number: exp.Expression) -> exp.Expression:
+    """A double divided by a count; null for none."""
+    some = tree.binary(exp.GT, number, tree.number(0))
+    mean = tree.binary(exp.Div, total, tree.cast(number, "DOUBLE"))
+    return tree.case([(some, tree.binary(exp.Add, mean, double(0.0)))], None)
+
+
+def narrow_mean(total: exp.Expression, number: exp.Expression, ctx: Context) -> exp.Expression:
+    """The mean of integers of 32 bits, whose sum a long holds: in doubles while that is exact.
+
+    Null for none of them, as Spark divides by zero.
+    """
+    near = tree.binary(exp.Div, tree.cast(total, "DOUBLE"), tree.cast(number, "DOUBLE"))
+    small = tree.binary(exp.LTE, tree.call("abs", total), tree.number(2**53))
+    if ctx.window is WIDE:
+        return tree.case([(small, near)], integer_mean(total, number))
+    many = tree.binary(exp.GTE, number, tree.number(2**30))
+    error = tree.call("raise_error", tree.text(OUTSIDE))
+    return tree.case([(small, near), (many, error)], _far_mean(total, number))
+
+
+def _far_mean(total: exp.Expression, number: exp.Expression) -> exp.Expression:
+    """The mean where the sum is above 2^53 and there are less than 2^30 numbers.
+
+    The quotient q is in 2^23..2^31, so q · 2^31 + 2 · ((remainder · 2^30) div n) has at least 55
+    bits; with its last bit set if anything is below, it rounds as the whole does.  All of these
+    have the sign of the sum.  (A call of `exact_mean` makes a query of a million groups 7 percent
+    slower: its tiers are over decimals.)
+    """
+    rest = _shifted(tree.binary(exp.Mod, total, number), 30)
+    below = tree.call("sign", tree.binary(exp.Mod, rest, number))
+    more = _shifted(tree.binary(exp.IntDiv, rest, number), 1)
+    whole = _shifted(tree.binary(exp.IntDiv, total, number), 31)
+    bits = tree.binary(exp.Add, tree.binary(exp.Add, whole, more), tree.cast(below, "BIGINT"))
+    return tree.binary(exp.Mul, tree.cast(bits, "DOUBLE"), double(2.0**-31))

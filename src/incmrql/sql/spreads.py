@@ -1,7 +1,7 @@
 """`variance` and `stddev` of a group from exact sums: of the values, and of their squares.
 
 The sums are columns of integer limbs, as many for one row as for a million; one Python function
-(`kernel.pinned_spreads`) makes the exact fraction of them and rounds it once.  The square of a
+(`kernel.pinned`) makes the exact fraction of them and rounds it once.  The square of a
 double is the sum of two doubles without error, hi + lo (Veltkamp, Dekker):
 
     hi = x·x,  a = t - (t - x) with t = (2^27 + 1)·x,  b = x - a,

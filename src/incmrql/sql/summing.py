@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from incmrql.sql import steps, sums, tree
-from incmrql.sql.context import WIDE, Context
-from incmrql.sql.rounding import OUTSIDE
+from incmrql.sql import sums, tree
+from incmrql.sql.context import Context
+from incmrql.sql.rounding import Derive, integer_mean, mean_of, narrow_mean, rounded
 from incmrql.sql.shapes import Cell, Parts, Shape
 from incmrql.types.model import (
     BYTE,
@@ -30,53 +30,6 @@ def or_else(value: exp.Expression, default: exp.Expression) -> exp.Expression:
     return tree.call("coalesce", value, default)
 
 
-def mean_of(total: exp.Expression, number: exp.Expression) -> exp.Expression:
-    """A double divided by a count; null for none."""
-    some = tree.binary(exp.GT, number, tree.number(0))
-    mean = tree.binary(exp.Div, total, tree.cast(number, "DOUBLE"))
-    return tree.case([(some, tree.binary(exp.Add, mean, sums.double(0.0)))], None)
-
-
-def narrow_mean(total: exp.Expression, number: exp.Expression, ctx: Context) -> exp.Expression:
-    """The mean of integers of 32 bits, whose sum a long holds: in doubles while that is exact.
-
-    Null for none of them, as Spark divides by zero.
-    """
-    near = tree.binary(exp.Div, tree.cast(total, "DOUBLE"), tree.cast(number, "DOUBLE"))
-    small = tree.binary(exp.LTE, tree.call("abs", total), tree.number(2**53))
-    if ctx.window is WIDE:
-        return tree.case([(small, near)], sums.integer_mean(total, number))
-    many = tree.binary(exp.GTE, number, tree.number(2**30))
-    error = tree.call("raise_error", tree.text(OUTSIDE))
-    return tree.case([(small, near), (many, error)], _far_mean(total, number))
-
-
-def _far_mean(total: exp.Expression, number: exp.Expression) -> exp.Expression:
-    """The mean where the sum is above 2^53 and there are less than 2^30 numbers.
-
-    The quotient q is in 2^23..2^31, so q · 2^31 + 2 · ((remainder · 2^30) div n) has at least 55
-    bits; with its last bit set if anything is below, it rounds as the whole does.  All of these
-    have the sign of the sum.
-    """
-
-    def shifted(value: exp.Expression, bits: int) -> exp.Expression:
-        return tree.call("shiftleft", value, tree.number(bits))
-
-    rest = shifted(tree.binary(exp.Mod, total, number), 30)
-    below = tree.call("sign", tree.binary(exp.Mod, rest, number))
-    more = shifted(tree.binary(exp.IntDiv, rest, number), 1)
-    whole = shifted(tree.binary(exp.IntDiv, total, number), 31)
-    bits = tree.binary(exp.Add, tree.binary(exp.Add, whole, more), tree.cast(below, "BIGINT"))
-    return tree.binary(exp.Mul, tree.cast(bits, "DOUBLE"), sums.double(2.0**-31))
-
-
-def rounded(parts: sums.Summed, derive: steps.Derive | None, ctx: Context) -> exp.Expression:
-    """The double nearest to an exact sum: in columns where there can be some, else by a call."""
-    if derive is None or ctx.window is WIDE:
-        return sums.rounded(parts, ctx.window)
-    return steps.rounded(parts, ctx.window, derive)
-
-
 @dataclass(frozen=True, slots=True)
 class Summing:
     """How elements are summed: `total` of what is made of each, and the `number` of them."""
@@ -86,7 +39,7 @@ class Summing:
     element: Type
     narrow: bool
     """Whether the elements are integers of 32 bits or less, maybe in a wider type."""
-    derive: steps.Derive | None = None
+    derive: Derive | None = None
     """How columns are made of the sums, where they are columns."""
 
     def result(self, name: str, type_: Type, ctx: Context) -> Shape | None:
@@ -110,7 +63,7 @@ class Summing:
             parts = sums.parts(self.total, ctx.window, ctx)
             if name == "sum#part":
                 return Parts(tuple(Cell(each, LONG, True) for each in parts.all), EXACT_SUM)
-            found = rounded(parts, self.derive, ctx)
+            found = rounded(parts, ctx.window, self.derive)
         found = or_else(found, sums.double(0.0))
         if name == "sum":
             return Cell(found, type_, present=True)
@@ -134,7 +87,7 @@ class Summing:
             case "avg" if whole is not exact:
                 return Cell(narrow_mean(whole, self.number, ctx), type_)
             case "avg":
-                return Cell(sums.integer_mean(whole, self.number), type_)
+                return Cell(integer_mean(whole, self.number), type_)
             case "sum#part" if whole is not exact:  # a long holds the sum of 2^31 of them
                 return Cell(long, LONG, present=True)
             case "sum#part":

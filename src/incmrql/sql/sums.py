@@ -1,11 +1,11 @@
-"""Exact sums in SQL: integers in two halves, doubles as integer limbs, rounded once.
+"""Exact sums in SQL: integers in two halves, doubles as integer limbs.
 
 A double inside the window is cut into `limbs` integers of 32 bits,
 
     x = Σ limb_i · 2^(lowest + 32 i),   limb_i = R(x / 2^e_i) - R(x / 2^(e_i + 32)) · 2^32
 
-with R the nearest integer.  Integer sums of limbs are exact in any order; `rounded` adds them up
-with carries and rounds once, to nearest even.  A value outside the window is noticed.
+with R the nearest integer.  Integer sums of limbs are exact in any order; `rounding` adds them
+up with carries and rounds once.  A value outside the window is noticed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from sqlglot import exp
 
 from incmrql.sql import tree
 from incmrql.sql.context import WIDE, Context, Window
-from incmrql.sql.rounding import MEAN, NARROW_SUM, WIDE_SUM, literal
 from incmrql.sql.shapes import NotNative
 from incmrql.sql.tree import Dialect
 
@@ -30,6 +29,11 @@ Total = Callable[[Of, exp.Expression], exp.Expression]
 def long(value: int) -> exp.Expression:
     """A long."""
     return tree.cast(tree.number(value), "BIGINT")
+
+
+def literal(value: float) -> str:
+    """A double as Spark writes it."""
+    return f"{value!r}".replace("e", "E") + "D"
 
 
 def double(value: float) -> exp.Expression:
@@ -178,17 +182,6 @@ def _nearest(x: exp.Expression, exponent: int) -> exp.Expression:
     return tree.call("rint", scaled)
 
 
-def rounded(summed: Summed, window: Window) -> exp.Expression:
-    """The double nearest to an exact sum; null where nothing was summed."""
-    limbs = tree.call("array", *summed.limbs)
-    given = [limbs, summed.special]
-    if window is WIDE:
-        return tree.call(WIDE_SUM, *given)
-    noticed = tree.binary(exp.Add, summed.outside, tree.call("floor", tree.binary(
-        exp.Div, summed.count, double(2.0**31))))  # fmt: skip
-    return tree.call(NARROW_SUM, *given, tree.cast(noticed, "BIGINT"))
-
-
 def integer_halves(total: Total) -> tuple[exp.Expression, exp.Expression]:
     """The exact sum of longs as high and low part: high · 2^32 + low, low not negative."""
     high = total(high_half, long(0))
@@ -215,11 +208,6 @@ def as_long(high: exp.Expression, low: exp.Expression) -> exp.Expression:
     assert fits is not None
     whole = tree.binary(exp.Add, tree.call("shiftleft", high, tree.number(32)), low)
     return tree.case([(fits, whole)], None)
-
-
-def integer_mean(sum_: exp.Expression, count: exp.Expression) -> exp.Expression:
-    """An exact sum divided by a count, rounded once; null for none."""
-    return tree.call(MEAN, tree.cast(sum_, "DECIMAL(38, 0)"), count)
 
 
 def as_decimal(high: exp.Expression, low: exp.Expression) -> exp.Expression:

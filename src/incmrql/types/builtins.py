@@ -1,15 +1,22 @@
 """The built-in functions and aggregates with their signatures: a table, and how to read it.
 
-`T`, `U` in a signature stand for any type; `some(T)` for a bag or list of T.  The first
-signature whose parameters the arguments widen to is the one that counts.
+`T`, `U` in a signature stand for any type; `{T}` for a bag or list of T.  The first signature
+whose parameters the arguments widen to is the one that counts.
+
+A built-in stands in four tables under one key, its name and signature (`round(decimal, long)`):
+here with its types, in `reference.builtins` with its meaning, in `sql.builtins` with its SQL, and
+in `kernel.pinned` with a version for whole columns.  The last two are optional: a built-in without
+them runs as the meaning, row by row, on every engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import lru_cache
+from typing import Final, TypeAlias
 
+from incmrql.diagnostics import InternalError
 from incmrql.types.lattice import join, widens
 from incmrql.types.model import (
     BOOL,
@@ -20,6 +27,7 @@ from incmrql.types.model import (
     NOTHING,
     STRING,
     TIMESTAMP,
+    XML,
     Collection,
     Decimal,
     Function,
@@ -76,8 +84,12 @@ class Signature:
     parameters: tuple[Shape, ...]
     result: Shape
 
+    def key(self, name: str) -> str:
+        """The key of a built-in with this signature in all tables of built-ins."""
+        return f"{name}({', '.join(map(str, self.parameters))})"
+
     def __str__(self) -> str:
-        return f"({', '.join(map(str, self.parameters))}): {self.result}"
+        return f"{self.key('')}: {self.result}"
 
 
 T, U = Parameter("T"), Parameter("U")
@@ -175,6 +187,12 @@ FUNCTIONS: dict[str, tuple[Signature, ...]] = {
 }
 """Built-ins that take values one row at a time."""
 
+TREE_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
+    "text": (Signature((XML,), STRING),),
+    "tag": (Signature((XML,), STRING),),
+}
+"""Built-ins of trees, which over a collection apply to each element."""
+
 CONVERSIONS: dict[str, str] = {
     "toBool": "bool", "toShort": "short", "toInt": "int", "toLong": "long",
     "toFloat": "float", "toDouble": "double",
@@ -193,19 +211,59 @@ SPECIAL = ("exists", "fold", "mod", "decimal", "text", "tag", "source", "stream"
 NAMES = frozenset((*FUNCTIONS, *CONVERSIONS, *AGGREGATES, *SPECIAL))
 """Every built-in name."""
 
+_ALL: Final = {**FUNCTIONS, **TREE_FUNCTIONS}
+KEYS: Final = tuple(each.key(name) for name, signatures in _ALL.items() for each in signatures)
+"""The keys of the tables of built-ins."""
+
+
+def _only_keys() -> dict[tuple[str, int], str]:
+    """The keys of signatures that a name and the number of parameters determine."""
+    keys: dict[tuple[str, int], list[str]] = {}
+    for name, signatures in _ALL.items():
+        for each in signatures:
+            keys.setdefault((name, len(each.parameters)), []).append(each.key(name))
+    return {known: some[0] for known, some in keys.items() if len(some) == 1}
+
+
+_ONLY: Final = _only_keys()
+
+
+def key_of(name: str, arguments: tuple[Type, ...]) -> str:
+    """The key of a built-in for arguments of these types, `round(decimal, long)`."""
+    # The reference asks for every row: hashing types takes longer than most functions.
+    return _ONLY.get((name, len(arguments))) or _key_by_types(name, arguments)
+
+
+@lru_cache(maxsize=4_096)
+def _key_by_types(name: str, arguments: tuple[Type, ...]) -> str:
+    found = _first_fitting(name, arguments)
+    if found is None:
+        shown = ", ".join(map(str, arguments))
+        raise InternalError(f"no signature of {name} takes ({shown})")
+    return found[0].key(name)
+
 
 def resolve(name: str, arguments: tuple[Type, ...]) -> tuple[tuple[Type, ...], Type] | None:
     """The parameter types and the result type of the first signature that fits."""
-    for signature in FUNCTIONS[name]:
+    found = _first_fitting(name, arguments)
+    if found is None:
+        return None
+    signature, bindings = found
+    parameters = tuple(
+        _closed(shape, bindings, actual)
+        for shape, actual in zip(signature.parameters, arguments, strict=True)
+    )
+    return parameters, _result(name, signature, bindings, arguments)
+
+
+def _first_fitting(name: str, arguments: tuple[Type, ...]) -> tuple[Signature, Bindings] | None:
+    """The first signature that the arguments widen to, and what its open types become."""
+    for signature in _ALL[name]:
         if len(signature.parameters) != len(arguments):
             continue
         bindings: Bindings = {}
         if all(map(lambda s, a: _fits(s, a, bindings), signature.parameters, arguments)):
-            parameters = tuple(
-                _closed(shape, bindings, actual)
-                for shape, actual in zip(signature.parameters, arguments, strict=True)
-            )
-            return parameters, _result(name, signature, bindings, arguments)
+            return signature, bindings
     return None
 
 

@@ -14,11 +14,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from incmrql.values.numbers import LONG, wrap_none
 
-_UNITS_PER_ONE = 1 << 1074
+_UNITS_PER_ONE: Final = 1 << 1074
+_ONE: Final = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +134,22 @@ def sum_squares(numbers: Iterable[float]) -> Fraction:
 
 
 def variance(total: ExactSum, squares: Fraction, count: int) -> float | None:
+    """The sample variance, rounded once; null if n < 2, NaN if a number is not finite."""
+    if count >= 2 and not total.finite:
+        return math.nan
+    return variance_of(Fraction(total.units, _UNITS_PER_ONE), squares, count)
+
+
+def variance_of(
+    total: Fraction | int, squares: Fraction | int, count: int, unit: Fraction = _ONE
+) -> float | None:
     """The sample variance (squares - sum**2 / n) / (n - 1), rounded once; null if n < 2.
 
-    NaN if a number is not finite.
+    The sum is a number of units, the sum of squares one of squared units.
     """
     if count < 2:
         return None
-    if not total.finite:
-        return math.nan
-    mean_square = Fraction(total.units, _UNITS_PER_ONE) ** 2 / count
-    exact = (squares - mean_square) / (count - 1)
+    exact = Fraction(squares * count - total * total, count * (count - 1)) * unit**2
     return nearest_double(exact.numerator, exact.denominator)
 
 
