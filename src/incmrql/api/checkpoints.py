@@ -25,7 +25,7 @@ from incmrql.runtime.events import Verified
 from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.ownership import ownership
 from incmrql.runtime.rebucket import rebucket
-from incmrql.runtime.reopening import TableFacts, read_program, table_facts, table_rows
+from incmrql.runtime.reopening import SavedState, TableFacts, read_program, saved_state, table_facts
 from incmrql.values import Value
 
 if TYPE_CHECKING:
@@ -97,11 +97,15 @@ class SavedRun:
         """Its state tables in numbers."""
         return table_facts(self._checkpoint.last()["tables"], self.described)
 
-    def rows(self, table: str, limit: int) -> list[Value]:
-        """The first rows of a state table."""
+    @cached_property
+    def _state(self) -> SavedState:
         program = self.program
         with self._beside():
-            return list(islice(table_rows(self.folder, program, table), limit))
+            return saved_state(self.folder, program)
+
+    def rows(self, table: str, limit: int) -> list[Value]:
+        """The first rows of a state table."""
+        return list(islice(self._state.rows(table), limit))
 
     def verify(self, spark: Callable[[], SparkSession]) -> Verified:
         """Compare its answers with those of the same queries over all that was ingested.

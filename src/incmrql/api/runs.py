@@ -176,7 +176,9 @@ class Run:
 
     def _opened(self) -> Driver:
         inputs, options = self._inputs, self._inputs.options
-        self._is_new = not Checkpoint(self._checkpoint).exists
+        self._is_new = True
+        with suppress(OSError):  # the driver says what is wrong with the folder
+            self._is_new = not Checkpoint(self._checkpoint).exists
         framed = {
             name: Framed() for name, each in inputs.streams.items() if isinstance(each, FrameStream)
         }

@@ -15,7 +15,6 @@ from incmrql.compiler.loading import READ_ONLY, Imports, catalog_for
 from incmrql.diagnostics import CheckpointError, IncmrqlError, Source
 from incmrql.formats import ANYWHERE, Paths
 from incmrql.incremental.streams import Program
-from incmrql.kernel.batches import Kit
 from incmrql.kernel.columns import column_values
 from incmrql.kernel.compile import compiled
 from incmrql.kernel.content import Content
@@ -123,18 +122,29 @@ def table_facts(tables: Mapping[str, Any], described: Mapping[str, Any]) -> list
     return found
 
 
-def table_rows(folder: Path, program: Program, name: str) -> Iterator[Value]:
-    """The rows of a state table as records: the key, the row, how often, what is added up."""
-    checkpoint = Checkpoint(folder, Kit(program, compiled(program)).physical.forms)
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """The committed state tables of a checkpoint."""
+
+    tables: Mapping[str, Table]
+    reader: Reader
+
+    def rows(self, name: str) -> Iterator[Value]:
+        """The rows of a table as records: the key, the row, how often, what is added up.
+
+        Each is there once, with what all runs add up to.
+        """
+        table = self.tables[name]
+        for bucket in range(table.buckets):
+            yield from _records(scan(table, self.reader, bucket))
+
+
+def saved_state(folder: Path, program: Program) -> SavedState:
+    """The state that the program of a checkpoint has left there."""
+    checkpoint = Checkpoint(folder, compiled(program).forms)
     checkpoint.described()
-    table = checkpoint.recovered().tables[name]
-    yield from rows_of_table(table, Reader(checkpoint.runs.absolute(), Opened()))
-
-
-def rows_of_table(table: Table, reader: Reader) -> Iterator[Value]:
-    """The rows of a table, each once with what all runs add up to."""
-    for bucket in range(table.buckets):
-        yield from _records(scan(table, reader, bucket))
+    reader = Reader(checkpoint.runs.absolute(), Opened())
+    return SavedState(checkpoint.recovered().tables, reader)
 
 
 def _records(content: Content) -> Iterator[Value]:
