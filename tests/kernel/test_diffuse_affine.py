@@ -21,7 +21,7 @@ from incmrql.incremental.diffuse import diffused
 from incmrql.incremental.diffuse_shape import Affine
 from incmrql.incremental.nodes import Repeated
 from incmrql.incremental.streams import program_of
-from incmrql.kernel.compile import _Compiler
+from incmrql.kernel.compile import ProgramCompiler
 from incmrql.kernel.compile_loops import LoopCompiler
 from incmrql.kernel.desk import Desk, consolidated
 from incmrql.kernel.diffuse_affine import (
@@ -69,11 +69,11 @@ LOOPS = {**known.LOOPS, "fixed": FIXED, "placed": PLACED, "mixed": MIXED}
 
 
 @lru_cache
-def made(text: str, limit: int | None = 10) -> tuple[_Compiler, LoopOp, AffineTables | str]:
+def made(text: str, limit: int | None = 10) -> tuple[ProgramCompiler, LoopOp, AffineTables | str]:
     """A loop, and how it is diffused."""
     script = known.typed_script(text)
     program = program_of([script.items[-1]], script)
-    compiler = _Compiler(program)
+    compiler = ProgramCompiler(program)
     compiler.all_steps()
     (place,) = [p for p, each in enumerate(compiler.steps) if isinstance(each, LoopOp)]
     node, step = program.nodes[place], compiler.steps[place]

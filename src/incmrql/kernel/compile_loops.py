@@ -24,14 +24,14 @@ from incmrql.reference import evaluate
 from incmrql.types.model import LONG, STRING
 
 if TYPE_CHECKING:
-    from incmrql.kernel.compile import _Compiler
+    from incmrql.kernel.compile import ProgramCompiler
 
 
 @dataclass(frozen=True, slots=True)
 class LoopCompiler:
     """A loop of a program."""
 
-    compiler: _Compiler
+    compiler: ProgramCompiler
     place: int
     node: Repeated
 
