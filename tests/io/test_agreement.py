@@ -26,8 +26,8 @@ from incmrql.kernel.columns import column_values
 from incmrql.kernel.inputs import InputFile, read_file
 from incmrql.kernel.layouts import of_rows
 from incmrql.kernel.rows import from_table, to_values
-from incmrql.loading import catalog_for, read_include
-from incmrql.pipeline import compile_script
+from incmrql.compiler.loading import catalog_for, read_include
+from incmrql.compiler.compiled import compile_script
 from incmrql.spark import sources, sources_context, sources_pieces
 from incmrql.spark.sources_parts import good_rows
 from incmrql.spark.sources_plan import Plan, Tally

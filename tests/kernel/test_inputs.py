@@ -40,7 +40,7 @@ from incmrql.kernel.layouts import of_rows
 from incmrql.kernel.rows import from_table, to_values
 from incmrql.kernel.spools import read_spool
 from incmrql.reference import Environment, new_world, read_source
-from incmrql.reference.sources import _parsed
+from incmrql.reference.sources import parser_rows
 from incmrql.types import typed
 from incmrql.types.model import Type
 from incmrql.types.texts import type_from_text
@@ -91,7 +91,7 @@ def judged(stream: Stream, script: typed.Script, path: Path, *, deletes: bool) -
         options.pop("sign", None)
     if source.format == "python":
         policy = options.get("on_error", "quarantine")
-        return list(_parsed(script.parsers[source.parser], source, str(path), policy))
+        return list(parser_rows(script.parsers[source.parser], source, str(path), policy))
     return list(
         read(source.format, path, source.row, delimiter=source.delimiter, keys=source.keys,
              steps=source.steps, options=options, data=script.data)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from incmrql.incremental.explain import Strict
     from incmrql.incremental.streams import Program
     from incmrql.runtime.options import StreamOptions
-    from incmrql.spark.scripts import Emit, Engine
+    from incmrql.spark.scripts import Engine
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FloatSums = Literal["exact", "fast"]

@@ -2,7 +2,7 @@
 
 `read_chunks(spec, part)` reads a file, or a piece of one, for batch queries on Spark and for the
 tasks of a stream alike.  Its rows, weights and bad rows are those of `formats.read`, the
-row-by-row reader.  The reference evaluator uses that one only, so `verify` notices a fault here.
+row-by-row reader, which the reference evaluator uses and which reads here what is odd.
 
 Start with `chunks`, which decides who reads what; `vectorised` has a parser for each text format.
 """

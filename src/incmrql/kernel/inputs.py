@@ -24,7 +24,7 @@ from incmrql.incremental.streams import Stream
 from incmrql.io import Chunk, Part, ReadSpec, read_chunks, row_chunks
 from incmrql.kernel.columns import is_spread, schema, types_of
 from incmrql.kernel.spools import read_spool, write_spool, write_spool_table
-from incmrql.reference.sources import _parsed as parsed
+from incmrql.reference.sources import parser_rows
 from incmrql.types.model import PREDEFINED, Constructor
 
 CHUNK: Final = 1 << 17
@@ -134,7 +134,7 @@ def _chunks(
     spec = ReadSpec(source, stream.element, options, data or PREDEFINED, chunk_rows=CHUNK)
     if source.format == "python":
         policy = dict(source.options).get("on_error", "quarantine")
-        rows = parsed(parser, source, file.path, policy)
+        rows = parser_rows(parser, source, file.path, policy)
         return row_chunks(spec, rows, stream.path or stream.name)
     return read_chunks(spec, Part(0, file.path, file.path, file.size))
 

@@ -97,7 +97,7 @@ def _collected(
     """All rows of the files of a path; lines that are none are reported."""
     policy = options.get("on_error", "quarantine")
     if source.format == "python":
-        rows = _parsed(
+        rows = parser_rows(
             env.world.script.parsers[source.parser], source, path, policy, env.world.paths
         )
     else:
@@ -147,7 +147,7 @@ def quarantine_name(source: typed.Source, path: str, options: dict[str, Any]) ->
     return f"_{tail}-{hash64(text.encode()) >> 32:08x}.jsonl"
 
 
-def _parsed(
+def parser_rows(
     parser: Any, source: typed.Source, path: str, policy: Policy, paths: Paths = ANYWHERE
 ) -> Iterator[Read]:
     """What a Python parser makes of the text of each file; all or nothing of one file."""

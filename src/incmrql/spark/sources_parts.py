@@ -22,7 +22,7 @@ from incmrql.diagnostics import DataError
 from incmrql.formats import BadRow, Policy, Read, Row
 from incmrql.formats.rows import refused
 from incmrql.io import Chunk, Part, read_chunks, read_rows, renamed, row_chunks
-from incmrql.reference.sources import _parsed as parsed
+from incmrql.reference.sources import parser_rows
 from incmrql.spark.sources_picked import columns, is_raw, picker, raw_picker, raw_rows
 from incmrql.spark.sources_plan import Plan, Tallies, Tally, chunked, numbers
 from incmrql.spark.values import BATCH, array_batch, value_schema
@@ -175,7 +175,7 @@ def _reads(plan: Plan, part: Part) -> Iterator[Read]:
     """The rows of a file one by one, with the names that messages use."""
     spec = plan.spec
     if spec.source.format == "python":
-        rows = parsed(plan.parser.unpacked(), spec.source, part.path, spec.policy)
+        rows = parser_rows(plan.parser.unpacked(), spec.source, part.path, spec.policy)
         return renamed(rows, part)
     if plan.picks is not None and is_raw(plan):
         return renamed(raw_rows(plan, part), part)
