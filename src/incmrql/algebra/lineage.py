@@ -16,8 +16,7 @@ from typing import TypeVar, cast
 
 from incmrql.algebra import build
 from incmrql.algebra.flatten import pattern_variables
-from incmrql.algebra.lineage_notes import Leaves, Note, Notes, Trees, element_of
-from incmrql.algebra.lineage_rows import Origin, Parts, Row
+from incmrql.algebra.lineage_notes import Leaves, Note, Notes, Origin, Parts, Row, Trees, element_of
 from incmrql.algebra.lineage_selects import select_parts
 from incmrql.algebra.lineage_shapes import (
     beside,
@@ -71,8 +70,8 @@ def annotated(
     _check_certain(item, script)
     names = Names(last_number(script, item.expr))
     notes: Notes = Leaves(names) if item.kind == "lineage" else Trees(names)
-    told = Telling(notes, Reading(script), stored, name)
-    return Annotated(told.rows(item.expr), told.stored_leaves, item.kind)
+    rewrite = LineageRewrite(notes, Reading(script), stored, name)
+    return Annotated(rewrite.rows(item.expr), rewrite.stored_leaves, item.kind)
 
 
 def _check_certain(item: typed.ScriptItem, script: typed.Script) -> None:
@@ -114,8 +113,8 @@ def _uses(
     return [use for part in below for use in _uses(part, script, known, called)]
 
 
-class Telling:
-    """The rules, over one script."""
+class LineageRewrite:
+    """Rewrites queries of one script to queries with notes, by a rule for each construct."""
 
     def __init__(
         self,

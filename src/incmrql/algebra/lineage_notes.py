@@ -1,4 +1,4 @@
-"""Notes: what stands beside a value to say what it was made from.
+"""Notes: what stands beside a value to say what it was made from, and what a row knows of them.
 
     lineage   bags of leaves (name of the source, its row, which copy of the row, which source)
     debug     one tree < operator, value, inputs >
@@ -9,7 +9,8 @@ that are identical are told apart by numbers: which of them has which does not m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from incmrql.algebra import build
@@ -23,6 +24,52 @@ Note: TypeAlias = tuple[typed.Expr, ...]
 
 LEAF = Tuple((STRING, ANY, LONG, LONG))
 TREES = list_of(ANY)
+
+
+Parts: TypeAlias = Callable[[], typed.Expr | None]
+"""Elements with their notes, made when they are asked for; None if they are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a variable was made from, and its elements with their notes."""
+
+    note: Note
+    parts: Parts = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: the origins of its variables and what it was made from.
+
+    `told` are notes that whatever is made of the row gets anyway.  Of a `deep` row the elements
+    of what is made of it go ways of their own, so nothing is told for them.
+    """
+
+    origins: Mapping[int, Origin] = field(default_factory=dict)
+    inputs: tuple[Note, ...] = ()
+    told: Note = ()
+    deep: bool = False
+
+    def bind(self, origins: Mapping[int, Origin]) -> Row:
+        """The row with more variables."""
+        return replace(self, origins={**self.origins, **origins})
+
+    def use(self, note: Note) -> Row:
+        """The row, made from something more."""
+        told = () if self.deep else (*self.told, *note)
+        return replace(self, inputs=(*self.inputs, note), told=told)
+
+    def inside(self, *, deep: bool) -> Row:
+        """The row as the start of a query inside it, whose elements may go ways of their own."""
+        if self.deep:
+            return replace(self, deep=deep)
+        told = (*self.told, *[atom for note in self.inputs for atom in note])
+        return Row(self.origins, (), told, deep)
+
+    def untold(self, note: Note) -> Note:
+        """What a note says that is not told anyway."""
+        return tuple([atom for atom in note if atom not in self.told])
 
 
 class Notes(Protocol):

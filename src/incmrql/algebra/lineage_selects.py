@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 from incmrql.algebra import build
 from incmrql.algebra.flatten import pattern_variables
-from incmrql.algebra.lineage_notes import element_of
-from incmrql.algebra.lineage_rows import Origin, Row
+from incmrql.algebra.lineage_notes import Origin, Row, element_of
 from incmrql.algebra.lineage_shapes import Grouped, beside, deeper, nesting, ranged
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Type, bag, list_of
 from incmrql.types.walk import used
 
 if TYPE_CHECKING:
-    from incmrql.algebra.lineage import Telling
+    from incmrql.algebra.lineage import LineageRewrite
 
 
-def select_parts(t: Telling, query: typed.Select, row: Row, depth: int) -> typed.Expr:
+def select_parts(t: LineageRewrite, query: typed.Select, row: Row, depth: int) -> typed.Expr:
     """The elements of a query, each with what its row and its head were made from."""
     start = inner = row.inside(deep=t.notes.all_told or depth > 1)
     qualifiers: list[typed.Qualifier] = []
@@ -47,7 +46,7 @@ def _kind(query: typed.Select, element: Type) -> Collection:
     return list_of(element) if query.order else bag(element)
 
 
-def _note(t: Telling, head: typed.Expr, row: Row) -> typed.Expr:
+def _note(t: LineageRewrite, head: typed.Expr, row: Row) -> typed.Expr:
     """What an element was made from: its row, and its head."""
     shown = t.parts(head, row, 1) if t.notes.all_told else None
     inputs = (*row.inputs, t.note(head, row))
@@ -55,7 +54,7 @@ def _note(t: Telling, head: typed.Expr, row: Row) -> typed.Expr:
 
 
 def _qualified(
-    t: Telling, qualifier: typed.Qualifier, row: Row, made: list[typed.Qualifier]
+    t: LineageRewrite, qualifier: typed.Qualifier, row: Row, made: list[typed.Qualifier]
 ) -> Row:
     """The row after one more qualifier, which is added to those that are made."""
     match qualifier:
@@ -72,7 +71,11 @@ def _qualified(
 
 
 def _generated(
-    t: Telling, pattern: typed.Pattern, domain: typed.Expr, row: Row, made: list[typed.Qualifier]
+    t: LineageRewrite,
+    pattern: typed.Pattern,
+    domain: typed.Expr,
+    row: Row,
+    made: list[typed.Qualifier],
 ) -> Row:
     wanted = 1 + nesting(ranged(domain)) if row.deep else 1
     parts = t.parts(domain, row, wanted)
@@ -93,7 +96,11 @@ def _generated(
 
 
 def _of_whole(
-    t: Telling, pattern: typed.Pattern, domain: typed.Expr, row: Row, made: list[typed.Qualifier]
+    t: LineageRewrite,
+    pattern: typed.Pattern,
+    domain: typed.Expr,
+    row: Row,
+    made: list[typed.Qualifier],
 ) -> Row:
     """Elements that have the note of the whole collection."""
     note = t.note(domain, row)
@@ -111,7 +118,7 @@ class Lifting:
     """A group by: what is used of the rows of a group, as bags."""
 
     def __init__(
-        self, t: Telling, query: typed.Select, rows: Row, qualifiers: list[typed.Qualifier]
+        self, t: LineageRewrite, query: typed.Select, rows: Row, qualifiers: list[typed.Qualifier]
     ) -> None:
         assert query.group is not None
         self.t, self.given, self.rows, self.qualifiers = t, query.group, rows, qualifiers
@@ -177,7 +184,7 @@ class Lifting:
         return one
 
 
-def _distinct(t: Telling, query: typed.Select, note: typed.Expr) -> typed.Expr:
+def _distinct(t: LineageRewrite, query: typed.Select, note: typed.Expr) -> typed.Expr:
     """Each value once, with the notes of all rows that have it, where the first of them stands."""
     keys = build.tuple_of(*[order.expr for order in query.order])
     head = build.tuple_of(query.head, build.tuple_of(note, keys))
@@ -191,7 +198,7 @@ def _distinct(t: Telling, query: typed.Select, note: typed.Expr) -> typed.Expr:
     return grouped.select(answer, order, query.limit)
 
 
-def _first(t: Telling, query: typed.Select, grouped: Grouped) -> typed.Expr:
+def _first(t: LineageRewrite, query: typed.Select, grouped: Grouped) -> typed.Expr:
     """The sort keys of the first of several rows."""
     one = t.names.like(grouped.one)
     keys = build.item(build.var(one), 1)

@@ -53,7 +53,7 @@ def run_item(item: typed.ScriptItem, world: World, emit: Emit) -> None:
 @contextmanager
 def annotated_item(item: typed.ScriptItem, world: World) -> Iterator[Annotated]:
     """The query that answers `lineage` or `debug`, with the stored values that it adds in place."""
-    query = annotated(item, world.script, world.stored, lambda source: name_of(source, world))
+    query = annotated(item, world.script, world.stored, lambda source: _name_of(source, world))
     world.stored.update(query.stored)
     try:
         yield query
@@ -62,7 +62,7 @@ def annotated_item(item: typed.ScriptItem, world: World) -> Iterator[Annotated]:
             del world.stored[key]
 
 
-def name_of(source: typed.Source, world: World) -> str:
+def _name_of(source: typed.Source, world: World) -> str:
     """The name of a source in a lineage: as it was registered, or its path."""
     env = Environment(world)
     path = None if source.path is None else evaluate(source.path, env)

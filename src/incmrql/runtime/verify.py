@@ -13,13 +13,11 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from incmrql.algebra import build
-from incmrql.algebra.lineage import annotated
 from incmrql.algebra.reading import last_number
-from incmrql.algebra.scripts import name_of
+from incmrql.algebra.scripts import annotated_item
 from incmrql.diagnostics import DataError, DifferenceFound, InternalError, QueryError
 from incmrql.incremental.streams import Output, Program, Stream
 from incmrql.kernel.inputs import InputFile
@@ -287,15 +285,13 @@ def _noted(
 ) -> list[Value]:
     """The rows of an answer with their notes; all, or those that are among some."""
     world = engine.world
-    name = partial(name_of, world=world)
-    noted = annotated(replace(item, kind=kind), program.script, world.stored, name)
-    world.stored.update(noted.stored)
-    expr = noted.expr
-    if rows is not None:
-        expr = _only(expr, rows, last_number(program.script, expr))
-        world.stored.update({_key(n): row for n, row in enumerate(rows)})
-    query = engine.query(expr)
-    return [] if query is None else noted.answer(engine.value(query))
+    with annotated_item(replace(item, kind=kind), world) as noted:
+        expr = noted.expr
+        if rows is not None:
+            expr = _only(expr, rows, last_number(program.script, expr))
+            world.stored.update({_key(n): row for n, row in enumerate(rows)})
+        query = engine.query(expr)
+        return [] if query is None else noted.answer(engine.value(query))
 
 
 def _lineage(
