@@ -14,9 +14,9 @@ from incmrql.incremental.monoids import COUNT, FLOATS, MAX, MIN, SUM, Monoid
 from incmrql.incremental.nodes import AccumulatorKind, Request
 from incmrql.reference.aggregates import aggregate
 from incmrql.reference.navigate import Fail
-from incmrql.reference.partial_sums import part_of
+from incmrql.reference.partial_sums import as_part
 from incmrql.types.model import EXACT_SUM, Collection, Tuple, Type, is_float
-from incmrql.values import Data, ExactSum, Value, average, stddev, variance
+from incmrql.values import ExactSum, Value, average, stddev, variance
 from incmrql.values.exact import variance_of
 
 Number: TypeAlias = int | Fraction | ExactSum
@@ -64,7 +64,7 @@ def finished(request: Request, numbers: list[Any], fail: Fail) -> Value:
         case "variance" | "stddev":
             return _spread(request.function, numbers)
         case _:
-            return _part(first, type_)
+            return as_part(first if isinstance(first, ExactSum) else Fraction(first), type_)
 
 
 def _sum(total: Number, type_: Type, fail: Fail) -> Value:
@@ -80,13 +80,6 @@ def _average(total: Number, count: Number, type_: Type, fail: Fail) -> Value:
     if isinstance(total, ExactSum):
         return average(total, count)
     return aggregate("avg#total", [(Fraction(total), count, 1)], type_, None, fail)
-
-
-def _part(total: Number, type_: Type) -> Value:
-    if isinstance(total, ExactSum):
-        counts = (total.infinite, total.minus_infinite, total.nan)
-        return Data(EXACT_SUM.name, 0, (f"{total.units:x}", *counts))
-    return part_of([Fraction(total)], type_)
 
 
 def _spread(function: str, numbers: list[Number]) -> Value:

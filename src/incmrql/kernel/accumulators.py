@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from incmrql.kernel import sums
-from incmrql.kernel.sums import Integers, Limbs
+from incmrql.values.exact import sums
+from incmrql.values.exact.sums import Integers, Limbs
 
 Parts: TypeAlias = dict[str, Integers]
 """The columns of accumulators by name: `a0.n`, `a1.l33`, ..."""

@@ -21,8 +21,8 @@ from incmrql.kernel.diffuse_affine_taking import Doubles, whole
 from incmrql.kernel.keys import Keys
 from incmrql.kernel.look import grouped_rows
 from incmrql.kernel.sorting import Groups
-from incmrql.kernel.sums import Integers
 from incmrql.types.model import LONG
+from incmrql.values.exact.sums import Integers
 
 Columns = dict[str, npt.NDArray[Any]]
 

@@ -15,16 +15,15 @@ import pyarrow as pa
 from incmrql.formats.arrow_types import arrow_type
 from incmrql.incremental import sums as meaning
 from incmrql.incremental.nodes import Request
-from incmrql.kernel import sums
-from incmrql.kernel.exact_parts import packed
 from incmrql.kernel.layouts import column_of
 from incmrql.kernel.lifting import SQUARES_BITS, Lift
-from incmrql.kernel.sums import Integers, Limbs
 from incmrql.reference.navigate import Fail
 from incmrql.types.model import EXACT_SUM, Decimal, Type, is_float
 from incmrql.values import ExactSum
 from incmrql.values.encoding import EXACT
-from incmrql.values.exact import nearest_double
+from incmrql.values.exact import nearest_double, sums
+from incmrql.values.exact.packed import pack
+from incmrql.values.exact.sums import Integers, Limbs
 
 _NOT_FINITE: Final = ("inf", "ninf", "nan")
 _EXACT_DOUBLE: Final = 1 << 53
@@ -91,9 +90,9 @@ def _part(lift: Lift, type_: Type, parts: Mapping[str, Integers], n: int) -> Any
     if type_ == EXACT_SUM:
         names = [f"a{lift.number}.{name}" for name in _NOT_FINITE]
         if not any(name in parts for name in names):
-            return packed(limbs, None, n)
+            return pack(limbs, None, n)
         infinite, minus, nan = (parts.get(name, np.zeros(n, np.int64)) for name in names)
-        return packed(limbs, (infinite, minus, nan), n)
+        return pack(limbs, (infinite, minus, nan), n)
     assert isinstance(type_, Decimal)
     return _decimals(limbs, n, type_)
 

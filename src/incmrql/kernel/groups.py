@@ -28,11 +28,11 @@ from incmrql.kernel.look import look_up, partners
 from incmrql.kernel.physical import Block, Grouped, Ranking, Side
 from incmrql.kernel.rows import Rows, no_rows, stacked
 from incmrql.kernel.sorting import Groups
-from incmrql.kernel.sums import Integers
 from incmrql.kernel.table import scan
 from incmrql.kernel.touched import Touched
 from incmrql.kernel.whole import whole_changes
 from incmrql.reference import Environment
+from incmrql.values.exact.sums import Integers
 
 Mask = npt.NDArray[np.bool_]
 

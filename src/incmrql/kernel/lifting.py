@@ -13,13 +13,12 @@ from typing import Any, Literal, TypeAlias, assert_never
 import numpy as np
 import pyarrow as pa
 
-from incmrql.kernel import sums
 from incmrql.kernel.accumulators import Parts, named
-from incmrql.kernel.exact_parts import unpacked
 from incmrql.kernel.layouts import values_of
-from incmrql.kernel.sums import Integers, Limbs
 from incmrql.types.model import EXACT_SUM, Decimal, Type, is_float
-from incmrql.values.exact import square
+from incmrql.values.exact import square, sums
+from incmrql.values.exact.packed import unpack
+from incmrql.values.exact.sums import Integers, Limbs
 
 Summed: TypeAlias = Literal["integers", "floats", "decimals"]
 How: TypeAlias = Literal["count", "true", "false", "sum", "squares", "parts", "sizes"]
@@ -153,7 +152,7 @@ def _floats(column: Any, weights: Integers, of: Integers, n: int) -> Parts:
 
 def _parts(column: Any, weights: Integers, of: Integers, n: int) -> Parts:
     """Exact sums, each as often as its weight says."""
-    limbs, counts = unpacked(column)
+    limbs, counts = unpack(column)
     found = named(sums.sum_limbs(limbs, weights, of, n))
     for name, count in zip(("inf", "ninf", "nan"), counts, strict=True):
         found[name] = sums.added(weights * count, of, n)

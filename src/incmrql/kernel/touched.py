@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from incmrql.kernel.accumulators import Parts
 from incmrql.kernel.content import Content
 from incmrql.kernel.keys import Keys, Places
-from incmrql.kernel.sums import Integers
+from incmrql.values.exact.sums import Integers
 from incmrql.values.hash_columns import Hashes
 
 

@@ -1,12 +1,4 @@
-"""Exact sums of doubles: an abelian group whose elements round to doubles once, at the end.
-
-Every finite double is an integer multiple of 2**-1074, so a sum of doubles is an integer,
-and adding, taking away and regrouping cannot change a bit of the result.  Infinities and NaN
-are counted apart; the counts may be negative for a while, and cancel.
-
-A Python integer is the plainest form of this fixed-point number.  The layers that work on
-columns hold the same group as several integers of 64 bits (limbs) per sum.
-"""
+"""One exact sum of doubles as an integer, and what rounds once: sums, averages, variances."""
 
 from __future__ import annotations
 
@@ -18,6 +10,8 @@ from typing import ClassVar, Final
 
 from incmrql.values.numbers import LONG, wrap_none
 
+BITS: Final = 32
+"""The digits of sums, in limbs and in bytes, have the base 2**BITS."""
 _UNITS_PER_ONE: Final = 1 << 1074
 _ONE: Final = Fraction(1)
 
@@ -95,6 +89,16 @@ def nearest_double(numerator: int, denominator: int) -> float:
         return numerator / denominator + 0.0  # Python rounds the quotient of integers once
     except OverflowError:
         return math.inf if numerator > 0 else -math.inf
+
+
+def digits_of(total: int) -> list[int]:
+    """The digits of an integer in base 2**BITS, the lowest first, each in [-2**31, 2**31)."""
+    half, digits = 1 << (BITS - 1), []
+    while total:
+        digit = ((total + half) & ((1 << BITS) - 1)) - half
+        total = (total - digit) >> BITS
+        digits.append(digit)
+    return digits
 
 
 def exact_sum(numbers: Iterable[float]) -> ExactSum:
