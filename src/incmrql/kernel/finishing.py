@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal as DecimalValue
 from fractions import Fraction
 from typing import Any, Final
 
@@ -20,10 +19,10 @@ from incmrql.kernel.lifting import SQUARES_BITS, Lift
 from incmrql.reference.navigate import Fail
 from incmrql.types.model import EXACT_SUM, Decimal, Type, is_float
 from incmrql.values import ExactSum
-from incmrql.values.encoding import EXACT
 from incmrql.values.exact import nearest_double, sums
 from incmrql.values.exact.packed import pack
 from incmrql.values.exact.sums import Integers, Limbs
+from incmrql.values.numbers import decimal_of, half_up
 
 _NOT_FINITE: Final = ("inf", "ninf", "nan")
 _EXACT_DOUBLE: Final = 1 << 53
@@ -109,7 +108,8 @@ def _decimals(limbs: Limbs, n: int, type_: Decimal) -> Any:
             data = pa.py_buffer(np.ascontiguousarray(words))
             return pa.Array.from_buffers(arrow_type(type_), n, [None, data])
     totals = sums.as_integers(limbs, n)
-    return pa.array([_unscaled(total, type_) for total in totals], arrow_type(type_))
+    digits = type_.precision, type_.scale
+    return pa.array([decimal_of(total, digits) for total in totals], arrow_type(type_))
 
 
 def _float_sums(parts: Mapping[str, Integers], lift: Lift, n: int) -> npt.NDArray[np.float64]:
@@ -141,24 +141,12 @@ def _integer_means(limbs: Limbs, count: Integers, n: int) -> Any:
 
 def _decimal_means(limbs: Limbs, count: Integers, n: int, scale: int, type_: Decimal) -> Any:
     """Exact sums over counts at the scale of the result, halves away from zero."""
+    digits = type_.precision, type_.scale
     means = [
-        _half_up(total * 10**type_.scale, c * 10**scale, type_) if c else None
+        decimal_of(half_up(total * 10**type_.scale, c * 10**scale), digits) if c else None
         for total, c in zip(sums.as_integers(limbs, n), count.tolist(), strict=True)
     ]
     return pa.array(means, arrow_type(type_))
-
-
-def _half_up(numerator: int, denominator: int, type_: Decimal) -> DecimalValue | None:
-    whole, rest = divmod(abs(numerator), denominator)
-    size = whole + (2 * rest >= denominator)
-    return _unscaled(-size if numerator < 0 else size, type_)
-
-
-def _unscaled(total: int, type_: Decimal) -> DecimalValue | None:
-    """`total` units of the type's scale; null where they have too many digits."""
-    if abs(total) >= 10**type_.precision:
-        return None
-    return DecimalValue(total).scaleb(-type_.scale, EXACT)
 
 
 def _by_key(asked: Asked, parts: Mapping[str, Integers], n: int, fail: Fail) -> Any:
