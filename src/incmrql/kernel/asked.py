@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -57,9 +56,8 @@ def _both(wanted: Wanted, step: Grouped, touched: Touched, desk: Desk) -> tuple[
     n = len(touched)
     match wanted:
         case Asked():
-            fail = partial(desk.env.world.failed, wanted.request.asked.span)
-            old = finished(wanted, touched.parts_before, n, fail)
-            return old, finished(wanted, touched.parts_after, n, fail)
+            old = finished(wanted, touched.parts_before, n)
+            return old, finished(wanted, touched.parts_after, n)
         case Walked():
             return _walked(wanted.request, step, touched, desk)
         case Read() | Merged():

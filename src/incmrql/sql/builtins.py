@@ -210,7 +210,7 @@ def _choice(first: str, second: str) -> Lowering:
         if not is_scalar(type_):
             return None
         branches = [
-            (compare(op, type_, left.copy(), right.copy(), this.dialect), chosen)
+            (compare(op, left.copy(), right.copy()), chosen)
             for op, chosen in ((first, left), (second, right))
         ]
         return case(branches, None)

@@ -19,8 +19,6 @@ from incmrql.values.exact.scalar import (
     square,
     stddev,
     sum_floats,
-    sum_integers,
-    sum_squares,
     variance,
     variance_of,
 )
@@ -33,8 +31,6 @@ __all__ = [
     "square",
     "stddev",
     "sum_floats",
-    "sum_integers",
-    "sum_squares",
     "variance",
     "variance_of",
 ]

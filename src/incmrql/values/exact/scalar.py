@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final
 
-from incmrql.values.numbers import LONG, wrap_none
-
 BITS: Final = 32
 """The digits of sums, in limbs and in bytes, have the base 2**BITS."""
 _UNITS_PER_ONE: Final = 1 << 1074
@@ -114,11 +112,6 @@ def sum_floats(numbers: Iterable[float]) -> float:
     return exact_sum(numbers).result()
 
 
-def sum_integers(numbers: Iterable[int]) -> int | None:
-    """The sum of some integers, null if it does not fit a long."""
-    return wrap_none(LONG, sum(numbers))
-
-
 def average(total: ExactSum, count: int) -> float | None:
     """The rounded sum divided by the count, which rounds once more; null of nothing."""
     return total.result() / count + 0.0 if count else None
@@ -130,11 +123,6 @@ def square(x: float) -> Fraction:
     Squares are multiples of 2**-2148.  That a number was not finite is known from the sum.
     """
     return Fraction(x) ** 2 if math.isfinite(x) else Fraction(0)
-
-
-def sum_squares(numbers: Iterable[float]) -> Fraction:
-    """The exact sum of the squares of the finite numbers."""
-    return sum(map(square, numbers), Fraction(0))
 
 
 def variance(total: ExactSum, squares: Fraction, count: int) -> float | None:
