@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from incmrql.incremental.nodes import Request
+from incmrql.kernel.accumulators import Parts
 from incmrql.kernel.finishing import Asked, finished
 from incmrql.kernel.lifting import How, Lift, lifted
 from incmrql.reference.aggregates import aggregate
@@ -36,7 +37,7 @@ def test_spreads_of_keys(function: str, type_: Type, groups: list[list[Value]]) 
     kind: Any = {LONG: pa.int64(), DOUBLE: pa.float64(), MONEY: pa.decimal128(20, 3)}[type_]
     of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     column, once = pa.array(values, kind), np.ones(len(values), np.int64)
-    parts = {}
+    parts: Parts = {}
     for lift in lifts:
         parts |= lifted(lift, [column], once, of, len(groups))
     variable = typed.Variable("v", 1, DOUBLE)
