@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from incmrql.compiler.compiled import compile_script
+from incmrql.compiler.loading import catalog_for, read_include
 from incmrql.diagnostics import DataError, Source
 from incmrql.formats import BadRow, Row, element_type, read
 from incmrql.incremental.streams import Stream, program_of
@@ -26,8 +28,6 @@ from incmrql.kernel.columns import column_values
 from incmrql.kernel.inputs import InputFile, read_file
 from incmrql.kernel.layouts import of_rows
 from incmrql.kernel.rows import from_table, to_values
-from incmrql.compiler.loading import catalog_for, read_include
-from incmrql.compiler.compiled import compile_script
 from incmrql.spark import sources, sources_context, sources_pieces
 from incmrql.spark.sources_parts import good_rows
 from incmrql.spark.sources_plan import Plan, Tally

@@ -7,12 +7,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.kernel import sums
-from incmrql.kernel.exact_parts import from_part, packed, to_part, unpacked
 from incmrql.kernel.lifting import Lift, lifted, scaled_sums
-from incmrql.reference.partial_sums import as_part
+from incmrql.reference.partial_sums import as_part, bytes_of, part_of_bytes
 from incmrql.types.model import EXACT_SUM
 from incmrql.values import Data, ExactSum, exact_sum
+from incmrql.values.exact import sums
+from incmrql.values.exact.packed import pack, unpack
 
 doubles = st.floats(allow_nan=False, allow_infinity=False)
 counts = st.sampled_from([0, 0, 0, 1, -2, 1 << 20])
@@ -32,7 +32,7 @@ def column(given: list[tuple[list[float], tuple[int, int, int]]]) -> object:
     of = np.array([n for n, (terms, _) in enumerate(given) for _ in terms], np.int64)
     limbs = sums.sum_doubles(numbers, np.ones(len(of), np.int64), of, len(given))
     inf, ninf, nan = (np.array([each[1][i] for each in given], np.int64) for i in range(3))
-    return packed(limbs, (inf, ninf, nan), len(given))
+    return pack(limbs, (inf, ninf, nan), len(given))
 
 
 @given(groups)
@@ -41,8 +41,8 @@ def test_columns_and_values_have_the_same_bytes(
 ) -> None:
     wanted = [part(*each) for each in given]
     found = column(given).to_pylist()  # type: ignore[attr-defined]
-    assert found == [from_part(each) for each in wanted]
-    assert [to_part(each) for each in found] == wanted
+    assert found == [bytes_of(each) for each in wanted]
+    assert [part_of_bytes(each) for each in found] == wanted
 
 
 @given(groups)
@@ -50,11 +50,11 @@ def test_what_is_unpacked_is_what_was_packed(
     given: list[tuple[list[float], tuple[int, int, int]]],
 ) -> None:
     before = column(given)
-    limbs, infinite = unpacked(before)
-    assert packed(sums.carried(limbs), infinite, len(given)).equals(before)
+    limbs, infinite = unpack(before)
+    assert pack(sums.carried(limbs), infinite, len(given)).equals(before)
     cut = before.slice(len(given) // 2)  # type: ignore[attr-defined]
-    limbs, infinite = unpacked(cut)
-    assert packed(limbs, infinite, len(cut)).to_pylist() == cut.to_pylist()
+    limbs, infinite = unpack(cut)
+    assert pack(limbs, infinite, len(cut)).to_pylist() == cut.to_pylist()
 
 
 @given(groups, st.data())
@@ -78,7 +78,7 @@ def test_sums_of_sums(
         limbs = {int(name[4:]): c for name, c in found.items() if name.startswith("a0.l")}
         nothing = np.zeros(3, np.int64)
         inf, ninf, nan = (found.get(f"a0.{name}", nothing) for name in ("inf", "ninf", "nan"))
-        packed_ = packed(sums.carried(limbs), (inf, ninf, nan), 3)
-        assert [to_part(each) for each in packed_.to_pylist()] == [
+        packed_ = pack(sums.carried(limbs), (inf, ninf, nan), 3)
+        assert [part_of_bytes(each) for each in packed_.to_pylist()] == [
             as_part(total, EXACT_SUM) for total in totals
         ]

@@ -1,20 +1,25 @@
-"""What a row brings to an accumulator.
+"""What a row brings to an accumulator, and the aggregates that accumulators come to.
 
 A weight says how often an element is added, or taken away where the accumulator has an inverse.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from incmrql.diagnostics import InternalError
 from incmrql.incremental.monoids import Monoid
-from incmrql.incremental.nodes import Accumulator, AccumulatorKind
-from incmrql.incremental.sums import Number
-from incmrql.reference.partial_sums import of_floats
-from incmrql.values import Data, ExactSum, Value
-from incmrql.values.exact import square
+from incmrql.incremental.nodes import Accumulator, AccumulatorKind, Request
+from incmrql.reference.aggregates import aggregate
+from incmrql.reference.navigate import Fail
+from incmrql.reference.partial_sums import as_part, of_floats
+from incmrql.types.model import Type, is_float
+from incmrql.values import Data, ExactSum, Value, average, stddev, variance
+from incmrql.values.exact import square, variance_of
+
+Number: TypeAlias = int | Fraction | ExactSum
 
 
 def taken_in(
@@ -64,3 +69,51 @@ def _one(kind: AccumulatorKind, element: Value) -> Number:
             return int(element[1] * element[2])
         case _:
             raise InternalError(f"{kind} has no numbers")
+
+
+def finished(request: Request, numbers: list[Any], fail: Fail) -> Value:
+    """The aggregate that accumulators come to, as the reference evaluator rounds it."""
+    first, type_ = numbers[0], request.variable.type
+    match request.function:
+        case "least" | "greatest" | "user":
+            return first
+        case "count":
+            return first
+        case "exists" | "some":
+            return first != 0
+        case "all":
+            return first == 0
+        case "sum" | "sum#total":
+            return _sum(first, type_, fail)
+        case "avg" | "avg#total":
+            return _average(first, numbers[1], type_, fail)
+        case "variance" | "stddev":
+            return _spread(request.function, numbers)
+        case _:
+            return as_part(first if isinstance(first, ExactSum) else Fraction(first), type_)
+
+
+def _sum(total: Number, type_: Type, fail: Fail) -> Value:
+    if isinstance(total, ExactSum):
+        return total.result()
+    if is_float(type_):  # of nothing but nulls
+        return 0.0
+    return aggregate("sum#total", [(Fraction(total), 1)], type_, None, fail)
+
+
+def _average(total: Number, count: Number, type_: Type, fail: Fail) -> Value:
+    assert isinstance(count, int)
+    if isinstance(total, ExactSum):
+        return average(total, count)
+    return aggregate("avg#total", [(Fraction(total), count, 1)], type_, None, fail)
+
+
+def _spread(function: str, numbers: list[Number]) -> Value:
+    total, squares, count = numbers
+    assert not isinstance(squares, ExactSum)
+    assert isinstance(count, int)
+    if isinstance(total, ExactSum):
+        of_doubles = variance if function == "variance" else stddev
+        return of_doubles(total, Fraction(squares), count)
+    spread = variance_of(total, squares, count)
+    return spread if spread is None or function == "variance" else math.sqrt(spread)

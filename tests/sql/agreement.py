@@ -127,7 +127,7 @@ def comparison_cases() -> Iterator[Case]:
         (BOOL,),
         BOOL,
         lambda a: of(typed.Not(const(a, BOOL), type=BOOL)),
-        lambda trees, dialect: operators.negation(trees[0], dialect),
+        lambda trees, _: operators.negation(trees[0]),
     )
 
 
@@ -135,8 +135,8 @@ def _logic(op: Any, made: Callable[..., exp.Expression]) -> Case:
     def meaning(a: Value, b: Value) -> Value:
         return of(typed.Logic(op, const(a, BOOL), const(b, BOOL), type=BOOL))
 
-    def lower(trees: Trees, dialect: Dialect) -> exp.Expression:
-        return made(trees[0], trees[1], dialect)
+    def lower(trees: Trees, _: Dialect) -> exp.Expression:
+        return made(trees[0], trees[1])
 
     return Case(op, (BOOL, BOOL), BOOL, meaning, lower)
 
@@ -145,8 +145,8 @@ def _comparison(op: Any, type_: Type) -> Case:
     def meaning(a: Value, b: Value) -> Value:
         return of(typed.Compare(op, const(a, type_), const(b, type_), type=BOOL))
 
-    def lower(trees: Trees, dialect: Dialect) -> exp.Expression:
-        return operators.compare(op, type_, trees[0], trees[1], dialect)
+    def lower(trees: Trees, _: Dialect) -> exp.Expression:
+        return operators.compare(op, trees[0], trees[1])
 
     return Case(op, (type_, type_), BOOL, meaning, lower, most=400)
 

@@ -11,19 +11,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from incmrql.reference.aggregates import aggregate
+from incmrql.types.model import LONG
 from incmrql.values import (
     ExactSum,
     average,
     exact_sum,
     stddev,
     sum_floats,
-    sum_integers,
-    sum_squares,
     variance,
 )
+from incmrql.values.exact import square
 from tests.values.strategies import LONG_MAX, LONG_MIN, floats, integers
 
 LARGEST = 1.7976931348623157e308
+
+
+def sum_integers(numbers: list[int]) -> Any:
+    return aggregate("sum", list(numbers), LONG)
+
+
+def sum_squares(numbers: list[float]) -> Fraction:
+    return sum(map(square, numbers), Fraction(0))
 
 
 def rounded(exact: Fraction) -> float:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+    from incmrql.algebra.scripts import Emit
     from incmrql.api.options import StartOptions
     from incmrql.api.runs import Listener, Run
     from incmrql.api.streams import FrameStream, PushedStream

@@ -19,7 +19,7 @@ from incmrql.algebra.alpha import fingerprint
 from incmrql.algebra.rows import Names
 from incmrql.incremental.judge import Judge
 from incmrql.incremental.lattices import commutative_monoid
-from incmrql.incremental.monoids import Monoid
+from incmrql.incremental.monoids import COUNT, FLOATS, MAX, MIN, SUM, Monoid
 from incmrql.incremental.nodes import (
     Accumulator,
     AccumulatorKind,
@@ -29,8 +29,8 @@ from incmrql.incremental.nodes import (
     Table,
 )
 from incmrql.incremental.ordering import Need, front, need, once, one_side, undistinct
-from incmrql.incremental.sums import monoid_of
 from incmrql.types import typed
+from incmrql.types.model import EXACT_SUM, Collection, Tuple, Type, is_float
 from incmrql.types.walk import free, map_children
 
 ACCUMULATED: Final[dict[str, tuple[AccumulatorKind, ...]]] = {
@@ -172,7 +172,7 @@ class Asking:
         wanted = kind, fingerprint(operand), table, monoid
         if wanted not in self._known:
             self._known[wanted] = len(self.accumulators)
-            merged = monoid or monoid_of(kind, operand.type)
+            merged = monoid or _monoid_of(kind, operand.type)
             self.accumulators.append(Accumulator(kind, side, operand, merged, distinct))
         return self._known[wanted]
 
@@ -191,3 +191,26 @@ class Asking:
 
     def _restore(self, before: tuple[Any, ...]) -> None:
         self.accumulators, self.tables, self.requests, self._known, self._made = before
+
+
+def _monoid_of(kind: AccumulatorKind, operand: Type) -> Monoid:
+    """What the elements of a bag are merged by."""
+    match kind:
+        case "least":
+            return MIN
+        case "greatest":
+            return MAX
+        case "sum" | "parts":
+            return FLOATS if _adds_doubles(kind, operand) else SUM
+        case "squares":
+            return SUM
+        case _:
+            return COUNT
+
+
+def _adds_doubles(kind: AccumulatorKind, operand: Type) -> bool:
+    assert isinstance(operand, Collection)
+    element = operand.element
+    if kind == "sum":
+        return is_float(element)
+    return isinstance(element, Tuple) and element.items[0] == EXACT_SUM

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from incmrql.kernel import sums
-from incmrql.kernel.sums import Integers, Limbs
+from incmrql.values.exact import sums
+from incmrql.values.exact.sums import Integers, Limbs
 
 Parts: TypeAlias = dict[str, Integers]
 """The columns of accumulators by name: `a0.n`, `a1.l33`, ..."""
@@ -22,18 +22,24 @@ Parts: TypeAlias = dict[str, Integers]
 
 def tidy(parts: Mapping[str, Integers]) -> Parts:
     """Every sum in its one form, and no part that is all zero."""
+    limbs, others = split_limbs(parts)
+    done = {name: column for name, column in others.items() if column.any()}
+    for owner, digits in limbs.items():
+        done |= named(sums.carried(digits), f"{owner}.")
+    return dict(sorted(done.items()))
+
+
+def split_limbs(parts: Mapping[str, Integers]) -> tuple[dict[str, Limbs], Parts]:
+    """The limbs of each accumulator, by what its parts begin with, and the parts that are none."""
     limbs: dict[str, Limbs] = {}
-    done: Parts = {}
+    others: Parts = {}
     for name, column in parts.items():
         owner, _, part = name.partition(".")
         if part.startswith("l"):
             limbs.setdefault(owner, {})[int(part[1:])] = column
-        elif column.any():
-            done[name] = column
-    for owner, digits in limbs.items():
-        for name, column in named(sums.carried(digits)).items():
-            done[f"{owner}.{name}"] = column
-    return dict(sorted(done.items()))
+        else:
+            others[name] = column
+    return limbs, others
 
 
 def is_neutral(parts: Mapping[str, Integers], weights: Integers) -> npt.NDArray[np.bool_]:
@@ -57,6 +63,6 @@ def pick(parts: Mapping[str, Integers], places: npt.NDArray[Any]) -> Parts:
     return {name: column[places] for name, column in parts.items()}
 
 
-def named(limbs: Limbs) -> Parts:
-    """The limbs of a sum as parts."""
-    return {f"l{place}": column for place, column in limbs.items()}
+def named(limbs: Limbs, owner: str = "") -> Parts:
+    """The limbs of a sum as parts, whose names begin with that of their owner."""
+    return {f"{owner}l{place}": column for place, column in limbs.items()}

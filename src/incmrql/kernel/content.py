@@ -28,7 +28,7 @@ from incmrql.kernel.keys import (
 )
 from incmrql.kernel.ordering_bytes import order_words
 from incmrql.kernel.sorting import Groups, Within, group
-from incmrql.kernel.sums import Integers
+from incmrql.values.exact.sums import Integers
 from incmrql.values.hash_columns import Hashes
 
 HASH: Final = "_hash"

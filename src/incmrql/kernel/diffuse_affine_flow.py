@@ -13,7 +13,7 @@ from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.diffuse_affine_taking import Doubles, Taken, Valued
 from incmrql.kernel.diffuse_affine_vectors import Matrix, Vectors, added, whole_numbers
 from incmrql.kernel.keys import Mask
-from incmrql.kernel.sums import Integers
+from incmrql.values.exact.sums import Integers
 
 
 class Flow:

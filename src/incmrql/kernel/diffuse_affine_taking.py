@@ -23,8 +23,8 @@ from incmrql.kernel.overlay import Overlay, overlay
 from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.spans import span_of
-from incmrql.kernel.sums import Integers
 from incmrql.kernel.table import scan
+from incmrql.values.exact.sums import Integers
 
 Doubles = npt.NDArray[np.float64]
 

@@ -22,8 +22,8 @@ from incmrql.kernel.keys import Keys
 from incmrql.kernel.look import grouped_rows
 from incmrql.kernel.operators import NamedForm
 from incmrql.kernel.sorting import Groups
-from incmrql.kernel.sums import Integers
 from incmrql.types.model import LONG
+from incmrql.values.exact.sums import Integers
 
 Columns = dict[str, npt.NDArray[Any]]
 

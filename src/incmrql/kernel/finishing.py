@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal as DecimalValue
 from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from incmrql.formats.arrow_types import arrow_type
-from incmrql.incremental import sums as meaning
 from incmrql.incremental.nodes import Request
-from incmrql.kernel import sums
-from incmrql.kernel.exact_parts import packed
-from incmrql.kernel.layouts import column_of
 from incmrql.kernel.lifting import SQUARES_BITS, Lift
-from incmrql.kernel.sums import Integers, Limbs
-from incmrql.reference.navigate import Fail
 from incmrql.types.model import EXACT_SUM, Decimal, Type, is_float
-from incmrql.values import ExactSum
-from incmrql.values.encoding import EXACT
-from incmrql.values.exact import nearest_double
+from incmrql.values.exact import nearest_double, sums, variance_of
+from incmrql.values.exact.packed import pack
+from incmrql.values.exact.sums import Integers, Limbs
+from incmrql.values.numbers import decimal_of, half_up
 
-_NOT_FINITE: Final = ("inf", "ninf", "nan")
 _EXACT_DOUBLE: Final = 1 << 53
 
 
@@ -43,7 +38,7 @@ class Asked:
         return self.request.variable.type
 
 
-def finished(asked: Asked, parts: Mapping[str, Integers], n: int, fail: Fail) -> Any:
+def finished(asked: Asked, parts: Mapping[str, Integers], n: int) -> Any:
     """The aggregate of `n` keys, as a column."""
     first, type_ = asked.lifts[0], asked.type
     match asked.request.function:
@@ -58,7 +53,7 @@ def finished(asked: Asked, parts: Mapping[str, Integers], n: int, fail: Fail) ->
         case "avg" | "avg#total":
             return _mean(first, _count(parts, asked.lifts[1], n), type_, parts, n)
         case "variance" | "stddev":
-            return _by_key(asked, parts, n, fail)
+            return _spreads(asked, parts, n)
         case _:
             return _part(first, type_, parts, n)
 
@@ -89,11 +84,12 @@ def _part(lift: Lift, type_: Type, parts: Mapping[str, Integers], n: int) -> Any
     """An exact sum that is added up later."""
     limbs = _limbs(parts, lift)
     if type_ == EXACT_SUM:
-        names = [f"a{lift.number}.{name}" for name in _NOT_FINITE]
-        if not any(name in parts for name in names):
-            return packed(limbs, None, n)
-        infinite, minus, nan = (parts.get(name, np.zeros(n, np.int64)) for name in names)
-        return packed(limbs, (infinite, minus, nan), n)
+        counts = _not_finite(parts, lift)
+        if all(count is None for count in counts):
+            return pack(limbs, None, n)
+        zero = np.zeros(n, np.int64)
+        infinite, minus, nan = (zero if count is None else count for count in counts)
+        return pack(limbs, (infinite, minus, nan), n)
     assert isinstance(type_, Decimal)
     return _decimals(limbs, n, type_)
 
@@ -110,12 +106,13 @@ def _decimals(limbs: Limbs, n: int, type_: Decimal) -> Any:
             data = pa.py_buffer(np.ascontiguousarray(words))
             return pa.Array.from_buffers(arrow_type(type_), n, [None, data])
     totals = sums.as_integers(limbs, n)
-    return pa.array([_unscaled(total, type_) for total in totals], arrow_type(type_))
+    digits = type_.precision, type_.scale
+    return pa.array([decimal_of(total, digits) for total in totals], arrow_type(type_))
 
 
 def _float_sums(parts: Mapping[str, Integers], lift: Lift, n: int) -> npt.NDArray[np.float64]:
     total = sums.rounded(_limbs(parts, lift), n)
-    infinite, minus, nan = (parts.get(f"a{lift.number}.{name}") for name in _NOT_FINITE)
+    infinite, minus, nan = _not_finite(parts, lift)
     if infinite is None and minus is None and nan is None:
         return total
     zero = np.zeros(n, np.int64)
@@ -142,47 +139,40 @@ def _integer_means(limbs: Limbs, count: Integers, n: int) -> Any:
 
 def _decimal_means(limbs: Limbs, count: Integers, n: int, scale: int, type_: Decimal) -> Any:
     """Exact sums over counts at the scale of the result, halves away from zero."""
+    digits = type_.precision, type_.scale
     means = [
-        _half_up(total * 10**type_.scale, c * 10**scale, type_) if c else None
+        decimal_of(half_up(total * 10**type_.scale, c * 10**scale), digits) if c else None
         for total, c in zip(sums.as_integers(limbs, n), count.tolist(), strict=True)
     ]
     return pa.array(means, arrow_type(type_))
 
 
-def _half_up(numerator: int, denominator: int, type_: Decimal) -> DecimalValue | None:
-    whole, rest = divmod(abs(numerator), denominator)
-    size = whole + (2 * rest >= denominator)
-    return _unscaled(-size if numerator < 0 else size, type_)
+def _spreads(asked: Asked, parts: Mapping[str, Integers], n: int) -> Any:
+    """The variance or standard deviation of each key, from exact sums and rounded once."""
+    total, squares, number = asked.lifts
+    per_one = 1 << SQUARES_BITS // 2 if total.summed == "floats" else 10**total.scale
+    odd = [count != 0 for count in _not_finite(parts, total) if count is not None]
+    finite = ~np.logical_or.reduce(odd) if odd else np.ones(n, np.bool_)
+    rows = zip(
+        finite.tolist(),
+        sums.as_integers(_limbs(parts, total), n),
+        sums.as_integers(_limbs(parts, squares), n),
+        _count(parts, number, n).tolist(),
+        strict=True,
+    )
+    spreads = [
+        variance_of(sum_, sum_of_squares, count, Fraction(1, per_one))
+        if is_finite or count < 2
+        else math.nan
+        for is_finite, sum_, sum_of_squares, count in rows
+    ]
+    column = pa.array(spreads, pa.float64())
+    return pc.sqrt(column) if asked.request.function == "stddev" else column
 
 
-def _unscaled(total: int, type_: Decimal) -> DecimalValue | None:
-    """`total` units of the type's scale; null where they have too many digits."""
-    if abs(total) >= 10**type_.precision:
-        return None
-    return DecimalValue(total).scaleb(-type_.scale, EXACT)
-
-
-def _by_key(asked: Asked, parts: Mapping[str, Integers], n: int, fail: Fail) -> Any:
-    """As the reference finishes it, key by key."""
-    numbers = [_numbers(lift, parts, n) for lift in asked.lifts]
-    rows = [list(row) for row in zip(*numbers, strict=True)]
-    return column_of([meaning.finished(asked.request, row, fail) for row in rows], asked.type)
-
-
-def _numbers(lift: Lift, parts: Mapping[str, Integers], n: int) -> Sequence[Any]:
-    """The accumulators as the numbers that the reference has."""
-    if lift.how in ("count", "true", "false", "sizes"):
-        found: list[int] = _count(parts, lift, n).tolist()
-        return found
-    units = sums.as_integers(_limbs(parts, lift), n)
-    if lift.how == "squares":
-        unit = (1 << SQUARES_BITS) if lift.summed == "floats" else 10 ** (2 * lift.scale)
-        return [Fraction(total, unit) for total in units]
-    if lift.summed == "floats":
-        names = [f"a{lift.number}.{name}" for name in _NOT_FINITE]
-        counts = [parts.get(name, np.zeros(n, np.int64)).tolist() for name in names]
-        return [ExactSum(*each) for each in zip(units, *counts, strict=True)]
-    return [Fraction(total, 10**lift.scale) for total in units]
+def _not_finite(parts: Mapping[str, Integers], lift: Lift) -> list[Integers | None]:
+    """How many terms were infinite, minus infinite and NaN; None where no key has any."""
+    return [parts.get(f"a{lift.number}.{name}") for name in ("inf", "ninf", "nan")]
 
 
 def _limbs(parts: Mapping[str, Integers], lift: Lift) -> Limbs:

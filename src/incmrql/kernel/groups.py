@@ -35,10 +35,10 @@ from incmrql.kernel.requested import Affected, Answers, request_columns, whole_d
 from incmrql.kernel.rows import Rows, no_rows, stacked
 from incmrql.kernel.segment import Segment
 from incmrql.kernel.sorting import Groups
-from incmrql.kernel.sums import Integers
 from incmrql.kernel.table import scan
 from incmrql.reference import Environment
 from incmrql.types import typed
+from incmrql.values.exact.sums import Integers
 
 Mask = npt.NDArray[np.bool_]
 

@@ -26,8 +26,8 @@ from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.segment import Segment
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.spans import expanded, span_of
-from incmrql.kernel.sums import Integers
 from incmrql.reference import Environment
+from incmrql.values.exact.sums import Integers
 from incmrql.values.hash_columns import Hashes
 
 MOST_PAIRS: Final = 1 << 20

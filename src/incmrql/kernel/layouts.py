@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from incmrql.formats.arrow_types import arrow_type
 from incmrql.formats.arrow_values import plain_type, reader, stored
-from incmrql.kernel.exact_parts import from_part, to_part
+from incmrql.reference.partial_sums import bytes_of, part_of_bytes
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Collection, Record, Tuple, Type
 from incmrql.values import Record as RecordValue
@@ -267,14 +267,14 @@ def column_type(type_: Type) -> Any:
 def column_of(values: Sequence[Value], type_: Type) -> Any:
     """Values as a column."""
     if type_ == EXACT_SUM:
-        return pa.array([None if v is None else from_part(v) for v in values], pa.binary())
+        return pa.array([None if v is None else bytes_of(v) for v in values], pa.binary())
     return pa.array([stored(value, type_) for value in values], arrow_type(type_))
 
 
 def values_of(column: Any, type_: Type) -> list[Value]:
     """The values of a column."""
     if type_ == EXACT_SUM:
-        return [None if each is None else to_part(each) for each in column.to_pylist()]
+        return [None if each is None else part_of_bytes(each) for each in column.to_pylist()]
     read = reader(column.type, type_)
     return [read(plain) for plain in column.cast(plain_type(column.type)).to_pylist()]
 

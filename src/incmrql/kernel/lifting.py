@@ -13,13 +13,12 @@ from typing import Any, Literal, TypeAlias, assert_never
 import numpy as np
 import pyarrow as pa
 
-from incmrql.kernel import sums
-from incmrql.kernel.accumulators import Parts, named
-from incmrql.kernel.exact_parts import unpacked
+from incmrql.kernel.accumulators import Parts, named, pick, split_limbs
 from incmrql.kernel.layouts import values_of
-from incmrql.kernel.sums import Integers, Limbs
 from incmrql.types.model import EXACT_SUM, Decimal, Type, is_float
-from incmrql.values.exact import square
+from incmrql.values.exact import square, sums
+from incmrql.values.exact.packed import unpack
+from incmrql.values.exact.sums import Integers, Limbs
 
 Summed: TypeAlias = Literal["integers", "floats", "decimals"]
 How: TypeAlias = Literal["count", "true", "false", "sum", "squares", "parts", "sizes"]
@@ -71,27 +70,18 @@ def scaled_sums(parts: Parts, at: Integers, weights: Integers, of: Integers, n: 
     """Accumulators at places, each as often as its weight says, added up over `n` groups."""
     if len(weights) and np.abs(weights).max() > 1:
         return _scaled(parts, at, weights, of, n)
-    once = bool((weights == 1).all())
-    found: Parts = {}
-    for name, column in parts.items():
-        chosen = column[at] if once else column[at] * weights
-        found[name] = sums.added(chosen, of, n)
-    return found
+    chosen = pick(parts, at)
+    if not (weights == 1).all():
+        chosen = {name: column * weights for name, column in chosen.items()}
+    return {name: sums.added(column, of, n) for name, column in chosen.items()}
 
 
 def _scaled(parts: Parts, at: Integers, weights: Integers, of: Integers, n: int) -> Parts:
-    limbs: dict[str, Limbs] = {}
-    found: Parts = {}
-    for name, column in parts.items():
-        owner, _, part = name.partition(".")
-        if part.startswith("l"):
-            limbs.setdefault(owner, {})[int(part[1:])] = column[at]
-        else:
-            found[name] = sums.added(column[at] * weights, of, n)
+    limbs, others = split_limbs(pick(parts, at))
+    scaled = {name: sums.added(column * weights, of, n) for name, column in others.items()}
     for owner, digits in limbs.items():
-        total = named(sums.sum_limbs(digits, weights, of, n))
-        found |= {f"{owner}.{name}": column for name, column in total.items()}
-    return found
+        scaled |= named(sums.sum_limbs(digits, weights, of, n), f"{owner}.")
+    return scaled
 
 
 def _there(columns: list[Any]) -> Any:
@@ -153,7 +143,7 @@ def _floats(column: Any, weights: Integers, of: Integers, n: int) -> Parts:
 
 def _parts(column: Any, weights: Integers, of: Integers, n: int) -> Parts:
     """Exact sums, each as often as its weight says."""
-    limbs, counts = unpacked(column)
+    limbs, counts = unpack(column)
     found = named(sums.sum_limbs(limbs, weights, of, n))
     for name, count in zip(("inf", "ninf", "nan"), counts, strict=True):
         found[name] = sums.added(weights * count, of, n)

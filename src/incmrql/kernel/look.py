@@ -14,8 +14,8 @@ from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.runs import Run, bounds
 from incmrql.kernel.sorting import group
 from incmrql.kernel.spans import Span, expanded, find_rows, span_of
-from incmrql.kernel.sums import Integers
 from incmrql.kernel.table import Reader, Table
+from incmrql.values.exact.sums import Integers
 from incmrql.values.hash_columns import Hashes
 from incmrql.values.hash_columns import buckets as buckets_of
 

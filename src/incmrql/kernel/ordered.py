@@ -23,8 +23,8 @@ from incmrql.kernel.ranks import narrowed
 from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.sorting import Groups, group
 from incmrql.kernel.spans import Span, find_rows, weight_between
-from incmrql.kernel.sums import Integers
 from incmrql.kernel.table import Reader, Table
+from incmrql.values.exact.sums import Integers
 from incmrql.values.hash_columns import Hashes
 
 _GROWTH: Final = 4

@@ -13,7 +13,7 @@ import numpy as np
 from incmrql.kernel.content import Content, concat
 from incmrql.kernel.keys import Mask, Places
 from incmrql.kernel.spans import Span, find_rows, weight_between
-from incmrql.kernel.sums import Integers
+from incmrql.values.exact.sums import Integers
 
 SMALL: Final = 16
 """So many rows of a key are read rather than searched."""

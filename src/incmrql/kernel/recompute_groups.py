@@ -170,8 +170,7 @@ class _Answering:
         """What is asked for, as a column with a row for each number."""
         count = self.known.count
         if isinstance(wanted, Asked):
-            fail = partial(self.desk.env.world.failed, wanted.request.asked.span)
-            return finished(wanted, parts, count, fail)
+            return finished(wanted, parts, count)
         assert isinstance(wanted, Read)
         ranking, rows = self.step.rankings[wanted.table], self.ranked.get(wanted.table)
         if rows is None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -38,12 +37,12 @@ from incmrql.kernel.rows import Rows, of_values
 from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.segment import ByRow
 from incmrql.kernel.spans import expanded, span_of
-from incmrql.kernel.sums import Integers
 from incmrql.kernel.table import Reader, Table
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.calls import apply
 from incmrql.types.model import Type
 from incmrql.values import Bag, Value, encode, show
+from incmrql.values.exact.sums import Integers
 from incmrql.values.hash_columns import Hashes
 
 if TYPE_CHECKING:
@@ -101,9 +100,8 @@ def _column_pair(wanted: Wanted, step: GroupOp, affected: Affected, desk: Desk) 
     n = len(affected)
     match wanted:
         case Asked():
-            fail = partial(desk.env.world.failed, wanted.request.asked.span)
-            old = finished(wanted, affected.parts_before, n, fail)
-            return old, finished(wanted, affected.parts_after, n, fail)
+            old = finished(wanted, affected.parts_before, n)
+            return old, finished(wanted, affected.parts_after, n)
         case Walked():
             return _side_columns(wanted.request, step, affected, desk)
         case Read() | Merged():

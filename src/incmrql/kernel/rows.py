@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from incmrql.kernel.columns import WEIGHT, flat
 from incmrql.kernel.layouts import Layout, column_type, columns_of, leaves, rows_of
-from incmrql.kernel.sums import Integers
 from incmrql.types.model import Type
 from incmrql.values import Value
+from incmrql.values.exact.sums import Integers
 
 
 @dataclass(frozen=True, slots=True)

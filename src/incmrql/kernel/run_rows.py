@@ -29,7 +29,7 @@ from incmrql.kernel.content import BEFORE, HASH, ORDER, Content
 from incmrql.kernel.form import Form
 from incmrql.kernel.keys import Keys, Mask, Places, same_keys
 from incmrql.kernel.regions import Region
-from incmrql.kernel.sums import Integers
+from incmrql.values.exact.sums import Integers
 from incmrql.values.hash_columns import Hashes
 
 MANY: Final = 4096

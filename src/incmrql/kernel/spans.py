@@ -11,7 +11,7 @@ from incmrql.kernel.content import Content
 from incmrql.kernel.keys import Keys, Mask, Places
 from incmrql.kernel.ordering_bytes import decides, order_bytes
 from incmrql.kernel.run_rows import RunRows
-from incmrql.kernel.sums import Integers
+from incmrql.values.exact.sums import Integers
 from incmrql.values.hash_columns import Hashes
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Final
 
@@ -19,9 +18,7 @@ from incmrql.types.model import Decimal as DecimalType
 from incmrql.types.model import Type, is_float
 from incmrql.values import Bag, Data, Value, average, exact_sum, ordered, sum_floats
 from incmrql.values.exact import nearest_double, variance_of
-from incmrql.values.numbers import LONG, quantize, wrap_none
-
-_ENOUGH: Final = Context(prec=400)
+from incmrql.values.numbers import LONG, decimal_nearest, wrap_none
 
 
 def aggregate(
@@ -63,7 +60,7 @@ def _fitted(number: Fraction, type_: Type, fail: Fail) -> Value:
     """An exact sum in its type, or null."""
     total: Value = None
     if isinstance(type_, DecimalType):
-        total = _as_decimal(number, type_)
+        total = decimal_nearest(number, (type_.precision, type_.scale))
     else:
         total = wrap_none(LONG, int(number))
     if total is None:
@@ -93,7 +90,7 @@ def _mean(total: Fraction, count: int, type_: Type, fail: Fail) -> Value:
     mean = total / count
     if not isinstance(type_, DecimalType):
         return _rounded(mean)
-    result = _as_decimal(mean, type_)
+    result = decimal_nearest(mean, (type_.precision, type_.scale))
     if result is None:
         fail(f"the average does not fit {type_}")
     return result
@@ -163,14 +160,6 @@ def _is_finite(value: Value) -> bool:
 
 def _rounded(number: Fraction) -> float:
     return nearest_double(number.numerator, number.denominator)
-
-
-def _as_decimal(number: Fraction, type_: DecimalType) -> Decimal | None:
-    """The number with the scale of a type, halves away from zero; null if it does not fit."""
-    unscaled = abs(number) * 10**type_.scale
-    whole = math.floor(unscaled + Fraction(1, 2)) * (-1 if number < 0 else 1)
-    exact = Decimal(whole).scaleb(-type_.scale, _ENOUGH)
-    return quantize(exact, type_.precision, type_.scale)
 
 
 _PLAIN: Final[Mapping[str, Callable[[list[Value]], Value]]] = {

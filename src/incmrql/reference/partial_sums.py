@@ -18,6 +18,7 @@ from fractions import Fraction
 from incmrql.types.model import EXACT_SUM, Type
 from incmrql.values import Data, ExactSum, Value, exact_sum
 from incmrql.values.encoding import EXACT
+from incmrql.values.exact.packed import pack_one, unpack_one
 
 
 def part_of(values: list[Value], type_: Type) -> Value:
@@ -48,11 +49,21 @@ def of_others(parts: list[tuple[Value, int]]) -> Fraction:
     return sum((Fraction(part) * times for part, times in parts), Fraction(0))
 
 
+def bytes_of(part: Value) -> bytes:
+    """The bytes of a part of doubles, as columns hold it."""
+    return pack_one(_from_data(part))
+
+
+def part_of_bytes(data: bytes) -> Value:
+    """The part of doubles that some bytes are."""
+    return _as_data(unpack_one(data))
+
+
 def _as_data(total: ExactSum) -> Data:
     counts = (total.infinite, total.minus_infinite, total.nan)
     return Data(EXACT_SUM.name, 0, (f"{total.units:x}", *counts))
 
 
-def _from_data(part: Data) -> ExactSum:
+def _from_data(part: Value) -> ExactSum:
     units, *counts = part.content
     return ExactSum(int(units, 16), *counts)

@@ -85,9 +85,9 @@ def builtin(
     return lowering and lowering(Call(tuple(arguments), types, result_type, dialect))
 
 
-def _function(spark: str, duckdb: str) -> Lowering:
-    """A function that both dialects have, under these names."""
-    return lambda this: call(spark if this.spark else duckdb, *this.arguments)
+def _function(spark: str, duckdb: str = "") -> Lowering:
+    """A function that both dialects have, under these names or under one."""
+    return lambda this: call(spark if this.spark else duckdb or spark, *this.arguments)
 
 
 def _converted(target: Type) -> Lowering:
@@ -210,7 +210,7 @@ def _choice(first: str, second: str) -> Lowering:
         if not is_scalar(type_):
             return None
         branches = [
-            (compare(op, type_, left.copy(), right.copy(), this.dialect), chosen)
+            (compare(op, left.copy(), right.copy()), chosen)
             for op, chosen in ((first, left), (second, right))
         ]
         return case(branches, None)
@@ -394,9 +394,9 @@ def _first(unit: str, moment: exp.Expression, is_time: bool, dialect: Dialect) -
 NATIVE: Final[Mapping[str, Lowering]] = {
     "abs(int)": _absolute_integer,
     "abs(long)": _absolute_integer,
-    "abs(decimal)": _function("abs", "abs"),
-    "abs(double)": _function("abs", "abs"),
-    "sqrt(double)": _function("sqrt", "sqrt"),
+    "abs(decimal)": _function("abs"),
+    "abs(double)": _function("abs"),
+    "sqrt(double)": _function("sqrt"),
     "ceil(double)": _whole("ceil"),
     "floor(double)": _whole("floor"),
     "rint(double)": _rint,
@@ -408,7 +408,7 @@ NATIVE: Final[Mapping[str, Lowering]] = {
     "max(T, T)": _choice(">=", "<"),
     "inv(T)": lambda this: this.arguments[0],
     "string(T)": _string,
-    "contains(string, string)": _function("contains", "contains"),
+    "contains(string, string)": _function("contains"),
     "startsWith(string, string)": _function("startswith", "starts_with"),
     "endsWith(string, string)": _function("endswith", "ends_with"),
     "length(string)": _length,

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from incmrql.sql import arrays, linear, operators, patterns, ranking, tree
+from incmrql.sql import arrays, linear, patterns, ranking, tree
 from incmrql.sql.context import Context
 from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape
 from incmrql.types import typed
@@ -208,7 +208,7 @@ def _leading(
                 more, env = patterns.matched(pattern, ctx.lower(value, env, ctx), env, ctx)
                 tests += more
             case typed.Condition(condition):
-                tests.append(operators.condition(ctx.tree(condition, env), ctx.dialect))
+                tests.append(ctx.tree(condition, env))
     return tests, env, ()
 
 

@@ -98,9 +98,9 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
             _certain((right,), ctx)
             both = ctx.tree(left, env), ctx.tree(right, env)
             join = operators.conjunction if op == "and" else operators.disjunction
-            return _told(expr, join(*both, ctx.dialect))
+            return _told(expr, join(*both))
         case typed.Not(operand):
-            return _told(expr, operators.negation(ctx.tree(operand, env), ctx.dialect))
+            return _told(expr, operators.negation(ctx.tree(operand, env)))
         case typed.Exists(operand):
             return aggregate("exists", operand, None, expr.type, env, ctx)
         case typed.Combine():
@@ -129,7 +129,7 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
             return map_over(expr, env, ctx)
         case typed.If(condition, then, otherwise):
             _certain((then, otherwise), ctx)
-            test = operators.condition(ctx.tree(condition, env), ctx.dialect)
+            test = ctx.tree(condition, env)
             return _choice(
                 [(test, ctx.lower(then, env, ctx))], ctx.lower(otherwise, env, ctx), expr.type, ctx
             )
@@ -220,7 +220,7 @@ def _compare(expr: typed.Compare, env: Env, ctx: Context) -> Cell:
         return Cell(identical(left, right, ctx), expr.type, present=True)
     both = [arrays.canonical(ctx.whole(side), type_, ctx) for side in (left, right)]
     if is_scalar(type_):
-        return _told(expr, operators.compare(op, type_, both[0], both[1], ctx.dialect))
+        return _told(expr, operators.compare(op, both[0], both[1]))
     if ctx.dialect is tree.Dialect.DUCKDB and not isinstance(type_, Data | Any):
         raise NotNative("DuckDB orders and compares nested nulls its own way")
     return Cell(tree.binary(_COMPARISONS[op], both[0], both[1]), expr.type)

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from incmrql.sql import operators, patterns, tree
+from incmrql.sql import patterns, tree
 from incmrql.sql.builder import Builder, as_columns, copied
 from incmrql.sql.groups import Relation, Side
 from incmrql.sql.shapes import Cell, Env, Many, Parts, Shape, split
@@ -137,7 +137,7 @@ def _require(condition: typed.Expr, env: Env, flow: Flow, b: Builder) -> None:
         case _:
             if not _partner_test(condition, env, flow):
                 test = b.ctx.tree(condition, env)
-                flow.tests.append(operators.condition(test, b.ctx.dialect))
+                flow.tests.append(test)
 
 
 def _partner_test(condition: typed.Expr, env: Env, flow: Flow) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from incmrql.sql import operators, patterns
+from incmrql.sql import patterns
 from incmrql.sql.context import Context
 from incmrql.sql.shapes import Cell, Env, Many, NotNative, Parts, Shape
 from incmrql.types import typed
@@ -73,7 +73,7 @@ def _selected(
     conditions += [each for each in (query.where, query.having) if each is not None]
     for condition in conditions:
         test = ctx.whole(_needed(condition, env, ctx))
-        tests.append(operators.condition(test, ctx.dialect))
+        tests.append(test)
     head = _needed(query.head, env, ctx)
     return Many(domain.side, head, query.type, (*domain.tests, *tests))
 

@@ -85,36 +85,24 @@ def negate(type_: Type, operand: exp.Expression, dialect: Dialect) -> exp.Expres
             return binary(exp.Sub, double(0.0, dialect), operand)
 
 
-def compare(
-    op: str, type_: Type, left: exp.Expression, right: exp.Expression, dialect: Dialect
-) -> exp.Expression:
+def compare(op: str, left: exp.Expression, right: exp.Expression) -> exp.Expression:
     """`left op right` for scalars of one type: both dialects have one NaN, after all numbers."""
-    del type_, dialect  # the same for every scalar type, in both
     return binary(_KINDS[op], left, right)
 
 
-def conjunction(left: exp.Expression, right: exp.Expression, dialect: Dialect) -> exp.Expression:
+def conjunction(left: exp.Expression, right: exp.Expression) -> exp.Expression:
     """`left and right`, three-valued."""
-    del dialect
     return binary(exp.And, left, right)
 
 
-def disjunction(left: exp.Expression, right: exp.Expression, dialect: Dialect) -> exp.Expression:
+def disjunction(left: exp.Expression, right: exp.Expression) -> exp.Expression:
     """`left or right`, three-valued."""
-    del dialect
     return binary(exp.Or, left, right)
 
 
-def negation(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+def negation(operand: exp.Expression) -> exp.Expression:
     """`not operand`."""
-    del dialect
     return exp.Not(this=exp.paren(operand))
-
-
-def condition(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
-    """What stands after WHEN, WHERE or ON: there null counts as false anyway."""
-    del dialect
-    return operand
 
 
 def one_zero(operand: exp.Expression, dialect: Dialect) -> exp.Expression:

@@ -8,8 +8,6 @@ from incmrql.values.exact import (
     exact_sum,
     stddev,
     sum_floats,
-    sum_integers,
-    sum_squares,
     variance,
 )
 from incmrql.values.hashing import bucket, hash64
@@ -37,7 +35,5 @@ __all__ = [
     "show",
     "stddev",
     "sum_floats",
-    "sum_integers",
-    "sum_squares",
     "variance",
 ]

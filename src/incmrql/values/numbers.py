@@ -108,12 +108,28 @@ def decimal_arithmetic(operator: str, a: Decimal, b: Decimal, result: Scaled) ->
     """The exact `a operator b`, rounded once to the type of the result; null on overflow."""
     if b == 0 and operator in ("/", "%"):
         return None
-    precision, scale = result
-    exact = _OPERATIONS[operator](Fraction(a), Fraction(b)) * 10**scale
-    unscaled = _half_up(exact)
+    return decimal_nearest(_OPERATIONS[operator](Fraction(a), Fraction(b)), result)
+
+
+def decimal_nearest(number: Fraction, type_: Scaled) -> Decimal | None:
+    """The decimal nearest to a number, halves away from zero; null where it has too many digits."""
+    unscaled = number * 10 ** type_[1]
+    return decimal_of(half_up(unscaled.numerator, unscaled.denominator), type_)
+
+
+def decimal_of(unscaled: int, type_: Scaled) -> Decimal | None:
+    """The decimal of so many units of its scale; null where it has too many digits."""
+    precision, scale = type_
     if abs(unscaled) >= 10**precision:
         return None
     return Decimal(unscaled).scaleb(-scale, _EXACT)
+
+
+def half_up(numerator: int, denominator: int) -> int:
+    """The integer nearest to a fraction, halves away from zero."""
+    whole, rest = divmod(abs(numerator), denominator)
+    whole += 2 * rest >= denominator
+    return -whole if numerator < 0 else whole
 
 
 def _adjusted(precision: int, scale: int) -> Scaled:
@@ -122,13 +138,6 @@ def _adjusted(precision: int, scale: int) -> Scaled:
         return precision, scale
     whole = precision - scale
     return MOST_DIGITS, max(MOST_DIGITS - whole, min(scale, _LEAST_SCALE))
-
-
-def _half_up(number: Fraction) -> int:
-    """The nearest integer, halves away from zero."""
-    whole, rest = divmod(abs(number.numerator), number.denominator)
-    whole += 2 * rest >= number.denominator
-    return -whole if number < 0 else whole
 
 
 _OPERATIONS: Final[Mapping[str, Callable[[Fraction, Fraction], Fraction]]] = {

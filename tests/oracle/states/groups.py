@@ -12,14 +12,13 @@ from incmrql.incremental.changes import Weighted
 from incmrql.incremental.merging import group_monoids, how_many
 from incmrql.incremental.monoids import Monoid
 from incmrql.incremental.nodes import Accumulator, Groups, Request
-from incmrql.incremental.sums import finished
 from incmrql.incremental.tables import read
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.calls import apply
 from incmrql.values import Bag, Value, encode
 from tests.oracle.changes import by_key, narrowed
 from tests.oracle.states.base import Work, check_single
-from tests.oracle.sums import taken_in
+from tests.oracle.sums import finished, taken_in
 from tests.oracle.tables import TableState
 
 _NOTHING = Weighted()

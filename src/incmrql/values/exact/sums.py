@@ -1,4 +1,4 @@
-"""Exact sums as columns of limbs: the group of `values.exact`, vectorised.
+"""Exact sums as columns of limbs: the group of `scalar`, vectorised.
 
 A sum is an integer multiple of a unit (2**-1074 for doubles), held as digits in base 2**32,
 
@@ -26,13 +26,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from incmrql.values.exact.scalar import BITS, digits_of
+
 Integers: TypeAlias = npt.NDArray[np.int64]
 Limbs: TypeAlias = dict[int, Integers]
 """The digits of many sums, by their place; a missing place is all zero."""
 
-_BITS: Final = 32
-_BASE: Final = 1 << _BITS
-_HALF: Final = 1 << (_BITS - 1)
+_BASE: Final = 1 << BITS
+_HALF: Final = 1 << (BITS - 1)
 _MASK: Final = np.int64(_BASE - 1)
 _EXACT: Final = 1 << 53
 """Doubles hold all integers below."""
@@ -79,9 +80,9 @@ def sum_doubles(numbers: npt.NDArray[np.float64], weights: Integers, of: Integer
 def _add_slice(total: Limbs, found: npt.NDArray[Any], unit: int) -> None:
     """Add multiples of 2**unit, fewer than 2**53, to sums."""
     whole = np.ldexp(found, -unit).astype(np.int64)
-    place, shift = divmod(unit + _SMALLEST, _BITS)
+    place, shift = divmod(unit + _SMALLEST, BITS)
     low = (whole & _MASK) << shift
-    digits = low & _MASK, ((whole >> _BITS) << shift) + (low >> _BITS)
+    digits = low & _MASK, ((whole >> BITS) << shift) + (low >> BITS)
     for i, digit in enumerate(digits, place):
         total[i] = total[i] + digit if i in total else digit
 
@@ -95,7 +96,7 @@ def sum_digits(numbers: npt.NDArray[np.float64], weights: Integers, of: Integers
 def sum_integers(numbers: Integers, weights: Integers, of: Integers, n: int) -> Limbs:
     """The sums of integers of 64 bits."""
     index = np.zeros(len(numbers), np.int64)
-    return _added_up(index, (numbers & _MASK, numbers >> _BITS), weights, of, n)
+    return _added_up(index, (numbers & _MASK, numbers >> BITS), weights, of, n)
 
 
 def sum_decimals(column: Any, weights: Integers, of: Integers, n: int) -> Limbs:
@@ -122,13 +123,9 @@ def limbs_of(totals: list[int]) -> Limbs:
     """Integers as carried digits."""
     found: Limbs = {}
     for i, total in enumerate(totals):
-        rest, place = total, 0
-        while rest:
-            digit = ((rest + _HALF) & (_BASE - 1)) - _HALF
-            rest = (rest - digit) >> _BITS
+        for place, digit in enumerate(digits_of(total)):
             if digit:
                 found.setdefault(place, np.zeros(len(totals), np.int64))[i] = digit
-            place += 1
     return found
 
 
@@ -140,10 +137,10 @@ def _double_digits(numbers: npt.NDArray[np.float64]) -> tuple[Integers, ...]:
     mantissa >>= np.maximum(-place, 0)  # subnormal: the bits that are dropped are zero
     place = np.where(mantissa == 0, _SMALLEST, np.maximum(place, 0))
     sign, size = np.sign(mantissa), np.abs(mantissa)
-    index, shift = place // _BITS, place % _BITS
+    index, shift = place // BITS, place % BITS
     low = (size & _MASK) << shift
-    upper = ((size >> _BITS) << shift) + (low >> _BITS)
-    return index, sign * (low & _MASK), sign * (upper & _MASK), sign * (upper >> _BITS)
+    upper = ((size >> BITS) << shift) + (low >> BITS)
+    return index, sign * (low & _MASK), sign * (upper & _MASK), sign * (upper >> BITS)
 
 
 def _added_up(
@@ -182,7 +179,7 @@ def added(numbers: Integers, of: Integers, n: int) -> Integers:
 
 def _times(digits: tuple[Integers, ...], weights: Integers) -> tuple[Integers, ...]:
     """Digits below 2**32 times weights of 64 bits, as more digits below 2**32."""
-    halves = (weights & _MASK, weights >> _BITS)
+    halves = (weights & _MASK, weights >> BITS)
     products = [np.zeros(len(weights), np.int64) for _ in range(len(digits) + 3)]
     for i, digit in enumerate(digits):
         sign, size = np.sign(digit), np.abs(digit)
@@ -191,7 +188,7 @@ def _times(digits: tuple[Integers, ...], weights: Integers) -> tuple[Integers, .
             for k, part in enumerate((factor & 0xFFFF, factor >> 16)):
                 product = size * part  # below 2**48
                 shifted = (product & 0xFFFF) << 16 if k else product & _MASK
-                rest = product >> (16 if k else _BITS)
+                rest = product >> (16 if k else BITS)
                 products[i + j] += outer * shifted
                 products[i + j + 1] += outer * rest
     return tuple(products)
@@ -209,8 +206,8 @@ def carried(limbs: Limbs) -> Limbs:
             place += 1
             continue
         total = carry if digit is None else digit if carry is None else digit + carry
-        over = (total + _HALF) >> _BITS
-        total = total - (over << _BITS)
+        over = (total + _HALF) >> BITS
+        total = total - (over << BITS)
         carry = over if over.any() else None
         if total.any():
             done[place] = total
@@ -229,7 +226,7 @@ def rounded(limbs: Limbs, n: int) -> npt.NDArray[np.float64]:
     negative = _is_negative(digits)
     digits[negative] *= -1
     for i in range(width - 1):  # digits in [0, 2**32), the sum is not negative
-        carry = digits[:, i] >> _BITS
+        carry = digits[:, i] >> BITS
         digits[:, i] &= _MASK
         digits[:, i + 1] += carry
     nonzero = digits != 0
@@ -238,7 +235,7 @@ def rounded(limbs: Limbs, n: int) -> npt.NDArray[np.float64]:
     below = np.arange(width) < (top - 2)[:, None]
     sticky = (nonzero & below).any(axis=1)
     high, middle, low = (digits[rows, top - i].astype(np.uint64) for i in range(3))
-    size = _half_even(high, middle, low, sticky, (top + first - 2) * _BITS)
+    size = _half_even(high, middle, low, sticky, (top + first - 2) * BITS)
     nearest: npt.NDArray[np.float64] = np.where(negative, -size, size) + 0.0
     return nearest
 
@@ -257,8 +254,8 @@ def _half_even(high: Any, middle: Any, low: Any, sticky: Any, place: Any) -> Any
     The leading 64 bits are brought to the left end; 53 of them stay, the others decide.
     """
     length = np.frexp(high.astype(np.float64))[1].astype(np.uint64)  # bits of `high`: 0 to 32
-    room = np.uint64(_BITS) - length
-    leading = ((high << np.uint64(_BITS) | middle) << room) | (low >> length)
+    room = np.uint64(BITS) - length
+    leading = ((high << np.uint64(BITS) | middle) << room) | (low >> length)
     sticky = sticky | ((low & ((np.uint64(1) << length) - np.uint64(1))) != 0)
     mantissa = leading >> np.uint64(11)
     half = (leading >> np.uint64(10)) & np.uint64(1)
@@ -274,7 +271,7 @@ def as_integers(limbs: Limbs, n: int) -> list[int]:
     """The sums as Python integers, in units."""
     totals = [0] * n
     for place, column in limbs.items():
-        shift = place * _BITS
+        shift = place * BITS
         for i, digit in enumerate(column.tolist()):
             if digit:
                 totals[i] += digit << shift

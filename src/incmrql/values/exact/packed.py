@@ -3,7 +3,7 @@
     place of the first digit (4 bytes) | digits in base 2**32 (4 bytes each) | counts, if any
 
 so that a sum that one node passes to another is one column, equal sums are equal bytes, and
-whole columns are packed and unpacked at once.  The digits are those of `kernel.sums`.
+whole columns are packed and unpacked at once.
 """
 
 from __future__ import annotations
@@ -15,19 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from incmrql.kernel.sums import Integers, Limbs
-from incmrql.reference.partial_sums import as_part, of_floats
-from incmrql.types.model import EXACT_SUM
-from incmrql.values import Data, ExactSum
+from incmrql.values.exact.scalar import BITS, ExactSum, digits_of
+from incmrql.values.exact.sums import Integers, Limbs
 
-_BITS: Final = 32
 _COUNTED: Final = 1 << 16
 """The flag of sums some of whose terms were not finite; the counts stand behind the digits."""
 _COUNTS: Final = 6
 """Words that three counts of 64 bits take."""
 
 
-def packed(limbs: Limbs, counts: tuple[Integers, Integers, Integers] | None, n: int) -> Any:
+def pack(limbs: Limbs, counts: tuple[Integers, Integers, Integers] | None, n: int) -> Any:
     """Sums, by their carried digits and the counts of infinities and NaNs, as byte strings."""
     first, last = min(limbs, default=0), max(limbs, default=-1)
     width = last - first + 1
@@ -48,7 +45,7 @@ def packed(limbs: Limbs, counts: tuple[Integers, Integers, Integers] | None, n: 
         counted = (counts[0] != 0) | (counts[1] != 0) | (counts[2] != 0)
         for i, each in enumerate(counts):
             words[:, 1 + width + 2 * i] = (each & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-            words[:, 2 + width + 2 * i] = each >> _BITS
+            words[:, 2 + width + 2 * i] = each >> BITS
         kept[:, 1 + width :] = counted[:, None]
         words[:, 0] |= np.where(counted, _COUNTED, 0).astype(np.int32)
     lengths = 4 * kept.sum(axis=1)
@@ -57,7 +54,7 @@ def packed(limbs: Limbs, counts: tuple[Integers, Integers, Integers] | None, n: 
     return pa.Array.from_buffers(pa.binary(), n, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def unpacked(column: Any) -> tuple[Limbs, tuple[Integers, Integers, Integers]]:
+def unpack(column: Any) -> tuple[Limbs, tuple[Integers, Integers, Integers]]:
     """The digits of sums, none of which is null, and the counts of infinities and NaNs."""
     n = len(column)
     offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + n + 1]
@@ -88,36 +85,26 @@ def _counts(
     rows = np.flatnonzero(counted)
     for i, each in enumerate(found):
         low = words[at[rows] + 2 * i].astype(np.int64) & 0xFFFFFFFF
-        each[rows] = low | (words[at[rows] + 2 * i + 1].astype(np.int64) << _BITS)
+        each[rows] = low | (words[at[rows] + 2 * i + 1].astype(np.int64) << BITS)
     return found[0], found[1], found[2]
 
 
-def from_part(part: Data) -> bytes:
-    """The bytes of a sum that is a value."""
-    total = of_floats([(part, 1)])
-    digits = []
-    rest, place = total.units, 0
-    while rest:
-        digit = ((rest + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
-        rest = (rest - digit) >> _BITS
-        digits.append(digit)
-    while digits and not digits[0]:
-        digits.pop(0)
-        place += 1
+def pack_one(total: ExactSum) -> bytes:
+    """The bytes of one sum."""
+    digits = digits_of(total.units)
+    place = next((i for i, digit in enumerate(digits) if digit), 0)
     counts = (total.infinite, total.minus_infinite, total.nan)
-    head = (place if digits else 0) | (_COUNTED if any(counts) else 0)
+    head = place | (_COUNTED if any(counts) else 0)
     tail = struct.pack("<3q", *counts) if any(counts) else b""
-    return struct.pack(f"<{1 + len(digits)}i", head, *digits) + tail
+    return struct.pack(f"<{1 + len(digits) - place}i", head, *digits[place:]) + tail
 
 
-def to_part(data: bytes) -> Data:
-    """The value of a sum in bytes."""
+def unpack_one(data: bytes) -> ExactSum:
+    """The sum that some bytes are."""
     head = struct.unpack_from("<i", data)[0]
     counts = struct.unpack("<3q", data[-24:]) if head & _COUNTED else (0, 0, 0)
     stop = len(data) - (24 if head & _COUNTED else 0)
     digits = struct.unpack(f"<{stop // 4 - 1}i", data[4:stop])
     place = head & (_COUNTED - 1)
-    units = sum(digit << (_BITS * (place + i)) for i, digit in enumerate(digits))
-    found = as_part(ExactSum(units, *counts), EXACT_SUM)
-    assert isinstance(found, Data)
-    return found
+    units = sum(digit << (BITS * (place + i)) for i, digit in enumerate(digits))
+    return ExactSum(units, *counts)

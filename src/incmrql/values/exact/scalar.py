@@ -1,12 +1,4 @@
-"""Exact sums of doubles: an abelian group whose elements round to doubles once, at the end.
-
-Every finite double is an integer multiple of 2**-1074, so a sum of doubles is an integer,
-and adding, taking away and regrouping cannot change a bit of the result.  Infinities and NaN
-are counted apart; the counts may be negative for a while, and cancel.
-
-A Python integer is the plainest form of this fixed-point number.  The layers that work on
-columns hold the same group as several integers of 64 bits (limbs) per sum.
-"""
+"""One exact sum of doubles as an integer, and what rounds once: sums, averages, variances."""
 
 from __future__ import annotations
 
@@ -16,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final
 
-from incmrql.values.numbers import LONG, wrap_none
-
+BITS: Final = 32
+"""The digits of sums, in limbs and in bytes, have the base 2**BITS."""
 _UNITS_PER_ONE: Final = 1 << 1074
 _ONE: Final = Fraction(1)
 
@@ -97,6 +89,16 @@ def nearest_double(numerator: int, denominator: int) -> float:
         return math.inf if numerator > 0 else -math.inf
 
 
+def digits_of(total: int) -> list[int]:
+    """The digits of an integer in base 2**BITS, the lowest first, each in [-2**31, 2**31)."""
+    half, digits = 1 << (BITS - 1), []
+    while total:
+        digit = ((total + half) & ((1 << BITS) - 1)) - half
+        total = (total - digit) >> BITS
+        digits.append(digit)
+    return digits
+
+
 def exact_sum(numbers: Iterable[float]) -> ExactSum:
     """The sum of some doubles, not yet rounded."""
     total = ExactSum.zero
@@ -110,11 +112,6 @@ def sum_floats(numbers: Iterable[float]) -> float:
     return exact_sum(numbers).result()
 
 
-def sum_integers(numbers: Iterable[int]) -> int | None:
-    """The sum of some integers, null if it does not fit a long."""
-    return wrap_none(LONG, sum(numbers))
-
-
 def average(total: ExactSum, count: int) -> float | None:
     """The rounded sum divided by the count, which rounds once more; null of nothing."""
     return total.result() / count + 0.0 if count else None
@@ -126,11 +123,6 @@ def square(x: float) -> Fraction:
     Squares are multiples of 2**-2148.  That a number was not finite is known from the sum.
     """
     return Fraction(x) ** 2 if math.isfinite(x) else Fraction(0)
-
-
-def sum_squares(numbers: Iterable[float]) -> Fraction:
-    """The exact sum of the squares of the finite numbers."""
-    return sum(map(square, numbers), Fraction(0))
 
 
 def variance(total: ExactSum, squares: Fraction, count: int) -> float | None:

@@ -14,8 +14,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.kernel import sums
-from incmrql.values.exact import ExactSum
+from incmrql.values.exact import ExactSum, sums
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(
     [0.0, 5e-324, -5e-324, 2.0**-1022, 1.7976931348623157e308, -1.7976931348623157e308, 1e16, 1.0]
