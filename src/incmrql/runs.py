@@ -32,7 +32,7 @@ from incmrql.runtime.quarantine import reports, sentences
 from incmrql.runtime.report import BatchReport
 from incmrql.runtime.set_aside import CODES, rows_at_fault, set_aside, told
 from incmrql.runtime.source_notices import SourceNotices
-from incmrql.runtime.starting import Started, check_names, stream_options
+from incmrql.runtime.starting import Started, check_options, stream_options
 from incmrql.values import Value
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Run:
 
     def __init__(self, started: Started) -> None:
         options = started.options
-        check_names(options)
+        check_options(options)
         self._started, self._streams = started, started.followed()
         self._on_batch, self._every = options.get("on_batch"), options.get("verify")
         self._loops = options.get("trigger") is not None or bool(options.get("available_now"))

@@ -10,7 +10,7 @@ import pytest
 
 from incmrql.diagnostics import DataError
 from incmrql.runtime import StreamOptions, checkpoint, driver
-from incmrql.runtime.starting import StartOptions, check_names, stream_options
+from incmrql.runtime.starting import StartOptions, check_options, stream_options
 from incmrql.values import show
 from tests.runtime.here import driver_here
 from tests.runtime.streaming import OPTIONS, Place, average
@@ -184,7 +184,26 @@ def test_a_misspelt_file_gets_the_nearest_one_as_a_hint(place: Place, option: st
 
 def test_files_are_named_from_python_too() -> None:
     given = StartOptions(forget=[Path("a.csv"), "b.csv"], retract=["c.csv"], allow_empty=True)
-    check_names(given)
+    check_options(given)
     options = stream_options(given, keep_changes=False)
     assert (options.forget, options.retract) == (("a.csv", "b.csv"), ("c.csv",))
     assert options.allow_empty
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mode": "all"}, "mode='all': mode must be one of 'changes', 'snapshot'"),
+        ({"on_arithmetic": "refuse"}, "must be one of 'null', 'report', 'fail'"),
+        ({"keep_input": "some"}, "must be one of 'all', 'none' or a number of batches"),
+        ({"keep_input": -1}, "or a number of batches"),
+        ({"max_files_per_batch": 0}, "must be an int, at least 1"),
+        ({"buckets": "8"}, "must be an int, at least 1"),
+        ({"verify": 0}, "must be an int, at least 1"),
+        ({"forget": "a.csv"}, r"write forget=\['a.csv'\]"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_refused(given: Any, message: str) -> None:
+    """With `max_files_per_batch=0` the answer stayed empty in silence."""
+    with pytest.raises(DataError, match=message):
+        check_options(given)

@@ -7,7 +7,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from incmrql.diagnostics import DataError
 from incmrql.formats import ANYWHERE, Paths
@@ -23,6 +32,17 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("incmrql")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LEAST: Final = {
+    "resync": 1,
+    "max_batches": 1,
+    "max_files_per_batch": 1,
+    "skip_batch": 0,
+    "verify": 1,
+    "buckets": 1,
+    "checkpoint_mode": 0,
+}
+"""The least value of each option that is an int."""
+_PATHS: Final = ("forget", "retract")
 _DRIVER: Final = frozenset(each.name for each in fields(StreamOptions))
 
 
@@ -114,13 +134,38 @@ def seconds(time_: str | float) -> float:
     return float(found[1]) * _UNITS[found[2] or "s"]
 
 
-def check_names(options: StartOptions) -> None:
-    """Refuse options that there are not."""
+def check_options(options: StartOptions) -> None:
+    """Refuse options that there are not, and values that an option does not take."""
     unknown = sorted(options.keys() - StartOptions.__annotations__.keys())
     if unknown:
         known = ", ".join(sorted(StartOptions.__annotations__))
         hint = f"Options are: {known}."
         raise DataError("R212", f'start has no option "{unknown[0]}"', hint=hint)
+    for name, declared in get_type_hints(StartOptions).items():
+        value = options.get(name)
+        choices = _choices(declared)
+        if value is None:
+            continue
+        if choices and value not in choices and not (name == "keep_input" and _is_count(value)):
+            known = ", ".join(map(repr, choices))
+            also = " or a number of batches" if name == "keep_input" else ""
+            raise DataError("R212", f"{name}={value!r}: {name} must be one of {known}{also}")
+        if name in _LEAST and not (_is_count(value) and value >= _LEAST[name]):
+            message = f"{name}={value!r}: {name} must be an int, at least {_LEAST[name]}"
+            raise DataError("R212", message)
+        if name in _PATHS and isinstance(value, str | Path):
+            raise DataError("R212", f"{name} must be a list of paths: write {name}=[{value!r}]")
+
+
+def _choices(declared: Any) -> tuple[Any, ...]:
+    """The values of the literals in a type; empty if it has none."""
+    if get_origin(declared) is Literal:
+        return get_args(declared)
+    return tuple(choice for part in get_args(declared) for choice in _choices(part))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def stream_options(options: StartOptions, *, keep_changes: bool) -> StreamOptions:
