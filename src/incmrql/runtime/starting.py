@@ -13,6 +13,7 @@ from typing import (
     Final,
     Literal,
     TypedDict,
+    TypeGuard,
     get_args,
     get_origin,
     get_type_hints,
@@ -164,7 +165,7 @@ def _choices(declared: Any) -> tuple[Any, ...]:
     return tuple(choice for part in get_args(declared) for choice in _choices(part))
 
 
-def _is_count(value: object) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
