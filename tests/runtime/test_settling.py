@@ -187,3 +187,24 @@ def test_files_are_named_from_python_too() -> None:
     options = stream_options(given)
     assert (options.forget, options.retract) == (("a.csv", "b.csv"), ("c.csv",))
     assert options.allow_empty
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mode": "all"}, "mode='all': mode must be one of 'changes', 'snapshot'"),
+        ({"on_arithmetic": "refuse"}, "must be one of 'null', 'report', 'fail'"),
+        ({"keep_input": "some"}, "is not all, none or a number of batches"),
+        ({"keep_input": -1}, "is not all, none or a number of batches"),
+        ({"tolerance": -1.0}, "must be a number above 0"),
+        ({"on_batch": 3}, "must be a function"),
+        ({"max_files_per_batch": 0}, "must be an int, at least 1"),
+        ({"buckets": "8"}, "must be an int, at least 1"),
+        ({"verify": 0}, "must be an int, at least 1"),
+        ({"forget": "a.csv"}, r"write forget=\['a.csv'\]"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_refused(given: Any, message: str) -> None:
+    """With `max_files_per_batch=0` the answer stayed empty in silence."""
+    with pytest.raises(DataError, match=message):
+        stream_options(given)

@@ -6,6 +6,7 @@ then the first one goes on. Output, state and archive must be those of a driver 
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -291,6 +292,18 @@ def test_bad_rows_of_a_batch_that_was_killed_after_its_commit_are_kept(
     assert file.name == "batch-000000.jsonl"
     assert len(file.read_text().splitlines()) == 2
     assert [path.name for path in (tmp_path / "q").glob(".*")] == []
+
+
+def test_bad_rows_of_two_checkpoints_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    """Runs that are started in one folder share `quarantine` by default."""
+    options = replace(MIXED, quarantine=tmp_path / "q")
+    for name in ("one", "two"):
+        place = Place(tmp_path / name)
+        place.put("bad.csv", f"bad {name}\n")
+        with driver_here(place, options) as own:
+            own.step()
+    texts = sorted(path.read_text() for path in (tmp_path / "q").glob("batch-000000*.jsonl"))
+    assert [json.loads(text)["text"] for text in texts] == ["bad one", "bad two"]
 
 
 def test_a_refused_batch_leaves_no_bad_rows(tmp_path: Path) -> None:

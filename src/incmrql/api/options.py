@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 from incmrql.diagnostics import DataError
 from incmrql.runtime.user_options import About, UserOptions, declared
@@ -57,7 +57,9 @@ def stream_options(given: Mapping[str, Any]) -> StreamOptions:
         hint = f"Options are: {', '.join(sorted(known))}."
         raise DataError("R212", f'start has no option "{unknown[0]}"', hint=hint)
     values = {name: value for name, value in given.items() if value is not None}
+    types = get_type_hints(UserOptions)
     for name, value in values.items():
+        _check_value(name, value, known[name], types[name])
         read = known[name].read
         if read is not None:
             values[name] = read(value)
@@ -68,6 +70,33 @@ def stream_options(given: Mapping[str, Any]) -> StreamOptions:
         elif name == "output":
             values[name] = str(value)
     return StreamOptions(**values)
+
+
+def _check_value(name: str, value: Any, about: About, type_: Any) -> None:
+    """Refuse a value that an option does not take, before it can end as something else."""
+    choices = _choices(type_)
+    if about.read is None and choices and value not in choices:
+        known = ", ".join(map(repr, choices))
+        raise DataError("R212", f"{name}={value!r}: {name} must be one of {known}")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if about.least is not None and not (
+        is_number and isinstance(value, int) and value >= about.least
+    ):
+        message = f"{name}={value!r}: {name} must be an int, at least {about.least}"
+        raise DataError("R212", message)
+    if about.above is not None and not (is_number and value > about.above):
+        raise DataError("R212", f"{name}={value!r}: {name} must be a number above {about.above}")
+    if name in ("forget", "retract") and isinstance(value, str | Path):
+        raise DataError("R212", f"{name} must be a list of paths: write {name}=[{str(value)!r}]")
+    if name == "on_batch" and not callable(value):
+        raise DataError("R212", f"on_batch={value!r}: on_batch must be a function of a Batch")
+
+
+def _choices(type_: Any) -> tuple[Any, ...]:
+    """The values of the literals in a type; empty if it has none."""
+    if get_origin(type_) is Literal:
+        return get_args(type_)
+    return tuple(choice for part in get_args(type_) for choice in _choices(part))
 
 
 __all__ = ["About", "StartOptions", "UserOptions", "declared", "stream_options"]

@@ -61,8 +61,33 @@ def _common(rows: Iterable[Any], name: str) -> model.Type:
             message = f'row {number} of "{name}" has type {own}, the rows before it {common}'
             hint = "Give rows of one type, or say it: register(name, rows, type=...)."
             raise DataError("R208", message, hint=hint)
+        for some, other in ((common, own), (own, common)):
+            if (lost := _lost_field(some, joined)) and other != model.NOTHING:
+                message = f'some rows of "{name}" have the field "{lost}", and row {number} '
+                message += "has not" if some == common else "is the first with it"
+                hint = "Write None where a field is missing, or say the type of the rows: type=..."
+                raise DataError("R208", message, hint=hint)
         common = joined
     return common
+
+
+def _lost_field(type_: model.Type, joined: model.Type) -> str | None:
+    """A field of records that the join with another type has dropped."""
+    match type_, joined:
+        case model.Record(), model.Record():
+            fields = dict(joined.fields)
+            for field, own in type_.fields:
+                lost = field if field not in fields else _lost_field(own, fields[field])
+                if lost is not None:
+                    return lost
+        case model.Tuple(items), model.Tuple(others):
+            pairs = zip(items, others, strict=False)
+            return next((lost for pair in pairs if (lost := _lost_field(*pair))), None)
+        case model.Collection(element=own), model.Collection(element=other):
+            return _lost_field(own, other)
+        case _:
+            pass
+    return None
 
 
 def _value_type(value: Any, name: str) -> model.Type:

@@ -24,13 +24,18 @@ from incmrql.storage import sync_folder
 def publish(output: Output, owner: str, number: int) -> None:
     """Make the bad rows of a committed batch appear; they may have appeared already.
 
-    One task's are in `batch-000012.jsonl`, those of several in `batch-000012-1.jsonl`, ….
+    One task's are in `batch-000012.jsonl`, those of several in `batch-000012-1.jsonl`, …. Where a
+    file of another checkpoint has that name, which runs in one folder share by default, the id
+    of this checkpoint is part of the name.
     """
     folder = Path(output.folder)
     hidden = staging(folder, owner, number, output.attempt)
     for place, part in enumerate(output.parts, 1):
         suffix = f"-{place}" if len(output.parts) > 1 else ""
         final = folder / f"batch-{number:06d}{suffix}.jsonl"
+        # A part is moved once: while it is still hidden, the file of that name is not its own.
+        if final.exists() and (hidden / part).exists():
+            final = folder / f"batch-{number:06d}{suffix}-{owner[:8]}.jsonl"
         try:
             (hidden / part).replace(final)
         except FileNotFoundError:

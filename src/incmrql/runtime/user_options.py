@@ -162,7 +162,10 @@ class UserOptions:
         on_command_line=False,
     )
     buckets: int = option(
-        8, "Parts of the state of a new checkpoint; an old one keeps its.", on_command_line=False
+        8,
+        "Parts of the state of a new checkpoint; an old one keeps its.",
+        least=1,
+        on_command_line=False,
     )
     check_runs: bool = option(
         True, "Compare checksums of the state at the start.", on_command_line=False
