@@ -65,7 +65,7 @@ def kills(program: str, number: int, batches: int, seed: int) -> bool:
         quiet, place, pace = _undisturbed(Path(folder), program, batches)
         there = len(list(quiet.outputs()[-1].glob("batch=*")))  # a loop over fewer files has fewer
         done = _killed(place, program, number, pace, there, Random(seed))
-        return done == number and _same(place, quiet)
+        return _same(place, quiet) and done == number
 
 
 def _undisturbed(folder: Path, program: str, batches: int) -> tuple[Place, Place, float]:
@@ -142,9 +142,14 @@ def _killed(
     drivers = 0
     process = started(place, program)
     for done, target in enumerate(sorted(chance.randrange(batches - 1) for _ in range(number))):
-        if not _reached(process, target):
-            say("all batches were done before all kills")
+        begun = time.monotonic()
+        passed = _reached(process, target)
+        if passed is None:
+            process.communicate()
+            say(f"all batches were done before all kills: {done} of {number}")
             return done
+        if passed > 1:  # the machine may be quieter than it was, and batches quicker
+            pace = min(pace, (time.monotonic() - begun) / passed)
         time.sleep(chance.uniform(0, 2 * pace))
         workers = list(_workers(process.pid))
         if workers and chance.random() < 0.3:
@@ -161,14 +166,16 @@ def _killed(
     return number
 
 
-def _reached(process: subprocess.Popen[str], target: int) -> bool:
-    """Wait until a batch is done, or a later one; whether there is more to do."""
+def _reached(process: subprocess.Popen[str], target: int) -> int | None:
+    """Wait until a batch is done, or a later one: how many were; None if there are no more."""
     assert process.stdout is not None
+    passed = 0
     for line in process.stdout:
         word, number = line.split()
+        passed += word == "batch"
         if word == "batch" and int(number) >= target:
-            return True
-    return False
+            return passed
+    return None
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
@@ -251,10 +258,11 @@ def main() -> int:
     parser.add_argument("--fight", type=float, default=0, metavar="MINUTES")
     parser.add_argument("--cases", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1_000)
+    parser.add_argument("--programs", nargs="*", choices=PROGRAMS, default=list(PROGRAMS))
     wanted = parser.parse_args()
     good = True
-    for number, program in enumerate(PROGRAMS):
-        share = (wanted.kills + number) // len(PROGRAMS)
+    for number, program in enumerate(wanted.programs):
+        share = (wanted.kills + number) // len(wanted.programs)
         if share:
             good = kills(program, share, wanted.batches, wanted.seed) and good
     if wanted.fight:
