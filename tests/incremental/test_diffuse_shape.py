@@ -10,14 +10,14 @@ from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import QueryError
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import diffused
-from incmrql.incremental.diffuse_shape import (
+from incmrql.incremental.diffuse import (
     REFUSED,
     Affine,
     Centroids,
     Diffusion,
     Refused,
     Residual,
+    diffused,
     diffusion,
 )
 from incmrql.incremental.looping import plain

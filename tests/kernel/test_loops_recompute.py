@@ -22,16 +22,15 @@ from incmrql.algebra.interpret import elements
 from incmrql.diagnostics import DataError, Source
 from incmrql.formats.arrow_types import arrow_type
 from incmrql.incremental.streams import Program, program_of
-from incmrql.kernel import recompute_joins, recompute_keys
+from incmrql.kernel import recompute_columns, recompute_joins
 from incmrql.kernel.compile import compiled, environment
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.keys import Keys
 from incmrql.kernel.layouts import Layout, Leaf, Struct
 from incmrql.kernel.physical import Looped
 from incmrql.kernel.recompute import Ran, recomputed
-from incmrql.kernel.recompute_columns import gathered, plain
-from incmrql.kernel.recompute_keys import Numbering, Together, look_up
-from incmrql.kernel.recompute_keys import Source as Keyed
+from incmrql.kernel.recompute_columns import Numbering, Together, gathered, look_up, plain
+from incmrql.kernel.recompute_columns import Source as Keyed
 from incmrql.kernel.rows import Rows, of_values, to_values
 from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader
@@ -276,11 +275,11 @@ def edges(*pairs: tuple[int, int]) -> list[tuple[Value, int]]:
 def calls(text: str, inputs: Given) -> tuple[Ran, int, int]:
     """How often keys are numbered and looked up in a loop."""
     program, (loop,) = prepared(text)
-    count = mock.Mock(wraps=recompute_keys.numbered)
+    count = mock.Mock(wraps=recompute_columns.numbered)
     asked = mock.Mock(wraps=look_up)
     with (
         room(),
-        mock.patch.object(recompute_keys, "numbered", count),
+        mock.patch.object(recompute_columns, "numbered", count),
         mock.patch.object(recompute_joins, "look_up", asked),
     ):
         _, ran = run(program, loop, inputs)

@@ -38,8 +38,8 @@ def chain(expr: typed.Expr) -> tuple[typed.Variable, Path] | None:
     return (expr.variable, tuple(reversed(path))) if isinstance(expr, typed.Var) else None
 
 
-def leaves(row: Type, at: Path = ()) -> Iterator[Path]:
-    """The components of a row that have no components themselves."""
+def leaves(row: Type, at: Path = ()) -> Iterator[tuple[Path, Type]]:
+    """The components of a row that have no components themselves, with their types."""
     match row:
         case Tuple(items):
             for place, item in enumerate(items):
@@ -48,7 +48,12 @@ def leaves(row: Type, at: Path = ()) -> Iterator[Path]:
             for name, item in fields:
                 yield from leaves(item, (*at, name))
         case _:
-            yield at
+            yield at, row
+
+
+def doubles(row: Type) -> Iterator[Path]:
+    """Where a row has doubles."""
+    return (path for path, type_ in leaves(row) if type_ == DOUBLE)
 
 
 def zeroed(body: typed.Expr, judge: Judge, side: int) -> typed.Expr:

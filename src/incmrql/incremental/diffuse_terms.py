@@ -16,7 +16,6 @@ for the matrix, so that its norms are computed from the data and not assumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -36,6 +35,7 @@ from incmrql.incremental.diffuse_slopes import (
     NotAffineError,
     Path,
     Slopes,
+    doubles,
     leaves,
     reduced,
     zeroed,
@@ -43,7 +43,7 @@ from incmrql.incremental.diffuse_slopes import (
 from incmrql.incremental.judge import Judge
 from incmrql.incremental.nodes import Repeated
 from incmrql.types import typed
-from incmrql.types.model import DOUBLE, Collection, Record, Tuple, Type, bag
+from incmrql.types.model import DOUBLE, Collection, Tuple, Type, bag
 from incmrql.types.walk import substitute
 
 Rows: TypeAlias = typed.Expr
@@ -71,19 +71,6 @@ class Matrix:
     entries: Repeated
     path: Path
     steady: bool
-
-
-def doubles(row: Type, at: Path = ()) -> Iterator[Path]:
-    """Where a row has doubles."""
-    match row:
-        case Tuple(items):
-            for place, item in enumerate(items):
-                yield from doubles(item, (*at, place))
-        case Record(fields):
-            for name, item in fields:
-                yield from doubles(item, (*at, name))
-        case _ if row == DOUBLE:
-            yield at
 
 
 def matrix(node: Repeated) -> Matrix | str:
@@ -189,7 +176,7 @@ class _Deriving:
         one = self.entry(below)
         key, value = _parts(build.item(build.var(one), 0))
         alone = build.tuple_of(key, build.bag_of(value))
-        keys = tuple((0, *each) for each in leaves(key.type))
+        keys = tuple((0, *each) for each, _ in leaves(key.type))
         return self.mapped(replace(below, keys=keys), one, substitute(body, {group: alone}))
 
     def met(self, group: typed.Variable, body: Rows, sides: tuple[Term, Term]) -> Carrier:

@@ -40,7 +40,7 @@ from incmrql.algebra.term import (
 from incmrql.algebra.walk import terms, variables_of
 from incmrql.diagnostics import InternalError
 from incmrql.incremental.judge import Judge
-from incmrql.incremental.nodes import Edge, Given, Node, Repeated
+from incmrql.incremental.nodes import Edge, Given, Node, Repeated, inputs
 from incmrql.incremental.plan import Planning
 from incmrql.types import typed
 from incmrql.types.model import BOOL, LONG, Collection, Tuple, Type, bag
@@ -79,6 +79,26 @@ class Looping:
     initial: tuple[int, ...]
     step: tuple[int, ...]
     flags: tuple[int | None, ...]
+
+    @property
+    def moving(self) -> frozenset[int]:
+        """The variables, and all nodes whose rows depend on them."""
+        found = set(self.variables)
+        for place, node in enumerate(self.nodes):
+            if found.intersection(inputs(node)):
+                found.add(place)
+        return frozenset(found)
+
+    @property
+    def repeated(self) -> tuple[int, ...]:
+        """The nodes that are run again in each step of the loop."""
+        return tuple(sorted(self.moving.difference(self.variables)))
+
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """The nodes whose rows are the same in all steps."""
+        moving = self.moving
+        return tuple(place for place in range(len(self.nodes)) if place not in moving)
 
 
 def plain(node: Repeated, script: typed.Script) -> Looping:
@@ -188,7 +208,9 @@ class _Numbering:
         match term:
             case Shared() | Values():
                 row = self.names.variable("row", element(term))
-                return CMap(row, build.bag_of(_tagged(_zero(), build.var(row))), term)
+                return CMap(
+                    row, build.bag_of(_tagged(typed.Const(0, type=LONG), build.var(row))), term
+                )
             case Loop(variable):
                 return Loop(_numbered(variable))
             case CMap(variable, body, (GroupBy() | CoGroup()) as groups):
@@ -271,10 +293,6 @@ class _Numbering:
 def _numbered(variable: typed.Variable) -> typed.Variable:
     """A variable of a loop whose rows have numbers."""
     return typed.Variable(variable.name, variable.number, bag(_pair(_element(variable.type))))
-
-
-def _zero() -> typed.Expr:
-    return typed.Const(0, type=LONG)
 
 
 def _tagged(step: typed.Expr, row: typed.Expr) -> typed.Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from incmrql.incremental.edges import edge
 from incmrql.incremental.looping import Iteration, plain
@@ -10,26 +10,9 @@ from incmrql.incremental.nodes import Edge, Given, Node, Repeated
 from incmrql.incremental.streams import Program
 from incmrql.kernel.compile import _Compiler
 from incmrql.kernel.compile_loops import LoopCompiler
-from incmrql.kernel.finishing import Asked
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import Layout, leaves
-from incmrql.kernel.physical import (
-    Grouped,
-    Inner,
-    Joined,
-    Looped,
-    Mapped,
-    Merged,
-    Ranking,
-    Read,
-    Sorted,
-    Step,
-    United,
-    Walked,
-    Wanted,
-)
-from incmrql.kernel.recompute_first import reads_first
-from incmrql.kernel.segment import ByRow, Segment
+from incmrql.kernel.physical import Looped
 from incmrql.types import typed
 
 
@@ -70,61 +53,3 @@ def compiled_alone(
         counters=("", nothing),
         asked=again,
     )
-
-
-def goes_row_by_row(inner: Inner) -> bool:
-    """Whether the evaluator goes through rows one by one in some step of a loop."""
-    segments = [*inner.initial, *inner.step, *[s for step in inner.steps for s in _segments(step)]]
-    if any(segment is not None and isinstance(segment.how, ByRow) for segment in segments):
-        return True
-    return any(_is_walked(step) for step in inner.steps)
-
-
-def _is_walked(step: Step) -> bool:
-    match step:
-        case Grouped(mode=mode, wanted=wanted, rankings=rankings):
-            return mode == "whole" or any(_is_read(each, rankings) for each in wanted)
-        case Looped(plain=inner):
-            return goes_row_by_row(inner)
-        case _:
-            return False
-
-
-def _is_read(wanted: Wanted, rankings: Sequence[Ranking]) -> bool:
-    """Whether rows or values are read group by group for a request."""
-    match wanted:
-        case Read(table=table):
-            return not reads_first(wanted, rankings[table])
-        case Asked():
-            return False
-        case Walked() | Merged():
-            return True
-
-
-def crosses(inner: Inner) -> bool:
-    """Whether all rows of two sides meet in some step of a loop."""
-    return any(
-        (isinstance(step, Joined) and not leaves(step.key))
-        or (isinstance(step, Looped) and crosses(step.plain))
-        for step in inner.steps
-    )
-
-
-def _segments(step: Step) -> Iterator[Segment | None]:
-    match step:
-        case Mapped(segment=segment):
-            yield segment
-        case United(segments=segments):
-            yield from segments
-        case Sorted(paired=paired):
-            yield paired
-        case Joined(sides=sides, body=body):
-            yield from [side.paired for side in sides]
-            yield body
-        case Grouped(sides=sides, blocks=blocks, rankings=rankings, body=body):
-            yield from [side.paired for side in sides]
-            yield from [block.segment for each in blocks for block in each]
-            yield from [ranking.segment for ranking in rankings]
-            yield body
-        case _:
-            return

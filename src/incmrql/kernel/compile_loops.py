@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from incmrql.incremental.diffuse import diffused
-from incmrql.incremental.diffuse_shape import Affine, Centroids
+from incmrql.incremental.diffuse import Affine, Centroids, diffused
 from incmrql.incremental.looping import Looping, numbered, plain
 from incmrql.incremental.nodes import Given, Repeated
-from incmrql.kernel.diffuse_affine import affine_compiled
+from incmrql.kernel.diffuse_affine_compile import affine_compiled
 from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.diffuse_means import centres_form, is_fit
 from incmrql.kernel.form import STATE_OF_A_STEP, Form

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from incmrql.algebra.term import CMap, GroupBy, pair
-from incmrql.incremental.diffuse_shape import Affine
+from incmrql.incremental.diffuse import Affine
 from incmrql.incremental.diffuse_slopes import Path, Slopes, reduced
 from incmrql.incremental.diffuse_slopes import leaves as components
 from incmrql.incremental.nodes import Join, Linear, Node, Repeated
 from incmrql.kernel.diffuse_affine_tables import MATRIX, NUMBERED, AffineTables, Part
 from incmrql.kernel.form import STATE_OF_A_STEP, Form
 from incmrql.kernel.layouts import Layout, Leaf, Struct, index_of, leaves, meet, pair_of, width
+from incmrql.kernel.loop_steps import Output
 from incmrql.kernel.physical import (
     Grouped,
     Handed,
@@ -101,12 +102,12 @@ def _is_grouped(node: Repeated, plain: Inner) -> bool | None:
     """Whether a row is there if any that adds to it is, or without them; None if not known."""
     step = plain.steps[plain.looping.step[0]]
     if isinstance(step, Grouped) and step.mode == "linear" and step.linear is not None:
-        free = step.sides[step.linear].input not in _moving(plain)
+        free = step.sides[step.linear].input not in plain.looping.moving
         return False if free else None
     match node.term.step[0]:
         case CMap(group, body, GroupBy(source)):
             head = _only(reduced(body))
-            keys = tuple(components(pair(source)[0]))
+            keys = tuple(path for path, _ in components(pair(source)[0]))
             known = None if head is None else Slopes({}, heads=[head]).copied(group, keys)
             return None if known is None else True
         case _:
@@ -122,15 +123,6 @@ def _only(body: typed.Expr) -> typed.Expr | None:
             return one
         case _:
             return None
-
-
-def _moving(inner: Inner) -> frozenset[int]:
-    """The places whose rows depend on the variable."""
-    found = set(inner.looping.variables)
-    for place, step in enumerate(inner.steps):
-        if found.intersection(below(step)):
-            found.add(place)
-    return frozenset(found)
 
 
 # --- programs --------------------------------------------------------------------------------
@@ -243,7 +235,7 @@ def _part(
     letters: str,
     steps: dict[int, Step],
     inputs: tuple[int, ...],
-    made: Sequence[tuple[int, Any, Any]],
+    made: Sequence[Output],
 ) -> Part:
     kept = [named for step in steps.values() for named in _kept(step)]
     tables = tuple(

@@ -12,22 +12,23 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from incmrql.incremental.changes import Negative
+from incmrql.incremental.diffuse import StatedError
 from incmrql.incremental.driving import drive
 from incmrql.kernel.apart import TooLarge, leave_inputs, left_answer
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.counters import Counters, counters_in, keep_counters
-from incmrql.kernel.desk import Desk, content_of, rows_of
+from incmrql.kernel.desk import Desk, content_of, merged, rows_of
 from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
-from incmrql.kernel.diffuse_means import Moved, follow, reset
-from incmrql.kernel.layouts import leaves
+from incmrql.kernel.diffuse_means import follow, reset
+from incmrql.kernel.form import Form
 from incmrql.kernel.numbered import Machine, difference
-from incmrql.kernel.physical import Joined, Looped, Means, Numbered
-from incmrql.kernel.recompute import Ran, TooManyRows, recomputed
+from incmrql.kernel.physical import Looped, Means
+from incmrql.kernel.recompute import Ran, TooManyRows, has_cross_join, recomputed
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import scan
 from incmrql.reference.repeat import Ending
@@ -53,25 +54,13 @@ def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterato
     note: dict[str, Any] = {}
     if step.asked.way == "diffuse":
         answer, way, reason = _diffused(step, changes, counters, desk, note)
-    elif way == "exact" and counters["exact"]:
+    elif way == "recompute":
+        answer, reason = _recompute(step, changes, counters, desk, note, reason)
+    elif counters["exact"]:
         answer = _exactly(step, changes, counters, desk, note)
         _judge(step, counters)
-    elif way == "recompute" and _is_large(step, changes, desk):
-        answer, reason = _apart(step, changes, counters, desk, note)
     else:
-        inputs = _inputs(step, changes, desk)
-        if way == "exact":
-            answer = _built(step, inputs, counters, desk, note)
-        else:
-            try:
-                answer, ran = _again(step, inputs, desk, note)
-            except TooManyRows:
-                raise _left(step, changes, desk) from None
-            _forgotten(step, counters, desk)
-            _estimate(counters, ran, inputs)
-            counters["pause"] = max(counters["pause"] - 1, 0)
-            if step.asked.way == "default" and _dies_out(step, ran) and not counters["pause"]:
-                reason = _built_beside(step, inputs, counters, desk)
+        answer = _built(step, _inputs(step, changes, desk), counters, desk, note)
     for name, change in zip(step.tables, changes, strict=True):
         desk.change(name, change)
     counters["runs"] += 1
@@ -112,17 +101,9 @@ def _dies_out(step: Looped, ran: Ran) -> bool:
     Where each row of a variable meets all rows of an input, as centroids meet points, one that
     changes changes everything.
     """
-    if step.numbered is None or any(
-        isinstance(each, Joined) and not leaves(each.key) for each in step.numbered.inner.steps
-    ):
+    if step.numbered is None or has_cross_join(step.plain):
         return False
     return ran.rows > 0 and ran.moved < MOVING * ran.rows
-
-
-def _estimate(counters: Counters, ran: Ran, inputs: Sequence[Rows]) -> None:
-    size = sum(map(len, inputs))
-    counters["again"] = ran.rows + ran.steps * size
-    counters["rows"], counters["moved"] = ran.rows, ran.moved
 
 
 def _judge(step: Looped, counters: Counters) -> None:
@@ -163,11 +144,33 @@ def _built(
     return _instead(step, new, desk)
 
 
-def _built_beside(step: Looped, inputs: Sequence[Rows], counters: Counters, desk: Desk) -> str:
-    """The same after the loop was run again, for the batches to come."""
-    _driven(step, inputs, counters, desk, {}, is_first=True)
-    counters["exact"] = 1
-    return f"{_moving(counters)}: from now on exact"
+def _recompute(
+    step: Looped,
+    changes: Sequence[Content],
+    counters: Counters,
+    desk: Desk,
+    note: dict[str, Any],
+    reason: str,
+) -> tuple[Content, str]:
+    """Run the loop again from all rows of its inputs; begin to keep it exactly if it dies out."""
+    if _is_large(step, changes, desk):
+        return _apart(step, changes, counters, desk, note)
+    inputs = _inputs(step, changes, desk)
+    try:
+        rows, ran = recomputed(step, inputs, desk, desk.apart.most.get(step.result, sys.maxsize))
+    except TooManyRows:
+        raise _left(step, changes, desk) from None
+    note |= {"steps": ran.steps, "rows": ran.rows}
+    answer = _instead(step, content_of(step.form, rows), desk)
+    _forgotten(step, counters, desk)
+    counters["again"] = ran.rows + ran.steps * sum(map(len, inputs))
+    counters["rows"], counters["moved"] = ran.rows, ran.moved
+    counters["pause"] = max(counters["pause"] - 1, 0)
+    if step.asked.way == "default" and _dies_out(step, ran) and not counters["pause"]:
+        _driven(step, inputs, counters, desk, {}, is_first=True)
+        counters["exact"] = 1
+        reason = f"{_moving(counters)}: from now on exact"
+    return answer, reason
 
 
 def _diffused(
@@ -177,38 +180,36 @@ def _diffused(
     counters["since"] += 1
     reason = _reason_to_resync(step, counters)
     if not reason:
-        moved = _followed(step, changes, desk)
-        if moved is None:
+        found = _followed(step, changes, desk)
+        if found is None:
             reason = "what has changed cannot be measured against what is kept"
-        elif not moved.figure <= (step.asked.tolerance or math.inf) * moved.norm:
-            reason = f"its {moved.kind} passes the tolerance: {moved.figure:.3g}"
         else:
-            note |= {"steps": 1, "rows": len(moved.change), "error": moved.as_json()}
-            return content_of(step.form, moved.change), "diffuse", "asked for"
+            change, error = found
+            if error.figure <= (step.asked.tolerance or math.inf) * error.norm:
+                note |= {"steps": 1, "rows": len(change), "error": error.as_json()}
+                return content_of(step.form, change), "diffuse", "asked for"
+            reason = f"its {error.kind} passes the tolerance: {error.figure:.3g}"
     inputs = _inputs(step, changes, desk)
     rows, ran = recomputed(step, inputs, desk)
     answer = _instead(step, content_of(step.form, rows), desk)
     _forgotten(step, counters, desk)
     counters["since"] = 0
     counters["diffuse"] = int(_ready(step, inputs, rows, ran, desk))
-    error = {"kind": "resynchronised", "figure": 0.0}
-    note |= {"steps": ran.steps, "rows": ran.rows, "error": error}
+    none = {"kind": "resynchronised", "figure": 0.0}
+    note |= {"steps": ran.steps, "rows": ran.rows, "error": none}
     return answer, "recompute", reason
 
 
-def _followed(step: Looped, changes: Sequence[Content], desk: Desk) -> Moved | None:
+def _followed(
+    step: Looped, changes: Sequence[Content], desk: Desk
+) -> tuple[Rows, StatedError] | None:
     """What the changes alone do to the last answer; None if the loop has to be run again."""
     given = [rows_of(change) for change in changes]
     if isinstance(step.diffused, Means):
         every = [partial(_input, step, n, changes, desk) for n in range(len(changes))]
         return follow(step.diffused, given, every, desk)
     assert not isinstance(step.diffused, str)
-    found = affine_follow(step.diffused, given, desk, TOO_SMALL)
-    if found is None:
-        return None
-    change, error = found
-    parts = dict(error.get("parts", {}))
-    return Moved(change, error["figure"], error["size"], error["kind"], parts)
+    return affine_follow(step.diffused, given, desk, TOO_SMALL)
 
 
 def _ready(step: Looped, inputs: Sequence[Rows], rows: Rows, ran: Ran, desk: Desk) -> bool:
@@ -260,15 +261,6 @@ def _driven(
     return course.answer[step.node.term.chosen]
 
 
-def _again(
-    step: Looped, inputs: Sequence[Rows], desk: Desk, note: dict[str, Any]
-) -> tuple[Content, Ran]:
-    """Run the loop again from all rows of its inputs."""
-    rows, ran = recomputed(step, inputs, desk, desk.apart.most.get(step.result, sys.maxsize))
-    note |= {"steps": ran.steps, "rows": ran.rows}
-    return _instead(step, content_of(step.form, rows), desk), ran
-
-
 def _is_large(step: Looped, changes: Sequence[Content], desk: Desk) -> bool:
     """Whether a loop is too much for a task."""
     if desk.apart.of(step.result) is not None:
@@ -300,8 +292,13 @@ def _left(step: Looped, changes: Sequence[Content], desk: Desk) -> TooLarge:
 def _instead(step: Looped, new: Content, desk: Desk) -> Content:
     """The change from the last answer to another one."""
     table = desk.table(step.result, step.form)
-    old = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
-    return merge([new, *[each.with_weights(-each.weights) for each in old if len(each)]])
+    old = (scan(table, desk.reader, bucket) for bucket in range(table.buckets))
+    return replacement(step.form, [new], old)
+
+
+def replacement(form: Form, new: Sequence[Content], old: Iterable[Content]) -> Content:
+    """The change that puts new rows in the place of old ones."""
+    return merged(form, [*new, *[each.with_weights(-each.weights) for each in old if len(each)]])
 
 
 def _brought(step: Looped, rows: Rows, desk: Desk) -> Rows:
@@ -321,8 +318,14 @@ def _input(step: Looped, number: int, changes: Sequence[Content], desk: Desk) ->
     """All rows of an input."""
     table = desk.table(step.tables[number], step.forms[number])
     known = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
-    whole = rows_of(merge([*known, changes[number]]))
+    whole = input_rows([*known, changes[number]])
     desk.reader.tally.rows += len(whole)
+    return whole
+
+
+def input_rows(contents: Sequence[Content]) -> Rows:
+    """All rows of an input, from what is kept of it and what a batch changes."""
+    whole = rows_of(merge(contents))
     if (whole.weights < 0).any():
         raise Negative("a loop has fewer than no rows")
     return whole
@@ -337,15 +340,11 @@ def _forgotten(step: Looped, counters: Counters, desk: Desk) -> None:
     numbered = step.numbered
     if numbered is None:
         return
-    for name, form in _tables(numbered):
+    own = dict(numbered.tables)
+    stored = [(own[name], form) for name, (form, _) in numbered.stored.items()]
+    for name, form in [*stored, *numbered.differences]:
         if desk.table(name, form).runs:
             desk.clear(name, form)
     for number, count in counters.numbers("flags").items():
         counters.add("flags", number, -count)
     counters["stop"] = counters["exact"] = counters["dear"] = 0
-
-
-def _tables(numbered: Numbered) -> list[tuple[str, Any]]:
-    own = dict(numbered.tables)
-    stored = [(own[name], form) for name, (form, _) in numbered.stored.items()]
-    return [*stored, *numbered.differences]

@@ -26,6 +26,7 @@ from incmrql.kernel.joins import joined_gather, joined_meet
 from incmrql.kernel.keys import Keys, concat_keys
 from incmrql.kernel.layouts import leaves
 from incmrql.kernel.look import partners
+from incmrql.kernel.loop_steps import RowsByStep, StepInterpreter
 from incmrql.kernel.overlay import Overlay, overlay
 from incmrql.kernel.physical import (
     Fixed,
@@ -37,12 +38,13 @@ from incmrql.kernel.physical import (
     Numbered,
     Step,
     United,
-    below,
 )
 from incmrql.kernel.rows import Rows, no_rows, stacked
+from incmrql.kernel.segment import Segment
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.stateless import stateless
-from incmrql.kernel.table import Table, scan
+from incmrql.kernel.table import scan
+from incmrql.reference import Environment
 from incmrql.types.model import LONG
 
 BEFORE, BEFORE_LESS, AFTER, AFTER_LESS = range(4)
@@ -50,7 +52,7 @@ _SIGNS: Final = np.array([-1, 1, 1, -1], np.int64)
 
 
 @dataclass(slots=True)
-class Machine:
+class Machine(StepInterpreter):
     """The steps of a loop at work in one batch (`incremental.driving`).
 
     `given` are the changes of the inputs, or all their rows when nothing is kept yet.
@@ -61,21 +63,23 @@ class Machine:
     desk: Desk
     is_first: bool
     inside: Overlay = field(init=False)
-    moving: frozenset[int] = field(init=False)
-    still: dict[int, list[Rows]] = field(default_factory=dict)
+    env: Environment = field(init=False)
+    steps: Sequence[Step] = field(init=False)
+    repeated: tuple[int, ...] = field(init=False)
+    still: RowsByStep = field(default_factory=dict)
+    """The changes of the other steps."""
     pending: dict[int, dict[int, list[Rows]]] = field(default_factory=dict)
     later: dict[int, dict[int, list[Keys]]] = field(default_factory=dict)
     """By step and place, the keys of groups that changed and have rows of that step."""
+    number: int = 0
+    """Of the iteration that runs."""
     sent: int = 0
 
     def __post_init__(self) -> None:
         self.inside = overlay(self.desk, dict(self.numbered.tables))
         self.inside.is_first = self.is_first
-        moving = set(self.inner.looping.variables)
-        for place, step in enumerate(self.inner.steps):
-            if moving.intersection(below(step)):
-                moving.add(place)
-        self.moving = frozenset(moving)
+        self.env, self.steps = self.inside.env, self.inner.steps
+        self.repeated = self.inner.looping.repeated
 
     @property
     def inner(self) -> Inner:
@@ -85,34 +89,24 @@ class Machine:
     def start(self) -> list[Rows]:
         """Take in the changes of the inputs; the changes of the first rows of the variables."""
         looping = self.inner.looping
-        found = {place: [rows] for place, rows in zip(looping.inputs, self.given, strict=True)}
-        places = [p for p in range(len(self.inner.steps)) if p not in self.moving]
-        self.still = self._run(0, found, places)
-        return [
-            self._unnumbered(self.still.get(place, ()), segment, variable)
-            for variable, (place, segment) in enumerate(
-                zip(looping.initial, self.inner.initial, strict=True)
-            )
-        ]
+        given: RowsByStep = {p: [rows] for p, rows in zip(looping.inputs, self.given, strict=True)}
+        self.still = self.run(looping.fixed, given)
+        return self._variables(self.still, looping.initial, self.inner.initial)
 
     def step(self, number: int, changes: Sequence[Rows]) -> tuple[list[Rows], int]:
         """Send changes through a step: those of what it makes, and of its true flags."""
         looping = self.inner.looping
-        found = dict(self.still) if number == 0 else {}
+        self.number = number
+        flow = dict(self.still) if number == 0 else {}
         for place, rows in zip(looping.variables, changes, strict=True):
-            found[place] = [Rows((_numbers(number, len(rows)), *rows.columns), rows.weights)]
-        found = self._run(number, found, sorted(self.moving.difference(looping.variables)))
-        made = [
-            self._unnumbered(found.get(place, ()), segment, variable)
-            for variable, (place, segment) in enumerate(
-                zip(looping.step, self.inner.step, strict=True)
-            )
-        ]
+            flow[place] = [Rows((_numbers(number, len(rows)), *rows.columns), rows.weights)]
+        self.run(self.repeated, flow)
+        made = self._variables(flow, looping.step, self.inner.step)
         flags = [
             int(rows.weights.sum())
             for place in looping.flags
             if place is not None
-            for rows in found.get(place, ())
+            for rows in flow.get(place, ())
         ]
         return made, sum(flags)
 
@@ -172,38 +166,29 @@ class Machine:
 
     # --- one step --------------------------------------------------------------------------
 
-    def _run(
-        self, number: int, found: dict[int, list[Rows]], places: Iterable[int]
-    ) -> dict[int, list[Rows]]:
-        for place in places:
-            if place in found:
-                continue
-            step = self.inner.steps[place]
-            inputs = [found.get(each, []) for each in below(step)]
-            rows = [each for each in self._rows(place, step, number, inputs) if len(each)]
-            self.sent += sum(map(len, rows))
-            if rows:
-                found[place] = rows
-        return found
+    def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> list[Rows]:
+        """The changes of a step's rows that carry the number of this iteration."""
+        rows = [each for each in self._changes(place, inputs) if len(each)]
+        self.sent += sum(map(len, rows))
+        return rows
 
-    def _rows(
-        self, place: int, step: Step, number: int, inputs: Sequence[list[Rows]]
-    ) -> Iterable[Rows]:
+    def _changes(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
+        step = self.steps[place]
         match step:
             case Fixed():
-                return stateless(step, [], self.inside) if number == 0 else ()
+                return stateless(step, [], self.inside) if self.number == 0 else ()
             case Mapped() | United():
                 return stateless(step, inputs, self.inside) if any(inputs) else ()
             case Joined():
-                return self._joined(place, step, number, inputs)
+                return self._joined(place, step, self.number, inputs)
             case Grouped():
-                return self._grouped(place, step, number, inputs)
+                return self._grouped(place, step, self.number, inputs)
             case _:
                 assert isinstance(step, Handed)
                 return ()
 
     def _joined(
-        self, place: int, step: Joined, number: int, inputs: Sequence[list[Rows]]
+        self, place: int, step: Joined, number: int, inputs: Sequence[Iterable[Rows]]
     ) -> Iterable[Rows]:
         """Pairs of this step; those of later steps wait for them."""
         found = self.pending.get(number, {}).pop(place, [])
@@ -222,7 +207,7 @@ class Machine:
         return found
 
     def _grouped(
-        self, place: int, step: Grouped, number: int, inputs: Sequence[list[Rows]]
+        self, place: int, step: Grouped, number: int, inputs: Sequence[Iterable[Rows]]
     ) -> Iterable[Rows]:
         """What a step changes for the keys that something reached."""
         waiting = self.later.get(number, {}).pop(place, [])
@@ -261,7 +246,7 @@ class Machine:
         assert self.inside.below is not None
         before = self.inside.below.table(self.inside.names[name], form)
         old = [rows for _, rows in partners(before, reader, hashes, keys)]
-        added = _only_added(table, before)
+        added = replace(table, bases=(), levels=table.levels[len(before.levels) :])
         return old, [rows for _, rows in partners(added, reader, hashes, keys)]
 
     def _note(self, place: int, number: int, old: Sequence[Content]) -> None:
@@ -277,15 +262,18 @@ class Machine:
         columns = (_numbers(number, len(rows)), *rows.columns[1:])
         return consolidated(Form(step.body.types), Rows(columns, weights))
 
-    def _unnumbered(self, chunks: Iterable[Rows], segment: Any, variable: int) -> Rows:
-        """Rows of a variable without their numbers, equal ones added up."""
-        types = leaves(self.inner.variables[variable])
-        found = [
-            each if segment is None else segment.apply(each, self.inside.env) for each in chunks
+    def _variables(
+        self, flow: RowsByStep, places: Sequence[int], segments: Sequence[Segment | None]
+    ) -> list[Rows]:
+        """Rows of the variables without their numbers, equal ones added up."""
+        types = [leaves(layout) for layout in self.inner.variables]
+        numbered = self.results(flow, zip(places, segments, types, strict=True))
+        return [
+            consolidated(Form(each[1:]), Rows(rows.columns[1:], rows.weights))
+            if len(rows)
+            else no_rows(each[1:])
+            for rows, each in zip(numbered, types, strict=True)
         ]
-        whole = stacked(found, types)
-        bare = Rows(whole.columns[1:], whole.weights)
-        return consolidated(Form(types[1:]), bare) if len(bare) else no_rows(types[1:])
 
 
 def difference(numbered: Numbered, variable: int, number: int, rows: Rows) -> tuple[str, Content]:
@@ -338,11 +326,6 @@ def _tagged(content: Content, form: Form, tag: int) -> Content:
     keys, rest = content.keys.columns, content.rest.columns
     columns = (_numbers(tag, len(content)), *keys, *rest[1:])
     return added_up(form, columns, content.weights, _same(content.parts))
-
-
-def _only_added(table: Table, before: Table) -> Table:
-    """A table with nothing but what a batch added."""
-    return replace(table, bases=(), levels=table.levels[len(before.levels) :])
 
 
 def _numbers(number: int, count: int) -> Any:

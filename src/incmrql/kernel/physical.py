@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from incmrql.incremental.access import Mode, Scope
-from incmrql.incremental.diffuse_shape import Centroids
+from incmrql.incremental.diffuse import Centroids
 from incmrql.incremental.looping import Iteration, Looping
 from incmrql.incremental.nodes import Reading, Repeated, Request
 from incmrql.incremental.streams import Output, Stream

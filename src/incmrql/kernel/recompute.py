@@ -18,6 +18,7 @@ from incmrql.incremental.changes import Weighted
 from incmrql.kernel.desk import Desk, consolidated
 from incmrql.kernel.keys import Keys, same_keys
 from incmrql.kernel.layouts import Layout, leaves
+from incmrql.kernel.loop_steps import RowsByStep, StepInterpreter
 from incmrql.kernel.physical import (
     Fixed,
     Grouped,
@@ -27,16 +28,16 @@ from incmrql.kernel.physical import (
     Looped,
     Mapped,
     Sorted,
+    Step,
     Taken,
     United,
     below,
 )
-from incmrql.kernel.recompute_columns import applied, plain_rows
-from incmrql.kernel.recompute_groups import Grouping
+from incmrql.kernel.recompute_columns import Numbering, applied, numbered, plain_rows
+from incmrql.kernel.recompute_groups import Grouping, goes_row_by_row
 from incmrql.kernel.recompute_joins import Joining
-from incmrql.kernel.recompute_keys import Numbering, numbered
 from incmrql.kernel.rows import Rows, of_values, stacked
-from incmrql.kernel.segment import Segment
+from incmrql.kernel.segment import ByRow, Segment
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.repeat import too_long
 
@@ -128,88 +129,80 @@ class _Variable:
 # --- steps -----------------------------------------------------------------------------------
 
 
-class Steps:
-    """The steps of a loop's program at work."""
+class Steps(StepInterpreter):
+    """All rows of the variables, iteration by iteration."""
 
     def __init__(
         self, inner: Inner, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
     ) -> None:
         self.inner, self.desk, self.most = inner, desk, most
-        self.moving = _moving(inner)
+        self.steps, self.env = inner.steps, desk.env
+        looping = inner.looping
+        self.repeated, moving = looping.repeated, looping.moving
         self.workers: dict[int, Joining | Grouping] = {}
         for place, step in enumerate(inner.steps):
-            moving = tuple(each in self.moving for each in below(step))
+            changes = tuple(each in moving for each in below(step))
             if isinstance(step, Joined):
-                self.workers[place] = Joining(step, moving)
+                self.workers[place] = Joining(step, changes)
             elif isinstance(step, Grouped):
-                self.workers[place] = Grouping(step, moving)
-        looping = inner.looping
-        self.users = Counter(place for step in inner.steps for place in below(step))
-        self.users.update(looping.step)
-        self.users.update(place for place in looping.flags if place is not None)
-        self.known: dict[int, Iterable[Rows]] = {
-            place: [rows] for place, rows in zip(looping.inputs, inputs, strict=True)
-        }
-        for place in range(len(inner.steps)):
-            if place not in self.moving and place not in self.known:
-                self.known[place] = list(self._advanced(place, self.known))
+                self.workers[place] = Grouping(step, changes)
+        users = Counter(place for step in inner.steps for place in below(step))
+        users.update(looping.step)
+        users.update(place for place in looping.flags if place is not None)
+        self.streamed = {place for place in self.repeated if users[place] == 1}
+        """Steps whose rows only one other step reads: they are never all there at once."""
+        given: RowsByStep = {p: [rows] for p, rows in zip(looping.inputs, inputs, strict=True)}
+        self.known = self.run(looping.fixed, given)
 
     def initial(self) -> list[Rows]:
-        """The rows of the variables before the first step."""
-        looping = self.inner.looping
-        return self._brought(looping.initial, self.inner.initial, self.known)
+        """The rows of the variables before the first iteration."""
+        return self._variables(self.known, self.inner.looping.initial, self.inner.initial)
 
     def step(self, variables: Sequence[Rows]) -> tuple[list[Rows], bool]:
-        """The rows of the variables after a step; and whether a flag says that the loop goes on."""
+        """The rows of the variables after an iteration, and whether a flag is true."""
         looping = self.inner.looping
-        found = dict(self.known)
-        found.update(
-            {place: [rows] for place, rows in zip(looping.variables, variables, strict=True)}
-        )
-        for place in sorted(self.moving - found.keys()):
-            chunks = self._advanced(place, found)
-            found[place] = chunks if self.users[place] == 1 else list(chunks)
-        rows = self._brought(looping.step, self.inner.step, found)
-        flags = [found[place] for place in looping.flags if place is not None]
+        flow = self.run(self.repeated, self._flow(variables))
+        rows = self._variables(flow, looping.step, self.inner.step)
+        flags = [flow[place] for place in looping.flags if place is not None]
         return rows, any(len(chunk) for chunks in flags for chunk in chunks)
 
     def at(self, place: int, variables: Sequence[Rows]) -> list[Rows]:
-        """The rows of a place in a step."""
-        found = dict(self.known)
-        found.update(
-            {p: [rows] for p, rows in zip(self.inner.looping.variables, variables, strict=True)}
-        )
-        for each in sorted(self.moving - found.keys()):
-            if each <= place:
-                found[each] = list(self._advanced(each, found))
-        return list(map(plain_rows, found[place]))
+        """The rows of one step in an iteration."""
+        flow = self._flow(variables)
+        self.run((each for each in self.repeated if each <= place), flow)
+        return list(map(plain_rows, flow[place]))
 
-    def _brought(
-        self,
-        places: Sequence[int],
-        segments: Sequence[Segment | None],
-        found: dict[int, Iterable[Rows]],
+    def _flow(self, variables: Sequence[Rows]) -> RowsByStep:
+        """The rows of the steps that do not change, and of the variables."""
+        places = self.inner.looping.variables
+        return self.known | {p: [rows] for p, rows in zip(places, variables, strict=True)}
+
+    def _variables(
+        self, flow: RowsByStep, places: Sequence[int], segments: Sequence[Segment | None]
     ) -> list[Rows]:
-        env = self.desk.env
-        rows = []
-        for place, segment, layout in zip(places, segments, self.inner.variables, strict=True):
-            chunks = found[place]
-            made = [c if segment is None else applied(segment, c, env) for c in chunks]
-            rows.append(stacked(list(map(plain_rows, made)), leaves(layout)))
-        return rows
+        types = map(leaves, self.inner.variables)
+        return self.results(flow, zip(places, segments, types, strict=True))
 
-    def _advanced(self, place: int, found: dict[int, Iterable[Rows]]) -> Iterator[Rows]:
+    def brought(self, rows: Rows, segment: Segment | None) -> Rows:
+        """Rows as a segment makes them, with their values in them."""
+        return plain_rows(rows if segment is None else applied(segment, rows, self.env))
+
+    def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
+        """All rows that a step makes of all rows of its inputs."""
+        chunks = self._bounded(place, inputs)
+        return chunks if place in self.streamed else list(chunks)
+
+    def _bounded(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterator[Rows]:
         """The rows of a step, as long as they are not too many."""
         count = 0
-        for rows in self._made(place, found):
+        for rows in self._made(place, inputs):
             count += len(rows)
             if count > self.most:
                 raise TooManyRows
             yield rows
 
-    def _made(self, place: int, found: dict[int, Iterable[Rows]]) -> Iterable[Rows]:
-        step, env = self.inner.steps[place], self.desk.env
-        inputs = [found[each] for each in below(step)]
+    def _made(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
+        step, env = self.steps[place], self.env
         match step:
             case Mapped(segment=segment):
                 return (applied(segment, rows, env) for rows in inputs[0])
@@ -246,10 +239,45 @@ def _first(step: Sorted, chunks: Iterable[Rows], env: Environment) -> Rows:
     return consolidated(replace(step.form, most=step.limit), rows)
 
 
-def _moving(inner: Inner) -> frozenset[int]:
-    """The places whose rows depend on a variable."""
-    found = set(inner.looping.variables)
-    for place, step in enumerate(inner.steps):
-        if found.intersection(below(step)):
-            found.add(place)
-    return frozenset(found)
+# --- what a row costs ------------------------------------------------------------------------
+
+
+def has_row_by_row(inner: Inner) -> bool:
+    """Whether the evaluator goes through rows one by one in some step of a loop."""
+    segments = [*inner.initial, *inner.step, *[s for step in inner.steps for s in _segments(step)]]
+    if any(segment is not None and isinstance(segment.how, ByRow) for segment in segments):
+        return True
+    return any(
+        (isinstance(step, Grouped) and goes_row_by_row(step))
+        or (isinstance(step, Looped) and has_row_by_row(step.plain))
+        for step in inner.steps
+    )
+
+
+def has_cross_join(inner: Inner) -> bool:
+    """Whether all rows of two sides meet in some step of a loop."""
+    return any(
+        (isinstance(step, Joined) and not leaves(step.key))
+        or (isinstance(step, Looped) and has_cross_join(step.plain))
+        for step in inner.steps
+    )
+
+
+def _segments(step: Step) -> Iterator[Segment | None]:
+    match step:
+        case Mapped(segment=segment):
+            yield segment
+        case United(segments=segments):
+            yield from segments
+        case Sorted(paired=paired):
+            yield paired
+        case Joined(sides=sides, body=body):
+            yield from [side.paired for side in sides]
+            yield body
+        case Grouped(sides=sides, blocks=blocks, rankings=rankings, body=body):
+            yield from [side.paired for side in sides]
+            yield from [block.segment for each in blocks for block in each]
+            yield from [ranking.segment for ranking in rankings]
+            yield body
+        case _:
+            return

@@ -11,10 +11,19 @@ import pyarrow as pa
 
 from incmrql.kernel.keys import Places
 from incmrql.kernel.physical import Joined
-from incmrql.kernel.recompute_columns import all_same, applied, gathered, plain_rows, values_of
-from incmrql.kernel.recompute_keys import Columns, Numbered, Numbering, look_up
+from incmrql.kernel.recompute_columns import (
+    Columns,
+    Numbered,
+    Numbering,
+    all_same,
+    applied,
+    gathered,
+    look_up,
+    plain_rows,
+    values_of,
+)
 from incmrql.kernel.rows import Rows, stacked
-from incmrql.kernel.spans import expanded
+from incmrql.kernel.spans import expanded, portions
 from incmrql.reference import Environment
 
 MOST_PAIRS: Final = 1 << 24
@@ -139,7 +148,7 @@ class Joining:
         index = _Index.of(inner, len(known))
         times = index.counts[outer]
         at_once = bool(times.sum() <= MOST_PAIRS)
-        for some in [slice(0, len(outer))] if at_once else portions(times):
+        for some in [slice(0, len(outer))] if at_once else portions(times, MOST_PAIRS):
             here, there = index.met(outer[some], some.start)
             if there is None and not at_once:
                 there = pa.array(np.arange(some.start, some.stop))
@@ -175,14 +184,3 @@ class Joining:
         self.gathered = (rows, pairs, found) if self.asked is not None else None
         self.values = None
         return found
-
-
-def portions(times: Places) -> Iterator[slice]:
-    """Stretches of rows that make a bounded number of pairs."""
-    until = np.cumsum(times)
-    start = 0
-    while start < len(times):
-        done = until[start - 1] if start else 0
-        stop = max(int(np.searchsorted(until, done + MOST_PAIRS, "right")), start + 1)
-        yield slice(start, stop)
-        start = stop

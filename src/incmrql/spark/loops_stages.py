@@ -31,12 +31,12 @@ from incmrql.kernel.apart import (
     unpacked,
 )
 from incmrql.kernel.batches import Kit, desk_of
-from incmrql.kernel.compile_alone import crosses, goes_row_by_row
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.desk import content_of, rows_of
 from incmrql.kernel.layouts import Layout, Struct, leaves
 from incmrql.kernel.orders import Order
 from incmrql.kernel.physical import Looped
+from incmrql.kernel.recompute import has_cross_join, has_row_by_row
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import by_bucket, scan
 from incmrql.spark.batch import Batch, Work
@@ -71,9 +71,9 @@ def most_rows(kit: Kit, rows: int = LOOP_ROWS) -> dict[str, int]:
 
 
 def _share(loop: Looped) -> int:
-    if goes_row_by_row(loop.plain):
+    if has_row_by_row(loop.plain):
         return BY_ROW
-    return _CROSSED if crosses(loop.plain) else 1
+    return _CROSSED if has_cross_join(loop.plain) else 1
 
 
 @dataclass(frozen=True, slots=True)

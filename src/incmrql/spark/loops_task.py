@@ -24,11 +24,11 @@ from pyspark.sql import functions as sql
 from incmrql.algebra.term import Repeat
 from incmrql.incremental.nodes import Repeated
 from incmrql.kernel.columns import flat
-from incmrql.kernel.compile_alone import compiled_alone, crosses, goes_row_by_row
+from incmrql.kernel.compile_alone import compiled_alone
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.layouts import Layout, Leaf, Struct, leaves
 from incmrql.kernel.physical import Looped
-from incmrql.kernel.recompute import TooManyRows, recomputed
+from incmrql.kernel.recompute import TooManyRows, has_cross_join, has_row_by_row, recomputed
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader
@@ -124,8 +124,8 @@ def _in_task(loop: Repeat, runner: Runner, views: Views) -> Held | None:
         tuple(ctx.stored.items()),
         limit,
     )
-    by_row = goes_row_by_row(made.plain)
-    share = BY_ROW if by_row else CROSSED if crosses(made.plain) else 1
+    by_row = has_row_by_row(made.plain)
+    share = BY_ROW if by_row else CROSSED if has_cross_join(made.plain) else 1
     if size > MOST_BYTES // share:
         return None
     together, columns = _together(inputs, runner)

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import UnmeasuredError
-from incmrql.incremental.diffuse_shape import Centroids
-from incmrql.incremental.diffuse_terms import doubles
+from incmrql.incremental.diffuse import Centroids, UnmeasuredError
+from incmrql.incremental.diffuse_slopes import doubles
 from incmrql.incremental.nodes import Given, Groups
 from incmrql.reference import Environment
 from incmrql.values import Value, encode

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import UnmeasuredError
-from incmrql.incremental.diffuse_shape import Affine, Residual
+from incmrql.incremental.diffuse import Affine, Residual, UnmeasuredError
 from incmrql.reference import Environment
 from incmrql.values import Value
 from tests.oracle.diffusion.bound import Account
