@@ -169,7 +169,7 @@ class Means:
         program = Program(self.program, self.env)
         rows = [given.get(place) or Weighted() for place in range(len(self.program.inputs))]
         found = program.run(rows, variable)
-        self._read += program.work.read + len(variable)
+        self._read += program.read + len(variable)
         return found
 
     # --- all again -------------------------------------------------------------------------------

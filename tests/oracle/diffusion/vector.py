@@ -63,9 +63,9 @@ class Vector:
         programs = [self.flow.program]
         if self.flow.columns is not None:
             programs.append(self.flow.columns.program)
-        total = sum(each.work.read for each in programs)
+        total = sum(each.read for each in programs)
         for each in programs:
-            each.work.read = 0
+            each.read = 0
         return total
 
     @property
