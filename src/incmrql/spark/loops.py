@@ -2,7 +2,9 @@
 
 The rows of a step are kept as blocks that no plan leads to, so a plan does not grow with the
 steps; the blocks of a step are dropped when the next one has its own.  What a step reads but
-does not change is computed once.
+does not change is computed once.  Aggregates of a side that does not change, met by every row, are
+constants of the step.  A variable of a few rows that every row meets is written into the text of
+each step, as an expert would do with the centroids of k-means.
 """
 
 from __future__ import annotations
@@ -14,24 +16,46 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from incmrql.algebra import build
+from incmrql.algebra.alpha import fingerprint
+from incmrql.algebra.rewrite import normalize
+from incmrql.algebra.rows import Names
+from incmrql.algebra.rules import cmaps, expressions
 from incmrql.algebra.rules.inrow import in_row, with_values
-from incmrql.algebra.term import CoGroup, GroupBy, Loop, Repeat, Shared, Term, Values, element
-from incmrql.algebra.walk import map_children
-from incmrql.reference import Environment
+from incmrql.algebra.rules.joins import at
+from incmrql.algebra.term import (
+    CMap,
+    CoGroup,
+    GroupBy,
+    Loop,
+    Query,
+    Repeat,
+    Shared,
+    Term,
+    Values,
+    element,
+    pair,
+)
+from incmrql.algebra.walk import map_children, terms, variables_of
+from incmrql.incremental.judge import Judge
+from incmrql.incremental.nodes import is_unit
+from incmrql.reference import Environment, evaluate
 from incmrql.reference.repeat import too_long
 from incmrql.spark.internals import blocks_size, free_blocks
-from incmrql.spark.loop_values import MOST_ROWS, is_fixed, with_constants, written
 from incmrql.spark.values import values
 from incmrql.sql import arrays, tree
 from incmrql.sql.builder import alike
 from incmrql.sql.context import Context
 from incmrql.sql.groups import Relation
-from incmrql.sql.shapes import Parts, Shape, leaves, split
+from incmrql.sql.shapes import Cell, Parts, Shape, leaves, split
 from incmrql.sql.statements import Form, Statement, statement, view
 from incmrql.sql.tree import Dialect
 from incmrql.types import typed
-from incmrql.types.model import Collection, bag
-from incmrql.values import Value
+from incmrql.types.model import Collection, Record, Tuple, Type, bag
+from incmrql.types.walk import children as typed_children
+from incmrql.types.walk import free, nodes, substitute
+from incmrql.types.walk import map_children as map_typed
+from incmrql.values import Bag, Value
 
 Views = dict[int, Relation]
 
@@ -69,8 +93,8 @@ class Held:
     size: int
 
 
-def run_loop(loop: Repeat, runner: Runner, outer: Views) -> list[Held]:
-    """What the variables of a loop hold at its end."""
+def run_loop(loop: Repeat, runner: Runner, outer: Views) -> Held:
+    """What the chosen variable of a loop holds at its end."""
     views = dict(outer)
     form: Form = "flat"
     held = [_held(_made(term, runner, outer, form), runner, outer) for term in loop.initial]
@@ -86,7 +110,9 @@ def run_loop(loop: Repeat, runner: Runner, outer: Views) -> list[Held]:
         held = [_held(_made(term, runner, outer, form), runner, outer) for term in loop.initial]
         _show(loop, held, views)
     limit = None if loop.limit is None else runner.limit(loop.limit) or 0
-    return _stepped(loop, held, steps, limit)
+    held = _stepped(loop, held, steps, limit)
+    runner.kept += [each.blocks for each in held]
+    return held[loop.chosen]
 
 
 @dataclass(slots=True)
@@ -155,7 +181,7 @@ def _few(held: Held, variable: typed.Variable, runner: Runner) -> typed.Expr | N
     row = variable.type.element
     whole = tree.print_tree(runner.context().whole(held.row), Dialect.SPARK)
     rows = values(held.frame.selectExpr(f"{whole} AS value"), row)
-    if len(rows) > MOST_ROWS:
+    if len(rows) > FEW_ROWS:
         return None
     return typed.MakeCollection(tuple(written(each, row) for each in rows), type=variable.type)
 
@@ -192,9 +218,13 @@ def _held(made: Statement, runner: Runner, views: Views) -> Held:
 def _show(loop: Repeat, held: list[Held], views: Views) -> None:
     """Put the rows of the variables where the texts of the step find them."""
     for variable, each in zip(loop.variables, held, strict=True):
-        name = f"loop_{variable.number}"
-        each.frame.createOrReplaceTempView(name)
-        views[variable.number] = view(name, each.row, each.size)
+        views[variable.number] = temporary_view(f"loop_{variable.number}", each)
+
+
+def temporary_view(name: str, held: Held) -> Relation:
+    """Rows where texts find them by a name."""
+    held.frame.createOrReplaceTempView(name)
+    return view(name, held.row, held.size)
 
 
 def _row(row: Shape, flagged: bool) -> Shape:
@@ -242,17 +272,19 @@ def _differs(a: Held, b: Held, runner: Runner) -> bool:
     ctx = runner.context()
 
     def canonical(held: Held) -> list[str]:
-        trees = [arrays.canonical(cell.tree, cell.type, ctx) for cell in leaves(held.row)]
-        return [
-            f"{tree.print_tree(each, Dialect.SPARK)} AS k{place}"
-            for place, each in enumerate(trees)
-        ]
+        cells = enumerate(leaves(held.row))
+        return [f"{canonical_text(cell, ctx)} AS k{place}" for place, cell in cells]
 
     one = a.frame.selectExpr(*canonical(a), "1 AS w")
     other = b.frame.selectExpr(*canonical(b), "-1 AS w")
     keys = [name for name in one.columns if name != "w"]
     sums = one.unionAll(other).groupBy(*keys).sum("w")
     return not sums.where("`sum(w)` <> 0").limit(1).isEmpty()
+
+
+def canonical_text(cell: Cell, ctx: Context) -> str:
+    """The text of a column in which equal values have one form."""
+    return tree.print_tree(arrays.canonical(cell.tree, cell.type, ctx), Dialect.SPARK)
 
 
 def _hoisted(term: Term, runner: Runner, views: Views) -> Term:
@@ -278,9 +310,138 @@ def _once(term: Term, runner: Runner, views: Views, *, by_key: bool = False) -> 
     runner.last -= 1
     variable = typed.Variable("fixed", runner.last, bag(element(term)))
     made = statement(term, runner.context(), runner.shared, views, "flat", by_key=by_key)
-    frame = runner.frame(made, views).localCheckpoint(eager=True)
-    runner.kept.append(frame)
-    name = f"fixed_{-runner.last}"
-    frame.createOrReplaceTempView(name)
-    views[variable.number] = view(name, made.row, blocks_size(frame))
+    held = _held(made, runner, views)
+    runner.kept.append(held.blocks)
+    views[variable.number] = temporary_view(f"fixed_{-runner.last}", held)
     return Loop(variable)
+
+
+# --- constants of a step ----------------------------------------------------------------------
+
+
+FEW_ROWS: Final = 64
+"""How many rows of a variable are written into a text."""
+
+_AGGREGATES = typed.Aggregate | typed.UserAggregate | typed.Exists
+Collected = Callable[[Term], list[Value]]
+
+
+def with_constants(term: Term, collected: Collected, empty: Environment) -> Term:
+    """A step in which aggregates of what does not change, and every row meets, are constants."""
+
+    def visit(part: Term) -> Term:
+        part = map_children(visit, part)
+        match part:
+            case CMap(group, body, CoGroup(left, right)) if (
+                is_unit(pair(right)[0]) and is_fixed(right) and not is_fixed(left)
+            ):
+                found = _answered(group, body, right, collected, empty)
+                return part if found is None else _without(group, found, left, right)
+            case _:
+                return part
+
+    return visit(term)
+
+
+def is_fixed(term: Term) -> bool:
+    """Whether a term does not depend on the variables of a loop, nor a body of it."""
+    return not any(isinstance(each, Loop) or has_free(each) for each in terms(term))
+
+
+def has_free(term: Term) -> bool:
+    """Whether a function of a term uses more than the row that it is given."""
+    match term:
+        case CMap(variable, body):
+            return bool(free(body) - {variable})
+        case Values(expr):
+            return bool(free(expr))
+        case _:
+            return False
+
+
+def written(value: Value, type_: Type) -> typed.Expr:
+    """A value as an expression, part by part."""
+    match type_:
+        case Record(fields) if value is not None and fields:
+            return build.record_of((name, written(value[name], each)) for name, each in fields)
+        case Tuple(items) if value is not None:
+            return build.tuple_of(*map(written, value, items))
+        case _:
+            return typed.Const(value, type=type_)
+
+
+def _answered(
+    group: typed.Variable, body: typed.Expr, right: Term, collected: Collected, empty: Environment
+) -> typed.Expr | None:
+    """A body with constants for what it asks of the right side; None if it asks for rows."""
+    members = at(group, (1, 1))
+    found: dict[str, typed.Expr] = {}
+
+    def asked(node: typed.Expr) -> bool:
+        is_mine = isinstance(node, _AGGREGATES) and free(node) <= {group}
+        others = [at(group, (1, 0)), at(group, (0,))]
+        return is_mine and members in nodes(node) and not any(o in nodes(node) for o in others)
+
+    def collect(node: typed.Expr) -> None:
+        if asked(node):
+            found.setdefault(fingerprint(group, node), node)
+            return
+        for child in typed_children(node):
+            collect(child)
+
+    collect(body)
+    if not found:
+        return None
+    answers = _asked_values(group, list(found.values()), right, collected, empty)
+    constants = dict(zip(found, answers, strict=True))
+
+    def visit(node: typed.Expr) -> typed.Expr:
+        if asked(node):
+            return typed.Const(constants[fingerprint(group, node)], type=node.type)
+        return map_typed(visit, node)
+
+    made = visit(body)
+    return None if members in nodes(made) else made
+
+
+def _asked_values(
+    group: typed.Variable,
+    asked: list[typed.Expr],
+    right: Term,
+    collected: Collected,
+    empty: Environment,
+) -> list[Value]:
+    """What is asked of all rows of a side; there is no group where there are none."""
+    groups = GroupBy(right)
+    one = typed.Variable(group.name, group.number, element(groups))
+    members = at(group, (1, 1))
+
+    def visit(node: typed.Expr) -> typed.Expr:
+        return at(one, (1,)) if node == members else map_typed(visit, node)
+
+    row = build.tuple_of(*map(visit, asked))
+    rows = collected(CMap(one, build.bag_of(row), groups))
+    if rows:
+        return list(rows[0])
+    nothing = empty.bind(group, ((), (Bag(), Bag())))
+    return [evaluate(each, nothing) for each in asked]
+
+
+def _without(group: typed.Variable, body: typed.Expr, left: Term, right: Term) -> Term:
+    """A map that asks nothing of its right side any more: over the left side, if it may be."""
+    if Judge(group, 2).additive(body) != frozenset((0,)):
+        return CMap(group, body, CoGroup(left, right))
+    names = Names(max(v.number for v in variables_of((group, body, left, right))))
+    row = names.variable("row", element(left))
+    key, value = (build.item(build.var(row), place) for place in (0, 1))
+    sides = build.tuple_of(build.bag_of(value), build.empty(pair(right)[1]))
+    alone = CMap(row, substitute(body, {group: build.tuple_of(key, sides)}), left)
+    return with_fused_maps(alone, names)
+
+
+def with_fused_maps(term: Term, names: Names) -> Term:
+    """A term whose maps of maps are one map."""
+    answer = names.variable("answer", bag(element(term)))
+    query = Query(((answer, term),), build.var(answer))
+    ((_, fused),) = normalize(query, (*cmaps.RULES, *expressions.RULES), names)[0].parts
+    return fused

@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from incmrql.algebra import build
 from incmrql.algebra.alpha import fingerprint
-from incmrql.algebra.rewrite import normalize
 from incmrql.algebra.rows import Names
-from incmrql.algebra.rules import cmaps, expressions
 from incmrql.algebra.term import (
     CMap,
     CoGroup,
     GroupBy,
     Loop,
-    Query,
     Repeat,
     Scan,
     Shared,
@@ -31,7 +27,7 @@ from incmrql.algebra.term import (
 )
 from incmrql.algebra.walk import children, map_children, terms, variables_of
 from incmrql.incremental.chance import reached
-from incmrql.spark.loop_values import has_free
+from incmrql.spark.loops import has_free, with_fused_maps
 from incmrql.types import typed
 from incmrql.types.model import bag
 
@@ -133,9 +129,7 @@ def _inlined(loop: Repeat, shared: Mapping[int, Term]) -> Repeat:
     if found is loop:
         return loop
     names = Names(max(variable.number for variable in variables_of(found)))
-    answer = names.variable("answer", bag(element(found)))
-    query = Query(((answer, found),), build.var(answer))
-    ((_, fused),) = normalize(query, (*cmaps.RULES, *expressions.RULES), names)[0].parts
+    fused = with_fused_maps(found, names)
     assert isinstance(fused, Repeat)
     return fused
 
