@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from incmrql.diagnostics import DataError, nearest
 from incmrql.incremental.changes import Negative, Weighted
-from incmrql.incremental.looping import Iterate, numbered
+from incmrql.incremental.looping import Iterate, numbered_program
 from incmrql.incremental.nodes import (
     Constant,
     Input,
@@ -198,7 +198,7 @@ def _loop(node: Repeated, env: Environment, iterate: Iterate) -> State:
     """A loop at work."""
     if iterate == "diffuse":
         return DiffusedState(node, env)
-    steps = numbered(node, env.world.script) if iterate == "exact" else ""
+    steps = numbered_program(node, env.world.script) if iterate == "exact" else ""
     if isinstance(steps, str):
         return RepeatedState(node, env)
     return NumberedState(node, env, steps)

@@ -16,7 +16,7 @@ from incmrql.algebra.translate import translate
 from incmrql.diagnostics import DataError, Source
 from incmrql.reference import new_world
 from incmrql.spark import loops, loops_placement
-from incmrql.spark.loops_parts import parted
+from incmrql.spark.loops_parts import split_loop
 from incmrql.spark.scripts import Engine
 from incmrql.syntax import parse_script
 from incmrql.types import Catalog, infer_script
@@ -298,7 +298,7 @@ def test_what_is_read_by_several_is_sent_once() -> None:
     query, _ = normal_form(translate(script.items[0].expr, script))
     (loop,) = [term for _, term in query.parts if isinstance(term, Repeat)]
     shared = {variable.number: term for variable, term in query.parts}
-    parts = parted(loop, shared, script)
+    parts = split_loop(loop, shared, script)
     assert parts is not None
     ((_, read),) = parts.inputs
     assert isinstance(read, Scan)

@@ -35,7 +35,7 @@ from incmrql.diagnostics import NOWHERE, Diagnostic, QueryError, Span
 from incmrql.incremental.diffuse_slopes import Path, doubles, leaves
 from incmrql.incremental.diffuse_terms import matrix
 from incmrql.incremental.judge import Judge
-from incmrql.incremental.looping import Looping, plain
+from incmrql.incremental.looping import Looping, step_program
 from incmrql.incremental.nodes import Edge, Groups, Join, Repeated, inputs
 from incmrql.types import typed
 from incmrql.types.model import Collection, is_float
@@ -152,7 +152,7 @@ def diffusion(
     type_ = node.term.variables[0].type
     assert isinstance(type_, Collection)
     row = type_.element
-    program = plain(node, script)
+    program = step_program(node, script)
     found = _centroids(program)
     if found is not None:
         return found
@@ -170,7 +170,7 @@ def diffusion(
     if not isinstance(affine, str) and not affine.steady and node.term.limit is None:
         affine = "constants depend on which rows are there, and the number of steps is not known"
     if not isinstance(affine, str):
-        return Affine(program, plain(affine.entries, script), (affine.path,), affine.steady)
+        return Affine(program, step_program(affine.entries, script), (affine.path,), affine.steady)
     if len(paths) == len(list(leaves(row))):
         hint = "Give rows a component that is no double and tells them apart."
         return Refused("the rows of this loop have nothing but doubles", hint)

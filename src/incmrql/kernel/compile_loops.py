@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from incmrql.incremental.diffuse import Affine, Centroids, diffused
-from incmrql.incremental.looping import Looping, numbered, plain
+from incmrql.incremental.looping import Looping, numbered_program, step_program
 from incmrql.incremental.nodes import Given, Repeated
 from incmrql.kernel.diffuse_affine_compile import affine_compiled
 from incmrql.kernel.diffuse_affine_tables import AffineTables
@@ -46,9 +46,9 @@ class LoopCompiler:
         layouts = tuple(compiler.layouts[each] for each in node.inputs)
         forms = tuple(Form(leaves(each)) for each in layouts)
         names = tuple(self.table(f"i{n}", form, "rows of an input") for n, form in enumerate(forms))
-        inner = self.inner(plain(node, script), layouts)
+        inner = self.inner(step_program(node, script), layouts)
         layout = inner.variables[node.term.chosen]
-        steps = numbered(node, script)
+        steps = numbered_program(node, script)
         limit = None if node.term.limit is None else evaluate(node.term.limit, compiler.env) or 0
         counters = Form((STRING, LONG))
         found = Looped(

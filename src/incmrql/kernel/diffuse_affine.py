@@ -25,12 +25,12 @@ from incmrql.kernel.diffuse_affine_state import (
     Taken,
     Valued,
     Vectors,
-    added,
+    all_rows,
+    integer_sums_by_label,
     keep,
+    sums_by_label,
     take,
-    valued,
-    whole,
-    whole_numbers,
+    values_by_label,
 )
 from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.keys import Mask
@@ -48,7 +48,7 @@ def affine_follow(
     """
     try:
         with np.errstate(all="ignore"):
-            return _followed(tables, changes, desk, tolerance)
+            return _follow(tables, changes, desk, tolerance)
     except UnmeasuredError:
         return None
 
@@ -73,7 +73,7 @@ def affine_reset(tables: AffineTables, inputs: Sequence[Rows], result: Rows, des
 # --- a batch ---------------------------------------------------------------------------------
 
 
-def _followed(
+def _follow(
     tables: AffineTables, changes: Sequence[Rows], desk: Desk, tolerance: float
 ) -> tuple[Rows, StatedError] | None:
     labels = Labels(tables, desk)
@@ -115,19 +115,19 @@ def _moves(before: Vectors, after: Vectors, labels: Labels) -> Rows:
 def _reset(tables: AffineTables, inputs: Sequence[Rows], result: Rows, desk: Desk) -> None:
     labels = Labels(tables, desk)
     taken = take(tables, inputs, labels, desk, is_first=True)
-    last = valued(tables, result, labels)
+    last = values_by_label(tables, result, labels)
     if (last.weights != 1).any() or len(np.unique(last.labels)) < len(last.labels):
         raise UnmeasuredError("several rows have one label")
     vectors = Vectors.empty(tables, labels.count)
-    started(vectors, taken.start)
-    rows_alone(vectors, taken.alone)
+    add_start(vectors, taken.start)
+    add_rows_alone(vectors, taken.alone)
     vectors.there[last.labels], vectors.result[last.labels] = 1, last.values
     if not tables.steady:
         _, rows, values = taken.said()
         vectors.constant[rows] = values
     change = taken.matrix()
     matrix = Matrix.of(change, labels.count)
-    _filled(tables, vectors, matrix)
+    _fill(tables, vectors, matrix)
     if not np.isfinite(vectors.next).all() or not np.isfinite(vectors.ways).all():
         raise UnmeasuredError("a value is not finite")
     account = Account.new(tables, float(matrix.sizes().max(initial=0.0)))
@@ -137,7 +137,7 @@ def _reset(tables: AffineTables, inputs: Sequence[Rows], result: Rows, desk: Des
     desk.change(tables.matrix[0], change)
 
 
-def _filled(tables: AffineTables, vectors: Vectors, matrix: Matrix) -> None:
+def _fill(tables: AffineTables, vectors: Vectors, matrix: Matrix) -> None:
     """The step after the result, and the way to it, from the matrix."""
     vectors.adding = matrix.counted(vectors.there)
     there = present(tables, vectors)
@@ -186,14 +186,14 @@ class Flow:
         """Take the changes in, with the result as it is; the labels that they reach."""
         tables, before, after, new = self.tables, self.before, self.after, self.new
         touched = np.zeros(self.count, np.bool_)
-        self.flowed.start = started(after, self.taken.start)
-        rows_alone(after, self.taken.alone)
+        self.flowed.start = add_start(after, self.taken.start)
+        add_rows_alone(after, self.taken.alone)
         if not tables.steady:
             spoken, rows, values = self.taken.said()
             after.constant[rows] = values
             for some in (new.rows, spoken, self.taken.alone.labels):
                 touched[some] = True
-            touched |= self._counted()
+            touched |= self._update_counts()
         changed = np.unique(new.origins)
         self.matrix.look_at(changed)
         account.norm = max(account.norm, float(self.matrix.sizes()[changed].max(initial=0.0)))
@@ -201,10 +201,10 @@ class Flow:
         flat = np.abs(new.slopes * new.weights * before.result[new.origins])
         self.added = float(flat.sum())
         self.differences = new.times(before.result)
-        reached: Mask = touched | self._absorbed(before)
+        reached: Mask = touched | self._absorb(before)
         return reached
 
-    def _counted(self) -> Mask:
+    def _update_counts(self) -> Mask:
         """Bring up to date at which steps rows are there; those for which that changed."""
         before, after, new = self.before, self.after, self.new
         more = (after.alones > 0).astype(np.int64) - (before.alones > 0)
@@ -218,7 +218,7 @@ class Flow:
             found |= was != is_
         return found
 
-    def _absorbed(self, before: Vectors) -> Mask:
+    def _absorb(self, before: Vectors) -> Mask:
         """Add differences to what the next step makes; the labels for which that changed it.
 
         They include those of constants that come and go, since `before`.
@@ -251,7 +251,7 @@ class Flow:
             flips = present(self.tables, earlier) != present(self.tables, after)
             if not self.tables.steady:
                 self.flowed.flipped[-1] = float(np.abs(after.constant[flips]).sum())
-            touched = self._absorbed(earlier)
+            touched = self._absorb(earlier)
         if self.tables.limit is None:
             after.held += self.differences
 
@@ -295,19 +295,19 @@ def constants(tables: AffineTables, vectors: Vectors, there: Mask) -> Doubles:
     return found
 
 
-def started(vectors: Vectors, rows: Valued) -> Doubles:
+def add_start(vectors: Vectors, rows: Valued) -> Doubles:
     """Take in a change of where the loop starts; by how much that moves it."""
     count = len(vectors.there)
     old = vectors.start.copy()
-    vectors.starts += whole_numbers(rows.labels, rows.weights, count)
-    vectors.start += added(rows.labels, rows.weights * rows.values, count)
+    vectors.starts += integer_sums_by_label(rows.labels, rows.weights, count)
+    vectors.start += sums_by_label(rows.labels, rows.weights * rows.values, count)
     vectors.start[vectors.starts == 0] = 0.0
     return vectors.start - old
 
 
-def rows_alone(vectors: Vectors, rows: Valued) -> None:
+def add_rows_alone(vectors: Vectors, rows: Valued) -> None:
     """Take in a change of the rows that a step has without the variable."""
-    vectors.alones += whole_numbers(rows.labels, rows.weights, len(vectors.there))
+    vectors.alones += integer_sums_by_label(rows.labels, rows.weights, len(vectors.there))
     if (vectors.alones > 1).any():
         raise UnmeasuredError("several rows have one label")
     came = rows.weights > 0
@@ -365,7 +365,7 @@ class Account:
     @staticmethod
     def load(tables: AffineTables, desk: Desk) -> Account:
         """The figures that are kept."""
-        content = whole(tables.account, desk)
+        content = all_rows(tables.account, desk)
         numbers = content.keys.columns[0].to_numpy(zero_copy_only=False)
         figures = np.zeros(len(content), np.int64)
         figures[numbers] = content.parts.get("figure.v", figures)
@@ -407,7 +407,7 @@ def _missing(tables: AffineTables, vectors: Vectors) -> Doubles:
     return found
 
 
-def _weighed(rate: float, sizes: Doubles) -> float:
+def _sum_by_last_step(rate: float, sizes: Doubles) -> float:
     """What comes of sizes at steps 1, 2, ... by the last one."""
     steps = len(sizes)
     return float((rate ** (steps - 1.0 - np.arange(steps)) * sizes).sum())
@@ -434,24 +434,29 @@ def add_batch(
     absent = np.zeros(n)
     if not tables.steady:
         absent = np.abs(_missing(tables, after) - _missing(tables, before)).sum(axis=1)
-    most, sizes = _turned(account, before, turned)
+    most, sizes = _changed_columns(account, before, turned)
     cuts, flips = np.array(flowed.cut), np.array(flowed.flipped)
     places = np.arange(len(cuts))
     started = float(np.abs(flowed.start).sum())
     late = float((c ** (n - places) * cuts).sum())
     late += float(((c ** (n - 1.0 - places) + c**n) * flips).sum())
     pending = float(np.abs(before.held).sum())
-    account.drift += c**n * started + _weighed(c, sizes) + late / (1.0 - c) + _weighed(c, absent)
+    account.drift += (
+        c**n * started
+        + _sum_by_last_step(c, sizes)
+        + late / (1.0 - c)
+        + _sum_by_last_step(c, absent)
+    )
     account.drift += most * pending / (1.0 - c) ** 2
     every = float(cuts.sum() + 2.0 * flips.sum()) / (1.0 - c) + float(absent.sum())
     for step in range(1, n):
-        account.strays[step] += c**step * started + _weighed(c, sizes[:step]) + every
+        account.strays[step] += c**step * started + _sum_by_last_step(c, sizes[:step]) + every
     after.ways[0] += flowed.start
     for place, moved in enumerate(flowed.moved):
         after.ways[: place + 1] -= moved
 
 
-def _turned(account: Account, before: Vectors, turned: Matrix) -> tuple[float, Doubles]:
+def _changed_columns(account: Account, before: Vectors, turned: Matrix) -> tuple[float, Doubles]:
     """The greatest change of a column, and what the changes make of the way at each step."""
     most = float(turned.sizes().max(initial=0.0))
     found = np.array([float(np.abs(turned.times(way)).sum()) for way in before.ways])
@@ -470,7 +475,7 @@ def error_of(
     absent = 0.0
     if not tables.steady:
         missing = np.abs(_missing(tables, vectors)).sum(axis=1)
-        absent = max(1.0, c / account.rate) ** n * _weighed(account.rate, missing)
+        absent = max(1.0, c / account.rate) ** n * _sum_by_last_step(account.rate, missing)
     steps = min(n, 1.0 / (1.0 - c)) + account.rounded + 1.0
     rounding = _ULP * steps * account.scale / (1.0 - c) ** 2
     parts = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from incmrql.algebra.term import CMap, GroupBy, pair
 from incmrql.incremental.diffuse import Affine
-from incmrql.incremental.diffuse_slopes import Path, Slopes, reduced
+from incmrql.incremental.diffuse_slopes import Path, Slopes, simplify
 from incmrql.incremental.diffuse_slopes import leaves as components
 from incmrql.incremental.nodes import Join, Linear, Node, Repeated
 from incmrql.kernel.diffuse_affine_tables import MATRIX, NUMBERED, AffineTables, Part
@@ -106,7 +106,7 @@ def _is_grouped(node: Repeated, plain: Inner) -> bool | None:
         return False if free else None
     match node.term.step[0]:
         case CMap(group, body, GroupBy(source)):
-            head = _only(reduced(body))
+            head = _only(simplify(body))
             keys = tuple(path for path, _ in components(pair(source)[0]))
             known = None if head is None else Slopes({}, heads=[head]).copied(group, keys)
             return None if known is None else True
@@ -153,7 +153,7 @@ def _entries(
     is_packed = meet(entry, _entry(row, row)) != _entry(row, row)
     wanted = _entry(row, Leaf(row.type)) if is_packed else entry
     segment = compiler.brought(place, meet(made, wanted))
-    steps = _needed(compiler.steps, [place])
+    steps = _steps_for(compiler.steps, [place])
     opened = meet(made, wanted)
     part = _part(loop, "ae", steps, looping.inputs, [(place, segment, leaves(opened))])
     return replace(part, variable=looping.variables[0]), opened, wanted
@@ -191,7 +191,7 @@ def _start(loop: LoopCompiler, plain: Inner) -> Part:
     empty = _empty(plain)
     steps = {
         place: step
-        for place, step in _needed(plain.steps, [*looping.initial, *looping.step]).items()
+        for place, step in _steps_for(plain.steps, [*looping.initial, *looping.step]).items()
         if place not in empty
     }
     types = leaves(plain.variables[0])
@@ -221,7 +221,7 @@ def _empty(inner: Inner) -> frozenset[int]:
     return frozenset(found)
 
 
-def _needed(steps: Sequence[Step], wanted: Iterable[int]) -> dict[int, Step]:
+def _steps_for(steps: Sequence[Step], wanted: Iterable[int]) -> dict[int, Step]:
     """The steps that the rows of some places are made of."""
     found = set(wanted)
     for place in reversed(range(len(steps))):
@@ -237,7 +237,7 @@ def _part(
     inputs: tuple[int, ...],
     made: Sequence[Output],
 ) -> Part:
-    kept = [named for step in steps.values() for named in _kept(step)]
+    kept = [named for step in steps.values() for named in _tables_of(step)]
     tables = tuple(
         (name, loop.table(f"{letters}{name}", form, STATE_OF_A_STEP)) for name, form in kept
     )
@@ -245,7 +245,7 @@ def _part(
     return Part(working, inputs, None, tuple(made), tables, tuple(form for _, form in kept))
 
 
-def _kept(step: Step) -> Iterator[tuple[str, Form]]:
+def _tables_of(step: Step) -> Iterator[tuple[str, Form]]:
     """The tables that a step keeps."""
     match step:
         case Joined(sides=sides):

@@ -49,7 +49,7 @@ _MANY: Final = 8
 """So many contents are searched one by one."""
 
 
-def whole(named: Named, desk: Desk) -> Content:
+def all_rows(named: Named, desk: Desk) -> Content:
     """All rows of a table, in order."""
     table = desk.table(*named)
     return concat([scan(table, desk.reader, bucket) for bucket in range(table.buckets)])
@@ -104,7 +104,7 @@ class Labels:
 
     def __init__(self, tables: AffineTables, desk: Desk) -> None:
         self.tables, self.desk = tables, desk
-        self.contents = [whole(tables.labels, desk)]
+        self.contents = [all_rows(tables.labels, desk)]
         self.count = len(self.contents[0])
 
     def of(self, columns: Sequence[Any], count: int) -> Integers:
@@ -202,7 +202,7 @@ def take(
     """Send changes of the inputs through the programs; labels that are new get their columns."""
     fed = labels.count
     made = PartRun(tables.start, desk, is_first=is_first).changes(changes)
-    start, alone = (valued(tables, rows, labels) for rows in made)
+    start, alone = (values_by_label(tables, rows, labels) for rows in made)
     taken = Taken(start, alone)
     entries = PartRun(tables.entries, desk, is_first=is_first)
     _enter(tables, taken, labels, entries.changes(changes)[0])
@@ -216,7 +216,7 @@ def take(
     raise UnmeasuredError("a step makes new labels for ever")
 
 
-def valued(tables: AffineTables, rows: Rows, labels: Labels) -> Valued:
+def values_by_label(tables: AffineTables, rows: Rows, labels: Labels) -> Valued:
     """Rows by the numbers of their labels, equal ones added up."""
     whole = consolidated(Form(tables.types), rows) if len(rows) else rows
     values = whole.columns[tables.value].to_numpy(zero_copy_only=False)
@@ -227,14 +227,16 @@ def valued(tables: AffineTables, rows: Rows, labels: Labels) -> Valued:
 
 def _enter(tables: AffineTables, taken: Taken, labels: Labels, entries: Rows) -> None:
     """Take in entries that come and go."""
-    entries = Rows(tuple(_opened(entries.columns, tables.entry, tables.opened)), entries.weights)
+    entries = Rows(
+        tuple(_open_columns(entries.columns, tables.entry, tables.opened)), entries.weights
+    )
     width = len(tables.types)
     to = labels.of(entries.columns[:width], len(entries))
     origins = entries.columns[width:-1]
     if len(origins) < width:
         there = origins[0].is_valid().to_numpy(zero_copy_only=False)
         entries, to = entries.take(there), to[there]
-        origins = tuple(_opened(entries.columns[width:-1], Leaf(tables.row.type), tables.row))
+        origins = tuple(_open_columns(entries.columns[width:-1], Leaf(tables.row.type), tables.row))
     slopes = entries.columns[-1].fill_null(0.0).to_numpy(zero_copy_only=False)
     if not np.isfinite(slopes).all():
         raise UnmeasuredError("a coefficient is not finite")
@@ -246,7 +248,7 @@ def _enter(tables: AffineTables, taken: Taken, labels: Labels, entries: Rows) ->
     taken.weights.append(entries.weights)
 
 
-def _opened(columns: Sequence[Any], given: Layout, wanted: Layout) -> Iterator[Any]:
+def _open_columns(columns: Sequence[Any], given: Layout, wanted: Layout) -> Iterator[Any]:
     """The columns of a layout, from those of one that is less spread."""
     if not isinstance(wanted, Struct):
         yield from columns
@@ -254,11 +256,11 @@ def _opened(columns: Sequence[Any], given: Layout, wanted: Layout) -> Iterator[A
         start = 0
         for one, other in zip(given.parts, wanted.parts, strict=True):
             stop = start + width_of(one)
-            yield from _opened(columns[start:stop], one, other)
+            yield from _open_columns(columns[start:stop], one, other)
             start = stop
     else:
         for column, part in zip(columns[0].flatten(), wanted.parts, strict=True):
-            yield from _opened([column], Leaf(part.type), part)
+            yield from _open_columns([column], Leaf(part.type), part)
 
 
 # --- vectors and matrix -----------------------------------------------------------------------
@@ -315,7 +317,7 @@ class Vectors:
     def load(tables: AffineTables, count: int, desk: Desk) -> Vectors:
         """All that is kept, and zeros for more labels."""
         found = Vectors.empty(tables, count)
-        content = whole(tables.numbers, desk)
+        content = all_rows(tables.numbers, desk)
         numbers = content.keys.columns[0].to_numpy(zero_copy_only=False)
         for name, column in found.columns().items():
             bits = content.parts.get(name)
@@ -418,36 +420,38 @@ class Matrix:
 
     def times(self, vector: Doubles) -> Doubles:
         """The matrix times a vector that is 0 where a column was not looked at."""
-        return added(self.rows, self.weights * self.slopes * vector[self.origins], self.count)
+        return sums_by_label(
+            self.rows, self.weights * self.slopes * vector[self.origins], self.count
+        )
 
     def counted(self, vector: Integers) -> Integers:
         """The same with 1 for each entry in the place of its coefficient."""
-        return whole_numbers(self.rows, self.weights * vector[self.origins], self.count)
+        return integer_sums_by_label(self.rows, self.weights * vector[self.origins], self.count)
 
     def sizes(self) -> Doubles:
         """The sums of the sizes of columns."""
-        return added(self.origins, self.weights * np.abs(self.slopes), self.count)
+        return sums_by_label(self.origins, self.weights * np.abs(self.slopes), self.count)
 
     def only(self, known: int) -> Matrix:
         """The columns of the first labels, the coefficients of a row added up."""
         chosen = self.origins < known
         at = self.origins[chosen] * self.count + self.rows[chosen]
         both, of = np.unique(at, return_inverse=True)
-        sums = added(of, self.weights[chosen] * self.slopes[chosen], len(both))
+        sums = sums_by_label(of, self.weights[chosen] * self.slopes[chosen], len(both))
         return Matrix(
             self.count, both // self.count, both % self.count, sums, np.ones(len(both), np.int64)
         )
 
 
-def added(labels: Integers, numbers: npt.NDArray[Any], count: int) -> Doubles:
+def sums_by_label(labels: Integers, numbers: npt.NDArray[Any], count: int) -> Doubles:
     """The sums of numbers by label."""
     found: npt.NDArray[Any] = np.bincount(labels, numbers, count)
     return found.astype(np.float64, copy=False)
 
 
-def whole_numbers(labels: Integers, numbers: Integers, count: int) -> Integers:
+def integer_sums_by_label(labels: Integers, numbers: Integers, count: int) -> Integers:
     """The sums of whole numbers by label."""
-    return np.rint(added(labels, numbers, count)).astype(np.int64)
+    return np.rint(sums_by_label(labels, numbers, count)).astype(np.int64)
 
 
 def entries_of(content: Content) -> tuple[Integers, Integers, Doubles, Integers]:

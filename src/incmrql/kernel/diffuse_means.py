@@ -72,11 +72,11 @@ def follow(
     found: list[Rows] = []
     try:
         for sign in (1, -1):
-            given = _brought(means, centres, changes, sign, every, desk)
+            given = _sums_of_points(means, centres, changes, sign, every, desk)
             if given is None:
                 return None
             for place, content in given:
-                made = _taken(means, now[place].key, content, inside)
+                made = _add_points(means, now[place].key, content, inside)
                 rows = [each for each, weight in _values(made, means.row) if weight > 0]
                 if any(map(len, made)) and len(rows) != 1:
                     return None
@@ -108,7 +108,7 @@ def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: Desk) -> boo
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
     centres = []
     for place, key in enumerate(keys):
-        made = _taken(means, key, sums.slice(place, place + 1), inside)
+        made = _add_points(means, key, sums.slice(place, place + 1), inside)
         rows = [row for row, _ in _values(made, means.row)]
         if len(rows) != 1 or not _is_measured(rows[0]):
             return False
@@ -120,7 +120,7 @@ def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: Desk) -> boo
 # --- points ----------------------------------------------------------------------------------
 
 
-def _brought(
+def _sums_of_points(
     means: Means,
     centres: Sequence[Centre],
     changes: Sequence[Rows],
@@ -139,17 +139,17 @@ def _brought(
     given[shape.fed] = _absolute(fed.take(fed.weights * sign > 0))
     if not len(given[shape.fed]):
         return []
-    found = _nearest(means, given, centres, sign, desk)
+    found = _sums_of_nearest(means, given, centres, sign, desk)
     if found is None and shape.ranked != shape.fed:
         ranked = changes[shape.ranked]
         gone = _absolute(ranked.take(ranked.weights < 0))
         types = leaves(means.inner.layouts[means.inner.looping.inputs[shape.ranked]])
         given[shape.ranked] = stacked([every[shape.ranked](), gone], types)
-        found = _nearest(means, given, centres, sign, desk)
+        found = _sums_of_nearest(means, given, centres, sign, desk)
     return found
 
 
-def _nearest(
+def _sums_of_nearest(
     means: Means, given: Sequence[Rows], centres: Sequence[Centre], sign: int, desk: Desk
 ) -> list[tuple[int, Content]] | None:
     """What points bring to the sums, by the place of a centroid; None if some have none."""
@@ -166,7 +166,7 @@ def _nearest(
             return None
         one = sums.slice(at, at + 1)
         parts = {name: column * sign for name, column in one.parts.items()}
-        found.append((place, _rekeyed(one, one.keys.columns, one.weights * sign, parts)))
+        found.append((place, _content_like(one, one.keys.columns, one.weights * sign, parts)))
     return found
 
 
@@ -179,17 +179,17 @@ def _place(key: Value, where: Mapping[bytes, int]) -> int | None:
     return where[encode(key)]
 
 
-def _rekeyed(content: Content, columns: Sequence[Any], weights: Any, parts: Parts) -> Content:
+def _content_like(content: Content, columns: Sequence[Any], weights: Any, parts: Parts) -> Content:
     def same(_groups: Groups) -> Parts:
         return parts
 
     return added_up(content.form, columns, weights, same)
 
 
-def _taken(means: Means, key: Value, content: Content, inside: Overlay) -> list[Rows]:
+def _add_points(means: Means, key: Value, content: Content, inside: Overlay) -> list[Rows]:
     """Add to the sums of a centroid; what that does to its row."""
     columns = of_values([(key, 1)], means.averaged.key).columns
-    mine = _rekeyed(content, columns, content.weights, content.parts)
+    mine = _content_like(content, columns, content.weights, content.parts)
     others = [empty(form) for form in grouped_slots(means.averaged)[1:]]
     segment = means.inner.step[0]
     made = list(grouped_meet(means.averaged, [mine, *others], inside))

@@ -28,7 +28,7 @@ from incmrql.kernel.diffuse_means import follow, reset
 from incmrql.kernel.form import Form
 from incmrql.kernel.numbered import Machine, difference
 from incmrql.kernel.physical import Looped, Means
-from incmrql.kernel.recompute import Ran, TooManyRows, has_cross_join, recomputed
+from incmrql.kernel.recompute import Ran, TooManyRows, has_cross_join, recompute_loop
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.table import scan
 from incmrql.reference.repeat import Ending
@@ -53,14 +53,14 @@ def looped_meet(step: Looped, changes: Sequence[Content], desk: Desk) -> Iterato
     way, reason = _way(step, counters)
     note: dict[str, Any] = {}
     if step.asked.way == "diffuse":
-        answer, way, reason = _diffused(step, changes, counters, desk, note)
+        answer, way, reason = _diffuse(step, changes, counters, desk, note)
     elif way == "recompute":
         answer, reason = _recompute(step, changes, counters, desk, note, reason)
     elif counters["exact"]:
-        answer = _exactly(step, changes, counters, desk, note)
+        answer = _exact_change(step, changes, counters, desk, note)
         _judge(step, counters)
     else:
-        answer = _built(step, _inputs(step, changes, desk), counters, desk, note)
+        answer = _build_exact(step, _inputs(step, changes, desk), counters, desk, note)
     for name, change in zip(step.tables, changes, strict=True):
         desk.change(name, change)
     counters["runs"] += 1
@@ -86,10 +86,10 @@ def _way(step: Looped, counters: Counters) -> tuple[Way, str]:
     if counters["exact"]:
         share = counters["cost"] / max(counters["again"], 1)
         return "exact", f"the last batch cost {share:.1%} of running the loop again"
-    return "recompute", _moving(counters)
+    return "recompute", _share_moving(counters)
 
 
-def _moving(counters: Counters) -> str:
+def _share_moving(counters: Counters) -> str:
     if not counters["runs"]:
         return "the first batch"
     return f"{counters['moved']:,} rows change from step to step, of {counters['rows']:,}"
@@ -121,27 +121,27 @@ def _judge(step: Looped, counters: Counters) -> None:
 # --- the ways ------------------------------------------------------------------------------
 
 
-def _exactly(
+def _exact_change(
     step: Looped, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> Content:
     """Send the changes through the steps."""
     given = [rows_of(change) for change in changes]
     before = desk.reader.tally.rows
-    found = _driven(step, given, counters, desk, note, is_first=False)
+    found = _drive(step, given, counters, desk, note, is_first=False)
     counters["cost"] = DEARER * (desk.reader.tally.rows - before + note["rows"])
-    answer = _brought(step, found, desk)
+    answer = _answer_rows(step, found, desk)
     return content_of(step.form, answer)
 
 
-def _built(
+def _build_exact(
     step: Looped, inputs: Sequence[Rows], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> Content:
     """Begin to keep the loop exactly, from all rows of its inputs."""
-    _forgotten(step, counters, desk)
-    found = _driven(step, inputs, counters, desk, note, is_first=True)
+    _forget_steps(step, counters, desk)
+    found = _drive(step, inputs, counters, desk, note, is_first=True)
     counters["exact"] = 1
-    new = content_of(step.form, _brought(step, found, desk))
-    return _instead(step, new, desk)
+    new = content_of(step.form, _answer_rows(step, found, desk))
+    return _change_of_answer(step, new, desk)
 
 
 def _recompute(
@@ -154,33 +154,35 @@ def _recompute(
 ) -> tuple[Content, str]:
     """Run the loop again from all rows of its inputs; begin to keep it exactly if it dies out."""
     if _is_large(step, changes, desk):
-        return _apart(step, changes, counters, desk, note)
+        return _offloaded_answer(step, changes, counters, desk, note)
     inputs = _inputs(step, changes, desk)
     try:
-        rows, ran = recomputed(step, inputs, desk, desk.apart.most.get(step.result, sys.maxsize))
+        rows, ran = recompute_loop(
+            step, inputs, desk, desk.apart.most.get(step.result, sys.maxsize)
+        )
     except TooManyRows:
-        raise _left(step, changes, desk) from None
+        raise _too_large(step, changes, desk) from None
     note |= {"steps": ran.steps, "rows": ran.rows}
-    answer = _instead(step, content_of(step.form, rows), desk)
-    _forgotten(step, counters, desk)
+    answer = _change_of_answer(step, content_of(step.form, rows), desk)
+    _forget_steps(step, counters, desk)
     counters["again"] = ran.rows + ran.steps * sum(map(len, inputs))
     counters["rows"], counters["moved"] = ran.rows, ran.moved
     counters["pause"] = max(counters["pause"] - 1, 0)
     if step.asked.way == "default" and _dies_out(step, ran) and not counters["pause"]:
-        _driven(step, inputs, counters, desk, {}, is_first=True)
+        _drive(step, inputs, counters, desk, {}, is_first=True)
         counters["exact"] = 1
-        reason = f"{_moving(counters)}: from now on exact"
+        reason = f"{_share_moving(counters)}: from now on exact"
     return answer, reason
 
 
-def _diffused(
+def _diffuse(
     step: Looped, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> tuple[Content, Way, str]:
     """Let the changes alone move the last answer; or run the loop again, and begin from there."""
     counters["since"] += 1
     reason = _reason_to_resync(step, counters)
     if not reason:
-        found = _followed(step, changes, desk)
+        found = _follow(step, changes, desk)
         if found is None:
             reason = "what has changed cannot be measured against what is kept"
         else:
@@ -190,17 +192,17 @@ def _diffused(
                 return content_of(step.form, change), "diffuse", "asked for"
             reason = f"its {error.kind} passes the tolerance: {error.figure:.3g}"
     inputs = _inputs(step, changes, desk)
-    rows, ran = recomputed(step, inputs, desk)
-    answer = _instead(step, content_of(step.form, rows), desk)
-    _forgotten(step, counters, desk)
+    rows, ran = recompute_loop(step, inputs, desk)
+    answer = _change_of_answer(step, content_of(step.form, rows), desk)
+    _forget_steps(step, counters, desk)
     counters["since"] = 0
-    counters["diffuse"] = int(_ready(step, inputs, rows, ran, desk))
+    counters["diffuse"] = int(_start_diffusion(step, inputs, rows, ran, desk))
     none = {"kind": "resynchronised", "figure": 0.0}
     note |= {"steps": ran.steps, "rows": ran.rows, "error": none}
     return answer, "recompute", reason
 
 
-def _followed(
+def _follow(
     step: Looped, changes: Sequence[Content], desk: Desk
 ) -> tuple[Rows, StatedError] | None:
     """What the changes alone do to the last answer; None if the loop has to be run again."""
@@ -212,7 +214,9 @@ def _followed(
     return affine_follow(step.diffused, given, desk, TOO_SMALL)
 
 
-def _ready(step: Looped, inputs: Sequence[Rows], rows: Rows, ran: Ran, desk: Desk) -> bool:
+def _start_diffusion(
+    step: Looped, inputs: Sequence[Rows], rows: Rows, ran: Ran, desk: Desk
+) -> bool:
     """Begin to diffuse from the loop's own result; whether that can be done."""
     match step.diffused:
         case str():
@@ -234,7 +238,7 @@ def _reason_to_resync(step: Looped, counters: Counters) -> str:
     return ""
 
 
-def _driven(
+def _drive(
     step: Looped,
     given: Sequence[Rows],
     counters: Counters,
@@ -270,26 +274,26 @@ def _is_large(step: Looped, changes: Sequence[Content], desk: Desk) -> bool:
     return rows > desk.apart.most.get(step.result, sys.maxsize)
 
 
-def _apart(
+def _offloaded_answer(
     step: Looped, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> tuple[Content, str]:
     """What Spark has found, by running the loop again in steps of its own; or ask for that."""
     ran = desk.apart.of(step.result)
     if ran is None:
-        raise _left(step, changes, desk)
+        raise _too_large(step, changes, desk)
     answer = left_answer(desk.apart.folder, ran, step.form)
-    _forgotten(step, counters, desk)
+    _forget_steps(step, counters, desk)
     note |= {"steps": ran.steps, "rows": len(answer)}
     return answer, "too large for a task: as steps on Spark"
 
 
-def _left(step: Looped, changes: Sequence[Content], desk: Desk) -> TooLarge:
+def _too_large(step: Looped, changes: Sequence[Content], desk: Desk) -> TooLarge:
     """A request to run the loop apart, for which all is put down."""
     inputs = leave_inputs(desk.apart, changes, desk.tables[step.result].buckets)
     return TooLarge(step.result, inputs)
 
 
-def _instead(step: Looped, new: Content, desk: Desk) -> Content:
+def _change_of_answer(step: Looped, new: Content, desk: Desk) -> Content:
     """The change from the last answer to another one."""
     table = desk.table(step.result, step.form)
     old = (scan(table, desk.reader, bucket) for bucket in range(table.buckets))
@@ -301,7 +305,7 @@ def replacement(form: Form, new: Sequence[Content], old: Iterable[Content]) -> C
     return merged(form, [*new, *[each.with_weights(-each.weights) for each in old if len(each)]])
 
 
-def _brought(step: Looped, rows: Rows, desk: Desk) -> Rows:
+def _answer_rows(step: Looped, rows: Rows, desk: Desk) -> Rows:
     numbered = step.numbered
     assert numbered is not None
     if not len(rows) or numbered.brought is None:
@@ -334,7 +338,7 @@ def input_rows(contents: Sequence[Content]) -> Rows:
 # --- what is kept --------------------------------------------------------------------------
 
 
-def _forgotten(step: Looped, counters: Counters, desk: Desk) -> None:
+def _forget_steps(step: Looped, counters: Counters, desk: Desk) -> None:
     """Keep nothing of the steps."""
     counters["diffuse"] = 0
     numbered = step.numbered

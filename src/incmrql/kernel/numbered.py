@@ -180,14 +180,14 @@ class Machine(StepInterpreter):
             case Mapped() | United():
                 return stateless(step, inputs, self.inside) if any(inputs) else ()
             case Joined():
-                return self._joined(place, step, self.number, inputs)
+                return self._join(place, step, self.number, inputs)
             case Grouped():
-                return self._grouped(place, step, self.number, inputs)
+                return self._group(place, step, self.number, inputs)
             case _:
                 assert isinstance(step, Handed)
                 return ()
 
-    def _joined(
+    def _join(
         self, place: int, step: Joined, number: int, inputs: Sequence[Iterable[Rows]]
     ) -> Iterable[Rows]:
         """Pairs of this step; those of later steps wait for them."""
@@ -206,7 +206,7 @@ class Machine(StepInterpreter):
                         self.pending.setdefault(each, {}).setdefault(place, []).append(mine)
         return found
 
-    def _grouped(
+    def _group(
         self, place: int, step: Grouped, number: int, inputs: Sequence[Iterable[Rows]]
     ) -> Iterable[Rows]:
         """What a step changes for the keys that something reached."""
@@ -218,7 +218,7 @@ class Machine(StepInterpreter):
         if any(inputs):
             gathered = grouped_gather(step, inputs, self.inside.env)
             brought = [
-                _rekeyed(content, form) if len(content) else None
+                _by_key(content, form) if len(content) else None
                 for content, (_, form) in zip(gathered, slots, strict=True)
             ]
         keys = [*waiting, *[each.keys for each in brought if each is not None]]
@@ -227,7 +227,7 @@ class Machine(StepInterpreter):
         hashes, touched, _ = asked_keys(concat_keys(keys))
         variants: list[Content] = []
         for (name, form), new, whole in zip(slots, brought, grouped_slots(step), strict=True):
-            old, added = self._known(name, form, hashes, touched)
+            old, added = self._rows_of_keys(name, form, hashes, touched)
             self._note(place, number, old)
             variants.append(_variants(whole, number, old, added, new))
         nothing = Desk({}, self.inside.reader, self.inside.env, is_first=True)
@@ -235,9 +235,9 @@ class Machine(StepInterpreter):
         for (name, _), new in zip(slots, brought, strict=True):
             if new is not None:
                 self.inside.change(name, new)
-        return [self._signed(step, number, rows) for rows in made if len(rows)]
+        return [self._with_signs(step, number, rows) for rows in made if len(rows)]
 
-    def _known(
+    def _rows_of_keys(
         self, name: str, form: Form, hashes: Any, keys: Keys
     ) -> tuple[list[Content], list[Content]]:
         """The rows of keys before the batch, and those that earlier steps of it added."""
@@ -257,7 +257,7 @@ class Machine(StepInterpreter):
                 mine = rows.keys.take(np.flatnonzero(steps == each))
                 self.later.setdefault(each, defaultdict(list))[place].append(mine)
 
-    def _signed(self, step: Grouped, number: int, rows: Rows) -> Rows:
+    def _with_signs(self, step: Grouped, number: int, rows: Rows) -> Rows:
         weights = rows.weights * _SIGNS[_longs(rows.columns[0])]
         columns = (_numbers(number, len(rows)), *rows.columns[1:])
         return consolidated(Form(step.body.types), Rows(columns, weights))
@@ -282,15 +282,15 @@ def difference(numbered: Numbered, variable: int, number: int, rows: Rows) -> tu
     return name, content_of(form, Rows((_numbers(number, len(rows)), *rows.columns), rows.weights))
 
 
-def _rekeyed(content: Content, form: Form) -> Content:
+def _by_key(content: Content, form: Form) -> Content:
     """What was brought to (step, key), by key: the step comes first in the rest."""
     width = len(content.form.keys)
     columns = content.columns
     moved = (*columns[1:width], columns[0], *columns[width:])
-    return added_up(form, moved, content.weights, _same(content.parts))
+    return added_up(form, moved, content.weights, _parts_as_they_are(content.parts))
 
 
-def _same(parts: Parts) -> Any:
+def _parts_as_they_are(parts: Parts) -> Any:
     def lifted(groups: Groups) -> Parts:
         return tidy({name: groups.add_up(column) for name, column in parts.items()})
 
@@ -318,14 +318,14 @@ def _variants(
             for tag, until in tags:
                 chosen = content.take(steps <= until)
                 if len(chosen):
-                    pieces.append(_tagged(chosen, form, tag))
+                    pieces.append(_with_tag(chosen, form, tag))
     return merge(pieces) if pieces else empty(form)
 
 
-def _tagged(content: Content, form: Form, tag: int) -> Content:
+def _with_tag(content: Content, form: Form, tag: int) -> Content:
     keys, rest = content.keys.columns, content.rest.columns
     columns = (_numbers(tag, len(content)), *keys, *rest[1:])
-    return added_up(form, columns, content.weights, _same(content.parts))
+    return added_up(form, columns, content.weights, _parts_as_they_are(content.parts))
 
 
 def _numbers(number: int, count: int) -> Any:

@@ -33,7 +33,7 @@ from incmrql.kernel.physical import (
     United,
     below,
 )
-from incmrql.kernel.recompute_columns import Numbering, applied, numbered, plain_rows
+from incmrql.kernel.recompute_columns import Numbering, apply_segment, number_keys, plain_rows
 from incmrql.kernel.recompute_groups import Grouping, goes_row_by_row
 from incmrql.kernel.recompute_joins import Joining
 from incmrql.kernel.rows import Rows, of_values, stacked
@@ -59,7 +59,7 @@ class TooManyRows(Exception):
     """A step of a loop makes more rows than it may."""
 
 
-def recomputed(
+def recompute_loop(
     step: Looped, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
 ) -> tuple[Rows, Ran]:
     """The rows of the chosen variable when the loop ends, each once; and what that took.
@@ -106,9 +106,9 @@ class _Variable:
             known = self.numbering.last
             found = self.numbering.of(rows.columns[:1], len(rows))
             if len(found) == len(rows) == len(before) and known is not None and known[2] is found:
-                return 2 * self._differing(before)
+                return 2 * self._count_differing(before)
         both = stacked([before, rows], self.types)
-        found = numbered(both.columns, self.types, len(both))
+        found = number_keys(both.columns, self.types, len(both))
         old, new = np.split(found.of_row, [len(before)])
         weights = np.zeros((2, len(found)), np.int64)
         np.add.at(weights[0], old, before.weights)
@@ -118,7 +118,7 @@ class _Variable:
             self.rows = Rows(found.keys(there), weights[1][there])
         return int((weights[0] != weights[1]).sum())
 
-    def _differing(self, before: Rows) -> int:
+    def _count_differing(self, before: Rows) -> int:
         """How many rows differ, where they have the same first columns, which all differ."""
         everything = np.arange(len(before))
         one, two = (Keys(rows.columns[1:], self.types[1:]) for rows in (before, self.rows))
@@ -185,30 +185,30 @@ class Steps(StepInterpreter):
 
     def brought(self, rows: Rows, segment: Segment | None) -> Rows:
         """Rows as a segment makes them, with their values in them."""
-        return plain_rows(rows if segment is None else applied(segment, rows, self.env))
+        return plain_rows(rows if segment is None else apply_segment(segment, rows, self.env))
 
     def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
         """All rows that a step makes of all rows of its inputs."""
-        chunks = self._bounded(place, inputs)
+        chunks = self._at_most(place, inputs)
         return chunks if place in self.streamed else list(chunks)
 
-    def _bounded(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterator[Rows]:
+    def _at_most(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterator[Rows]:
         """The rows of a step, as long as they are not too many."""
         count = 0
-        for rows in self._made(place, inputs):
+        for rows in self._compute(place, inputs):
             count += len(rows)
             if count > self.most:
                 raise TooManyRows
             yield rows
 
-    def _made(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
+    def _compute(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
         step, env = self.steps[place], self.env
         match step:
             case Mapped(segment=segment):
-                return (applied(segment, rows, env) for rows in inputs[0])
+                return (apply_segment(segment, rows, env) for rows in inputs[0])
             case United(segments=segments):
                 return (
-                    rows if segment is None else applied(segment, rows, env)
+                    rows if segment is None else apply_segment(segment, rows, env)
                     for segment, chunks in zip(segments, inputs, strict=True)
                     for rows in chunks
                 )
@@ -221,20 +221,20 @@ class Steps(StepInterpreter):
                 rows = Weighted((row, 1) for row in evaluate(expr, env) or ())
                 return [of_values(list(rows), layout)]
             case Sorted():
-                return [_first(step, inputs[0], env)]
+                return [_first_rows(step, inputs[0], env)]
             case Looped(layouts=layouts):
                 given = [
                     stacked(list(map(plain_rows, chunks)), leaves(layout))
                     for chunks, layout in zip(inputs, layouts, strict=True)
                 ]
-                return [recomputed(step, given, self.desk, self.most)[0]]
+                return [recompute_loop(step, given, self.desk, self.most)[0]]
             case Taken() | Handed():
                 raise InternalError("rows that come from outside are given")
 
 
-def _first(step: Sorted, chunks: Iterable[Rows], env: Environment) -> Rows:
+def _first_rows(step: Sorted, chunks: Iterable[Rows], env: Environment) -> Rows:
     """The first rows in order."""
-    found = [c if step.paired is None else applied(step.paired, c, env) for c in chunks]
+    found = [c if step.paired is None else apply_segment(step.paired, c, env) for c in chunks]
     rows = stacked(list(map(plain_rows, found)), step.form.rest)
     return consolidated(replace(step.form, most=step.limit), rows)
 

@@ -37,32 +37,32 @@ def is_gathered(column: Any) -> bool:
     return bool(pa.types.is_dictionary(column.type))
 
 
-def gathered(column: Any, places: Any) -> Any:
+def gather(column: Any, places: Any) -> Any:
     """The rows of a column at places, an Arrow array of which none is null."""
     if is_gathered(column):
-        return gathered(column.dictionary, column.indices.take(places))
+        return gather(column.dictionary, column.indices.take(places))
     if _SMALL * len(places) < len(column):
         return column.take(places)
     return pa.DictionaryArray.from_arrays(places, column, safe=False)
 
 
-def plain(column: Any) -> Any:
+def plain_column(column: Any) -> Any:
     """A column with its values in it."""
     return column.dictionary.take(column.indices) if is_gathered(column) else column
 
 
 def plain_rows(rows: Rows) -> Rows:
     """Rows with their values in them."""
-    return Rows(tuple(map(plain, rows.columns)), rows.weights)
+    return Rows(tuple(map(plain_column, rows.columns)), rows.weights)
 
 
-def apart(columns: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
+def bases_of(columns: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
     """Columns that columns are gathered from, and the places; None where they are not."""
     if columns and all(map(is_gathered, columns)):
         places = columns[0].indices
         if all(column.indices.equals(places) for column in columns[1:]):
             return tuple(column.dictionary for column in columns), places
-    return tuple(map(plain, columns)), None
+    return tuple(map(plain_column, columns)), None
 
 
 def is_same(one: Any, other: Any) -> bool:
@@ -90,7 +90,7 @@ def all_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 # --- segments --------------------------------------------------------------------------------
 
 
-def applied(
+def apply_segment(
     segment: Segment, rows: Rows, env: Environment, known: Mapping[int, Any] | None = None
 ) -> Rows:
     """The rows that rows give; columns that are only given on stay as they are.
@@ -127,11 +127,11 @@ def _present(rows: Rows, places: Iterable[int]) -> Rows:
         column = rows.columns[place]
         base = column.dictionary if is_gathered(column) else column
         if base.null_count:
-            there &= plain(column).is_valid().to_numpy(zero_copy_only=False)
-    return rows if there.all() else taken(rows, np.flatnonzero(there))
+            there &= plain_column(column).is_valid().to_numpy(zero_copy_only=False)
+    return rows if there.all() else take_rows(rows, np.flatnonzero(there))
 
 
-def taken(rows: Rows, places: Places) -> Rows:
+def take_rows(rows: Rows, places: Places) -> Rows:
     """The rows at places, in the form that they have."""
     index = pa.array(places)
     return Rows(tuple(column.take(index) for column in rows.columns), rows.weights[places])
@@ -178,7 +178,7 @@ def _read(reading: _Reading, rows: Rows, known: Mapping[int, Any]) -> Iterable[A
         if f"c{place}" not in reading.used:
             yield pa.nulls(len(rows))
         else:
-            yield known[id(column)] if id(column) in known else plain(column)
+            yield known[id(column)] if id(column) in known else plain_column(column)
 
 
 def values_of(segment: Segment, rows: Rows, columns: Iterable[Any]) -> dict[int, Any]:
@@ -187,7 +187,7 @@ def values_of(segment: Segment, rows: Rows, columns: Iterable[Any]) -> dict[int,
         return {}
     used = _reading(segment.how.text).used
     read = {id(column) for place, column in enumerate(rows.columns) if f"c{place}" in used}
-    return {id(c): plain(c) for c in columns if is_gathered(c) and id(c) in read}
+    return {id(c): plain_column(c) for c in columns if is_gathered(c) and id(c) in read}
 
 
 # --- keys as numbers --------------------------------------------------------------------------
@@ -225,12 +225,12 @@ class Numbered:
         return tuple(column.take(index) for column in columns)
 
 
-def numbered(columns: Sequence[Any], types: Sequence[Type], count: int) -> Numbered:
+def number_keys(columns: Sequence[Any], types: Sequence[Type], count: int) -> Numbered:
     """Numbers for keys, in the order in which they come first."""
     if not columns:
         nothing = np.zeros(count, np.int64)
         return Numbered((), nothing, min(count, 1), (), (), ((), nothing))
-    columns = tuple(map(plain, columns))
+    columns = tuple(map(plain_column, columns))
     parts = [
         _words(column, type_).dictionary_encode(null_encoding="encode")
         for column, type_ in zip(columns, types, strict=True)
@@ -252,7 +252,7 @@ def look_up(known: Numbered, columns: Columns, count: int) -> Places:
         return np.full(count, 0 if known.count else -1)
     found: Places | None = None
     for place, (column, type_) in enumerate(zip(columns, known.types, strict=True)):
-        here = _index(_words(plain(column), type_), known.values[place])
+        here = _index(_words(plain_column(column), type_), known.values[place])
         if found is None:
             found = here
             continue
@@ -297,9 +297,9 @@ class Numbering:
         last = self.last
         if last is not None and last[1] == count and all_same(columns, last[0]):
             return last[2]
-        bases, places = apart(columns)
+        bases, places = bases_of(columns)
         if places is None:
-            found = numbered(bases, self.types, count)
+            found = number_keys(bases, self.types, count)
         else:
             self.inner = self.inner or Numbering(self.types)
             whole = self.inner.of(bases, len(bases[0]))
@@ -360,7 +360,7 @@ class Together:
         if len(sources) == 1:
             found = self.numbering.of(*sources[0])
             return found, [found.of_row]
-        split = [apart(columns) for columns, _ in sources]
+        split = [bases_of(columns) for columns, _ in sources]
         bases = [
             (columns, count if places is None else len(columns[0]))
             for (columns, places), (_, count) in zip(split, sources, strict=True)
@@ -377,7 +377,7 @@ class Together:
             return self.whole[1]
         columns = zip(*[columns for columns, _ in sources], strict=True)
         whole = [pa.concat_arrays(list(column)) for column in columns]
-        found = numbered(whole, self.types, sum(count for _, count in sources))
+        found = number_keys(whole, self.types, sum(count for _, count in sources))
         self.whole = sources, found
         return found
 

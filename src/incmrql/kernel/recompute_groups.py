@@ -29,12 +29,12 @@ from incmrql.kernel.ordering_bytes import order_bytes, order_words
 from incmrql.kernel.physical import Block, Grouped, Ranking, Read, Wanted
 from incmrql.kernel.recompute_columns import (
     Together,
-    apart,
-    applied,
-    gathered,
-    plain,
+    apply_segment,
+    bases_of,
+    gather,
+    plain_column,
     plain_rows,
-    taken,
+    take_rows,
 )
 from incmrql.kernel.rows import Rows, no_rows
 from incmrql.reference import Environment
@@ -64,14 +64,14 @@ class Grouping:
     def meet(self, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterable[Rows]:
         """The answers of all groups."""
         if not self.at_once:
-            return self._as_changes(inputs, desk)
+            return self._meet_as_changes(inputs, desk)
         waiting = [filter(len, chunks) for chunks in inputs]
         heads = [list(islice(chunks, 2)) for chunks in waiting]
         if not any(heads):
             return ()
         if any(len(head) > 1 for head in heads):
             chunks = [chain(*both) for both in zip(heads, waiting, strict=True)]
-            return self._as_changes(chunks, desk)
+            return self._meet_as_changes(chunks, desk)
         return _Answering(self, [head[0] if head else None for head in heads], desk).rows()
 
     def runs_of(self, table: int, numbers: Places) -> Runs:
@@ -81,18 +81,18 @@ class Grouping:
             known = self.runs[table] = Runs.of(numbers)
         return known
 
-    def _as_changes(self, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterator[Rows]:
+    def _meet_as_changes(self, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterator[Rows]:
         """What rows do to groups that have none."""
         if self.gathered is None:
             fixed = [() if moves else c for c, moves in zip(inputs, self.moving, strict=True)]
-            self.gathered = self._gathered(fixed, desk.env)
+            self.gathered = self._gather(fixed, desk.env)
         fresh = [c if moves else () for c, moves in zip(inputs, self.moving, strict=True)]
         brought = zip(
-            grouped_slots(self.step), self.gathered, self._gathered(fresh, desk.env), strict=True
+            grouped_slots(self.step), self.gathered, self._gather(fresh, desk.env), strict=True
         )
         return grouped_meet(self.step, [merged(form, both) for form, *both in brought], desk)
 
-    def _gathered(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+    def _gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
         return grouped_gather(self.step, [map(plain_rows, chunks) for chunks in inputs], env)
 
 
@@ -124,18 +124,20 @@ class _Answering:
         self.grouping, self.step, self.desk = grouping, grouping.step, desk
         step, env = self.step, desk.env
         self.sides = [
-            rows if rows is None or side.paired is None else applied(side.paired, rows, env)
+            rows if rows is None or side.paired is None else apply_segment(side.paired, rows, env)
             for side, rows in zip(step.sides, chunks, strict=True)
         ]
         self.blocks: list[tuple[Block, Rows]] = []
         for blocks, rows in zip(step.blocks, self.sides, strict=True):
             if rows is not None:
-                self.blocks += [(block, applied(block.segment, rows, env)) for block in blocks]
+                self.blocks += [
+                    (block, apply_segment(block.segment, rows, env)) for block in blocks
+                ]
         self.ranked: dict[int, Rows] = {}
         for place, ranking in enumerate(step.rankings):
             rows = self.sides[ranking.side]
             if rows is not None:
-                self.ranked[place] = applied(ranking.segment, rows, env)
+                self.ranked[place] = apply_segment(ranking.segment, rows, env)
         self.linear = self._linear()
         sources = [rows for _, rows in self.blocks] + [*self.ranked.values()]
         sources += [] if self.linear is None else [self.linear]
@@ -156,30 +158,30 @@ class _Answering:
         if not len(known.used):
             return
         parts = self._parts()
-        asked = [self._asked(wanted, parts) for wanted in step.wanted]
+        asked = [self._answer(wanted, parts) for wanted in step.wanted]
         if step.mode == "fold":
             if len(known.used) < known.count:
                 index = pa.array(known.used)
                 asked = [column.take(index) for column in asked]
             ones = np.ones(len(known.used), np.int64)
-            yield applied(step.body, Rows((*known.columns, *asked), ones), self.desk.env)
+            yield apply_segment(step.body, Rows((*known.columns, *asked), ones), self.desk.env)
         elif self.linear is not None:
             at = pa.array(self.numbers[id(self.linear)])
-            beside = [gathered(column, at) for column in asked]
-            yield applied(step.body, self.linear.beside(*beside), self.desk.env)
+            beside = [gather(column, at) for column in asked]
+            yield apply_segment(step.body, self.linear.beside(*beside), self.desk.env)
 
     def _parts(self) -> Parts:
         """The accumulators of all keys."""
         found: Parts = {}
         for block, rows in self.blocks:
             wanted = {place for lift in block.lifts for place in lift.columns}
-            columns = [plain(c) if n in wanted else c for n, c in enumerate(rows.columns)]
+            columns = [plain_column(c) if n in wanted else c for n, c in enumerate(rows.columns)]
             for lift in block.lifts:
                 numbers = self.numbers[id(rows)]
                 found |= lifted(lift, columns, rows.weights, numbers, self.known.count)
         return tidy(found)
 
-    def _asked(self, wanted: Wanted, parts: Parts) -> Any:
+    def _answer(self, wanted: Wanted, parts: Parts) -> Any:
         """What is asked for, as a column with a row for each number."""
         count = self.known.count
         if isinstance(wanted, Asked):
@@ -202,11 +204,11 @@ class _Answering:
 
 
 def _without_nulls(rows: Rows, numbers: Places) -> tuple[Rows, Places]:
-    last = plain(rows.columns[-1])
+    last = plain_column(rows.columns[-1])
     if not last.null_count:
         return rows, numbers
     there = np.flatnonzero(last.is_valid().to_numpy(zero_copy_only=False))
-    return taken(rows, there), numbers[there]
+    return take_rows(rows, there), numbers[there]
 
 
 # --- the first row of each key ----------------------------------------------------------------
@@ -265,7 +267,9 @@ def first_rows(ranking: Ranking, rows: Rows, runs: Runs, count: int, *, last: bo
     form = ranking.form
     rest = Rows(tuple(rows.columns[len(form.keys) :]), rows.weights)
     assert form.descending is not None
-    words, most = _sortable(plain(rest.columns[0]), form.rest[0], falls=form.descending[0] != last)
+    words, most = _sortable(
+        plain_column(rest.columns[0]), form.rest[0], falls=form.descending[0] != last
+    )
     best = np.full(count, most)
     np.minimum.at(best, runs.of_runs, np.minimum.reduceat(words, runs.starts))
     places = np.flatnonzero(words == np.repeat(best[runs.of_runs], runs.lengths))
@@ -274,7 +278,7 @@ def first_rows(ranking: Ranking, rows: Rows, runs: Runs, count: int, *, last: bo
     tied = np.isin(keys, keys[chosen[keys] != places])
     if tied.any():
         keys, places = keys[tied], places[tied]
-        order = _ranks(form, taken(rest, places))
+        order = _ranks(form, take_rows(rest, places))
         sorted_ = np.lexsort((order if last else -order, keys))
         chosen[keys[sorted_]] = places[sorted_]
     return chosen
@@ -292,7 +296,7 @@ def _sortable(column: Any, type_: Type, *, falls: bool) -> tuple[Any, Any]:
 
 def _ranks(form: Form, rows: Rows) -> Places:
     """The places of rows in their order."""
-    rest = Keys(tuple(map(plain, rows.columns)), form.rest)
+    rest = Keys(tuple(map(plain_column, rows.columns)), form.rest)
     return order_bytes(rest, form.descending).ranks()
 
 
@@ -302,18 +306,18 @@ def answers(wanted: Read, ranking: Ranking, rows: Rows, chosen: Places) -> Any:
     value = _value(ranking)
     columns = rows.columns[len(rows.columns) - width(value) :]
     if wanted.reading.how in ("least", "greatest"):
-        found = plain(columns[0]).take(pa.array(chosen, mask=chosen < 0))
+        found = plain_column(columns[0]).take(pa.array(chosen, mask=chosen < 0))
         return found if found.type == type_ else found.cast(type_)
-    bases, places = apart(columns)
+    bases, places = bases_of(columns)
     index = chosen if places is None else places.to_numpy(zero_copy_only=False)[chosen]
     is_one = wanted.reading.how == "at"
     packed = type_ if is_one else type_.value_type
-    (single,) = bases if isinstance(value, Leaf) else (_packed(bases, packed),)
+    (single,) = bases if isinstance(value, Leaf) else (_struct_of(bases, packed),)
     if is_one:
         single = single if single.type == type_ else single.cast(type_)
         if (chosen < 0).any():
             return single.take(pa.array(index, mask=chosen < 0))
-        return gathered(single, pa.array(index))
+        return gather(single, pa.array(index))
     if places is None:
         there = chosen[chosen >= 0]
         single = single.take(pa.array(there))
@@ -327,6 +331,6 @@ def answers(wanted: Read, ranking: Ranking, rows: Rows, chosen: Places) -> Any:
     )
 
 
-def _packed(columns: tuple[Any, ...], type_: Any) -> Any:
+def _struct_of(columns: tuple[Any, ...], type_: Any) -> Any:
     fields = [type_.field(i) for i in range(type_.num_fields)]
     return pa.StructArray.from_arrays(list(columns), fields=fields)

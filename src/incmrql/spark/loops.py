@@ -97,22 +97,31 @@ def run_loop(loop: Repeat, runner: Runner, outer: Views) -> Held:
     """What the chosen variable of a loop holds at its end."""
     views = dict(outer)
     form: Form = "flat"
-    held = [_held(_made(term, runner, outer, form), runner, outer) for term in loop.initial]
+    held = _initial(loop, runner, outer, form)
     _show(loop, held, views)
     steps = _Steps(loop, runner, views, form)
     rows = [
-        _row(each.row, flag) for each, flag in zip(steps.texts(held), loop.flagged, strict=True)
+        _row_without_flag(each.row, flag)
+        for each, flag in zip(steps.texts(held), loop.flagged, strict=True)
     ]
     if not all(map(alike, [each.row for each in held], rows)):
         steps.form = form = "packed"
         for each in held:
             free_blocks(each.blocks)
-        held = [_held(_made(term, runner, outer, form), runner, outer) for term in loop.initial]
+        held = _initial(loop, runner, outer, form)
         _show(loop, held, views)
     limit = None if loop.limit is None else runner.limit(loop.limit) or 0
-    held = _stepped(loop, held, steps, limit)
+    held = _run_steps(loop, held, steps, limit)
     runner.kept += [each.blocks for each in held]
     return held[loop.chosen]
+
+
+def _initial(loop: Repeat, runner: Runner, views: Views, form: Form) -> list[Held]:
+    """What the variables hold before the first step."""
+    return [
+        _run_and_keep(_statement_of(term, runner, views, form), runner, views)
+        for term in loop.initial
+    ]
 
 
 @dataclass(slots=True)
@@ -128,13 +137,13 @@ class _Steps:
     form: Form
     inner: Term | None = None
     _terms: list[Term] | None = None
-    _made: tuple[object, list[Statement]] | None = None
+    _known: tuple[object, list[Statement]] | None = None
 
     def __post_init__(self) -> None:
         given = self.loop.step
         if len(given) == 1 and not is_fixed(given[0]):
             found = in_row(given[0], self.loop.variables[0])
-            self.inner = None if found is None else self._hoisted(found)
+            self.inner = None if found is None else self._hoist(found)
 
     def texts(self, held: list[Held]) -> list[Statement]:
         """The texts for what the variables hold now."""
@@ -144,21 +153,23 @@ class _Steps:
         if rows is not None:
             assert self.inner is not None
             term = with_values(self.inner, self.loop.variables[0], rows)
-            return [_made(term, self.runner, self.views, self.form)]
+            return [_statement_of(term, self.runner, self.views, self.form)]
         most = self.runner.context().broadcast
         wanted = self.form, [(each.size <= most, _layout(each.row)) for each in held]
-        if self._made is None or self._made[0] != wanted:
+        if self._known is None or self._known[0] != wanted:
             if self._terms is None:
-                self._terms = list(map(self._hoisted, self.loop.step))
-            texts = [_made(term, self.runner, self.views, self.form) for term in self._terms]
-            self._made = wanted, texts
-        return self._made[1]
+                self._terms = list(map(self._hoist, self.loop.step))
+            texts = [
+                _statement_of(term, self.runner, self.views, self.form) for term in self._terms
+            ]
+            self._known = wanted, texts
+        return self._known[1]
 
-    def _hoisted(self, term: Term) -> Term:
+    def _hoist(self, term: Term) -> Term:
         """A step whose parts that do not depend on the loop are computed now."""
         runner, views = self.runner, self.views
-        collected = partial(_collected, runner=runner, views=views)
-        return _hoisted(with_constants(term, collected, runner.empty), runner, views)
+        collected = partial(_collect, runner=runner, views=views)
+        return _hoist(with_constants(term, collected, runner.empty), runner, views)
 
 
 def _layout(row: Shape) -> object:
@@ -168,7 +179,7 @@ def _layout(row: Shape) -> object:
     return [tree.print_tree(cell.tree, Dialect.SPARK) for cell in leaves(row)]
 
 
-def _collected(term: Term, runner: Runner, views: Views) -> list[Value]:
+def _collect(term: Term, runner: Runner, views: Views) -> list[Value]:
     made = statement(term, runner.context(), runner.shared, views)
     return values(runner.frame(made, views), element(term))
 
@@ -183,18 +194,18 @@ def _few(held: Held, variable: typed.Variable, runner: Runner) -> typed.Expr | N
     rows = values(held.frame.selectExpr(f"{whole} AS value"), row)
     if len(rows) > FEW_ROWS:
         return None
-    return typed.MakeCollection(tuple(written(each, row) for each in rows), type=variable.type)
+    return typed.MakeCollection(tuple(literal(each, row) for each in rows), type=variable.type)
 
 
 _FEW_BYTES: Final = 1 << 20
 
 
-def _stepped(loop: Repeat, held: list[Held], made: _Steps, limit: int | None) -> list[Held]:
+def _run_steps(loop: Repeat, held: list[Held], made: _Steps, limit: int | None) -> list[Held]:
     steps, running, runner, views = 0, True, made.runner, made.views
     while running and (limit is None or steps < limit):
         if limit is None and steps >= runner.max_steps:
             raise too_long(steps)
-        whole = [_held(each, runner, views) for each in made.texts(held)]
+        whole = [_run_and_keep(each, runner, views) for each in made.texts(held)]
         fresh = [_without_flag(each, flag) for each, flag in zip(whole, loop.flagged, strict=True)]
         running = _goes_on(loop, limit, whole, fresh, held, runner)
         for old in held:
@@ -205,11 +216,11 @@ def _stepped(loop: Repeat, held: list[Held], made: _Steps, limit: int | None) ->
     return held
 
 
-def _made(term: Term, runner: Runner, views: Views, form: Form) -> Statement:
+def _statement_of(term: Term, runner: Runner, views: Views, form: Form) -> Statement:
     return statement(term, runner.context(), runner.shared, views, form)
 
 
-def _held(made: Statement, runner: Runner, views: Views) -> Held:
+def _run_and_keep(made: Statement, runner: Runner, views: Views) -> Held:
     """Run a statement now, and keep its rows and nothing of its plan."""
     frame = runner.frame(made, views).localCheckpoint(eager=True)
     return Held(frame, made.row, frame, blocks_size(frame))
@@ -227,7 +238,7 @@ def temporary_view(name: str, held: Held) -> Relation:
     return view(name, held.row, held.size)
 
 
-def _row(row: Shape, flagged: bool) -> Shape:
+def _row_without_flag(row: Shape, flagged: bool) -> Shape:
     return split(row).parts[0] if flagged else row
 
 
@@ -235,7 +246,7 @@ def _without_flag(held: Held, flagged: bool) -> Held:
     """Rows without their flags, in the columns that rows without flags have."""
     if not flagged:
         return held
-    row = _row(held.row, flagged)
+    row = _row_without_flag(held.row, flagged)
     if isinstance(held.row, Parts):
         return replace(held, row=row)
     (name,) = held.frame.columns
@@ -287,30 +298,30 @@ def canonical_text(cell: Cell, ctx: Context) -> str:
     return tree.print_tree(arrays.canonical(cell.tree, cell.type, ctx), Dialect.SPARK)
 
 
-def _hoisted(term: Term, runner: Runner, views: Views) -> Term:
+def _hoist(term: Term, runner: Runner, views: Views) -> Term:
     """A step whose largest parts that do not depend on the loop are views, computed once."""
     if is_fixed(term):
-        return term if isinstance(term, Values | Shared) else _once(term, runner, views)
+        return term if isinstance(term, Values | Shared) else _compute_once(term, runner, views)
     if isinstance(term, CoGroup):
         sides = [
-            _once(side, runner, views, by_key=True) if is_fixed(side) else
-            _hoisted(side, runner, views)
+            _compute_once(side, runner, views, by_key=True) if is_fixed(side) else
+            _hoist(side, runner, views)
             for side in (term.left, term.right)
         ]  # fmt: skip
         return CoGroup(*sides)
     if isinstance(term, Repeat):
         return term
-    return map_children(lambda child: _hoisted(child, runner, views), term)
+    return map_children(lambda child: _hoist(child, runner, views), term)
 
 
-def _once(term: Term, runner: Runner, views: Views, *, by_key: bool = False) -> Term:
+def _compute_once(term: Term, runner: Runner, views: Views, *, by_key: bool = False) -> Term:
     """A part that is computed now, as the rows of a variable of its own."""
     if isinstance(term, GroupBy | CoGroup):  # belongs to the map over it
         return term
     runner.last -= 1
     variable = typed.Variable("fixed", runner.last, bag(element(term)))
     made = statement(term, runner.context(), runner.shared, views, "flat", by_key=by_key)
-    held = _held(made, runner, views)
+    held = _run_and_keep(made, runner, views)
     runner.kept.append(held.blocks)
     views[variable.number] = temporary_view(f"fixed_{-runner.last}", held)
     return Loop(variable)
@@ -335,8 +346,8 @@ def with_constants(term: Term, collected: Collected, empty: Environment) -> Term
             case CMap(group, body, CoGroup(left, right)) if (
                 is_unit(pair(right)[0]) and is_fixed(right) and not is_fixed(left)
             ):
-                found = _answered(group, body, right, collected, empty)
-                return part if found is None else _without(group, found, left, right)
+                found = _with_answers(group, body, right, collected, empty)
+                return part if found is None else _without_right_side(group, found, left, right)
             case _:
                 return part
 
@@ -359,18 +370,18 @@ def has_free(term: Term) -> bool:
             return False
 
 
-def written(value: Value, type_: Type) -> typed.Expr:
+def literal(value: Value, type_: Type) -> typed.Expr:
     """A value as an expression, part by part."""
     match type_:
         case Record(fields) if value is not None and fields:
-            return build.record_of((name, written(value[name], each)) for name, each in fields)
+            return build.record_of((name, literal(value[name], each)) for name, each in fields)
         case Tuple(items) if value is not None:
-            return build.tuple_of(*map(written, value, items))
+            return build.tuple_of(*map(literal, value, items))
         case _:
             return typed.Const(value, type=type_)
 
 
-def _answered(
+def _with_answers(
     group: typed.Variable, body: typed.Expr, right: Term, collected: Collected, empty: Environment
 ) -> typed.Expr | None:
     """A body with constants for what it asks of the right side; None if it asks for rows."""
@@ -392,7 +403,7 @@ def _answered(
     collect(body)
     if not found:
         return None
-    answers = _asked_values(group, list(found.values()), right, collected, empty)
+    answers = _collect_answers(group, list(found.values()), right, collected, empty)
     constants = dict(zip(found, answers, strict=True))
 
     def visit(node: typed.Expr) -> typed.Expr:
@@ -404,7 +415,7 @@ def _answered(
     return None if members in nodes(made) else made
 
 
-def _asked_values(
+def _collect_answers(
     group: typed.Variable,
     asked: list[typed.Expr],
     right: Term,
@@ -427,7 +438,7 @@ def _asked_values(
     return [evaluate(each, nothing) for each in asked]
 
 
-def _without(group: typed.Variable, body: typed.Expr, left: Term, right: Term) -> Term:
+def _without_right_side(group: typed.Variable, body: typed.Expr, left: Term, right: Term) -> Term:
     """A map that asks nothing of its right side any more: over the left side, if it may be."""
     if Judge(group, 2).additive(body) != frozenset((0,)):
         return CMap(group, body, CoGroup(left, right))

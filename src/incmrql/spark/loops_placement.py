@@ -43,14 +43,14 @@ from incmrql.kernel.apart import (
 )
 from incmrql.kernel.batches import Kit, desk_of
 from incmrql.kernel.columns import flat
-from incmrql.kernel.compile_alone import compiled_alone
+from incmrql.kernel.compile_alone import compile_single_task_loop
 from incmrql.kernel.content import Content
 from incmrql.kernel.desk import Desk, content_of
 from incmrql.kernel.layouts import Layout, Leaf, Struct, column_of, column_type, leaves, values_of
 from incmrql.kernel.loops import input_rows, replacement
 from incmrql.kernel.orders import Order
 from incmrql.kernel.physical import Looped
-from incmrql.kernel.recompute import TooManyRows, has_cross_join, has_row_by_row, recomputed
+from incmrql.kernel.recompute import TooManyRows, has_cross_join, has_row_by_row, recompute_loop
 from incmrql.kernel.rows import Rows
 from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader, by_bucket, scan
@@ -61,7 +61,7 @@ from incmrql.spark.functions import DEEPEST
 from incmrql.spark.functions import _carrying as carrying
 from incmrql.spark.internals import blocks_size, estimated_size, free_blocks
 from incmrql.spark.loops import Held, Runner, Views, canonical_text, run_loop, temporary_view
-from incmrql.spark.loops_parts import Parted, parted
+from incmrql.spark.loops_parts import SplitLoop, split_loop
 from incmrql.spark.packing import Packed, packed
 from incmrql.spark.probe import require_checkpoint
 from incmrql.spark.sending import SentKit, kit_of
@@ -147,7 +147,7 @@ def end_of_loop(loop: Repeat, runner: Runner, views: Views) -> Held:
 def _in_task(loop: Repeat, runner: Runner, views: Views) -> Held | None:
     """The same by one task; None if it is too much for that, or would not be the same."""
     ctx = runner.context()
-    parts = parted(loop, runner.shared, ctx.script)
+    parts = split_loop(loop, runner.shared, ctx.script)
     if parts is None:
         return None
     known = _known_size(parts, runner, views)
@@ -159,7 +159,7 @@ def _in_task(loop: Repeat, runner: Runner, views: Views) -> Held | None:
         return None
     limit = None if loop.limit is None else runner.limit(loop.limit) or 0
     variables = tuple(variable for variable, _ in parts.inputs)
-    made = compiled_alone(
+    made = compile_single_task_loop(
         Repeated(tuple(range(len(inputs))), variables, parts.loop),
         [_layout(each.row) for each in inputs],
         ctx.script,
@@ -170,7 +170,7 @@ def _in_task(loop: Repeat, runner: Runner, views: Views) -> Held | None:
     share = _row_cost(made, CROSSED)
     if size > MOST_BYTES // share:
         return None
-    together, columns = _together(inputs, runner)
+    together, columns = _in_one_frame(inputs, runner)
     one = together.coalesce(1) if size <= MOST_READ else together.repartition(1)
     bounds = _SLACK * MOST_BYTES // share, MOST_ROWS // _row_cost(made)
     stored = dict(ctx.stored)
@@ -183,12 +183,12 @@ def _run(frame: DataFrame, work: _Work, runner: Runner) -> Held | None:
     layout = work.loop.layout
     calls = [function.call for function in work.script.python.values()]
     gave_up = runner.spark.sparkContext.accumulator(0)
-    task = partial(_looped, packed(work, calls), gave_up)
-    held = _held(frame.mapInArrow(task, schema_of(layout)), layout)
+    task = partial(_run_loop_in_task, packed(work, calls), gave_up)
+    held = _keep_rows(frame.mapInArrow(task, schema_of(layout)), layout)
     return None if gave_up.value else held
 
 
-def _held(frame: DataFrame, layout: Layout) -> Held:
+def _keep_rows(frame: DataFrame, layout: Layout) -> Held:
     """Rows of the kernel that tasks make, kept as blocks."""
     rows = frame.localCheckpoint(eager=True)
     shape = shape_of(layout, iter(names_of(leaves(layout))))
@@ -198,7 +198,7 @@ def _held(frame: DataFrame, layout: Layout) -> Held:
 # --- inputs of a task -------------------------------------------------------------------------
 
 
-def _known_size(parts: Parted, runner: Runner, views: Views) -> int | None:
+def _known_size(parts: SplitLoop, runner: Runner, views: Views) -> int | None:
     """How many bytes the inputs have about, if that is known of all that they read."""
     size_of_scan = runner.context().size_of
     sizes = [
@@ -232,7 +232,7 @@ def _layout(row: Shape) -> Layout:
     return Leaf(row.type)
 
 
-def _together(
+def _in_one_frame(
     inputs: Sequence[_Input], runner: Runner
 ) -> tuple[DataFrame, tuple[tuple[int, ...], ...]]:
     """The rows of all inputs in one frame, and in which columns those of each are.
@@ -266,11 +266,13 @@ def _together(
 # --- inside the task ---------------------------------------------------------------------
 
 
-def _looped(sent: Packed, gave_up: Accumulator[int], batches: Iterable[Arrow]) -> Iterator[Arrow]:
+def _run_loop_in_task(
+    sent: Packed, gave_up: Accumulator[int], batches: Iterable[Arrow]
+) -> Iterator[Arrow]:
     """The rows that a loop ends with, from those of its inputs; none if they are too many."""
     work = sent.unpacked()
     assert isinstance(work, _Work)
-    inputs = _received(work, batches)
+    inputs = _receive_inputs(work, batches)
     if inputs is None:
         gave_up.add(1)
         return
@@ -283,14 +285,14 @@ def _looped(sent: Packed, gave_up: Accumulator[int], batches: Iterable[Arrow]) -
     desk = Desk({}, Reader(Path(), Opened()), Environment(world), is_first=True)
     try:
         with room(DEEPEST), carrying():
-            rows, _ = recomputed(work.loop, inputs, desk, work.most_rows)
+            rows, _ = recompute_loop(work.loop, inputs, desk, work.most_rows)
     except TooManyRows:
         gave_up.add(1)
         return
     yield from spark_batches(rows, work.loop.layout)
 
 
-def _received(work: _Work, batches: Iterable[Arrow]) -> list[Rows] | None:
+def _receive_inputs(work: _Work, batches: Iterable[Arrow]) -> list[Rows] | None:
     """The rows of each input; None if they are too large."""
     found: list[list[Arrow]] = [[] for _ in work.columns]
     size = 0
@@ -348,13 +350,13 @@ class Offload:
         query = Query(tuple((each, Loop(each)) for each in node.variables), nothing)
         inputs = [self._input(spark, number) for number in range(len(node.variables))]
         try:
-            run = partial(self._stepped, inputs=inputs)
+            run = partial(self._run_steps, inputs=inputs)
             return self.with_runner(spark, self.kit.env().world, query, run)
         finally:
             for each in inputs:
                 free_blocks(each.blocks)
 
-    def _stepped(self, runner: Runner, inputs: list[Held]) -> Offloaded:
+    def _run_steps(self, runner: Runner, inputs: list[Held]) -> Offloaded:
         loop = self.loop
         runner.limit = lambda _: loop.limit
         views = {
@@ -368,8 +370,8 @@ class Offload:
         """All rows of an input."""
         buckets, layout = self.order.buckets, self.loop.layouts[number]
         order, name = self.order.as_json(), self.loop.result
-        task = partial(_read, self.sent, order, name, number, self.inputs)
-        return _held(
+        task = partial(_read_input, self.sent, order, name, number, self.inputs)
+        return _keep_rows(
             spark.range(0, buckets, 1, buckets).mapInArrow(task, schema_of(layout)), layout
         )
 
@@ -383,12 +385,12 @@ class Offload:
         ]
         rows = held.frame.selectExpr(*columns or ["true AS c0"])
         order, name = self.order.as_json(), self.loop.result
-        cut = rows.mapInArrow(partial(_cut, self.sent, name, self.order.buckets), _TEXT)
+        cut = rows.mapInArrow(partial(_cut_by_bucket, self.sent, name, self.order.buckets), _TEXT)
         every = runner.spark.range(0, self.order.buckets).selectExpr(
             "CAST(id AS int) AS bucket", "CAST(NULL AS binary) AS data"
         )
         met = cut.unionAll(every).repartition(self.order.buckets, "bucket")
-        task = partial(_compared, self.sent, order, name)
+        task = partial(_compare, self.sent, order, name)
         return [row[0] for row in met.mapInArrow(task, "file string").collect()]
 
 
@@ -407,7 +409,7 @@ def _cells(row: Shape, layout: Layout, ctx: Context) -> Iterator[Cell]:
 # --- inside the tasks of an offloaded loop ---------------------------------------------------
 
 
-def _opened(sent: SentKit, told_: dict[str, Arrow], name: str) -> tuple[Kit, Order, Looped]:
+def _open(sent: SentKit, told_: dict[str, Arrow], name: str) -> tuple[Kit, Order, Looped]:
     if sent.probe is not None:
         try:
             require_checkpoint(sent.probe)
@@ -428,7 +430,7 @@ def _bucket_numbers(batches: Iterable[Arrow]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _read(
+def _read_input(
     sent: SentKit,
     order_: dict[str, Arrow],
     name: str,
@@ -437,7 +439,7 @@ def _read(
     batches: Iterable[Arrow],
 ) -> Iterator[Arrow]:
     """All rows of an input in some buckets."""
-    kit, order, loop = _opened(sent, order_, name)
+    kit, order, loop = _open(sent, order_, name)
     table, form = order.tables[loop.tables[number]], loop.forms[number]
     reader = desk_of(kit, order, order.tables).reader
     for bucket in _bucket_numbers(batches):
@@ -446,7 +448,9 @@ def _read(
         yield from spark_batches(whole, loop.layouts[number])
 
 
-def _cut(sent: SentKit, name: str, buckets: int, batches: Iterable[Arrow]) -> Iterator[Arrow]:
+def _cut_by_bucket(
+    sent: SentKit, name: str, buckets: int, batches: Iterable[Arrow]
+) -> Iterator[Arrow]:
     """Rows of an answer, cut by bucket."""
     loop = loop_named(kit_of(sent), name)
     types = leaves(loop.layout)
@@ -457,11 +461,11 @@ def _cut(sent: SentKit, name: str, buckets: int, batches: Iterable[Arrow]) -> It
             yield pa.record_batch([[bucket], [content_bytes(part)]], schema=_SENT)
 
 
-def _compared(
+def _compare(
     sent: SentKit, order_: dict[str, Arrow], name: str, batches: Iterable[Arrow]
 ) -> Iterator[Arrow]:
     """What was found against what is kept, bucket by bucket."""
-    kit, order, loop = _opened(sent, order_, name)
+    kit, order, loop = _open(sent, order_, name)
     reader = desk_of(kit, order, order.tables).reader
     found: dict[int, list[Content]] = {}
     for batch in batches:
