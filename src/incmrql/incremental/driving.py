@@ -16,14 +16,14 @@ i, whose change is that of D_i+1.  A step that nothing reaches costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Generic, Protocol, TypeVar
 
 from incmrql.reference.repeat import Ending, too_long
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Sized)
 
 
 class Machine(Protocol[T]):
@@ -53,9 +53,6 @@ class Machine(Protocol[T]):
     def negative(self, rows: T) -> T:
         """The same rows, taken away."""
 
-    def some(self, rows: T) -> bool:
-        """Whether there are any rows."""
-
 
 @dataclass(slots=True)
 class Course(Generic[T]):
@@ -84,9 +81,9 @@ def drive(
     for number in count():
         if number == ending.limit:
             break
-        if ending.limit is None and number >= ending.most and any(map(machine.some, changes)):
+        if ending.limit is None and number >= ending.most and any(map(len, changes)):
             raise too_long(number, ending.where)
-        if not any(map(machine.some, changes)) and not machine.waits(number):
+        if not any(map(len, changes)) and not machine.waits(number):
             if not machine.waits_after(number):
                 break
             changes = machine.sums([])
@@ -124,7 +121,7 @@ def _drive_by_flags(
             raise too_long(number, ending.where)
         if number == stop:
             changes = machine.sums([changes, machine.differences(number)])
-        if any(map(machine.some, changes)) or machine.waits(number):
+        if any(map(len, changes)) or machine.waits(number):
             changes = _run_step(machine, course, number, changes)
         else:
             changes = machine.sums([])

@@ -99,18 +99,14 @@ class LoopCompiler:
 
         A variable has the layout of its first rows, as far as a step keeps to it.
         """
-        program = replace(
-            self.compiler.program, nodes=looping.nodes, edges=looping.edges, streams=(), outputs=()
-        )
-        known = dict(zip(looping.inputs, inputs, strict=True))
         variables: list[Layout] = []
         while True:
-            compiler = self.compiler.inside(program, dict(known))
+            given = dict(zip(looping.inputs, inputs, strict=True))
             for n, place in enumerate(looping.variables):
                 node = looping.nodes[place]
                 assert isinstance(node, Given)
-                compiler.given[place] = variables[n] if variables else Leaf(node.element)
-            compiler.all_steps()
+                given[place] = variables[n] if variables else Leaf(node.element)
+            compiler = self.compile_steps(looping, given)
             found = [compiler.layouts[place] for place in looping.initial]
             if variables:
                 both = zip(found, looping.step, strict=True)
@@ -120,7 +116,7 @@ class LoopCompiler:
             variables = found
         if fused:
             used = (*looping.step, *[each for each in looping.flags if each is not None])
-            fuse(program, compiler.steps, compiler.lowering, used)
+            fuse(compiler.program, compiler.steps, compiler.lowering, used)
         initial, step = (
             tuple(compiler.brought(p, layout) for p, layout in zip(places, found, strict=True))
             for places in (looping.initial, looping.step)
@@ -128,6 +124,15 @@ class LoopCompiler:
         return Inner(
             tuple(compiler.steps), tuple(compiler.layouts), looping, tuple(found), initial, step
         )
+
+    def compile_steps(self, looping: Looping, given: dict[int, Layout]) -> _Compiler:
+        """The compiler of a loop's own program, with the steps; `given` has the layouts of rows."""
+        program = replace(
+            self.compiler.program, nodes=looping.nodes, edges=looping.edges, streams=(), outputs=()
+        )
+        compiler = self.compiler.inside(program, given)
+        compiler.all_steps()
+        return compiler
 
     def numbered(self, looping: Looping, inputs: Sequence[Layout], answer: Layout) -> Numbered:
         """The program of all steps, and its tables."""

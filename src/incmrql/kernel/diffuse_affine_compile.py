@@ -135,18 +135,10 @@ def _entries(
 
     An origin that may be null is one column there.
     """
-    looping = shape.entries
-    program = replace(
-        loop.compiler.program,
-        nodes=tuple(map(_without_sums, looping.nodes)),
-        edges=looping.edges,
-        streams=(),
-        outputs=(),
-    )
-    given = dict(zip(looping.inputs, inputs, strict=True))
-    given[looping.variables[0]] = row
-    compiler = loop.compiler.inside(program, given)
-    compiler.all_steps()
+    looping = replace(shape.entries, nodes=tuple(map(_without_sums, shape.entries.nodes)))
+    (variable,) = looping.variables
+    given = {**dict(zip(looping.inputs, inputs, strict=True)), variable: row}
+    compiler = loop.compile_steps(looping, given)
     place = looping.step[0]
     made = compiler.layouts[place]
     entry = meet(made, _entry(row, row))
@@ -155,8 +147,8 @@ def _entries(
     segment = compiler.brought(place, meet(made, wanted))
     steps = _steps_for(compiler.steps, [place])
     opened = meet(made, wanted)
-    part = _part(loop, "ae", steps, looping.inputs, [(place, segment, leaves(opened))])
-    return replace(part, variable=looping.variables[0]), opened, wanted
+    part = _part(loop, "ae", steps, looping.inputs, [(place, segment, leaves(opened))], variable)
+    return part, opened, wanted
 
 
 def _without_sums(node: Node) -> Node:
@@ -236,13 +228,15 @@ def _part(
     steps: dict[int, Step],
     inputs: tuple[int, ...],
     made: Sequence[Output],
+    variable: int | None = None,
 ) -> Part:
-    kept = [named for step in steps.values() for named in _tables_of(step)]
     tables = tuple(
-        (name, loop.table(f"{letters}{name}", form, STATE_OF_A_STEP)) for name, form in kept
+        (name, (loop.table(f"{letters}{name}", form, STATE_OF_A_STEP), form))
+        for step in steps.values()
+        for name, form in _tables_of(step)
     )
     working = {place: step for place, step in steps.items() if not isinstance(step, Handed)}
-    return Part(working, inputs, None, tuple(made), tables, tuple(form for _, form in kept))
+    return Part(working, inputs, variable, tuple(made), tables)
 
 
 def _tables_of(step: Step) -> Iterator[tuple[str, Form]]:

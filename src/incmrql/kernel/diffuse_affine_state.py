@@ -63,7 +63,7 @@ class PartRun(StepInterpreter):
 
     def __init__(self, part: Part, desk: Desk, *, is_first: bool) -> None:
         self.part, self.steps = part, part.steps
-        self.inside: Overlay = overlay(desk, dict(part.tables))
+        self.inside: Overlay = overlay(desk, {name: own for name, (own, _) in part.tables})
         self.inside.is_first = is_first
         self.env = self.inside.env
 

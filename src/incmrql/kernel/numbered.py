@@ -159,11 +159,6 @@ class Machine(StepInterpreter):
         """The same rows, taken away."""
         return rows.times(-1)
 
-    @staticmethod
-    def some(rows: Rows) -> bool:
-        """Whether there are any rows."""
-        return bool(len(rows))
-
     # --- one step --------------------------------------------------------------------------
 
     def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> list[Rows]:
@@ -195,6 +190,7 @@ class Machine(StepInterpreter):
         if not self.pending.get(number):
             self.pending.pop(number, None)
         if any(inputs):
+            # A table holds the rows of all iterations, so one search finds the partners in all.
             brought = joined_gather(step, inputs, self.inside.env)
             for rows in joined_meet(step, brought, self.inside):
                 steps = _longs(rows.columns[0])
@@ -230,6 +226,8 @@ class Machine(StepInterpreter):
             old, added = self._rows_of_keys(name, form, hashes, touched)
             self._note(place, number, old)
             variants.append(_variants(whole, number, old, added, new))
+        # The four variants are groups of their own, by tag and key, and meet no state: the answers
+        # of one pass are added up with the signs of their tags.
         nothing = Desk({}, self.inside.reader, self.inside.env, is_first=True)
         made = list(grouped_meet(step, variants, nothing))
         for (name, _), new in zip(slots, brought, strict=True):
@@ -246,11 +244,14 @@ class Machine(StepInterpreter):
         assert self.inside.below is not None
         before = self.inside.below.table(self.inside.names[name], form)
         old = [rows for _, rows in partners(before, reader, hashes, keys)]
+        # The batch only appends: its levels come after those that were there before.
         added = replace(table, bases=(), levels=table.levels[len(before.levels) :])
         return old, [rows for _, rows in partners(added, reader, hashes, keys)]
 
     def _note(self, place: int, number: int, old: Sequence[Content]) -> None:
         """Remember the keys that have rows of later steps."""
+        # What this iteration changes in a group it also changes in the sums up to later ones, where
+        # the group's answer may have changed for other reasons too: they are asked again.
         for rows in old:
             steps = _longs(rows.rest.columns[0])
             for each in np.unique(steps[steps > number]).tolist():

@@ -103,6 +103,8 @@ class _Variable:
         """Have other rows; how many rows that takes away and brings."""
         before, self.rows = self.rows, rows
         if self.types:
+            # The first column is often a key that no two rows share and that stays from one step
+            # to the next.  Then rows stand face to face, and only other columns may differ.
             known = self.numbering.last
             found = self.numbering.of(rows.columns[:1], len(rows))
             if len(found) == len(rows) == len(before) and known is not None and known[2] is found:

@@ -329,10 +329,6 @@ class _Machine:
     def negative(rows: Weighted) -> Weighted:
         return _negative(rows)
 
-    @staticmethod
-    def some(rows: Weighted) -> bool:
-        return bool(len(rows))
-
 
 def _negative(rows: Weighted) -> Weighted:
     return Weighted((row, -weight) for row, weight in rows)
