@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from incmrql.incremental.looping import numbered
+from incmrql.incremental.looping import numbered_program
 from incmrql.incremental.nodes import Repeated
 from tests.effort import fewer
 from tests.incremental.loops import EXACT, OTHERS, Batch, Loops, histories
@@ -31,6 +31,6 @@ def test_every_batch_of_an_exact_loop_answers_as_the_batch_loop_does(name: str) 
 def test_a_loop_that_has_no_numbers_says_why_and_is_run_again(name: str) -> None:
     run = Loops(OTHERS[name])
     (node,) = [node for node in run.plan.nodes if isinstance(node, Repeated)]
-    assert isinstance(numbered(node, run.script), str)
+    assert isinstance(numbered_program(node, run.script), str)
     run.step({"E": [((1, 2), 1), ((2, 3), 1)], "P": [((1.0, 2.0), 1)]})
     run.step({"E": [((1, 2), -1), ((1, 4), 1)]})

@@ -18,22 +18,23 @@ from functools import partial
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from incmrql.incremental.changes import Negative
+from incmrql.incremental.diffuse import StatedError
 from incmrql.incremental.driving import drive
 from incmrql.incremental.looping import Iteration
 from incmrql.incremental.nodes import Repeated
 from incmrql.kernel.apart import TooLarge, leave_inputs, left_answer
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.counters import Counters, counters_in, keep_counters
-from incmrql.kernel.desk import Desk, content_of, rows_of
+from incmrql.kernel.desk import Desk, content_of, merged, rows_of
 from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
 from incmrql.kernel.diffuse_affine_tables import AffineTables
-from incmrql.kernel.diffuse_means import Moved, follow, reset
+from incmrql.kernel.diffuse_means import follow, reset
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import Layout, leaves
 from incmrql.kernel.numbered import Machine, difference
 from incmrql.kernel.operators import Evaluator, NamedForm, StatefulOp, all_rows
 from incmrql.kernel.physical import Inner, Means, Numbered
-from incmrql.kernel.recompute import Ran, TooManyRows, recomputed
+from incmrql.kernel.recompute import Ran, TooManyRows, recompute_loop
 from incmrql.kernel.recompute_columns import plain_rows
 from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.table import scan
@@ -119,7 +120,7 @@ class LoopOp(StatefulOp):
                 stacked(list(map(plain_rows, chunks)), leaves(layout))
                 for chunks, layout in zip(inputs, self.layouts, strict=True)
             ]
-            return [recomputed(self, given, desk, most)[0]]
+            return [recompute_loop(self, given, desk, most)[0]]
 
         return rows
 
@@ -131,26 +132,14 @@ def _meet(step: LoopOp, changes: Sequence[Content], desk: Desk) -> Iterator[Rows
     way, reason = _way(step, counters)
     note: dict[str, Any] = {}
     if step.asked.way == "diffuse":
-        answer, way, reason = _diffused(step, changes, counters, desk, note)
-    elif way == "exact" and counters["exact"]:
-        answer = _exactly(step, changes, counters, desk, note)
+        answer, way, reason = _diffuse(step, changes, counters, desk, note)
+    elif way == "recompute":
+        answer, reason = _recompute(step, changes, counters, desk, note, reason)
+    elif counters["exact"]:
+        answer = _exact_change(step, changes, counters, desk, note)
         _judge(step, counters)
-    elif way == "recompute" and _is_large(step, changes, desk):
-        answer, reason = _apart(step, changes, counters, desk, note)
     else:
-        inputs = _inputs(step, changes, desk)
-        if way == "exact":
-            answer = _built(step, inputs, counters, desk, note)
-        else:
-            try:
-                answer, ran = _again(step, inputs, desk, note)
-            except TooManyRows:
-                raise _left(step, changes, desk) from None
-            _forgotten(step, counters, desk)
-            _estimate(counters, ran, inputs)
-            counters["pause"] = max(counters["pause"] - 1, 0)
-            if step.asked.way == "default" and _dies_out(step, ran) and not counters["pause"]:
-                reason = _built_beside(step, inputs, counters, desk)
+        answer = _build_exact(step, _inputs(step, changes, desk), counters, desk, note)
     for name, change in zip(step.tables, changes, strict=True):
         desk.change(name, change)
     counters["runs"] += 1
@@ -176,10 +165,10 @@ def _way(step: LoopOp, counters: Counters) -> tuple[Way, str]:
     if counters["exact"]:
         share = counters["cost"] / max(counters["again"], 1)
         return "exact", f"the last batch cost {share:.1%} of running the loop again"
-    return "recompute", _moving(counters)
+    return "recompute", _share_moving(counters)
 
 
-def _moving(counters: Counters) -> str:
+def _share_moving(counters: Counters) -> str:
     if not counters["runs"]:
         return "the first batch"
     return f"{counters['moved']:,} rows change from step to step, of {counters['rows']:,}"
@@ -191,15 +180,9 @@ def _dies_out(step: LoopOp, ran: Ran) -> bool:
     Where each row of a variable meets all rows of an input, as centroids meet points, one that
     changes changes everything.
     """
-    if step.numbered is None or step.numbered.inner.is_cross:
+    if step.numbered is None or step.is_cross:
         return False
     return ran.rows > 0 and ran.moved < MOVING * ran.rows
-
-
-def _estimate(counters: Counters, ran: Ran, inputs: Sequence[Rows]) -> None:
-    size = sum(map(len, inputs))
-    counters["again"] = ran.rows + ran.steps * size
-    counters["rows"], counters["moved"] = ran.rows, ran.moved
 
 
 def _judge(step: LoopOp, counters: Counters) -> None:
@@ -217,78 +200,102 @@ def _judge(step: LoopOp, counters: Counters) -> None:
 # --- the ways ------------------------------------------------------------------------------
 
 
-def _exactly(
+def _exact_change(
     step: LoopOp, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> Content:
     """Send the changes through the steps."""
     given = [rows_of(change) for change in changes]
     before = desk.reader.tally.rows
-    found = _driven(step, given, counters, desk, note, is_first=False)
+    found = _drive(step, given, counters, desk, note, is_first=False)
     counters["cost"] = DEARER * (desk.reader.tally.rows - before + note["rows"])
-    answer = _brought(step, found, desk)
+    answer = _answer_rows(step, found, desk)
     return content_of(step.form, answer)
 
 
-def _built(
+def _build_exact(
     step: LoopOp, inputs: Sequence[Rows], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> Content:
     """Begin to keep the loop exactly, from all rows of its inputs."""
-    _forgotten(step, counters, desk)
-    found = _driven(step, inputs, counters, desk, note, is_first=True)
+    _forget_steps(step, counters, desk)
+    found = _drive(step, inputs, counters, desk, note, is_first=True)
     counters["exact"] = 1
-    new = content_of(step.form, _brought(step, found, desk))
-    return _instead(step, new, desk)
+    new = content_of(step.form, _answer_rows(step, found, desk))
+    return _change_of_answer(step, new, desk)
 
 
-def _built_beside(step: LoopOp, inputs: Sequence[Rows], counters: Counters, desk: Desk) -> str:
-    """The same after the loop was run again, for the batches to come."""
-    _driven(step, inputs, counters, desk, {}, is_first=True)
-    counters["exact"] = 1
-    return f"{_moving(counters)}: from now on exact"
+def _recompute(
+    step: LoopOp,
+    changes: Sequence[Content],
+    counters: Counters,
+    desk: Desk,
+    note: dict[str, Any],
+    reason: str,
+) -> tuple[Content, str]:
+    """Run the loop again from all rows of its inputs; begin to keep it exactly if it dies out."""
+    if _is_large(step, changes, desk):
+        return _offloaded_answer(step, changes, counters, desk, note)
+    inputs = _inputs(step, changes, desk)
+    try:
+        rows, ran = recompute_loop(
+            step, inputs, desk, desk.apart.most.get(step.result, sys.maxsize)
+        )
+    except TooManyRows:
+        raise _too_large(step, changes, desk) from None
+    note |= {"steps": ran.steps, "rows": ran.rows}
+    answer = _change_of_answer(step, content_of(step.form, rows), desk)
+    _forget_steps(step, counters, desk)
+    counters["again"] = ran.rows + ran.steps * sum(map(len, inputs))
+    counters["rows"], counters["moved"] = ran.rows, ran.moved
+    counters["pause"] = max(counters["pause"] - 1, 0)
+    if step.asked.way == "default" and _dies_out(step, ran) and not counters["pause"]:
+        _drive(step, inputs, counters, desk, {}, is_first=True)
+        counters["exact"] = 1
+        reason = f"{_share_moving(counters)}: from now on exact"
+    return answer, reason
 
 
-def _diffused(
+def _diffuse(
     step: LoopOp, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> tuple[Content, Way, str]:
     """Let the changes alone move the last answer; or run the loop again, and begin from there."""
     counters["since"] += 1
     reason = _reason_to_resync(step, counters)
     if not reason:
-        moved = _followed(step, changes, desk)
-        if moved is None:
+        found = _follow(step, changes, desk)
+        if found is None:
             reason = "what has changed cannot be measured against what is kept"
-        elif not moved.figure <= (step.asked.tolerance or math.inf) * moved.norm:
-            reason = f"its {moved.kind} passes the tolerance: {moved.figure:.3g}"
         else:
-            note |= {"steps": 1, "rows": len(moved.change), "error": moved.as_json()}
-            return content_of(step.form, moved.change), "diffuse", "asked for"
+            change, error = found
+            if error.figure <= (step.asked.tolerance or math.inf) * error.norm:
+                note |= {"steps": 1, "rows": len(change), "error": error.as_json()}
+                return content_of(step.form, change), "diffuse", "asked for"
+            reason = f"its {error.kind} passes the tolerance: {error.figure:.3g}"
     inputs = _inputs(step, changes, desk)
-    rows, ran = recomputed(step, inputs, desk)
-    answer = _instead(step, content_of(step.form, rows), desk)
-    _forgotten(step, counters, desk)
+    rows, ran = recompute_loop(step, inputs, desk)
+    answer = _change_of_answer(step, content_of(step.form, rows), desk)
+    _forget_steps(step, counters, desk)
     counters["since"] = 0
-    counters["diffuse"] = int(_ready(step, inputs, rows, ran, desk))
-    error = {"kind": "resynchronised", "figure": 0.0}
-    note |= {"steps": ran.steps, "rows": ran.rows, "error": error}
+    counters["diffuse"] = int(_start_diffusion(step, inputs, rows, ran, desk))
+    none = {"kind": "resynchronised", "figure": 0.0}
+    note |= {"steps": ran.steps, "rows": ran.rows, "error": none}
     return answer, "recompute", reason
 
 
-def _followed(step: LoopOp, changes: Sequence[Content], desk: Desk) -> Moved | None:
+def _follow(
+    step: LoopOp, changes: Sequence[Content], desk: Desk
+) -> tuple[Rows, StatedError] | None:
     """What the changes alone do to the last answer; None if the loop has to be run again."""
     given = [rows_of(change) for change in changes]
     if isinstance(step.diffused, Means):
         every = [partial(_input, step, n, changes, desk) for n in range(len(changes))]
         return follow(step.diffused, given, every, desk)
     assert not isinstance(step.diffused, str)
-    found = affine_follow(step.diffused, given, desk, TOO_SMALL)
-    if found is None:
-        return None
-    change, error = found
-    parts = dict(error.get("parts", {}))
-    return Moved(change, error["figure"], error["size"], error["kind"], parts)
+    return affine_follow(step.diffused, given, desk, TOO_SMALL)
 
 
-def _ready(step: LoopOp, inputs: Sequence[Rows], rows: Rows, ran: Ran, desk: Desk) -> bool:
+def _start_diffusion(
+    step: LoopOp, inputs: Sequence[Rows], rows: Rows, ran: Ran, desk: Desk
+) -> bool:
     """Begin to diffuse from the loop's own result; whether that can be done."""
     match step.diffused:
         case str():
@@ -310,7 +317,7 @@ def _reason_to_resync(step: LoopOp, counters: Counters) -> str:
     return ""
 
 
-def _driven(
+def _drive(
     step: LoopOp,
     given: Sequence[Rows],
     counters: Counters,
@@ -337,15 +344,6 @@ def _driven(
     return course.answer[step.node.term.chosen]
 
 
-def _again(
-    step: LoopOp, inputs: Sequence[Rows], desk: Desk, note: dict[str, Any]
-) -> tuple[Content, Ran]:
-    """Run the loop again from all rows of its inputs."""
-    rows, ran = recomputed(step, inputs, desk, desk.apart.most.get(step.result, sys.maxsize))
-    note |= {"steps": ran.steps, "rows": ran.rows}
-    return _instead(step, content_of(step.form, rows), desk), ran
-
-
 def _is_large(step: LoopOp, changes: Sequence[Content], desk: Desk) -> bool:
     """Whether a loop is too much for a task."""
     if desk.apart.of(step.result) is not None:
@@ -355,33 +353,38 @@ def _is_large(step: LoopOp, changes: Sequence[Content], desk: Desk) -> bool:
     return rows > desk.apart.most.get(step.result, sys.maxsize)
 
 
-def _apart(
+def _offloaded_answer(
     step: LoopOp, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
 ) -> tuple[Content, str]:
     """What Spark has found, by running the loop again in steps of its own; or ask for that."""
     ran = desk.apart.of(step.result)
     if ran is None:
-        raise _left(step, changes, desk)
+        raise _too_large(step, changes, desk)
     answer = left_answer(desk.apart.folder, ran, step.form)
-    _forgotten(step, counters, desk)
+    _forget_steps(step, counters, desk)
     note |= {"steps": ran.steps, "rows": len(answer)}
     return answer, "too large for a task: as steps on Spark"
 
 
-def _left(step: LoopOp, changes: Sequence[Content], desk: Desk) -> TooLarge:
+def _too_large(step: LoopOp, changes: Sequence[Content], desk: Desk) -> TooLarge:
     """A request to run the loop apart, for which all is put down."""
     inputs = leave_inputs(desk.apart, changes, desk.tables[step.result].buckets)
     return TooLarge(step.result, inputs)
 
 
-def _instead(step: LoopOp, new: Content, desk: Desk) -> Content:
+def _change_of_answer(step: LoopOp, new: Content, desk: Desk) -> Content:
     """The change from the last answer to another one."""
     table = desk.table(step.result, step.form)
-    old = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
-    return merge([new, *[each.with_weights(-each.weights) for each in old if len(each)]])
+    old = (scan(table, desk.reader, bucket) for bucket in range(table.buckets))
+    return replacement(step.form, [new], old)
 
 
-def _brought(step: LoopOp, rows: Rows, desk: Desk) -> Rows:
+def replacement(form: Form, new: Sequence[Content], old: Iterable[Content]) -> Content:
+    """The change that puts new rows in the place of old ones."""
+    return merged(form, [*new, *[each.with_weights(-each.weights) for each in old if len(each)]])
+
+
+def _answer_rows(step: LoopOp, rows: Rows, desk: Desk) -> Rows:
     numbered = step.numbered
     assert numbered is not None
     if not len(rows) or numbered.brought is None:
@@ -398,8 +401,14 @@ def _input(step: LoopOp, number: int, changes: Sequence[Content], desk: Desk) ->
     """All rows of an input."""
     table = desk.table(step.tables[number], step.forms[number])
     known = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
-    whole = rows_of(merge([*known, changes[number]]))
+    whole = input_rows([*known, changes[number]])
     desk.reader.tally.rows += len(whole)
+    return whole
+
+
+def input_rows(contents: Sequence[Content]) -> Rows:
+    """All rows of an input, from what is kept of it and what a batch changes."""
+    whole = rows_of(merge(contents))
     if (whole.weights < 0).any():
         raise Negative("a loop has fewer than no rows")
     return whole
@@ -408,7 +417,7 @@ def _input(step: LoopOp, number: int, changes: Sequence[Content], desk: Desk) ->
 # --- what is kept --------------------------------------------------------------------------
 
 
-def _forgotten(step: LoopOp, counters: Counters, desk: Desk) -> None:
+def _forget_steps(step: LoopOp, counters: Counters, desk: Desk) -> None:
     """Keep nothing of the steps."""
     counters["diffuse"] = 0
     numbered = step.numbered

@@ -13,7 +13,7 @@ from incmrql.kernel.orders import Format
 from incmrql.runtime.arithmetic import OnArithmetic
 from incmrql.runtime.changed import OnChange
 from incmrql.runtime.feeds.archive import Keep
-from incmrql.spark.loops_stages import LOOP_ROWS
+from incmrql.spark.loops_placement import LOOP_ROWS
 from incmrql.spark.streaming import LARGE
 
 
