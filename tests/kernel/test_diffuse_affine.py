@@ -20,7 +20,7 @@ from incmrql.incremental.changes import Weighted
 from incmrql.incremental.diffuse import Affine, diffused
 from incmrql.incremental.nodes import Repeated
 from incmrql.incremental.streams import program_of
-from incmrql.kernel.compile import _Compiler
+from incmrql.kernel.compile import ProgramCompiler
 from incmrql.kernel.compile_loops import LoopCompiler
 from incmrql.kernel.desk import Desk, consolidated
 from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
@@ -65,11 +65,11 @@ LOOPS = {**known.LOOPS, "fixed": FIXED, "placed": PLACED, "mixed": MIXED}
 
 
 @lru_cache
-def made(text: str, limit: int | None = 10) -> tuple[_Compiler, LoopOp, AffineTables | str]:
+def made(text: str, limit: int | None = 10) -> tuple[ProgramCompiler, LoopOp, AffineTables | str]:
     """A loop, and how it is diffused."""
     script = known.typed_script(text)
     program = program_of([script.items[-1]], script)
-    compiler = _Compiler(program)
+    compiler = ProgramCompiler(program)
     compiler.all_steps()
     (place,) = [p for p, each in enumerate(compiler.steps) if isinstance(each, LoopOp)]
     node, step = program.nodes[place], compiler.steps[place]

@@ -1,4 +1,4 @@
-"""From a program of changes to what the kernel runs: a step for each node."""
+"""From a program of changes to what the engine runs: an operator for each node."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def compiled(program: Program, *, keep_answer: bool = True) -> Physical:
     Without `keep_answer` an answer that changes row by row, and does not follow from other state,
     is not kept.
     """
-    return _Compiler(program, keep_answer).physical()
+    return ProgramCompiler(program, keep_answer).physical()
 
 
 def environment(program: Program) -> Environment:
@@ -75,8 +75,8 @@ _BESIDE = 1 << 40
 
 
 @dataclass(slots=True)
-class _Compiler:
-    """The steps made so far; `given` are the layouts of rows that come from outside."""
+class ProgramCompiler:
+    """The operators compiled so far; `given` are the layouts of rows that come from outside."""
 
     program: Program
     keep_answer: bool = True
@@ -92,12 +92,12 @@ class _Compiler:
     def __post_init__(self) -> None:
         self.lowering, self.env = Lowering(self.program), environment(self.program)
 
-    def inside(self, program: Program, given: dict[int, Layout]) -> _Compiler:
+    def inside(self, program: Program, given: dict[int, Layout]) -> ProgramCompiler:
         """A compiler of a program inside of this one."""
-        return _Compiler(program, given=given)
+        return ProgramCompiler(program, given=given)
 
     def all_steps(self) -> None:
-        """The step of each node."""
+        """Compile each node to its operator."""
         for place, node in enumerate(self.program.nodes):
             step, layout = self.step(place, node)
             self.steps.append(step)
@@ -115,10 +115,10 @@ class _Compiler:
         return Physical(tuple(self.steps), tuple(self.layouts), answers, tables, scopes)
 
     def step(self, place: int, node: Node) -> tuple[Operator, Layout]:
-        """What is done for a node, and the layout of the rows it sends on."""
+        """The operator of a node, and the layout of the rows it sends on."""
         match node:
             case Input():
-                return self.source_op(place, node)
+                return self._source_op(place, node)
             case Constant(expr):
                 layout = of_elements(expr, {})
                 return ConstOp(expr, layout), layout
@@ -128,13 +128,13 @@ class _Compiler:
                 segment = self.lowering.segment([(variable, self.layouts[below])], body, rest)
                 return MapOp(segment, inputs=(below,)), segment.made
             case Merge(parts):
-                return self.union_op(parts)
+                return self._union_op(parts)
             case Join():
-                return self.join_op(place, node)
+                return self._join_op(place, node)
             case Groups():
                 return GroupsCompiler(self, place, node).step()
             case Ordered():
-                return self.order_op(place, node)
+                return self._order_op(place, node)
             case Repeated():
                 return LoopCompiler(self, place, node).step()
             case _:
@@ -147,7 +147,7 @@ class _Compiler:
         self.tables[name] = StateTable(name, form, holds, node, answer)
         return name
 
-    def source_op(self, place: int, node: Input) -> tuple[Operator, Layout]:
+    def _source_op(self, place: int, node: Input) -> tuple[Operator, Layout]:
         stream = next(each for each in self.program.streams if each.place == place)
         layout = of_rows(node.element, packed=stream.packed)
         if node.unique:
@@ -157,16 +157,15 @@ class _Compiler:
             segment = self.lowering.segment([(row, layout)], pairs)
             assert isinstance(segment.made, Struct)
             key_layout, row_layout = segment.made.parts
-            ledger = self.ledger(place, Form(leaves(key_layout), leaves(row_layout)))
+            ledger = self._ledger(place, Form(leaves(key_layout), leaves(row_layout)))
             return SourceOp(stream, layout, node.insert_only, segment, ledger), layout
-        counts = self.ledger(place, Form(leaves(layout))) if node.ledger else None
+        counts = self._ledger(place, Form(leaves(layout))) if node.ledger else None
         return SourceOp(stream, layout, node.insert_only, None, counts), layout
 
-    def ledger(self, place: int, form: Form) -> NamedForm:
-        """The ledger of a source."""
+    def _ledger(self, place: int, form: Form) -> NamedForm:
         return self.table(f"l{place}", form, LEDGER, place), form
 
-    def union_op(self, parts: tuple[int, ...]) -> tuple[Operator, Layout]:
+    def _union_op(self, parts: tuple[int, ...]) -> tuple[Operator, Layout]:
         layout = self.layouts[parts[0]]
         for each in parts[1:]:
             layout = meet(layout, self.layouts[each])
@@ -178,6 +177,7 @@ class _Compiler:
         return self.in_layout(self.layouts[place], wanted)
 
     def in_layout(self, given: Layout, wanted: Layout) -> Segment | None:
+        """What brings rows from one layout to another; None where they are the same."""
         if given == wanted:
             return None
         row = typed.Variable("row", _BESIDE, given.type)
@@ -234,7 +234,7 @@ class _Compiler:
         """The layout of the values of a node's pairs."""
         return self._pair(place).parts[1]
 
-    def join_op(self, place: int, node: Join) -> tuple[Operator, Layout]:
+    def _join_op(self, place: int, node: Join) -> tuple[Operator, Layout]:
         key = self.keys((node.left, node.right))
         tables = [f"n{place}r{side}" if side in node.kept else None for side in (0, 1)]
         left, right = (
@@ -257,7 +257,7 @@ class _Compiler:
 
     # --- order -------------------------------------------------------------------
 
-    def order_op(self, place: int, node: Ordered) -> tuple[Operator, Layout]:
+    def _order_op(self, place: int, node: Ordered) -> tuple[Operator, Layout]:
         layout = self.layouts[node.input]
         wanted = in_order(layout)
         limit = how_many(node.limit, self.env) or 0

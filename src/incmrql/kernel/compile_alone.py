@@ -8,7 +8,7 @@ from incmrql.incremental.edges import edge
 from incmrql.incremental.looping import Iteration, step_program
 from incmrql.incremental.nodes import Edge, Given, Node, Repeated
 from incmrql.incremental.streams import Program
-from incmrql.kernel.compile import _Compiler
+from incmrql.kernel.compile import ProgramCompiler
 from incmrql.kernel.compile_loops import LoopCompiler
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import Layout, leaves
@@ -33,7 +33,7 @@ def compile_single_task_loop(
     program = Program(
         tuple(nodes), tuple(edges), (), (), script, tuple(arguments), tuple(stored), again
     )
-    compiler = _Compiler(program, given=dict(enumerate(layouts)), layouts=list(layouts))
+    compiler = ProgramCompiler(program, given=dict(enumerate(layouts)), layouts=list(layouts))
     inner = LoopCompiler(compiler, len(layouts), node).inner(step_program(node, script), layouts)
     layout = inner.variables[node.term.chosen]
     nothing = Form(())

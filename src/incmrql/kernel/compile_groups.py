@@ -40,7 +40,7 @@ from incmrql.types import typed
 from incmrql.types.model import BOOL, Basic, Collection, Decimal, Tuple, Type
 
 if TYPE_CHECKING:
-    from incmrql.kernel.compile import _Compiler
+    from incmrql.kernel.compile import ProgramCompiler
 
 _BESIDE: Final = 1 << 41
 _HOW: Final[dict[str, How]] = {
@@ -59,7 +59,7 @@ _HOW: Final[dict[str, How]] = {
 class GroupsCompiler:
     """The compilation of one node."""
 
-    all: _Compiler
+    all: ProgramCompiler
     place: int
     node: Groups
     key: Layout = field(init=False)

@@ -23,14 +23,14 @@ from incmrql.reference import evaluate
 from incmrql.types.model import LONG, STRING
 
 if TYPE_CHECKING:
-    from incmrql.kernel.compile import _Compiler
+    from incmrql.kernel.compile import ProgramCompiler
 
 
 @dataclass(frozen=True, slots=True)
 class LoopCompiler:
     """A loop of a program."""
 
-    compiler: _Compiler
+    compiler: ProgramCompiler
     place: int
     node: Repeated
 
@@ -120,7 +120,7 @@ class LoopCompiler:
             tuple(compiler.steps), tuple(compiler.layouts), looping, tuple(found), initial, step
         )
 
-    def compile_steps(self, looping: Looping, given: dict[int, Layout]) -> _Compiler:
+    def compile_steps(self, looping: Looping, given: dict[int, Layout]) -> ProgramCompiler:
         """The compiler of a loop's own program, with the steps; `given` has the layouts of rows."""
         program = replace(
             self.compiler.program, nodes=looping.nodes, edges=looping.edges, streams=(), outputs=()
