@@ -84,7 +84,7 @@ class ProgramCompiler:
     layouts: list[Layout] = field(default_factory=list)
     tables: dict[str, StateTable] = field(default_factory=dict)
     given: dict[int, Layout] = field(default_factory=dict)
-    joined_sides: dict[tuple[int, tuple[int, ...], Form], str] | None = None
+    shared_tables: dict[tuple[int, tuple[int, ...], Form], str] | None = None
     """The tables of joins by input, columns and form, where several joins may share one."""
     lowering: Lowering = field(init=False)
     env: Environment = field(init=False)
@@ -106,7 +106,7 @@ class ProgramCompiler:
     def physical(self) -> Physical:
         """The whole program."""
         # A watch often joins the same rows as its answer does: the state is kept once.
-        self.joined_sides = {} if self.program.watches else None
+        self.shared_tables = {} if self.program.watches else None
         self.all_steps()
         fuse(self.program, self.steps, self.lowering)
         answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.answered))
@@ -123,7 +123,7 @@ class ProgramCompiler:
                 layout = of_elements(expr, {})
                 return ConstOp(expr, layout), layout
             case Given():
-                return ParamOp(self.given[place]), self.given[place]
+                return ParamOp(), self.given[place]
             case Linear(input=below, steps=((variable, body), *rest)):
                 segment = self.lowering.segment([(variable, self.layouts[below])], body, rest)
                 return MapOp(segment, inputs=(below,)), segment.made
@@ -217,14 +217,14 @@ class ProgramCompiler:
         paired = self.brought(place, pair_of(key, value))
         start = width(key)
         picked = tuple(start + column for column in chosen(value, kept))
-        return Side(paired, start, kept, picked, table, form)
+        return Side(paired, kept, picked, table, form)
 
     def with_shared_table(self, place: int, side: Side) -> Side:
         """A side of a join with the table that another join keeps of the same rows of a node."""
-        if self.joined_sides is None or side.table is None or side.paired is not None:
+        if self.shared_tables is None or side.table is None or side.paired is not None:
             return side
         same = place, side.columns, side.form
-        owner = self.joined_sides.setdefault(same, side.table)
+        owner = self.shared_tables.setdefault(same, side.table)
         if owner == side.table:
             return side
         del self.tables[side.table]
@@ -266,7 +266,7 @@ class ProgramCompiler:
             form = Form(form.keys, form.rest, form.descending, most=limit)
         name = self.table(f"n{place}t", form, "values in order", place)
         paired = self.brought(node.input, wanted)
-        return OrderOp(paired, wanted, name, form, limit, inputs=(node.input,)), wanted
+        return OrderOp(paired, name, form, limit, inputs=(node.input,)), wanted
 
     # --- answers ---------------------------------------------------------------------------
 

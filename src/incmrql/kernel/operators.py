@@ -28,7 +28,7 @@ from incmrql.kernel.content import Content, added_up, empty, merge
 from incmrql.kernel.desk import Desk, consolidated, content_of, rows_of
 from incmrql.kernel.form import Form
 from incmrql.kernel.keys import no_keys
-from incmrql.kernel.layouts import Layout, Struct
+from incmrql.kernel.layouts import Layout
 from incmrql.kernel.ordered import front
 from incmrql.kernel.recompute_columns import apply_segment, plain_rows
 from incmrql.kernel.rows import Rows, of_values, stacked
@@ -93,8 +93,6 @@ def any_by_row(segments: Iterable[Segment | None]) -> bool:
 @dataclass(frozen=True, slots=True)
 class ParamOp(Operator):
     """Rows that are given from outside of the program: of an input or a variable of a loop."""
-
-    layout: Layout
 
     def advance(self, _inputs: Sequence[Iterable[Rows]], _desk: Desk) -> Iterable[Rows]:
         """No rows of its own."""
@@ -208,7 +206,6 @@ class OrderOp(StatefulOp):
     """-old +new of the first rows in order."""
 
     paired: Segment | None
-    layout: Struct
     table: str
     form: Form
     limit: int

@@ -35,7 +35,6 @@ class Side:
     """
 
     paired: Segment | None
-    key_width: int
     value: Layout
     """Of what is kept of a value."""
     columns: tuple[int, ...]
@@ -43,6 +42,11 @@ class Side:
     form: Form
     owns: bool = True
     """Whether it adds to the table; an earlier join does so for others over the same rows."""
+
+    @property
+    def key_width(self) -> int:
+        """The number of columns of the key."""
+        return len(self.form.keys)
 
 
 @dataclass(frozen=True, slots=True)
