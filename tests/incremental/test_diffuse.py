@@ -19,9 +19,8 @@ from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import DataError, Source
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import diffused
-from incmrql.incremental.diffuse_shape import Affine, Diffusion
-from incmrql.incremental.diffuse_terms import doubles
+from incmrql.incremental.diffuse import Affine, Diffusion, diffused
+from incmrql.incremental.diffuse_slopes import doubles
 from incmrql.incremental.monoids import SUM, keyed
 from incmrql.incremental.nodes import Input, Plan, Repeated
 from incmrql.incremental.plan import plan_query

@@ -10,17 +10,17 @@ from incmrql.algebra.optimize import normal_form
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import QueryError
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import diffused
-from incmrql.incremental.diffuse_shape import (
+from incmrql.incremental.diffuse import (
     REFUSED,
     Affine,
     Centroids,
     Diffusion,
     Refused,
     Residual,
+    diffused,
     diffusion,
 )
-from incmrql.incremental.looping import plain
+from incmrql.incremental.looping import step_program
 from incmrql.incremental.nodes import Edge
 from incmrql.incremental.plan import plan_query
 from incmrql.reference import Environment, new_world
@@ -196,7 +196,7 @@ def test_differences_do_not_notice_what_supports_itself(name: str) -> None:
     table = "E" if "in E" in case.text else "W"
     _, loop = loop_of(plan)
     env = Environment(new_world(script, registered={name: [] for name in TABLES}))
-    program = Program(plain(loop, script), env)
+    program = Program(step_program(loop, script), env)
     (step,) = program.looping.step
     edges = [(R, (A, 1.0)), (A, (B, 1.0)), (B, (A, 1.0))]
     rows = [(src, dst if table == "W" else dst[0]) for src, dst in edges]

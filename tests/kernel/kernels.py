@@ -12,7 +12,7 @@ import numpy as np
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.streams import Program
 from incmrql.kernel.answers import whole_answer
-from incmrql.kernel.apart import packed, unpacked
+from incmrql.kernel.apart import content_bytes, content_of_bytes
 from incmrql.kernel.batches import Kit, run_batch
 from incmrql.kernel.compile import compiled, environment
 from incmrql.kernel.desk import Desk
@@ -192,4 +192,6 @@ class StagedRun(FileRun):
 
 def _sent(sent: Sent, route: Route) -> Sent:
     """What arrives of what is sent."""
-    return Sent(sent.bucket, sent.name, unpacked(packed(sent.content), route.form(sent.name)))
+    return Sent(
+        sent.bucket, sent.name, content_of_bytes(content_bytes(sent.content), route.form(sent.name))
+    )

@@ -17,19 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import diffused
-from incmrql.incremental.diffuse_shape import Affine
+from incmrql.incremental.diffuse import Affine, diffused
 from incmrql.incremental.nodes import Repeated
 from incmrql.incremental.streams import program_of
 from incmrql.kernel.compile import ProgramCompiler
 from incmrql.kernel.compile_loops import LoopCompiler
 from incmrql.kernel.desk import Desk, consolidated
-from incmrql.kernel.diffuse_affine import (
-    AffineTables,
-    affine_compiled,
-    affine_follow,
-    affine_reset,
-)
+from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
+from incmrql.kernel.diffuse_affine_compile import affine_compiled
+from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import leaves
 from incmrql.kernel.loops import LoopOp
@@ -122,7 +118,8 @@ class Kernel:
             self.result = of_values(list(own), self.plan.row)
             self.ready = affine_reset(self.plan, self.inputs, self.result, desk)
         else:
-            change, error = found
+            change, stated = found
+            error = {"kind": stated.kind, "figure": stated.figure, "parts": dict(stated.parts)}
             whole = stacked([self.result, change], self.plan.types)
             self.result = consolidated(Form(self.plan.types), whole)
         self._write(desk)

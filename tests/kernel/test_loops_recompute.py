@@ -22,16 +22,15 @@ from incmrql.algebra.interpret import elements
 from incmrql.diagnostics import DataError, Source
 from incmrql.formats.arrow_types import arrow_type
 from incmrql.incremental.streams import Program, program_of
-from incmrql.kernel import recompute_joins, recompute_keys
+from incmrql.kernel import recompute_columns, recompute_joins
 from incmrql.kernel.compile import compiled, environment
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.keys import Keys
 from incmrql.kernel.layouts import Layout, Leaf, Struct
 from incmrql.kernel.loops import LoopOp
-from incmrql.kernel.recompute import Ran, recomputed
-from incmrql.kernel.recompute_columns import gathered, plain
-from incmrql.kernel.recompute_keys import Numbering, Together, look_up
-from incmrql.kernel.recompute_keys import Source as Keyed
+from incmrql.kernel.recompute import Ran, recompute_loop
+from incmrql.kernel.recompute_columns import Numbering, Together, gather, look_up, plain_column
+from incmrql.kernel.recompute_columns import Source as Keyed
 from incmrql.kernel.rows import Rows, of_values, to_values
 from incmrql.kernel.runs import Opened
 from incmrql.kernel.table import Reader
@@ -191,7 +190,7 @@ def wanted(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
 def run(program: Program, loop: LoopOp, inputs: Given) -> tuple[Rows, Ran]:
     given = [of_values(rows, layout) for rows, layout in zip(inputs, loop.layouts, strict=True)]
     desk = Desk({}, Reader(Path(), Opened()), world(program), is_first=False)
-    return recomputed(loop, given, desk)
+    return recompute_loop(loop, given, desk)
 
 
 def found(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
@@ -276,11 +275,11 @@ def edges(*pairs: tuple[int, int]) -> list[tuple[Value, int]]:
 def calls(text: str, inputs: Given) -> tuple[Ran, int, int]:
     """How often keys are numbered and looked up in a loop."""
     program, (loop,) = prepared(text)
-    count = mock.Mock(wraps=recompute_keys.numbered)
+    count = mock.Mock(wraps=recompute_columns.number_keys)
     asked = mock.Mock(wraps=look_up)
     with (
         room(),
-        mock.patch.object(recompute_keys, "numbered", count),
+        mock.patch.object(recompute_columns, "number_keys", count),
         mock.patch.object(recompute_joins, "look_up", asked),
     ):
         _, ran = run(program, loop, inputs)
@@ -364,13 +363,13 @@ def source(draw: st.DrawFn, types: tuple[Type, ...]) -> Keyed:
         some = draw(st.lists(st.sampled_from(values), min_size=length, max_size=length))
         column = pa.array(some, arrow)
         if places is not None:
-            column = gathered(column, pa.array(places, pa.int64()))
+            column = gather(column, pa.array(places, pa.int64()))
         columns.append(column)
     return tuple(columns), count if places is None else len(places)
 
 
 def bytes_of(types: tuple[Type, ...], given: Keyed) -> list[bytes]:
-    columns, count = tuple(map(plain, given[0])), given[1]
+    columns, count = tuple(map(plain_column, given[0])), given[1]
     return Keys(columns, types, None, count).encoded().bytes_at(np.arange(count))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from incmrql.diagnostics import DataError, nearest
 from incmrql.incremental.changes import Negative, Weighted
-from incmrql.incremental.looping import Iterate, numbered
+from incmrql.incremental.looping import Iterate, numbered_program
 from incmrql.incremental.nodes import (
     Constant,
     Input,
@@ -19,7 +19,6 @@ from incmrql.incremental.nodes import (
     Part,
     Plan,
     Repeated,
-    inputs,
 )
 from incmrql.reference import Environment, evaluate, from_python
 from incmrql.types import typed
@@ -28,7 +27,7 @@ from tests.oracle.diffusion.state import DiffusedState
 from tests.oracle.ledgers import Ledgers, check_key, rows_by_key
 from tests.oracle.plain import Plain, plain
 from tests.oracle.states.base import RepeatedState, State, Work
-from tests.oracle.states.dispatch import state_of
+from tests.oracle.states.dispatch import node_changes, state_of
 from tests.oracle.states.loops import NumberedState
 from tests.oracle.states.ordered import in_order
 
@@ -150,20 +149,11 @@ class Stepper:
 
     def _advanced(self, given: Mapping[int, Weighted]) -> list[Weighted]:
         """The change of every node."""
-        found: list[Weighted] = []
-        work: list[Work] = []
-        for place, (node, state) in enumerate(zip(self.plan.nodes, self._states, strict=True)):
-            below = [found[each] for each in inputs(node)]
-            if state is None:
-                change = given.get(place) or self._first(node)
-                done = Work(taken=len(change))
-            else:
-                done = state.work = Work(taken=sum(map(len, below)))
-                change = state.advance(below)
-            done.sent = len(change)
-            work.append(done)
-            found.append(change)
-        self._work = work
+
+        def outside(place: int) -> Weighted:
+            return given.get(place) or self._first(self.plan.nodes[place])
+
+        found, self._work = node_changes(self.plan.nodes, self._states, outside)
         return found
 
     def _first(self, node: Node) -> Weighted:
@@ -208,7 +198,7 @@ def _loop(node: Repeated, env: Environment, iterate: Iterate) -> State:
     """A loop at work."""
     if iterate == "diffuse":
         return DiffusedState(node, env)
-    steps = numbered(node, env.world.script) if iterate == "exact" else ""
+    steps = numbered_program(node, env.world.script) if iterate == "exact" else ""
     if isinstance(steps, str):
         return RepeatedState(node, env)
     return NumberedState(node, env, steps)

@@ -14,7 +14,7 @@ from incmrql.diagnostics import IncmrqlError
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.looping import Iterate
 from incmrql.kernel.orders import Order
-from incmrql.spark.loops_stages import Stages
+from incmrql.spark.loops_placement import Offload
 from incmrql.spark.streaming import LARGE, JobResult, StreamJob
 from incmrql.types.model import DOUBLE, Tuple, Type
 from incmrql.values import Value, identical, show
@@ -152,18 +152,18 @@ def test_a_batch_that_ends_while_its_loop_runs_apart_is_done_again(
     known = Loops(REACHED, "recompute")
     edges = session.stream("E", str(ROWS["E"]))
     run = session.query(REACHED).start(iterate="recompute")
-    original, stepped = StreamJob.run, Stages.run
+    original, stepped = StreamJob.run, Offload.run
     monkeypatch.setattr(StreamJob, "run", lambda j, o, **_: original(j, o, loop_rows=0))
 
-    def failing(stages: Stages) -> None:
-        stepped(stages)
+    def failing(offload: Offload) -> None:
+        stepped(offload)
         raise RuntimeError("killed")
 
     rows: list[Value] = [(0, 1), (1, 2), (2, 3), (5, 6)]
     edges.insert(rows)
     known.data["E"].merge(Weighted((row, 1) for row in rows))
     with monkeypatch.context() as patch:
-        patch.setattr(Stages, "run", failing)
+        patch.setattr(Offload, "run", failing)
         with pytest.raises(RuntimeError, match="killed"):
             run.step()
     batch = run.step()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from incmrql.spark import loops, loops_task
-from incmrql.spark.loop_values import MOST_ROWS
+from incmrql.spark import loops, loops_placement
+from incmrql.spark.loops import FEW_ROWS
 from incmrql.types import typed
 from tests.spark.answers import agree
 from tests.spark.test_shapes import TABLES, r, s
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(autouse=True)
 def in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """No loop is small enough for a task."""
-    monkeypatch.setattr(loops_task, "MOST_BYTES", -1)
+    monkeypatch.setattr(loops_placement, "MOST_BYTES", -1)
 
 
 NEAREST = (
@@ -64,4 +64,4 @@ def test_a_variable_that_outgrows_the_text_of_a_step_becomes_a_table(
     agree(text, rows, spark)
     assert written[0] == 2
     assert written[-1] is None
-    assert MOST_ROWS < 2 * 5**3
+    assert FEW_ROWS < 2 * 5**3

@@ -15,8 +15,8 @@ from incmrql.algebra.term import Repeat, Scan
 from incmrql.algebra.translate import translate
 from incmrql.diagnostics import DataError, Source
 from incmrql.reference import new_world
-from incmrql.spark import loops, loops_task
-from incmrql.spark.loops_parts import parted
+from incmrql.spark import loops, loops_placement
+from incmrql.spark.loops_parts import split_loop
 from incmrql.spark.scripts import Engine
 from incmrql.syntax import parse_script
 from incmrql.types import Catalog, infer_script
@@ -40,7 +40,7 @@ LOOPS = {**EXACT, **OTHERS}
 def ways(patch: pytest.MonkeyPatch, **bounds: int) -> Iterator[list[str]]:
     """Which way each loop went, with other bounds of what a task takes."""
     found: list[str] = []
-    in_task, run_loop = loops_task._in_task, loops.run_loop
+    in_task, run_loop = loops_placement._in_task, loops.run_loop
 
     def tried(*given: Any) -> Any:
         held = in_task(*given)
@@ -52,10 +52,10 @@ def ways(patch: pytest.MonkeyPatch, **bounds: int) -> Iterator[list[str]]:
         return run_loop(*given)
 
     with patch.context() as here:
-        here.setattr(loops_task, "_in_task", tried)
-        here.setattr(loops_task, "run_loop", stepped)
+        here.setattr(loops_placement, "_in_task", tried)
+        here.setattr(loops_placement, "run_loop", stepped)
         for name, value in bounds.items():
-            here.setattr(loops_task, name, value)
+            here.setattr(loops_placement, name, value)
         yield found
 
 
@@ -275,14 +275,14 @@ def test_a_loop_without_an_end(spark: SparkSession, monkeypatch: pytest.MonkeyPa
 def test_a_nested_loop_may_be_small_where_the_outer_one_is_not(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_task = loops_task._in_task
+    in_task = loops_placement._in_task
     outer: list[bool] = []
 
     def not_the_first(*given: Any) -> Any:
         outer.append(True)
         return None if len(outer) == 1 else in_task(*given)
 
-    monkeypatch.setattr(loops_task, "_in_task", not_the_first)
+    monkeypatch.setattr(loops_placement, "_in_task", not_the_first)
     with ways(monkeypatch) as taken:
         agree(f"{OTHERS['nested']};", tables(0), spark, CATALOG)
     assert taken[0] == "steps"
@@ -298,7 +298,7 @@ def test_what_is_read_by_several_is_sent_once() -> None:
     query, _ = normal_form(translate(script.items[0].expr, script))
     (loop,) = [term for _, term in query.parts if isinstance(term, Repeat)]
     shared = {variable.number: term for variable, term in query.parts}
-    parts = parted(loop, shared, script)
+    parts = split_loop(loop, shared, script)
     assert parts is not None
     ((_, read),) = parts.inputs
     assert isinstance(read, Scan)

@@ -38,8 +38,8 @@ def chain(expr: typed.Expr) -> tuple[typed.Variable, Path] | None:
     return (expr.variable, tuple(reversed(path))) if isinstance(expr, typed.Var) else None
 
 
-def leaves(row: Type, at: Path = ()) -> Iterator[Path]:
-    """The components of a row that have no components themselves."""
+def leaves(row: Type, at: Path = ()) -> Iterator[tuple[Path, Type]]:
+    """The components of a row that have no components themselves, with their types."""
     match row:
         case Tuple(items):
             for place, item in enumerate(items):
@@ -48,10 +48,15 @@ def leaves(row: Type, at: Path = ()) -> Iterator[Path]:
             for name, item in fields:
                 yield from leaves(item, (*at, name))
         case _:
-            yield at
+            yield at, row
 
 
-def zeroed(body: typed.Expr, judge: Judge, side: int) -> typed.Expr:
+def doubles(row: Type) -> Iterator[Path]:
+    """Where a row has doubles."""
+    return (path for path, type_ in leaves(row) if type_ == DOUBLE)
+
+
+def with_zeros(body: typed.Expr, judge: Judge, side: int) -> typed.Expr:
     """A body with 0.0 in the places of the sums over one side."""
     match body:
         case typed.Aggregate(function, operand, None) if function in _SUMS and judge.additive(
@@ -59,12 +64,12 @@ def zeroed(body: typed.Expr, judge: Judge, side: int) -> typed.Expr:
         ) == frozenset((side,)):
             return _ZERO
         case _:
-            return map_children(lambda part: zeroed(part, judge, side), body)
+            return map_children(lambda part: with_zeros(part, judge, side), body)
 
 
-def reduced(expr: typed.Expr) -> typed.Expr:
+def simplify(expr: typed.Expr) -> typed.Expr:
     """An expression without components of what is made on the spot, and bags of one element."""
-    expr = map_children(reduced, expr)
+    expr = map_children(simplify, expr)
     match expr:
         case typed.Item(typed.MakeTuple(items), index):
             return items[index]
@@ -72,7 +77,7 @@ def reduced(expr: typed.Expr) -> typed.Expr:
             assert isinstance(made.type, Record)
             return items[made.type.names.index(name)]
         case typed.MapOver(variable, typed.MakeCollection((one,)), body, flatten):
-            inner = reduced(substitute(body, {variable: one}))
+            inner = simplify(substitute(body, {variable: one}))
             return inner if flatten else build.bag_of(inner)
         case typed.Select(False, _, _, _, None, None, (), None) if expr.type == bag(expr.head.type):
             return _selected(expr)
@@ -97,7 +102,7 @@ def _selected(query: typed.Select) -> typed.Expr:
             None,
             type=query.type,
         )
-        return reduced(substitute(rest, values))
+        return simplify(substitute(rest, values))
     conditions = [q.condition for q in query.qualifiers if isinstance(q, typed.Condition)]
     if len(conditions) < len(query.qualifiers):
         return query
@@ -275,7 +280,7 @@ class Slopes:
     def _repeated(self, part: typed.Expr) -> typed.Expr:
         """The slope of a part of a sum that counts several times."""
         assert isinstance(part.type, Tuple)
-        value, times = (reduced(build.item(part, n)) for n in (0, len(part.type.items) - 1))
+        value, times = (simplify(build.item(part, n)) for n in (0, len(part.type.items) - 1))
         self._free(times)
         many = typed.Widen(times, type=DOUBLE)
         return typed.Arithmetic("*", self.slope(value), many, type=DOUBLE)

@@ -16,7 +16,6 @@ for the matrix, so that its norms are computed from the data and not assumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -36,14 +35,15 @@ from incmrql.incremental.diffuse_slopes import (
     NotAffineError,
     Path,
     Slopes,
+    doubles,
     leaves,
-    reduced,
-    zeroed,
+    simplify,
+    with_zeros,
 )
 from incmrql.incremental.judge import Judge
 from incmrql.incremental.nodes import Repeated
 from incmrql.types import typed
-from incmrql.types.model import DOUBLE, Collection, Record, Tuple, Type, bag
+from incmrql.types.model import DOUBLE, Collection, Tuple, Type, bag
 from incmrql.types.walk import substitute
 
 Rows: TypeAlias = typed.Expr
@@ -71,19 +71,6 @@ class Matrix:
     entries: Repeated
     path: Path
     steady: bool
-
-
-def doubles(row: Type, at: Path = ()) -> Iterator[Path]:
-    """Where a row has doubles."""
-    match row:
-        case Tuple(items):
-            for place, item in enumerate(items):
-                yield from doubles(item, (*at, place))
-        case Record(fields):
-            for name, item in fields:
-                yield from doubles(item, (*at, name))
-        case _ if row == DOUBLE:
-            yield at
 
 
 def matrix(node: Repeated) -> Matrix | str:
@@ -171,7 +158,7 @@ class _Deriving:
     ) -> Carrier:
         """A map over rows, one at a time; what is `based` is there without the variable."""
         slopes = Slopes({one: (0, *below.path)})
-        made = slopes.rows(reduced(body), lambda head, slope: _times(one, head, slope))
+        made = slopes.rows(simplify(body), lambda head, slope: _times(one, head, slope))
         keys = slopes.copied(one, below.keys)
         steady = based or (below.steady and slopes.is_homogeneous)
         if not steady and keys is None:
@@ -184,12 +171,12 @@ class _Deriving:
         if below.path[0] == 0:
             raise NotAffineError("rows of the variable are grouped by their value")
         judge = Judge(group, 1)
-        if judge.read(zeroed(body, judge, 0)):
+        if judge.read(with_zeros(body, judge, 0)):
             raise NotAffineError("rows of the variable are in a group that is not only summed up")
         one = self.entry(below)
         key, value = _parts(build.item(build.var(one), 0))
         alone = build.tuple_of(key, build.bag_of(value))
-        keys = tuple((0, *each) for each in leaves(key.type))
+        keys = tuple((0, *each) for each, _ in leaves(key.type))
         return self.mapped(replace(below, keys=keys), one, substitute(body, {group: alone}))
 
     def met(self, group: typed.Variable, body: Rows, sides: tuple[Term, Term]) -> Carrier:
@@ -201,7 +188,7 @@ class _Deriving:
         judge = Judge(group, 2)
         if _goes_through(body, judge, side):
             return self.joined(group, body, sides, side)
-        rest = judge.additive(zeroed(body, judge, side))
+        rest = judge.additive(with_zeros(body, judge, side))
         if rest != frozenset((1 - side,)):
             raise NotAffineError("rows of the variable are read in another way than summed up")
         joined = self.joined(group, body, sides, side, based=True)
@@ -243,7 +230,7 @@ class _Deriving:
         none = build.empty(_pair_value(sides[side]))
         rows = [none if place == side else build.bag_of(value) for place in (0, 1)]
         alone = build.tuple_of(key, build.tuple_of(*rows))
-        inner = reduced(substitute(body, {group: alone}))
+        inner = simplify(substitute(body, {group: alone}))
         made = self.names.variable("made", _element(inner.type))
         body = typed.MapOver(
             made,

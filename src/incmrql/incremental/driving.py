@@ -16,14 +16,14 @@ i, whose change is that of D_i+1.  A step that nothing reaches costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Generic, Protocol, TypeVar
 
 from incmrql.reference.repeat import Ending, too_long
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Sized)
 
 
 class Machine(Protocol[T]):
@@ -53,9 +53,6 @@ class Machine(Protocol[T]):
     def negative(self, rows: T) -> T:
         """The same rows, taken away."""
 
-    def some(self, rows: T) -> bool:
-        """Whether there are any rows."""
-
 
 @dataclass(slots=True)
 class Course(Generic[T]):
@@ -77,27 +74,27 @@ def drive(
 ) -> Course[T]:
     """One batch of a loop that had these flags and ran so many steps; None: it never ran."""
     if any(ending.flagged):
-        return _with_flags(machine, ending, flags, stop)
+        return _drive_by_flags(machine, ending, flags, stop)
     course: Course[T] = Course()
     changes = machine.start()
     course.differences.append(changes)
     for number in count():
         if number == ending.limit:
             break
-        if ending.limit is None and number >= ending.most and any(map(machine.some, changes)):
+        if ending.limit is None and number >= ending.most and any(map(len, changes)):
             raise too_long(number, ending.where)
-        if not any(map(machine.some, changes)) and not machine.waits(number):
+        if not any(map(len, changes)) and not machine.waits(number):
             if not machine.waits_after(number):
                 break
             changes = machine.sums([])
             course.differences.append(changes)
             continue
-        changes = _made(machine, course, number, changes)
+        changes = _run_step(machine, course, number, changes)
     course.answer = machine.sums(course.differences)
     return course
 
 
-def _made(machine: Machine[T], course: Course[T], number: int, changes: Sequence[T]) -> list[T]:
+def _run_step(machine: Machine[T], course: Course[T], number: int, changes: Sequence[T]) -> list[T]:
     """Run a step; the changes of the next differences."""
     found, flags = machine.step(number, changes)
     course.ran += 1
@@ -109,7 +106,7 @@ def _made(machine: Machine[T], course: Course[T], number: int, changes: Sequence
     return found
 
 
-def _with_flags(
+def _drive_by_flags(
     machine: Machine[T], ending: Ending, flags: dict[int, int], stop: int | None
 ) -> Course[T]:
     course: Course[T] = Course()
@@ -124,8 +121,8 @@ def _with_flags(
             raise too_long(number, ending.where)
         if number == stop:
             changes = machine.sums([changes, machine.differences(number)])
-        if any(map(machine.some, changes)) or machine.waits(number):
-            changes = _made(machine, course, number, changes)
+        if any(map(len, changes)) or machine.waits(number):
+            changes = _run_step(machine, course, number, changes)
         else:
             changes = machine.sums([])
             course.differences.append(changes)
@@ -138,11 +135,11 @@ def _with_flags(
         for number in range(course.stop, known):
             if flags.get(number):
                 course.flags[number] = -flags[number]
-    course.answer = _moved(machine, course, known)
+    course.answer = _change_of_answer(machine, course, known)
     return course
 
 
-def _moved(machine: Machine[T], course: Course[T], known: int) -> list[T]:
+def _change_of_answer(machine: Machine[T], course: Course[T], known: int) -> list[T]:
     """The change of the answer: from X of the old stop to X of the new one."""
     del course.differences[course.stop + 1 :]
     parts = list(course.differences)

@@ -40,7 +40,7 @@ from incmrql.algebra.term import (
 from incmrql.algebra.walk import terms, variables_of
 from incmrql.diagnostics import InternalError
 from incmrql.incremental.judge import Judge
-from incmrql.incremental.nodes import Edge, Given, Node, Repeated
+from incmrql.incremental.nodes import Edge, Given, Node, Repeated, inputs
 from incmrql.incremental.plan import Planning
 from incmrql.types import typed
 from incmrql.types.model import BOOL, LONG, Collection, Tuple, Type, bag
@@ -80,16 +80,36 @@ class Looping:
     step: tuple[int, ...]
     flags: tuple[int | None, ...]
 
+    @property
+    def moving(self) -> frozenset[int]:
+        """The variables, and all nodes whose rows depend on them."""
+        found = set(self.variables)
+        for place, node in enumerate(self.nodes):
+            if found.intersection(inputs(node)):
+                found.add(place)
+        return frozenset(found)
 
-def plain(node: Repeated, script: typed.Script) -> Looping:
+    @property
+    def repeated(self) -> tuple[int, ...]:
+        """The nodes that are run again in each step of the loop."""
+        return tuple(sorted(self.moving.difference(self.variables)))
+
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """The nodes whose rows are the same in all steps."""
+        moving = self.moving
+        return tuple(place for place in range(len(self.nodes)) if place not in moving)
+
+
+def step_program(node: Repeated, script: typed.Script) -> Looping:
     """The program of one step."""
     names = _names(node)
     term = node.term
     step, flags = _flagless(term, term.step, names)
-    return _planned(node, term.initial, step, flags, script)
+    return _plan(node, term.initial, step, flags, script)
 
 
-def numbered(node: Repeated, script: typed.Script) -> Looping | str:
+def numbered_program(node: Repeated, script: typed.Script) -> Looping | str:
     """The program of all steps, over rows with the numbers of steps; or why there is none."""
     reason = why_not(node)
     if reason:
@@ -100,7 +120,7 @@ def numbered(node: Repeated, script: typed.Script) -> Looping | str:
     numbering = _Numbering(names)
     initial = [numbering.term(each) for each in term.initial]
     numbered_flags = [None if each is None else numbering.term(each) for each in flags]
-    return _planned(
+    return _plan(
         node, initial, [numbering.term(each) for each in step], numbered_flags, script, tagged=True
     )
 
@@ -139,7 +159,7 @@ def _flagless(
     return rows, flags
 
 
-def _planned(
+def _plan(
     node: Repeated,
     initial: Sequence[Term],
     step: Sequence[Term],
@@ -188,7 +208,9 @@ class _Numbering:
         match term:
             case Shared() | Values():
                 row = self.names.variable("row", element(term))
-                return CMap(row, build.bag_of(_tagged(_zero(), build.var(row))), term)
+                return CMap(
+                    row, build.bag_of(_with_number(typed.Const(0, type=LONG), build.var(row))), term
+                )
             case Loop(variable):
                 return Loop(_numbered(variable))
             case CMap(variable, body, (GroupBy() | CoGroup()) as groups):
@@ -210,14 +232,14 @@ class _Numbering:
         """The elements of a bag, each with a number."""
         match rows:
             case typed.MakeCollection((row,)):
-                return build.bag_of(_tagged(step, row))
+                return build.bag_of(_with_number(step, row))
             case typed.MakeCollection(()):
                 return build.empty(_pair(_element(rows.type)))
             case typed.If(condition, then, typed.MakeCollection(())):
                 return build.when(condition, self.each(step, then))
             case _:
                 one = self.names.variable("one", _element(rows.type))
-                return build.for_each(one, rows, _tagged(step, build.var(one)))
+                return build.for_each(one, rows, _with_number(step, build.var(one)))
 
     def grouped(self, group: typed.Variable, body: typed.Expr, groups: GroupBy | CoGroup) -> Term:
         """A function of groups: a join keeps numbers beside rows, others group by them."""
@@ -237,7 +259,7 @@ class _Numbering:
         row = self.names.variable("numbered", _pair(element(source)))
         step, both = _parts(build.var(row))
         key, value = _parts(both)
-        body = build.bag_of(build.tuple_of(_tagged(step, key), value))
+        body = build.bag_of(build.tuple_of(_with_number(step, key), value))
         return CMap(row, body, self.term(source))
 
     def joined(self, group: typed.Variable, body: typed.Expr, below: Sequence[Term]) -> Term:
@@ -256,7 +278,7 @@ class _Numbering:
             typed.Generator(typed.Bind(other), at(whole, (1, 1))),
             typed.Generator(typed.Bind(made), inner),
         ]
-        head = _tagged(step, build.var(made))
+        head = _with_number(step, build.var(made))
         return CMap(whole, build.select(head, qualifiers), CoGroup(*sides))
 
     def by_key(self, source: Term) -> Term:
@@ -264,7 +286,7 @@ class _Numbering:
         row = self.names.variable("numbered", _pair(element(source)))
         step, both = _parts(build.var(row))
         key, value = _parts(both)
-        body = build.bag_of(build.tuple_of(key, _tagged(step, value)))
+        body = build.bag_of(build.tuple_of(key, _with_number(step, value)))
         return CMap(row, body, self.term(source))
 
 
@@ -273,11 +295,7 @@ def _numbered(variable: typed.Variable) -> typed.Variable:
     return typed.Variable(variable.name, variable.number, bag(_pair(_element(variable.type))))
 
 
-def _zero() -> typed.Expr:
-    return typed.Const(0, type=LONG)
-
-
-def _tagged(step: typed.Expr, row: typed.Expr) -> typed.Expr:
+def _with_number(step: typed.Expr, row: typed.Expr) -> typed.Expr:
     return build.tuple_of(step, row)
 
 

@@ -31,7 +31,7 @@ from incmrql.incremental.cost_warnings import (
     loop_warnings,
 )
 from incmrql.incremental.judge import Judge, components
-from incmrql.incremental.looping import Iterate, Looping, numbered, why_not
+from incmrql.incremental.looping import Iterate, Looping, numbered_program, why_not
 from incmrql.incremental.nodes import (
     Accumulator,
     AccumulatorKind,
@@ -161,7 +161,7 @@ def _loop(node: Repeated, script: typed.Script, iterate: Iterate) -> Shape:
         return Shape("loop", keeps, "all of its input", (Warned("W103", f"{message}: {reason}"),))
     steps = Kept("differences from step to step, while these are few")
     if iterate == "exact":
-        inner = numbered(node, script)
+        inner = numbered_program(node, script)
         assert isinstance(inner, Looping)
         cost = "what changes, in the steps it reaches"
         return Shape("loop", (*keeps, steps), cost, tuple(loop_warnings(inner)))

@@ -101,15 +101,15 @@ def _write(folder: str, content: Content) -> str:
     Path(folder).mkdir(parents=True, exist_ok=True)
     name = uuid.uuid4().hex
     with Path(folder, name).open("xb") as stream:
-        stream.write(packed(content))
+        stream.write(content_bytes(content))
     return name
 
 
 def _content(file: Path, form: Form) -> Content:
-    return unpacked(file.read_bytes(), form)
+    return content_of_bytes(file.read_bytes(), form)
 
 
-def packed(content: Content) -> bytes:
+def content_bytes(content: Content) -> bytes:
     """A content as bytes."""
     sink = pa.BufferOutputStream()
     table = to_table(content)
@@ -119,6 +119,6 @@ def packed(content: Content) -> bytes:
     return found
 
 
-def unpacked(data: Any, form: Form) -> Content:
+def content_of_bytes(data: Any, form: Form) -> Content:
     """The content that bytes hold."""
     return from_table(pa.ipc.open_stream(data).read_all().combine_chunks(), form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from incmrql.incremental.edges import edge
-from incmrql.incremental.looping import Iteration, plain
+from incmrql.incremental.looping import Iteration, step_program
 from incmrql.incremental.nodes import Edge, Given, Node, Repeated
 from incmrql.incremental.streams import Program
 from incmrql.kernel.compile import ProgramCompiler
@@ -16,7 +16,7 @@ from incmrql.kernel.loops import LoopOp
 from incmrql.types import typed
 
 
-def compiled_alone(
+def compile_single_task_loop(
     node: Repeated,
     layouts: Sequence[Layout],
     script: typed.Script,
@@ -34,7 +34,7 @@ def compiled_alone(
         tuple(nodes), tuple(edges), (), (), script, tuple(arguments), tuple(stored), again
     )
     compiler = ProgramCompiler(program, given=dict(enumerate(layouts)), layouts=list(layouts))
-    inner = LoopCompiler(compiler, len(layouts), node).inner(plain(node, script), layouts)
+    inner = LoopCompiler(compiler, len(layouts), node).inner(step_program(node, script), layouts)
     layout = inner.variables[node.term.chosen]
     nothing = Form(())
     return LoopOp(

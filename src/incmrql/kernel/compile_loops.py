@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from incmrql.incremental.diffuse import diffused
-from incmrql.incremental.diffuse_shape import Affine, Centroids
-from incmrql.incremental.looping import Looping, numbered, plain
+from incmrql.incremental.diffuse import Affine, Centroids, diffused
+from incmrql.incremental.looping import Looping, numbered_program, step_program
 from incmrql.incremental.nodes import Given, Repeated
-from incmrql.kernel.diffuse_affine import affine_compiled
+from incmrql.kernel.diffuse_affine_compile import affine_compiled
 from incmrql.kernel.diffuse_affine_tables import AffineTables
 from incmrql.kernel.diffuse_means import centres_form, is_fit
 from incmrql.kernel.form import STATE_OF_A_STEP, Form
@@ -42,9 +41,9 @@ class LoopCompiler:
         layouts = tuple(compiler.layouts[each] for each in node.inputs)
         forms = tuple(Form(leaves(each)) for each in layouts)
         names = tuple(self.table(f"i{n}", form, "rows of an input") for n, form in enumerate(forms))
-        inner = self.inner(plain(node, script), layouts)
+        inner = self.inner(step_program(node, script), layouts)
         layout = inner.variables[node.term.chosen]
-        steps = numbered(node, script)
+        steps = numbered_program(node, script)
         limit = None if node.term.limit is None else evaluate(node.term.limit, compiler.env) or 0
         counters = Form((STRING, LONG))
         found = LoopOp(
@@ -95,18 +94,14 @@ class LoopCompiler:
 
         A variable has the layout of its first rows, as far as a step keeps to it.
         """
-        program = replace(
-            self.compiler.program, nodes=looping.nodes, edges=looping.edges, streams=(), outputs=()
-        )
-        known = dict(zip(looping.inputs, inputs, strict=True))
         variables: list[Layout] = []
         while True:
-            compiler = self.compiler.inside(program, dict(known))
+            given = dict(zip(looping.inputs, inputs, strict=True))
             for n, place in enumerate(looping.variables):
                 node = looping.nodes[place]
                 assert isinstance(node, Given)
-                compiler.given[place] = variables[n] if variables else Leaf(node.element)
-            compiler.all_steps()
+                given[place] = variables[n] if variables else Leaf(node.element)
+            compiler = self.compile_steps(looping, given)
             found = [compiler.layouts[place] for place in looping.initial]
             if variables:
                 both = zip(found, looping.step, strict=True)
@@ -116,7 +111,7 @@ class LoopCompiler:
             variables = found
         if fused:
             used = (*looping.step, *[each for each in looping.flags if each is not None])
-            fuse(program, compiler.steps, compiler.lowering, used)
+            fuse(compiler.program, compiler.steps, compiler.lowering, used)
         initial, step = (
             tuple(compiler.brought(p, layout) for p, layout in zip(places, found, strict=True))
             for places in (looping.initial, looping.step)
@@ -124,6 +119,15 @@ class LoopCompiler:
         return Inner(
             tuple(compiler.steps), tuple(compiler.layouts), looping, tuple(found), initial, step
         )
+
+    def compile_steps(self, looping: Looping, given: dict[int, Layout]) -> ProgramCompiler:
+        """The compiler of a loop's own program, with the steps; `given` has the layouts of rows."""
+        program = replace(
+            self.compiler.program, nodes=looping.nodes, edges=looping.edges, streams=(), outputs=()
+        )
+        compiler = self.compiler.inside(program, given)
+        compiler.all_steps()
+        return compiler
 
     def numbered(self, looping: Looping, inputs: Sequence[Layout], answer: Layout) -> Numbered:
         """The program of all steps, and its tables."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from incmrql.algebra.term import CMap, GroupBy, pair
-from incmrql.incremental.diffuse_shape import Affine
-from incmrql.incremental.diffuse_slopes import Path, Slopes, reduced
+from incmrql.incremental.diffuse import Affine
+from incmrql.incremental.diffuse_slopes import Path, Slopes, simplify
 from incmrql.incremental.diffuse_slopes import leaves as components
 from incmrql.incremental.nodes import Join, Linear, Node, Repeated
 from incmrql.kernel.diffuse_affine_tables import MATRIX, NUMBERED, AffineTables, Part
@@ -16,6 +16,7 @@ from incmrql.kernel.form import STATE_OF_A_STEP, Form
 from incmrql.kernel.groups import GroupOp
 from incmrql.kernel.joins import JoinOp
 from incmrql.kernel.layouts import Layout, Leaf, Struct, index_of, leaves, meet, pair_of, width
+from incmrql.kernel.loop_steps import Output
 from incmrql.kernel.operators import Operator, ParamOp, StatefulOp
 from incmrql.kernel.physical import Inner
 from incmrql.types import typed
@@ -98,12 +99,12 @@ def _is_grouped(node: Repeated, plain: Inner) -> bool | None:
     """Whether a row is there if any that adds to it is, or without them; None if not known."""
     step = plain.steps[plain.looping.step[0]]
     if isinstance(step, GroupOp) and step.mode == "linear" and step.linear is not None:
-        free = step.inputs[step.linear] not in _moving(plain)
+        free = step.inputs[step.linear] not in plain.looping.moving
         return False if free else None
     match node.term.step[0]:
         case CMap(group, body, GroupBy(source)):
-            head = _only(reduced(body))
-            keys = tuple(components(pair(source)[0]))
+            head = _only(simplify(body))
+            keys = tuple(path for path, _ in components(pair(source)[0]))
             known = None if head is None else Slopes({}, heads=[head]).copied(group, keys)
             return None if known is None else True
         case _:
@@ -121,15 +122,6 @@ def _only(body: typed.Expr) -> typed.Expr | None:
             return None
 
 
-def _moving(inner: Inner) -> frozenset[int]:
-    """The places whose rows depend on the variable."""
-    found = set(inner.looping.variables)
-    for place, step in enumerate(inner.steps):
-        if found.intersection(step.inputs):
-            found.add(place)
-    return frozenset(found)
-
-
 # --- programs --------------------------------------------------------------------------------
 
 
@@ -140,28 +132,20 @@ def _entries(
 
     An origin that may be null is one column there.
     """
-    looping = shape.entries
-    program = replace(
-        loop.compiler.program,
-        nodes=tuple(map(_without_sums, looping.nodes)),
-        edges=looping.edges,
-        streams=(),
-        outputs=(),
-    )
-    given = dict(zip(looping.inputs, inputs, strict=True))
-    given[looping.variables[0]] = row
-    compiler = loop.compiler.inside(program, given)
-    compiler.all_steps()
+    looping = replace(shape.entries, nodes=tuple(map(_without_sums, shape.entries.nodes)))
+    (variable,) = looping.variables
+    given = {**dict(zip(looping.inputs, inputs, strict=True)), variable: row}
+    compiler = loop.compile_steps(looping, given)
     place = looping.step[0]
     made = compiler.layouts[place]
     entry = meet(made, _entry(row, row))
     is_packed = meet(entry, _entry(row, row)) != _entry(row, row)
     wanted = _entry(row, Leaf(row.type)) if is_packed else entry
     segment = compiler.brought(place, meet(made, wanted))
-    steps = _needed(compiler.steps, [place])
+    steps = _steps_for(compiler.steps, [place])
     opened = meet(made, wanted)
-    part = _part(loop, "ae", steps, looping.inputs, [(place, segment, leaves(opened))])
-    return replace(part, variable=looping.variables[0]), opened, wanted
+    part = _part(loop, "ae", steps, looping.inputs, [(place, segment, leaves(opened))], variable)
+    return part, opened, wanted
 
 
 def _without_sums(node: Node) -> Node:
@@ -196,7 +180,7 @@ def _start(loop: LoopCompiler, plain: Inner) -> Part:
     empty = _empty(plain)
     steps = {
         place: step
-        for place, step in _needed(plain.steps, [*looping.initial, *looping.step]).items()
+        for place, step in _steps_for(plain.steps, [*looping.initial, *looping.step]).items()
         if place not in empty
     }
     types = leaves(plain.variables[0])
@@ -216,7 +200,7 @@ def _empty(inner: Inner) -> frozenset[int]:
     return frozenset(found)
 
 
-def _needed(steps: Sequence[Operator], wanted: Iterable[int]) -> dict[int, Operator]:
+def _steps_for(steps: Sequence[Operator], wanted: Iterable[int]) -> dict[int, Operator]:
     """The steps that the rows of some places are made of."""
     found = set(wanted)
     for place in reversed(range(len(steps))):
@@ -230,11 +214,13 @@ def _part(
     letters: str,
     steps: dict[int, Operator],
     inputs: tuple[int, ...],
-    made: Sequence[tuple[int, Any, Any]],
+    made: Sequence[Output],
+    variable: int | None = None,
 ) -> Part:
-    kept = [named for step in steps.values() for named in step.state_tables]
     tables = tuple(
-        (name, loop.table(f"{letters}{name}", form, STATE_OF_A_STEP)) for name, form in kept
+        (name, (loop.table(f"{letters}{name}", form, STATE_OF_A_STEP), form))
+        for step in steps.values()
+        for name, form in step.state_tables
     )
     working = {place: step for place, step in steps.items() if not isinstance(step, ParamOp)}
-    return Part(working, inputs, None, tuple(made), tables, tuple(form for _, form in kept))
+    return Part(working, inputs, variable, tuple(made), tables)

@@ -33,16 +33,15 @@ class Part:
 
     `inputs` are the places of the loop's inputs, and `variable` that of its variable if rows of
     it are given.  `made` are the places whose rows are asked for, each with what brings them to
-    the columns wanted and the types of these.  `tables` has the loop's names for the program's.
+    the columns wanted and the types of these.  `tables` has the loop's tables by the names of the
+    program's.
     """
 
     steps: Mapping[int, Operator]
     inputs: tuple[int, ...]
     variable: int | None
     made: tuple[tuple[int, Segment | None, tuple[Type, ...]], ...]
-    tables: tuple[tuple[str, str], ...]
-    forms: tuple[Form, ...]
-    """Of the tables."""
+    tables: tuple[tuple[str, NamedForm], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +82,5 @@ class AffineTables:
     @property
     def own(self) -> tuple[NamedForm, ...]:
         """All tables with their forms."""
-        parts = [
-            (name, form)
-            for part in (self.start, self.entries)
-            for (_, name), form in zip(part.tables, part.forms, strict=True)
-        ]
+        parts = [named for part in (self.start, self.entries) for _, named in part.tables]
         return (*parts, self.labels, self.numbers, self.matrix, self.account)

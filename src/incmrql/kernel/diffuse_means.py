@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from incmrql.incremental.changes import Negative
+from incmrql.incremental.diffuse import StatedError
 from incmrql.kernel.accumulators import Parts
 from incmrql.kernel.content import Content, added_up, empty
 from incmrql.kernel.desk import Desk, content_of
@@ -26,7 +27,6 @@ from incmrql.kernel.recompute import Steps
 from incmrql.kernel.rows import Rows, of_values, stacked, to_values
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.table import scan
-from incmrql.types.model import Type
 from incmrql.values import Value, encode
 
 
@@ -37,22 +37,6 @@ class Centre:
     key: Value
     row: Value
     home: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """What a batch did to a loop's result: the change, its norm, and the error that is known."""
-
-    change: Rows
-    figure: float
-    norm: float
-    kind: Literal["bound", "residual"] = "residual"
-    parts: Mapping[str, float] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """The error as text can hold it."""
-        told = {"kind": self.kind, "figure": self.figure, "norm": self.norm}
-        return {**told, "parts": dict(self.parts)} if self.parts else told
 
 
 def centres_form(averaged: GroupOp, row: Layout) -> Form:
@@ -74,10 +58,11 @@ def is_fit(step: Any) -> bool:
 
 def follow(
     means: Means, changes: Sequence[Rows], every: Sequence[Callable[[], Rows]], desk: Desk
-) -> Moved | None:
-    """Points that come and go; None if the loop has to be run again.
+) -> tuple[Rows, StatedError] | None:
+    """The change of the result for points that come and go, and what is known of its error.
 
-    `every` gives all rows of an input, for points that others like them were there before.
+    None if the loop has to be run again.  `every` gives all rows of an input, for points that
+    others like them were there before.
     """
     inside = overlay(desk, {str(means.averaged.table): means.sums[0]})
     centres = _centres(means, desk)
@@ -87,11 +72,11 @@ def follow(
     found: list[Rows] = []
     try:
         for sign in (1, -1):
-            given = _brought(means, centres, changes, sign, every, desk)
+            given = _sums_of_points(means, centres, changes, sign, every, desk)
             if given is None:
                 return None
             for place, content in given:
-                made = _taken(means, now[place].key, content, inside)
+                made = _add_points(means, now[place].key, content, inside)
                 rows = [each for each, weight in _values(made, means.row) if weight > 0]
                 if any(map(len, made)) and len(rows) != 1:
                     return None
@@ -103,9 +88,13 @@ def follow(
     if not all(map(_is_measured, [each.row for each in now])):
         return None
     _keep(means, centres, now, desk)
-    figures = [_distance(each.row, each.home) for each in now]
+    figures = [
+        math.fsum(abs(a - b) for a, b in zip(_doubles(each.row), _doubles(each.home), strict=True))
+        for each in now
+    ]
     norm = math.fsum(abs(x) for each in now for x in _doubles(each.row))
-    return Moved(stacked(found, leaves(means.row)), math.fsum(figures), norm)
+    error = StatedError("residual", math.fsum(figures), norm)
+    return stacked(found, leaves(means.row)), error
 
 
 def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: Desk) -> bool:
@@ -119,7 +108,7 @@ def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: Desk) -> boo
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
     centres = []
     for place, key in enumerate(keys):
-        made = _taken(means, key, sums.slice(place, place + 1), inside)
+        made = _add_points(means, key, sums.slice(place, place + 1), inside)
         rows = [row for row, _ in _values(made, means.row)]
         if len(rows) != 1 or not _is_measured(rows[0]):
             return False
@@ -131,7 +120,7 @@ def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: Desk) -> boo
 # --- points ----------------------------------------------------------------------------------
 
 
-def _brought(
+def _sums_of_points(
     means: Means,
     centres: Sequence[Centre],
     changes: Sequence[Rows],
@@ -150,20 +139,17 @@ def _brought(
     given[shape.fed] = _absolute(fed.take(fed.weights * sign > 0))
     if not len(given[shape.fed]):
         return []
-    found = _nearest(means, given, centres, sign, desk)
+    found = _sums_of_nearest(means, given, centres, sign, desk)
     if found is None and shape.ranked != shape.fed:
         ranked = changes[shape.ranked]
         gone = _absolute(ranked.take(ranked.weights < 0))
-        given[shape.ranked] = stacked([every[shape.ranked](), gone], _types(means, shape.ranked))
-        found = _nearest(means, given, centres, sign, desk)
+        types = leaves(means.inner.layouts[means.inner.looping.inputs[shape.ranked]])
+        given[shape.ranked] = stacked([every[shape.ranked](), gone], types)
+        found = _sums_of_nearest(means, given, centres, sign, desk)
     return found
 
 
-def _types(means: Means, number: int) -> tuple[Type, ...]:
-    return leaves(means.inner.layouts[means.inner.looping.inputs[number]])
-
-
-def _nearest(
+def _sums_of_nearest(
     means: Means, given: Sequence[Rows], centres: Sequence[Centre], sign: int, desk: Desk
 ) -> list[tuple[int, Content]] | None:
     """What points bring to the sums, by the place of a centroid; None if some have none."""
@@ -180,7 +166,7 @@ def _nearest(
             return None
         one = sums.slice(at, at + 1)
         parts = {name: column * sign for name, column in one.parts.items()}
-        found.append((place, _rekeyed(one, one.keys.columns, one.weights * sign, parts)))
+        found.append((place, _content_like(one, one.keys.columns, one.weights * sign, parts)))
     return found
 
 
@@ -193,17 +179,17 @@ def _place(key: Value, where: Mapping[bytes, int]) -> int | None:
     return where[encode(key)]
 
 
-def _rekeyed(content: Content, columns: Sequence[Any], weights: Any, parts: Parts) -> Content:
+def _content_like(content: Content, columns: Sequence[Any], weights: Any, parts: Parts) -> Content:
     def same(_groups: Groups) -> Parts:
         return parts
 
     return added_up(content.form, columns, weights, same)
 
 
-def _taken(means: Means, key: Value, content: Content, inside: Overlay) -> list[Rows]:
+def _add_points(means: Means, key: Value, content: Content, inside: Overlay) -> list[Rows]:
     """Add to the sums of a centroid; what that does to its row."""
     columns = of_values([(key, 1)], means.averaged.key).columns
-    mine = _rekeyed(content, columns, content.weights, content.parts)
+    mine = _content_like(content, columns, content.weights, content.parts)
     others = [empty(form) for form in means.averaged.delta_forms[1:]]
     segment = means.inner.step[0]
     made = list(means.averaged.meet([mine, *others], inside))
@@ -230,20 +216,17 @@ def _centres(means: Means, desk: Desk) -> list[Centre]:
 
 def _keep(means: Means, old: Sequence[Centre], new: Sequence[Centre], desk: Desk) -> None:
     name, form = means.centres
+    layouts = (("key", means.averaged.key), ("row", means.row), ("home", means.row))
     parts = []
     for centres, sign in ((old, -1), (new, 1)):
         columns = [
             of_values([(getattr(each, part), sign) for each in centres], layout)
-            for part, layout in _parts(means)
+            for part, layout in layouts
         ]
         if centres:
             weights = np.full(len(centres), sign, np.int64)
             parts.append(Rows(tuple(c for rows in columns for c in rows.columns), weights))
     desk.change(name, content_of(form, stacked(parts, (*form.keys, *form.rest))))
-
-
-def _parts(means: Means) -> tuple[tuple[str, Layout], ...]:
-    return ("key", means.averaged.key), ("row", means.row), ("home", means.row)
 
 
 def _absolute(rows: Rows) -> Rows:
@@ -257,10 +240,6 @@ def _values(chunks: Sequence[Rows], layout: Layout) -> list[tuple[Value, int]]:
 def _is_measured(row: Value) -> bool:
     """Whether all parts of a row are there, and its doubles are finite."""
     return all(map(math.isfinite, _doubles(row)))
-
-
-def _distance(one: Value, other: Value) -> float:
-    return math.fsum(abs(a - b) for a, b in zip(_doubles(one), _doubles(other), strict=True))
 
 
 def _doubles(value: Value) -> Iterator[float]:

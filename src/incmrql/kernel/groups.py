@@ -29,8 +29,7 @@ from incmrql.kernel.lifting import lifted
 from incmrql.kernel.look import look_up, partners
 from incmrql.kernel.operators import Evaluator, NamedForm, StatefulOp, any_by_row
 from incmrql.kernel.physical import Block, Merged, Ranking, Read, Side, Walked, Wanted
-from incmrql.kernel.recompute_first import reads_first
-from incmrql.kernel.recompute_groups import Grouping
+from incmrql.kernel.recompute_groups import Grouping, reads_first
 from incmrql.kernel.requested import Affected, Answers, request_columns, whole_delta
 from incmrql.kernel.rows import Rows, no_rows, stacked
 from incmrql.kernel.segment import Segment

@@ -25,7 +25,7 @@ from incmrql.kernel.rows import Rows
 from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.segment import Segment
 from incmrql.kernel.sorting import Groups
-from incmrql.kernel.spans import expanded, span_of
+from incmrql.kernel.spans import expanded, portions, span_of
 from incmrql.reference import Environment
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hash_columns import Hashes
@@ -127,7 +127,7 @@ def _pairs_with_partners(
     table = desk.table(other.table, other.form)
     found = partners(table, desk.reader, hashes, keys)
     for places, rows in chain(found, _among(more, hashes, keys)):
-        for chosen in _portions(counts[places]):
+        for chosen in portions(counts[places], MOST_PAIRS):
             some, partner = places[chosen], rows.slice(chosen.start, chosen.stop)
             mine, yours = _pairs(starts[some], counts[some])
             pairs = _rows(change, mine, partner, yours, flipped=flipped)
@@ -168,18 +168,6 @@ def _among(more: Content | None, hashes: Hashes, keys: Keys) -> Iterator[tuple[P
     if more is not None and len(more):
         span = span_of(RunRows.of(more), hashes, keys)
         yield span.places, more.take(span.positions)
-
-
-def _portions(times: Integers) -> Iterator[slice]:
-    """Stretches of partners that make a bounded number of pairs."""
-    until = np.cumsum(times)
-    start = 0
-    while start < len(times):
-        done = until[start - 1] if start else 0
-        stop = int(np.searchsorted(until, done + MOST_PAIRS, "right"))
-        stop = max(stop, start + 1)
-        yield slice(start, stop)
-        start = stop
 
 
 def _pairs(starts: Integers, times: Integers) -> tuple[Integers, Integers | None]:

@@ -18,22 +18,23 @@ from functools import partial
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from incmrql.incremental.changes import Negative
+from incmrql.incremental.diffuse import StatedError
 from incmrql.incremental.driving import drive
 from incmrql.incremental.looping import Iteration
 from incmrql.incremental.nodes import Repeated
 from incmrql.kernel.apart import TooLarge, leave_inputs, left_answer
 from incmrql.kernel.content import Content, merge
 from incmrql.kernel.counters import Counters, counters_in, keep_counters
-from incmrql.kernel.desk import Desk, content_of, rows_of
+from incmrql.kernel.desk import Desk, content_of, merged, rows_of
 from incmrql.kernel.diffuse_affine import affine_follow, affine_reset
 from incmrql.kernel.diffuse_affine_tables import AffineTables
-from incmrql.kernel.diffuse_means import Moved, follow, reset
+from incmrql.kernel.diffuse_means import follow, reset
 from incmrql.kernel.form import Form
 from incmrql.kernel.layouts import Layout, leaves
 from incmrql.kernel.numbered import Machine, difference
 from incmrql.kernel.operators import Evaluator, NamedForm, StatefulOp, all_rows
 from incmrql.kernel.physical import Inner, Means, Numbered
-from incmrql.kernel.recompute import Ran, TooManyRows, recomputed
+from incmrql.kernel.recompute import Ran, TooManyRows, recompute_loop
 from incmrql.kernel.recompute_columns import plain_rows
 from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.table import scan
@@ -109,7 +110,18 @@ class LoopOp(StatefulOp):
 
     def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
         """The change of the loop's answer, if an input has changed or it never ran."""
-        return _meet(self, deltas, desk)
+        counters = counters_in(*self.counters, desk)
+        if counters["runs"] and not any(map(len, deltas)):
+            return
+        batch = LoopBatch(self, deltas, desk, counters)
+        answer, way, reason = batch.answer()
+        for name, delta in zip(self.tables, deltas, strict=True):
+            desk.change(name, delta)
+        counters["runs"] += 1
+        keep_counters(counters, *self.counters, desk)
+        desk.change(self.result, answer)
+        desk.notes[self.result] = {"way": way, "reason": reason, **batch.note}
+        yield rows_of(answer)
 
     def evaluator(self, _moving: tuple[bool, ...], most: int) -> Evaluator:
         """The rows of the loop, run from its beginning."""
@@ -119,45 +131,9 @@ class LoopOp(StatefulOp):
                 stacked(list(map(plain_rows, chunks)), leaves(layout))
                 for chunks, layout in zip(inputs, self.layouts, strict=True)
             ]
-            return [recomputed(self, given, desk, most)[0]]
+            return [recompute_loop(self, given, desk, most)[0]]
 
         return rows
-
-
-def _meet(step: LoopOp, changes: Sequence[Content], desk: Desk) -> Iterator[Rows]:
-    counters = counters_in(*step.counters, desk)
-    if counters["runs"] and not any(map(len, changes)):
-        return
-    way, reason = _way(step, counters)
-    note: dict[str, Any] = {}
-    if step.asked.way == "diffuse":
-        answer, way, reason = _diffused(step, changes, counters, desk, note)
-    elif way == "exact" and counters["exact"]:
-        answer = _exactly(step, changes, counters, desk, note)
-        _judge(step, counters)
-    elif way == "recompute" and _is_large(step, changes, desk):
-        answer, reason = _apart(step, changes, counters, desk, note)
-    else:
-        inputs = _inputs(step, changes, desk)
-        if way == "exact":
-            answer = _built(step, inputs, counters, desk, note)
-        else:
-            try:
-                answer, ran = _again(step, inputs, desk, note)
-            except TooManyRows:
-                raise _left(step, changes, desk) from None
-            _forgotten(step, counters, desk)
-            _estimate(counters, ran, inputs)
-            counters["pause"] = max(counters["pause"] - 1, 0)
-            if step.asked.way == "default" and _dies_out(step, ran) and not counters["pause"]:
-                reason = _built_beside(step, inputs, counters, desk)
-    for name, change in zip(step.tables, changes, strict=True):
-        desk.change(name, change)
-    counters["runs"] += 1
-    keep_counters(counters, *step.counters, desk)
-    desk.change(step.result, answer)
-    desk.notes[step.result] = {"way": way, "reason": reason, **note}
-    yield rows_of(answer)
 
 
 # --- which way -----------------------------------------------------------------------------
@@ -176,10 +152,10 @@ def _way(step: LoopOp, counters: Counters) -> tuple[Way, str]:
     if counters["exact"]:
         share = counters["cost"] / max(counters["again"], 1)
         return "exact", f"the last batch cost {share:.1%} of running the loop again"
-    return "recompute", _moving(counters)
+    return "recompute", _share_moving(counters)
 
 
-def _moving(counters: Counters) -> str:
+def _share_moving(counters: Counters) -> str:
     if not counters["runs"]:
         return "the first batch"
     return f"{counters['moved']:,} rows change from step to step, of {counters['rows']:,}"
@@ -191,15 +167,9 @@ def _dies_out(step: LoopOp, ran: Ran) -> bool:
     Where each row of a variable meets all rows of an input, as centroids meet points, one that
     changes changes everything.
     """
-    if step.numbered is None or step.numbered.inner.is_cross:
+    if step.numbered is None or step.is_cross:
         return False
     return ran.rows > 0 and ran.moved < MOVING * ran.rows
-
-
-def _estimate(counters: Counters, ran: Ran, inputs: Sequence[Rows]) -> None:
-    size = sum(map(len, inputs))
-    counters["again"] = ran.rows + ran.steps * size
-    counters["rows"], counters["moved"] = ran.rows, ran.moved
 
 
 def _judge(step: LoopOp, counters: Counters) -> None:
@@ -214,91 +184,6 @@ def _judge(step: LoopOp, counters: Counters) -> None:
         counters["span"] = counters["pause"] = min(max(2 * counters["span"], 8), 256)
 
 
-# --- the ways ------------------------------------------------------------------------------
-
-
-def _exactly(
-    step: LoopOp, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
-) -> Content:
-    """Send the changes through the steps."""
-    given = [rows_of(change) for change in changes]
-    before = desk.reader.tally.rows
-    found = _driven(step, given, counters, desk, note, is_first=False)
-    counters["cost"] = DEARER * (desk.reader.tally.rows - before + note["rows"])
-    answer = _brought(step, found, desk)
-    return content_of(step.form, answer)
-
-
-def _built(
-    step: LoopOp, inputs: Sequence[Rows], counters: Counters, desk: Desk, note: dict[str, Any]
-) -> Content:
-    """Begin to keep the loop exactly, from all rows of its inputs."""
-    _forgotten(step, counters, desk)
-    found = _driven(step, inputs, counters, desk, note, is_first=True)
-    counters["exact"] = 1
-    new = content_of(step.form, _brought(step, found, desk))
-    return _instead(step, new, desk)
-
-
-def _built_beside(step: LoopOp, inputs: Sequence[Rows], counters: Counters, desk: Desk) -> str:
-    """The same after the loop was run again, for the batches to come."""
-    _driven(step, inputs, counters, desk, {}, is_first=True)
-    counters["exact"] = 1
-    return f"{_moving(counters)}: from now on exact"
-
-
-def _diffused(
-    step: LoopOp, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
-) -> tuple[Content, Way, str]:
-    """Let the changes alone move the last answer; or run the loop again, and begin from there."""
-    counters["since"] += 1
-    reason = _reason_to_resync(step, counters)
-    if not reason:
-        moved = _followed(step, changes, desk)
-        if moved is None:
-            reason = "what has changed cannot be measured against what is kept"
-        elif not moved.figure <= (step.asked.tolerance or math.inf) * moved.norm:
-            reason = f"its {moved.kind} passes the tolerance: {moved.figure:.3g}"
-        else:
-            note |= {"steps": 1, "rows": len(moved.change), "error": moved.as_json()}
-            return content_of(step.form, moved.change), "diffuse", "asked for"
-    inputs = _inputs(step, changes, desk)
-    rows, ran = recomputed(step, inputs, desk)
-    answer = _instead(step, content_of(step.form, rows), desk)
-    _forgotten(step, counters, desk)
-    counters["since"] = 0
-    counters["diffuse"] = int(_ready(step, inputs, rows, ran, desk))
-    error = {"kind": "resynchronised", "figure": 0.0}
-    note |= {"steps": ran.steps, "rows": ran.rows, "error": error}
-    return answer, "recompute", reason
-
-
-def _followed(step: LoopOp, changes: Sequence[Content], desk: Desk) -> Moved | None:
-    """What the changes alone do to the last answer; None if the loop has to be run again."""
-    given = [rows_of(change) for change in changes]
-    if isinstance(step.diffused, Means):
-        every = [partial(_input, step, n, changes, desk) for n in range(len(changes))]
-        return follow(step.diffused, given, every, desk)
-    assert not isinstance(step.diffused, str)
-    found = affine_follow(step.diffused, given, desk, TOO_SMALL)
-    if found is None:
-        return None
-    change, error = found
-    parts = dict(error.get("parts", {}))
-    return Moved(change, error["figure"], error["size"], error["kind"], parts)
-
-
-def _ready(step: LoopOp, inputs: Sequence[Rows], rows: Rows, ran: Ran, desk: Desk) -> bool:
-    """Begin to diffuse from the loop's own result; whether that can be done."""
-    match step.diffused:
-        case str():
-            return False
-        case Means():
-            return bool(ran.before) and reset(step.diffused, inputs, ran.before[0], desk)
-        case _:
-            return affine_reset(step.diffused, inputs, rows, desk)
-
-
 def _reason_to_resync(step: LoopOp, counters: Counters) -> str:
     """Why a loop is run again before anything is diffused."""
     if isinstance(step.diffused, str):
@@ -310,113 +195,214 @@ def _reason_to_resync(step: LoopOp, counters: Counters) -> str:
     return ""
 
 
-def _driven(
-    step: LoopOp,
-    given: Sequence[Rows],
-    counters: Counters,
-    desk: Desk,
-    note: dict[str, Any],
-    *,
-    is_first: bool,
-) -> Rows:
-    """Drive changes through a loop, and keep what that changes; the change of its answer."""
-    numbered = step.numbered
-    assert numbered is not None
-    ending = Ending(step.node.term.flagged, step.limit, desk.env.world.max_steps)
-    machine = Machine(numbered, given, desk, is_first)
-    stop = None if is_first else counters["stop"]
-    course = drive(machine, ending, counters.numbers("flags"), stop)
-    for number, rows in enumerate(course.differences):
-        for variable, each in enumerate(rows):
-            if len(each):
-                desk.change(*difference(numbered, variable, number, each))
-    for number, count in course.flags.items():
-        counters.add("flags", number, count)
-    counters["stop"] = course.stop
-    note |= {"steps": course.ran, "rows": machine.sent}
-    return course.answer[step.node.term.chosen]
+# --- the ways ------------------------------------------------------------------------------
 
 
-def _again(
-    step: LoopOp, inputs: Sequence[Rows], desk: Desk, note: dict[str, Any]
-) -> tuple[Content, Ran]:
-    """Run the loop again from all rows of its inputs."""
-    rows, ran = recomputed(step, inputs, desk, desk.apart.most.get(step.result, sys.maxsize))
-    note |= {"steps": ran.steps, "rows": ran.rows}
-    return _instead(step, content_of(step.form, rows), desk), ran
+@dataclass(slots=True)
+class LoopBatch:
+    """One batch of a loop: the changes of its inputs, what is known of it, and notes for users."""
+
+    step: LoopOp
+    changes: Sequence[Content]
+    desk: Desk
+    counters: Counters
+    note: dict[str, Any] = field(default_factory=dict)
+
+    def answer(self) -> tuple[Content, Way, str]:
+        """The change of the loop's answer, the way that was taken, and why."""
+        way, reason = _way(self.step, self.counters)
+        if self.step.asked.way == "diffuse":
+            return self.diffuse()
+        if way == "recompute":
+            return self.recompute(reason)
+        if not self.counters["exact"]:
+            return self.build_exact(), way, reason
+        answer = self.advance_exactly()
+        _judge(self.step, self.counters)
+        return answer, way, reason
+
+    # --- exact
+
+    def advance_exactly(self) -> Content:
+        """Send the changes through the steps."""
+        tally = self.desk.reader.tally
+        before = tally.rows
+        given = [rows_of(change) for change in self.changes]
+        rows, self.note = self.drive(given, is_first=False)
+        self.counters["cost"] = DEARER * (tally.rows - before + self.note["rows"])
+        return content_of(self.step.form, self.answer_rows(rows))
+
+    def build_exact(self) -> Content:
+        """Begin to keep the loop exactly, from all rows of its inputs."""
+        inputs = self.inputs()
+        self.forget_steps()
+        rows, self.note = self.drive(inputs, is_first=True)
+        self.counters["exact"] = 1
+        return self.change_to(self.answer_rows(rows))
+
+    def drive(self, given: Sequence[Rows], *, is_first: bool) -> tuple[Rows, dict[str, Any]]:
+        """Drive changes through the steps and keep what that changes.
+
+        The change of the chosen variable, and how many steps and rows that took.
+        """
+        step, desk, counters, numbered = self.step, self.desk, self.counters, self.step.numbered
+        assert numbered is not None
+        ending = Ending(step.node.term.flagged, step.limit, desk.env.world.max_steps)
+        machine = Machine(numbered, given, desk, is_first)
+        stop = None if is_first else counters["stop"]
+        course = drive(machine, ending, counters.numbers("flags"), stop)
+        for number, rows in enumerate(course.differences):
+            for variable, each in enumerate(rows):
+                if len(each):
+                    desk.change(*difference(numbered, variable, number, each))
+        for number, count in course.flags.items():
+            counters.add("flags", number, count)
+        counters["stop"] = course.stop
+        done = {"steps": course.ran, "rows": machine.sent}
+        return course.answer[step.node.term.chosen], done
+
+    def answer_rows(self, rows: Rows) -> Rows:
+        """Rows of the chosen variable as rows of the answer."""
+        numbered = self.step.numbered
+        assert numbered is not None
+        if not len(rows) or numbered.brought is None:
+            return rows
+        return numbered.brought.apply(rows, self.desk.env)
+
+    def forget_steps(self) -> None:
+        """Keep nothing of the steps."""
+        counters, numbered = self.counters, self.step.numbered
+        counters["diffuse"] = 0
+        if numbered is None:
+            return
+        for name, form in numbered.own:
+            if self.desk.table(name, form).runs:
+                self.desk.clear(name, form)
+        for number, count in counters.numbers("flags").items():
+            counters.add("flags", number, -count)
+        counters["stop"] = counters["exact"] = counters["dear"] = 0
+
+    # --- recompute
+
+    def recompute(self, reason: str) -> tuple[Content, Way, str]:
+        """Run the loop again; begin to keep it exactly if its changes die out."""
+        step, counters, apart = self.step, self.counters, self.desk.apart
+        most = apart.most.get(step.result, sys.maxsize)
+        ran_apart = apart.of(step.result)
+        if ran_apart is not None:
+            answer = left_answer(apart.folder, ran_apart, step.form)
+            self.forget_steps()
+            self.note = {"steps": ran_apart.steps, "rows": len(answer)}
+            return answer, "recompute", "too large for a task: as steps on Spark"
+        if self.count_inputs() > most:
+            raise self.too_large()
+        inputs = self.inputs()
+        try:
+            rows, ran = recompute_loop(step, inputs, self.desk, most)
+        except TooManyRows:
+            raise self.too_large() from None
+        self.note = {"steps": ran.steps, "rows": ran.rows}
+        answer = self.change_to(rows)
+        self.forget_steps()
+        counters["again"] = ran.rows + ran.steps * sum(map(len, inputs))
+        counters["rows"], counters["moved"] = ran.rows, ran.moved
+        counters["pause"] = max(counters["pause"] - 1, 0)
+        if step.asked.way == "default" and _dies_out(step, ran) and not counters["pause"]:
+            self.drive(inputs, is_first=True)
+            counters["exact"] = 1
+            reason = f"{_share_moving(counters)}: from now on exact"
+        return answer, "recompute", reason
+
+    def count_inputs(self) -> int:
+        """How many rows the inputs have about, with their changes."""
+        tables = [self.desk.table(*each) for each in self.input_tables()]
+        return sum(table.rows for table in tables) + sum(map(len, self.changes))
+
+    def too_large(self) -> TooLarge:
+        """A request to run the loop apart, for which all is put down."""
+        buckets = self.desk.tables[self.step.result].buckets
+        return TooLarge(self.step.result, leave_inputs(self.desk.apart, self.changes, buckets))
+
+    # --- diffuse
+
+    def diffuse(self) -> tuple[Content, Way, str]:
+        """Let the changes alone move the last answer; or begin again from the loop's own result."""
+        step, counters = self.step, self.counters
+        counters["since"] += 1
+        reason = _reason_to_resync(step, counters)
+        if not reason:
+            found = self.follow()
+            if found is None:
+                reason = "what has changed cannot be measured against what is kept"
+            else:
+                change, error = found
+                if error.figure <= (step.asked.tolerance or math.inf) * error.norm:
+                    self.note = {"steps": 1, "rows": len(change), "error": error.as_json()}
+                    return content_of(step.form, change), "diffuse", "asked for"
+                reason = f"its {error.kind} passes the tolerance: {error.figure:.3g}"
+        inputs = self.inputs()
+        rows, ran = recompute_loop(step, inputs, self.desk)
+        answer = self.change_to(rows)
+        self.forget_steps()
+        counters["since"] = 0
+        counters["diffuse"] = int(self.start_diffusion(inputs, rows, ran))
+        none = {"kind": "resynchronised", "figure": 0.0}
+        self.note = {"steps": ran.steps, "rows": ran.rows, "error": none}
+        return answer, "recompute", reason
+
+    def follow(self) -> tuple[Rows, StatedError] | None:
+        """What the changes alone do to the last answer; None if the loop has to be run again."""
+        given, diffused = [rows_of(change) for change in self.changes], self.step.diffused
+        if isinstance(diffused, Means):
+            every = [partial(self.input, number) for number in range(len(given))]
+            return follow(diffused, given, every, self.desk)
+        assert not isinstance(diffused, str)
+        return affine_follow(diffused, given, self.desk, TOO_SMALL)
+
+    def start_diffusion(self, inputs: Sequence[Rows], rows: Rows, ran: Ran) -> bool:
+        """Begin to diffuse from the loop's own result; whether that can be done."""
+        match self.step.diffused:
+            case str():
+                return False
+            case Means() as means:
+                return bool(ran.before) and reset(means, inputs, ran.before[0], self.desk)
+            case tables:
+                return affine_reset(tables, inputs, rows, self.desk)
+
+    # --- rows
+
+    def change_to(self, rows: Rows) -> Content:
+        """The change from the last answer to another one."""
+        step = self.step
+        table = self.desk.table(step.result, step.form)
+        old = (scan(table, self.desk.reader, bucket) for bucket in range(table.buckets))
+        return replacement(step.form, [content_of(step.form, rows)], old)
+
+    def input_tables(self) -> list[tuple[str, Form]]:
+        """The tables of the inputs."""
+        return list(zip(self.step.tables, self.step.forms, strict=True))
+
+    def inputs(self) -> list[Rows]:
+        """All rows of the inputs."""
+        return [self.input(number) for number in range(len(self.changes))]
+
+    def input(self, number: int) -> Rows:
+        """All rows of an input."""
+        table, reader = self.desk.table(*self.input_tables()[number]), self.desk.reader
+        known = [scan(table, reader, bucket) for bucket in range(table.buckets)]
+        whole = input_rows([*known, self.changes[number]])
+        reader.tally.rows += len(whole)
+        return whole
 
 
-def _is_large(step: LoopOp, changes: Sequence[Content], desk: Desk) -> bool:
-    """Whether a loop is too much for a task."""
-    if desk.apart.of(step.result) is not None:
-        return True
-    tables = [desk.table(*each) for each in zip(step.tables, step.forms, strict=True)]
-    rows = sum(table.rows for table in tables) + sum(map(len, changes))
-    return rows > desk.apart.most.get(step.result, sys.maxsize)
-
-
-def _apart(
-    step: LoopOp, changes: Sequence[Content], counters: Counters, desk: Desk, note: dict[str, Any]
-) -> tuple[Content, str]:
-    """What Spark has found, by running the loop again in steps of its own; or ask for that."""
-    ran = desk.apart.of(step.result)
-    if ran is None:
-        raise _left(step, changes, desk)
-    answer = left_answer(desk.apart.folder, ran, step.form)
-    _forgotten(step, counters, desk)
-    note |= {"steps": ran.steps, "rows": len(answer)}
-    return answer, "too large for a task: as steps on Spark"
-
-
-def _left(step: LoopOp, changes: Sequence[Content], desk: Desk) -> TooLarge:
-    """A request to run the loop apart, for which all is put down."""
-    inputs = leave_inputs(desk.apart, changes, desk.tables[step.result].buckets)
-    return TooLarge(step.result, inputs)
-
-
-def _instead(step: LoopOp, new: Content, desk: Desk) -> Content:
-    """The change from the last answer to another one."""
-    table = desk.table(step.result, step.form)
-    old = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
-    return merge([new, *[each.with_weights(-each.weights) for each in old if len(each)]])
-
-
-def _brought(step: LoopOp, rows: Rows, desk: Desk) -> Rows:
-    numbered = step.numbered
-    assert numbered is not None
-    if not len(rows) or numbered.brought is None:
-        return rows
-    return numbered.brought.apply(rows, desk.env)
-
-
-def _inputs(step: LoopOp, changes: Sequence[Content], desk: Desk) -> list[Rows]:
-    """All rows of the inputs."""
-    return [_input(step, number, changes, desk) for number in range(len(changes))]
-
-
-def _input(step: LoopOp, number: int, changes: Sequence[Content], desk: Desk) -> Rows:
-    """All rows of an input."""
-    table = desk.table(step.tables[number], step.forms[number])
-    known = [scan(table, desk.reader, bucket) for bucket in range(table.buckets)]
-    whole = rows_of(merge([*known, changes[number]]))
-    desk.reader.tally.rows += len(whole)
+def input_rows(contents: Sequence[Content]) -> Rows:
+    """All rows of an input, from what is kept of it and what a batch changes."""
+    whole = rows_of(merge(contents))
     if (whole.weights < 0).any():
         raise Negative("a loop has fewer than no rows")
     return whole
 
 
-# --- what is kept --------------------------------------------------------------------------
-
-
-def _forgotten(step: LoopOp, counters: Counters, desk: Desk) -> None:
-    """Keep nothing of the steps."""
-    counters["diffuse"] = 0
-    numbered = step.numbered
-    if numbered is None:
-        return
-    for name, form in numbered.own:
-        if desk.table(name, form).runs:
-            desk.clear(name, form)
-    for number, count in counters.numbers("flags").items():
-        counters.add("flags", number, -count)
-    counters["stop"] = counters["exact"] = counters["dear"] = 0
+def replacement(form: Form, new: Sequence[Content], old: Iterable[Content]) -> Content:
+    """The change that puts new rows in the place of old ones."""
+    return merged(form, [*new, *[each.with_weights(-each.weights) for each in old if len(each)]])

@@ -24,12 +24,15 @@ from incmrql.kernel.form import Form
 from incmrql.kernel.keys import Keys, concat_keys
 from incmrql.kernel.layouts import leaves
 from incmrql.kernel.look import partners
+from incmrql.kernel.loop_steps import RowsByStep, StepInterpreter
 from incmrql.kernel.operators import Operator, StatefulOp
 from incmrql.kernel.overlay import Overlay, overlay
 from incmrql.kernel.physical import Inner, Numbered
 from incmrql.kernel.rows import Rows, no_rows, stacked
+from incmrql.kernel.segment import Segment
 from incmrql.kernel.sorting import Groups
-from incmrql.kernel.table import Table, scan
+from incmrql.kernel.table import scan
+from incmrql.reference import Environment
 from incmrql.types.model import LONG, Type
 
 BEFORE, BEFORE_LESS, AFTER, AFTER_LESS = range(4)
@@ -37,7 +40,7 @@ _SIGNS: Final = np.array([-1, 1, 1, -1], np.int64)
 
 
 @dataclass(slots=True)
-class Machine:
+class Machine(StepInterpreter):
     """The steps of a loop at work in one batch (`incremental.driving`).
 
     `given` are the changes of the inputs, or all their rows when nothing is kept yet.
@@ -48,21 +51,23 @@ class Machine:
     desk: Desk
     is_first: bool
     inside: Overlay = field(init=False)
-    moving: frozenset[int] = field(init=False)
-    still: dict[int, list[Rows]] = field(default_factory=dict)
+    env: Environment = field(init=False)
+    steps: Sequence[Operator] = field(init=False)
+    repeated: tuple[int, ...] = field(init=False)
+    still: RowsByStep = field(default_factory=dict)
+    """The changes of the other steps."""
     pending: dict[int, dict[int, list[Rows]]] = field(default_factory=dict)
     later: dict[int, dict[int, list[Keys]]] = field(default_factory=dict)
     """By step and place, the keys of groups that changed and have rows of that step."""
+    number: int = 0
+    """Of the iteration that runs."""
     sent: int = 0
 
     def __post_init__(self) -> None:
         self.inside = overlay(self.desk, dict(self.numbered.tables))
         self.inside.is_first = self.is_first
-        moving = set(self.inner.looping.variables)
-        for place, step in enumerate(self.inner.steps):
-            if moving.intersection(step.inputs):
-                moving.add(place)
-        self.moving = frozenset(moving)
+        self.env, self.steps = self.inside.env, self.inner.steps
+        self.repeated = self.inner.looping.repeated
 
     @property
     def inner(self) -> Inner:
@@ -72,34 +77,24 @@ class Machine:
     def start(self) -> list[Rows]:
         """Take in the changes of the inputs; the changes of the first rows of the variables."""
         looping = self.inner.looping
-        found = {place: [rows] for place, rows in zip(looping.inputs, self.given, strict=True)}
-        places = [p for p in range(len(self.inner.steps)) if p not in self.moving]
-        self.still = self._run(0, found, places)
-        return [
-            self._unnumbered(self.still.get(place, ()), segment, variable)
-            for variable, (place, segment) in enumerate(
-                zip(looping.initial, self.inner.initial, strict=True)
-            )
-        ]
+        given: RowsByStep = {p: [rows] for p, rows in zip(looping.inputs, self.given, strict=True)}
+        self.still = self.run(looping.fixed, given)
+        return self._variables(self.still, looping.initial, self.inner.initial)
 
     def step(self, number: int, changes: Sequence[Rows]) -> tuple[list[Rows], int]:
         """Send changes through a step: those of what it makes, and of its true flags."""
         looping = self.inner.looping
-        found = dict(self.still) if number == 0 else {}
+        self.number = number
+        flow = dict(self.still) if number == 0 else {}
         for place, rows in zip(looping.variables, changes, strict=True):
-            found[place] = [Rows((_numbers(number, len(rows)), *rows.columns), rows.weights)]
-        found = self._run(number, found, sorted(self.moving.difference(looping.variables)))
-        made = [
-            self._unnumbered(found.get(place, ()), segment, variable)
-            for variable, (place, segment) in enumerate(
-                zip(looping.step, self.inner.step, strict=True)
-            )
-        ]
+            flow[place] = [Rows((_numbers(number, len(rows)), *rows.columns), rows.weights)]
+        self.run(self.repeated, flow)
+        made = self._variables(flow, looping.step, self.inner.step)
         flags = [
             int(rows.weights.sum())
             for place in looping.flags
             if place is not None
-            for rows in found.get(place, ())
+            for rows in flow.get(place, ())
         ]
         return made, sum(flags)
 
@@ -152,44 +147,31 @@ class Machine:
         """The same rows, taken away."""
         return rows.times(-1)
 
-    @staticmethod
-    def some(rows: Rows) -> bool:
-        """Whether there are any rows."""
-        return bool(len(rows))
-
     # --- one step --------------------------------------------------------------------------
 
-    def _run(
-        self, number: int, found: dict[int, list[Rows]], places: Iterable[int]
-    ) -> dict[int, list[Rows]]:
-        for place in places:
-            if place in found:
-                continue
-            step = self.inner.steps[place]
-            inputs = [found.get(each, []) for each in step.inputs]
-            rows = [each for each in self._rows(place, step, number, inputs) if len(each)]
-            self.sent += sum(map(len, rows))
-            if rows:
-                found[place] = rows
-        return found
+    def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> list[Rows]:
+        """The changes of a step's rows that carry the number of this iteration."""
+        rows = [each for each in self._changes(place, inputs) if len(each)]
+        self.sent += sum(map(len, rows))
+        return rows
 
-    def _rows(
-        self, place: int, step: Operator, number: int, inputs: Sequence[list[Rows]]
-    ) -> Iterable[Rows]:
+    def _changes(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
+        step = self.steps[place]
         if isinstance(step, StatefulOp):
-            delta_of = self._bilinear if step.is_bilinear else self._by_key
-            return delta_of(place, step, number, inputs)
-        has_work = any(inputs) if step.inputs else number == 0
+            changes_of = self._join if step.is_bilinear else self._group
+            return changes_of(place, step, self.number, inputs)
+        has_work = any(inputs) if step.inputs else self.number == 0
         return step.advance(inputs, self.inside) if has_work else ()
 
-    def _bilinear(
-        self, place: int, step: StatefulOp, number: int, inputs: Sequence[list[Rows]]
+    def _join(
+        self, place: int, step: StatefulOp, number: int, inputs: Sequence[Iterable[Rows]]
     ) -> Iterable[Rows]:
         """Pairs of this step; those of later steps wait for them."""
         found = self.pending.get(number, {}).pop(place, [])
         if not self.pending.get(number):
             self.pending.pop(number, None)
         if any(inputs):
+            # A table holds the rows of all iterations, so one search finds the partners in all.
             for rows in step.advance(inputs, self.inside):
                 steps = _longs(rows.columns[0])
                 for each in np.unique(steps).tolist():
@@ -200,8 +182,8 @@ class Machine:
                         self.pending.setdefault(each, {}).setdefault(place, []).append(mine)
         return found
 
-    def _by_key(
-        self, place: int, step: StatefulOp, number: int, inputs: Sequence[list[Rows]]
+    def _group(
+        self, place: int, step: StatefulOp, number: int, inputs: Sequence[Iterable[Rows]]
     ) -> Iterable[Rows]:
         """What a step changes for the keys that something reached."""
         waiting = self.later.get(number, {}).pop(place, [])
@@ -212,7 +194,7 @@ class Machine:
         if any(inputs):
             gathered = step.gather(inputs, self.inside.env)
             brought = [
-                _rekeyed(content, form) if len(content) else None
+                _by_key(content, form) if len(content) else None
                 for content, (_, form) in zip(gathered, slots, strict=True)
             ]
         keys = [*waiting, *[each.keys for each in brought if each is not None]]
@@ -221,18 +203,20 @@ class Machine:
         hashes, touched, _ = asked_keys(concat_keys(keys))
         variants: list[Content] = []
         for (name, form), new, whole in zip(slots, brought, step.delta_forms, strict=True):
-            old, added = self._known(name, form, hashes, touched)
+            old, added = self._rows_of_keys(name, form, hashes, touched)
             self._note(place, number, old)
             variants.append(_variants(whole, number, old, added, new))
+        # The four variants are groups of their own, by tag and key, and meet no state: the answers
+        # of one pass are added up with the signs of their tags.
         nothing = Desk({}, self.inside.reader, self.inside.env, is_first=True)
         made = list(step.meet(variants, nothing))
         for (name, _), new in zip(slots, brought, strict=True):
             if new is not None:
                 self.inside.change(name, new)
         types = leaves(self.inner.layouts[place])
-        return [_signed(rows, number, types) for rows in made if len(rows)]
+        return [_with_signs(rows, number, types) for rows in made if len(rows)]
 
-    def _known(
+    def _rows_of_keys(
         self, name: str, form: Form, hashes: Any, keys: Keys
     ) -> tuple[list[Content], list[Content]]:
         """The rows of keys before the batch, and those that earlier steps of it added."""
@@ -241,26 +225,32 @@ class Machine:
         assert self.inside.below is not None
         before = self.inside.below.table(self.inside.names[name], form)
         old = [rows for _, rows in partners(before, reader, hashes, keys)]
-        added = _only_added(table, before)
+        # The batch only appends: its levels come after those that were there before.
+        added = replace(table, bases=(), levels=table.levels[len(before.levels) :])
         return old, [rows for _, rows in partners(added, reader, hashes, keys)]
 
     def _note(self, place: int, number: int, old: Sequence[Content]) -> None:
         """Remember the keys that have rows of later steps."""
+        # What this iteration changes in a group it also changes in the sums up to later ones, where
+        # the group's answer may have changed for other reasons too: they are asked again.
         for rows in old:
             steps = _longs(rows.rest.columns[0])
             for each in np.unique(steps[steps > number]).tolist():
                 mine = rows.keys.take(np.flatnonzero(steps == each))
                 self.later.setdefault(each, defaultdict(list))[place].append(mine)
 
-    def _unnumbered(self, chunks: Iterable[Rows], segment: Any, variable: int) -> Rows:
-        """Rows of a variable without their numbers, equal ones added up."""
-        types = leaves(self.inner.variables[variable])
-        found = [
-            each if segment is None else segment.apply(each, self.inside.env) for each in chunks
+    def _variables(
+        self, flow: RowsByStep, places: Sequence[int], segments: Sequence[Segment | None]
+    ) -> list[Rows]:
+        """Rows of the variables without their numbers, equal ones added up."""
+        types = [leaves(layout) for layout in self.inner.variables]
+        numbered = self.results(flow, zip(places, segments, types, strict=True))
+        return [
+            consolidated(Form(each[1:]), Rows(rows.columns[1:], rows.weights))
+            if len(rows)
+            else no_rows(each[1:])
+            for rows, each in zip(numbered, types, strict=True)
         ]
-        whole = stacked(found, types)
-        bare = Rows(whole.columns[1:], whole.weights)
-        return consolidated(Form(types[1:]), bare) if len(bare) else no_rows(types[1:])
 
 
 def difference(numbered: Numbered, variable: int, number: int, rows: Rows) -> tuple[str, Content]:
@@ -269,15 +259,15 @@ def difference(numbered: Numbered, variable: int, number: int, rows: Rows) -> tu
     return name, content_of(form, Rows((_numbers(number, len(rows)), *rows.columns), rows.weights))
 
 
-def _rekeyed(content: Content, form: Form) -> Content:
+def _by_key(content: Content, form: Form) -> Content:
     """What was brought to (step, key), by key: the step comes first in the rest."""
     width = len(content.form.keys)
     columns = content.columns
     moved = (*columns[1:width], columns[0], *columns[width:])
-    return added_up(form, moved, content.weights, _same(content.parts))
+    return added_up(form, moved, content.weights, _parts_as_they_are(content.parts))
 
 
-def _same(parts: Parts) -> Any:
+def _parts_as_they_are(parts: Parts) -> Any:
     def lifted(groups: Groups) -> Parts:
         return tidy({name: groups.add_up(column) for name, column in parts.items()})
 
@@ -305,26 +295,21 @@ def _variants(
             for tag, until in tags:
                 chosen = content.take(steps <= until)
                 if len(chosen):
-                    pieces.append(_tagged(chosen, form, tag))
+                    pieces.append(_with_tag(chosen, form, tag))
     return merge(pieces) if pieces else empty(form)
 
 
-def _tagged(content: Content, form: Form, tag: int) -> Content:
+def _with_tag(content: Content, form: Form, tag: int) -> Content:
     keys, rest = content.keys.columns, content.rest.columns
     columns = (_numbers(tag, len(content)), *keys, *rest[1:])
-    return added_up(form, columns, content.weights, _same(content.parts))
+    return added_up(form, columns, content.weights, _parts_as_they_are(content.parts))
 
 
-def _signed(rows: Rows, number: int, types: Sequence[Type]) -> Rows:
+def _with_signs(rows: Rows, number: int, types: Sequence[Type]) -> Rows:
     """What a step changes, from the answers before and after, up to it and up to the one before."""
     weights = rows.weights * _SIGNS[_longs(rows.columns[0])]
     columns = (_numbers(number, len(rows)), *rows.columns[1:])
     return consolidated(Form(tuple(types)), Rows(columns, weights))
-
-
-def _only_added(table: Table, before: Table) -> Table:
-    """A table with nothing but what a batch added."""
-    return replace(table, bases=(), levels=table.levels[len(before.levels) :])
 
 
 def _numbers(number: int, count: int) -> Any:

@@ -30,7 +30,7 @@ from incmrql.kernel.form import Form
 from incmrql.kernel.keys import no_keys
 from incmrql.kernel.layouts import Layout
 from incmrql.kernel.ordered import front
-from incmrql.kernel.recompute_columns import applied, plain_rows
+from incmrql.kernel.recompute_columns import apply_segment, plain_rows
 from incmrql.kernel.rows import Rows, of_values, stacked
 from incmrql.kernel.segment import ByRow, Segment
 from incmrql.reference import Environment, evaluate
@@ -134,7 +134,9 @@ class MapOp(Operator):
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
         """The segment over each chunk, in the columns of loops."""
-        return lambda inputs, desk: (applied(self.segment, rows, desk.env) for rows in inputs[0])
+        return lambda inputs, desk: (
+            apply_segment(self.segment, rows, desk.env) for rows in inputs[0]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ class UnionOp(Operator):
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
         """All chunks of all inputs, in the columns of loops."""
         return lambda inputs, desk: (
-            rows if segment is None else applied(segment, rows, desk.env)
+            rows if segment is None else apply_segment(segment, rows, desk.env)
             for segment, chunks in zip(self.segments, inputs, strict=True)
             for rows in chunks
         )
@@ -248,7 +250,7 @@ class OrderOp(StatefulOp):
         def first(inputs: Sequence[Iterable[Rows]], desk: Desk) -> list[Rows]:
             chunks = inputs[0]
             if self.paired is not None:
-                chunks = [applied(self.paired, rows, desk.env) for rows in chunks]
+                chunks = [apply_segment(self.paired, rows, desk.env) for rows in chunks]
             rows = stacked(list(map(plain_rows, chunks)), self.form.rest)
             return [consolidated(replace(self.form, most=self.limit), rows)]
 

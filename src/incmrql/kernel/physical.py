@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from incmrql.incremental.access import Scope
-from incmrql.incremental.diffuse_shape import Centroids
+from incmrql.incremental.diffuse import Centroids
 from incmrql.incremental.looping import Looping
 from incmrql.incremental.nodes import Reading, Request
 from incmrql.incremental.streams import Output

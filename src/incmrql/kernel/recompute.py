@@ -17,9 +17,9 @@ import numpy as np
 from incmrql.kernel.desk import Desk
 from incmrql.kernel.keys import Keys, same_keys
 from incmrql.kernel.layouts import Layout, leaves
+from incmrql.kernel.loop_steps import RowsByStep, StepInterpreter
 from incmrql.kernel.physical import Inner
-from incmrql.kernel.recompute_columns import applied, plain_rows
-from incmrql.kernel.recompute_keys import Numbering, numbered
+from incmrql.kernel.recompute_columns import Numbering, apply_segment, number_keys, plain_rows
 from incmrql.kernel.rows import Rows, stacked
 from incmrql.kernel.segment import Segment
 from incmrql.reference.repeat import too_long
@@ -45,7 +45,7 @@ class TooManyRows(Exception):
     """A step of a loop makes more rows than it may."""
 
 
-def recomputed(
+def recompute_loop(
     step: LoopOp, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
 ) -> tuple[Rows, Ran]:
     """The rows of the chosen variable when the loop ends, each once; and what that took.
@@ -89,12 +89,14 @@ class _Variable:
         """Have other rows; how many rows that takes away and brings."""
         before, self.rows = self.rows, rows
         if self.types:
+            # The first column is often a key that no two rows share and that stays from one step
+            # to the next.  Then rows stand face to face, and only other columns may differ.
             known = self.numbering.last
             found = self.numbering.of(rows.columns[:1], len(rows))
             if len(found) == len(rows) == len(before) and known is not None and known[2] is found:
-                return 2 * self._differing(before)
+                return 2 * self._count_differing(before)
         both = stacked([before, rows], self.types)
-        found = numbered(both.columns, self.types, len(both))
+        found = number_keys(both.columns, self.types, len(both))
         old, new = np.split(found.of_row, [len(before)])
         weights = np.zeros((2, len(found)), np.int64)
         np.add.at(weights[0], old, before.weights)
@@ -104,7 +106,7 @@ class _Variable:
             self.rows = Rows(found.keys(there), weights[1][there])
         return int((weights[0] != weights[1]).sum())
 
-    def _differing(self, before: Rows) -> int:
+    def _count_differing(self, before: Rows) -> int:
         """How many rows differ, where they have the same first columns, which all differ."""
         everything = np.arange(len(before))
         one, two = (Keys(rows.columns[1:], self.types[1:]) for rows in (before, self.rows))
@@ -115,91 +117,71 @@ class _Variable:
 # --- steps -----------------------------------------------------------------------------------
 
 
-class Steps:
-    """The steps of a loop's program at work."""
+class Steps(StepInterpreter):
+    """All rows of the variables, iteration by iteration."""
 
     def __init__(
         self, inner: Inner, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
     ) -> None:
         self.inner, self.desk, self.most = inner, desk, most
-        self.moving = _moving(inner)
+        self.steps, self.env = inner.steps, desk.env
+        looping = inner.looping
+        self.repeated, moving = looping.repeated, looping.moving
         self.evaluators = [
-            step.evaluator(tuple(each in self.moving for each in step.inputs), most)
+            step.evaluator(tuple(each in moving for each in step.inputs), most)
             for step in inner.steps
         ]
-        looping = inner.looping
-        self.users = Counter(place for step in inner.steps for place in step.inputs)
-        self.users.update(looping.step)
-        self.users.update(place for place in looping.flags if place is not None)
-        self.known: dict[int, Iterable[Rows]] = {
-            place: [rows] for place, rows in zip(looping.inputs, inputs, strict=True)
-        }
-        for place in range(len(inner.steps)):
-            if place not in self.moving and place not in self.known:
-                self.known[place] = list(self._advanced(place, self.known))
+        users = Counter(place for step in inner.steps for place in step.inputs)
+        users.update(looping.step)
+        users.update(place for place in looping.flags if place is not None)
+        self.streamed = {place for place in self.repeated if users[place] == 1}
+        """Steps whose rows only one other step reads: they are never all there at once."""
+        given: RowsByStep = {p: [rows] for p, rows in zip(looping.inputs, inputs, strict=True)}
+        self.known = self.run(looping.fixed, given)
 
     def initial(self) -> list[Rows]:
-        """The rows of the variables before the first step."""
-        looping = self.inner.looping
-        return self._brought(looping.initial, self.inner.initial, self.known)
+        """The rows of the variables before the first iteration."""
+        return self._variables(self.known, self.inner.looping.initial, self.inner.initial)
 
     def step(self, variables: Sequence[Rows]) -> tuple[list[Rows], bool]:
-        """The rows of the variables after a step; and whether a flag says that the loop goes on."""
+        """The rows of the variables after an iteration, and whether a flag is true."""
         looping = self.inner.looping
-        found = dict(self.known)
-        found.update(
-            {place: [rows] for place, rows in zip(looping.variables, variables, strict=True)}
-        )
-        for place in sorted(self.moving - found.keys()):
-            chunks = self._advanced(place, found)
-            found[place] = chunks if self.users[place] == 1 else list(chunks)
-        rows = self._brought(looping.step, self.inner.step, found)
-        flags = [found[place] for place in looping.flags if place is not None]
+        flow = self.run(self.repeated, self._flow(variables))
+        rows = self._variables(flow, looping.step, self.inner.step)
+        flags = [flow[place] for place in looping.flags if place is not None]
         return rows, any(len(chunk) for chunks in flags for chunk in chunks)
 
     def at(self, place: int, variables: Sequence[Rows]) -> list[Rows]:
-        """The rows of a place in a step."""
-        found = dict(self.known)
-        found.update(
-            {p: [rows] for p, rows in zip(self.inner.looping.variables, variables, strict=True)}
-        )
-        for each in sorted(self.moving - found.keys()):
-            if each <= place:
-                found[each] = list(self._advanced(each, found))
-        return list(map(plain_rows, found[place]))
+        """The rows of one step in an iteration."""
+        flow = self._flow(variables)
+        self.run((each for each in self.repeated if each <= place), flow)
+        return list(map(plain_rows, flow[place]))
 
-    def _brought(
-        self,
-        places: Sequence[int],
-        segments: Sequence[Segment | None],
-        found: dict[int, Iterable[Rows]],
+    def _flow(self, variables: Sequence[Rows]) -> RowsByStep:
+        """The rows of the steps that do not change, and of the variables."""
+        places = self.inner.looping.variables
+        return self.known | {p: [rows] for p, rows in zip(places, variables, strict=True)}
+
+    def _variables(
+        self, flow: RowsByStep, places: Sequence[int], segments: Sequence[Segment | None]
     ) -> list[Rows]:
-        env = self.desk.env
-        rows = []
-        for place, segment, layout in zip(places, segments, self.inner.variables, strict=True):
-            chunks = found[place]
-            made = [c if segment is None else applied(segment, c, env) for c in chunks]
-            rows.append(stacked(list(map(plain_rows, made)), leaves(layout)))
-        return rows
+        types = map(leaves, self.inner.variables)
+        return self.results(flow, zip(places, segments, types, strict=True))
 
-    def _advanced(self, place: int, found: dict[int, Iterable[Rows]]) -> Iterator[Rows]:
+    def brought(self, rows: Rows, segment: Segment | None) -> Rows:
+        """Rows as a segment makes them, with their values in them."""
+        return plain_rows(rows if segment is None else apply_segment(segment, rows, self.env))
+
+    def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
+        """All rows that a step makes of all rows of its inputs."""
+        chunks = self._at_most(place, inputs)
+        return chunks if place in self.streamed else list(chunks)
+
+    def _at_most(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterator[Rows]:
         """The rows of a step, as long as they are not too many."""
         count = 0
-        for rows in self._made(place, found):
+        for rows in self.evaluators[place](inputs, self.desk):
             count += len(rows)
             if count > self.most:
                 raise TooManyRows
             yield rows
-
-    def _made(self, place: int, found: dict[int, Iterable[Rows]]) -> Iterable[Rows]:
-        inputs = [found[each] for each in self.inner.steps[place].inputs]
-        return self.evaluators[place](inputs, self.desk)
-
-
-def _moving(inner: Inner) -> frozenset[int]:
-    """The places whose rows depend on a variable."""
-    found = set(inner.looping.variables)
-    for place, step in enumerate(inner.steps):
-        if found.intersection(step.inputs):
-            found.add(place)
-    return frozenset(found)

@@ -10,10 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from incmrql.kernel.keys import Places
-from incmrql.kernel.recompute_columns import all_same, applied, gathered, plain_rows, values_of
-from incmrql.kernel.recompute_keys import Columns, Numbered, Numbering, look_up
+from incmrql.kernel.recompute_columns import (
+    Columns,
+    Numbered,
+    Numbering,
+    all_same,
+    apply_segment,
+    gather,
+    look_up,
+    plain_rows,
+    values_of,
+)
 from incmrql.kernel.rows import Rows, stacked
-from incmrql.kernel.spans import expanded
+from incmrql.kernel.spans import expanded, portions
 from incmrql.reference import Environment
 
 if TYPE_CHECKING:
@@ -109,25 +118,25 @@ class Joining:
         asking = self._side(other, inputs[other], env)
         if not len(rows) or not len(asking):
             return
-        for pairs in self._met(rows, asking):
-            made = self._rows(rows, asking, pairs)
+        for pairs in self._pairs(rows, asking):
+            made = self._joined_rows(rows, asking, pairs)
             if self.gathered is not None and self.values is None:
                 self.values = values_of(self.step.body, made, self.gathered[2].columns)
-            yield applied(self.step.body, made, env, self.values)
+            yield apply_segment(self.step.body, made, env, self.values)
 
     def _side(self, number: int, chunks: Iterable[Rows], env: Environment) -> Rows:
         side = self.step.sides[number]
         columns = (*range(side.key_width), *side.columns)
         found = []
         for chunk in chunks:
-            pairs = chunk if side.paired is None else applied(side.paired, chunk, env)
+            pairs = chunk if side.paired is None else apply_segment(side.paired, chunk, env)
             if len(pairs):
                 found.append(pairs.pick(columns))
         if len(found) == 1:
             return found[0]
         return stacked(list(map(plain_rows, found)), (*side.form.keys, *side.form.rest))
 
-    def _met(self, rows: Rows, asking: Rows) -> Iterator[_Pairs]:
+    def _pairs(self, rows: Rows, asking: Rows) -> Iterator[_Pairs]:
         width = self.step.sides[0].key_width
         known = self.numbering.of(rows.columns[:width], len(rows))
         columns, count = asking.columns[:width], len(asking)
@@ -141,7 +150,7 @@ class Joining:
         index = _Index.of(inner, len(known))
         times = index.counts[outer]
         at_once = bool(times.sum() <= MOST_PAIRS)
-        for some in [slice(0, len(outer))] if at_once else portions(times):
+        for some in [slice(0, len(outer))] if at_once else portions(times, MOST_PAIRS):
             here, there = index.met(outer[some], some.start)
             if there is None and not at_once:
                 there = pa.array(np.arange(some.start, some.stop))
@@ -150,14 +159,14 @@ class Joining:
                 self.asked = _Asked(known, columns, count, pairs)
             yield pairs
 
-    def _rows(self, rows: Rows, asking: Rows, pairs: _Pairs) -> Rows:
+    def _joined_rows(self, rows: Rows, asking: Rows, pairs: _Pairs) -> Rows:
         """Key, left value, right value."""
         width = self.step.sides[0].key_width
-        kept = self._gathered(rows, pairs)
+        kept = self._gather_kept(rows, pairs)
         yours = kept.columns
         mine = list(asking.columns[width:])
         if pairs.mine is not None:
-            mine = [gathered(column, pairs.mine) for column in mine]
+            mine = [gather(column, pairs.mine) for column in mine]
         values = [*mine, *yours[width:]] if self.kept else [*yours[width:], *mine]
         times = kept.weights
         if (asking.weights != 1).any():
@@ -165,26 +174,15 @@ class Joining:
             times = times * (own if pairs.mine is None else own[pairs.mine.to_numpy()])
         return Rows((*yours[:width], *values), times)
 
-    def _gathered(self, rows: Rows, pairs: _Pairs) -> Rows:
+    def _gather_kept(self, rows: Rows, pairs: _Pairs) -> Rows:
         """The rows that are kept, in the order of pairs."""
         if pairs.yours is None:
             return rows
         last = self.gathered
         if last is not None and last[0] is rows and last[1] is pairs:
             return last[2]
-        columns = tuple(gathered(column, pairs.yours) for column in rows.columns)
+        columns = tuple(gather(column, pairs.yours) for column in rows.columns)
         found = Rows(columns, rows.weights[pairs.yours.to_numpy()])
         self.gathered = (rows, pairs, found) if self.asked is not None else None
         self.values = None
         return found
-
-
-def portions(times: Places) -> Iterator[slice]:
-    """Stretches of rows that make a bounded number of pairs."""
-    until = np.cumsum(times)
-    start = 0
-    while start < len(times):
-        done = until[start - 1] if start else 0
-        stop = max(int(np.searchsorted(until, done + MOST_PAIRS, "right")), start + 1)
-        yield slice(start, stop)
-        start = stop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +55,17 @@ def expanded(starts: Places, counts: Places) -> Places:
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - counts), counts) + np.arange(total)
+
+
+def portions(counts: Places, most: int) -> Iterator[slice]:
+    """Consecutive slices of rows whose counts add up to `most` at the most, or that are one row."""
+    until = np.cumsum(counts)
+    start = 0
+    while start < len(counts):
+        done = until[start - 1] if start else 0
+        stop = max(int(np.searchsorted(until, done + most, "right")), start + 1)
+        yield slice(start, stop)
+        start = stop
 
 
 def span_of(rows: RunRows, hashes: Hashes, keys: Keys, wanted: Places | None = None) -> Span:

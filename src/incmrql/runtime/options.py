@@ -9,7 +9,7 @@ from incmrql.formats import ANYWHERE, Paths
 from incmrql.incremental.looping import Iteration
 from incmrql.kernel.compaction import INLINE
 from incmrql.runtime.user_options import UserOptions
-from incmrql.spark.loops_stages import LOOP_ROWS
+from incmrql.spark.loops_placement import LOOP_ROWS
 from incmrql.spark.streaming import LARGE
 
 

@@ -19,11 +19,12 @@ from incmrql.reference import Environment, evaluate
 from incmrql.reference.environment import World
 from incmrql.reference.sources import no_path
 from incmrql.spark import sources
+from incmrql.spark.failures import told
 from incmrql.spark.forms import Forms
 from incmrql.spark.functions import Setting, TraceParam, packed_script, register
 from incmrql.spark.internals import sql_over
 from incmrql.spark.loops import Runner, Views
-from incmrql.spark.loops_task import end_of_loop
+from incmrql.spark.loops_placement import end_of_loop
 from incmrql.spark.session import most_broadcast, provide
 from incmrql.spark.sources_context import Context as Sources
 from incmrql.spark.values import dataframe, values
@@ -35,6 +36,7 @@ from incmrql.sql.rounding import OUTSIDE
 from incmrql.sql.statements import Statement
 from incmrql.sql.tree import Dialect
 from incmrql.types import typed
+from incmrql.types.model import PREDEFINED
 from incmrql.types.walk import used
 from incmrql.values import Bag, Value, decode
 
@@ -96,6 +98,17 @@ class Batch:
         for text, value in self.traces.value:
             on_trace(text, decode(value))
         self.traces.value.clear()
+
+
+def with_runner(
+    spark: SparkSession, world: World, query: Query, action: Callable[[Runner], T]
+) -> T:
+    """Run something with the runner of loops of a query."""
+    sources = Sources(data=world.script.data or PREDEFINED, parsers=world.script.parsers)
+    with Batch(spark, world, fast_sums=False, sources=sources) as batch, told(spark):
+        found = batch.attempt(query, lambda work: action(work.runner))
+        batch.show_traces(world.on_trace)
+        return found
 
 
 class Work:

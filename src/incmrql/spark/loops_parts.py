@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from incmrql.algebra import build
 from incmrql.algebra.alpha import fingerprint
-from incmrql.algebra.rewrite import normalize
 from incmrql.algebra.rows import Names
-from incmrql.algebra.rules import cmaps, expressions
 from incmrql.algebra.term import (
     CMap,
     CoGroup,
     GroupBy,
     Loop,
-    Query,
     Repeat,
     Scan,
     Shared,
@@ -31,13 +27,13 @@ from incmrql.algebra.term import (
 )
 from incmrql.algebra.walk import children, map_children, terms, variables_of
 from incmrql.incremental.chance import reached
-from incmrql.spark.loop_values import has_free
+from incmrql.spark.loops import has_free, with_fused_maps
 from incmrql.types import typed
 from incmrql.types.model import bag
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class SplitLoop:
     """A loop over inputs, which it finds as shared rows."""
 
     loop: Repeat
@@ -56,18 +52,21 @@ class Parted:
         )
 
 
-def parted(loop: Repeat, shared: Mapping[int, Term], script: typed.Script) -> Parted | None:
+def split_loop(loop: Repeat, shared: Mapping[int, Term], script: typed.Script) -> SplitLoop | None:
     """A loop without the parts that Spark does; None if a task would not do the same with it.
 
     What is traced is shown as often as it is evaluated, and a random number is another one each
     time: where a task evaluates something once, Spark would do it again and again.
     """
-    whole = _inlined(loop, shared)
+    whole = _inline(loop, shared)
     if any(has_free(term) for term in terms(whole)):
         return None
     seen: set[str] = set()
     nodes = (
-        n for term in terms(whole) for expr in _exprs(term) for n in reached(expr, script, seen)
+        n
+        for term in terms(whole)
+        for expr in _expressions(term)
+        for n in reached(expr, script, seen)
     )
     if any(map(_depends_on_more, nodes)):
         return None
@@ -88,7 +87,7 @@ def parted(loop: Repeat, shared: Mapping[int, Term], script: typed.Script) -> Pa
 
     found = map_children(outside, whole)
     assert isinstance(found, Repeat)
-    return Parted(found, tuple(inputs.values()))
+    return SplitLoop(found, tuple(inputs.values()))
 
 
 def _read_in_several(whole: Repeat, inner: frozenset[typed.Variable]) -> frozenset[str]:
@@ -121,7 +120,7 @@ def _is_read(term: Term) -> bool:
     return isinstance(term, Scan | Loop)
 
 
-def _inlined(loop: Repeat, shared: Mapping[int, Term]) -> Repeat:
+def _inline(loop: Repeat, shared: Mapping[int, Term]) -> Repeat:
     """A loop with the terms that it names in the places of the names, and maps of maps fused."""
 
     def visit(part: Term) -> Term:
@@ -133,14 +132,12 @@ def _inlined(loop: Repeat, shared: Mapping[int, Term]) -> Repeat:
     if found is loop:
         return loop
     names = Names(max(variable.number for variable in variables_of(found)))
-    answer = names.variable("answer", bag(element(found)))
-    query = Query(((answer, found),), build.var(answer))
-    ((_, fused),) = normalize(query, (*cmaps.RULES, *expressions.RULES), names)[0].parts
+    fused = with_fused_maps(found, names)
     assert isinstance(fused, Repeat)
     return fused
 
 
-def _exprs(term: Term) -> Iterator[typed.Expr]:
+def _expressions(term: Term) -> Iterator[typed.Expr]:
     """The expressions of a term itself."""
     match term:
         case CMap(body=expr) | Values(expr):

@@ -24,7 +24,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from incmrql.diagnostics import CheckpointError, DataError, InternalError
 from incmrql.incremental.changes import Negative
-from incmrql.kernel.apart import Apart, TooLarge, packed, unpacked
+from incmrql.kernel.apart import Apart, TooLarge, content_bytes, content_of_bytes
 from incmrql.kernel.batches import Kit, run_batch, write_answers
 from incmrql.kernel.compaction import Chore, merge_runs
 from incmrql.kernel.inputs import InputFile
@@ -32,9 +32,10 @@ from incmrql.kernel.orders import Done, Order, Part, Reading, together
 from incmrql.kernel.runs import Opened, Run
 from incmrql.kernel.stages import Route, Sent, meet_stage, read_stage
 from incmrql.kernel.table import Reader, Table
+from incmrql.spark.batch import with_runner
 from incmrql.spark.clusters import is_local, watched
 from incmrql.spark.internals import job_counts
-from incmrql.spark.loops_stages import LOOP_ROWS, Stages, loop_named, most_rows
+from incmrql.spark.loops_placement import LOOP_ROWS, Offload, loop_named, most_rows
 from incmrql.spark.probe import Proof, check_proofs, create_probe, prove
 from incmrql.spark.sending import SentKit, kit_of, sent_kit
 from incmrql.storage import create, delete
@@ -159,7 +160,8 @@ class StreamJob:
             ran = []
             for name, inputs in asked:
                 loop = loop_named(self.kit, name)
-                ran.append(Stages(self.given, self.kit, self.sent, order, loop, inputs).run())
+                given = (self.given, self.kit, self.sent, order, loop, inputs)
+                ran.append(Offload(*given, with_runner).run())
             order = replace(order, apart=replace(order.apart, there=(*order.apart.there, *ran)))
 
     def _in_one_task(self, order: Order) -> list[tuple[str, str]]:
@@ -377,7 +379,7 @@ def _meet(
             if route.stage(whom) > stage:
                 yield _row(bucket, name, data)
             else:
-                content = unpacked(data, route.form(whom))
+                content = content_of_bytes(data, route.form(whom))
                 waiting.setdefault(bucket, []).append(Sent(bucket, whom, content))
 
     def met(bucket: int) -> Iterator[tuple[str, Any]]:
@@ -431,7 +433,7 @@ def _unless_blind(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tupl
 def _message(kind: str, found: Any) -> Any:
     """What is sent on: a content to its bucket, or a result."""
     if isinstance(found, Sent):
-        return _row(found.bucket, " ".join(map(str, found.name)), packed(found.content))
+        return _row(found.bucket, " ".join(map(str, found.name)), content_bytes(found.content))
     return _row(-1, kind, json.dumps(found).encode())
 
 

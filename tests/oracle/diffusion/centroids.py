@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import UnmeasuredError
-from incmrql.incremental.diffuse_shape import Centroids
-from incmrql.incremental.diffuse_terms import doubles
+from incmrql.incremental.diffuse import Centroids, UnmeasuredError
+from incmrql.incremental.diffuse_slopes import doubles
 from incmrql.incremental.nodes import Given, Groups
 from incmrql.reference import Environment
 from incmrql.values import Value, encode
@@ -170,7 +169,7 @@ class Means:
         program = Program(self.program, self.env)
         rows = [given.get(place) or Weighted() for place in range(len(self.program.inputs))]
         found = program.run(rows, variable)
-        self._read += program.work.read + len(variable)
+        self._read += program.read + len(variable)
         return found
 
     # --- all again -------------------------------------------------------------------------------

@@ -8,13 +8,10 @@ from typing import Generic, TypeVar
 
 from incmrql.incremental.changes import Weighted
 from incmrql.incremental.looping import Looping
-from incmrql.incremental.nodes import (
-    Constant,
-    inputs,
-)
+from incmrql.incremental.nodes import Constant
 from incmrql.reference import Environment, evaluate
-from tests.oracle.states.base import State, Work
-from tests.oracle.states.dispatch import state_of
+from tests.oracle.states.base import State
+from tests.oracle.states.dispatch import node_changes, state_of
 
 Item = TypeVar("Item")
 
@@ -74,7 +71,8 @@ class Program:
 
     looping: Looping
     env: Environment
-    work: Work = field(default_factory=Work)
+    read: int = 0
+    """Rows of state that were read."""
     _states: list[State | None] = field(init=False)
     _is_new: bool = True
     _was_new: bool = True
@@ -114,23 +112,18 @@ class Program:
         return self.run([Weighted() for _ in self.looping.inputs], variable)
 
     def _advanced(self, given: Sequence[Weighted], variable: Weighted) -> list[Weighted]:
-        outside = dict(zip(self.looping.inputs, given, strict=True))
-        outside[self.looping.variables[0]] = variable
-        found: list[Weighted] = []
-        for place, (node, state) in enumerate(zip(self.looping.nodes, self._states, strict=True)):
-            below = [found[each] for each in inputs(node)]
-            if state is not None:
-                state.work = Work(taken=sum(map(len, below)))
-                change = state.advance(below)
-                self.work.taken += state.work.taken
-                self.work.read += state.work.read
-                self.work.sent += len(change)
-            elif isinstance(node, Constant):
-                rows = evaluate(node.expr, self.env) if self._is_new else None
-                change = Weighted((row, 1) for row in rows or ())
-            else:
-                change = outside[place]
-            found.append(change)
+        known = dict(zip(self.looping.inputs, given, strict=True))
+        known[self.looping.variables[0]] = variable
+
+        def outside(place: int) -> Weighted:
+            node = self.looping.nodes[place]
+            if not isinstance(node, Constant):
+                return known[place]
+            rows = evaluate(node.expr, self.env) if self._is_new else None
+            return Weighted((row, 1) for row in rows or ())
+
+        found, work = node_changes(self.looping.nodes, self._states, outside)
+        self.read += sum(each.read for each in work)
         return found
 
     def commit(self) -> None:

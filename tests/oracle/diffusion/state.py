@@ -11,12 +11,13 @@ from typing import Literal, TypeAlias
 
 from incmrql.algebra.interpret import elements
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import UnmeasuredError, diffused
-from incmrql.incremental.diffuse_shape import (
+from incmrql.incremental.diffuse import (
     Affine,
     Centroids,
     Diffusion,
     Residual,
+    UnmeasuredError,
+    diffused,
 )
 from incmrql.incremental.nodes import Repeated
 from incmrql.reference import Environment, evaluate

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import UnmeasuredError
-from incmrql.incremental.diffuse_shape import Affine, Residual
+from incmrql.incremental.diffuse import Affine, Residual, UnmeasuredError
 from incmrql.reference import Environment
 from incmrql.values import Value
 from tests.oracle.diffusion.bound import Account
@@ -64,9 +63,9 @@ class Vector:
         programs = [self.flow.program]
         if self.flow.columns is not None:
             programs.append(self.flow.columns.program)
-        total = sum(each.work.read for each in programs)
+        total = sum(each.read for each in programs)
         for each in programs:
-            each.work.read = 0
+            each.read = 0
         return total
 
     @property

@@ -1,9 +1,11 @@
-"""The state that a node works with."""
+"""The state that a node works with, and the walk through all nodes of a program."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
+from incmrql.incremental.changes import Weighted
 from incmrql.incremental.nodes import (
     Constant,
     Given,
@@ -15,9 +17,10 @@ from incmrql.incremental.nodes import (
     Node,
     Ordered,
     Repeated,
+    inputs,
 )
 from incmrql.reference import Environment
-from tests.oracle.states.base import JoinState, LinearState, MergeState, RepeatedState, State
+from tests.oracle.states.base import JoinState, LinearState, MergeState, RepeatedState, State, Work
 from tests.oracle.states.groups import GroupsState
 from tests.oracle.states.ordered import OrderedState
 
@@ -41,3 +44,23 @@ def state_of(node: Node, env: Environment) -> State | None:
             return RepeatedState(node, env)
         case _:
             assert_never(node)
+
+
+def node_changes(
+    nodes: Sequence[Node], states: Sequence[State | None], outside: Callable[[int], Weighted]
+) -> tuple[list[Weighted], list[Work]]:
+    """The change of every node, and its work; `outside` has those of nodes without a state."""
+    changes: list[Weighted] = []
+    work: list[Work] = []
+    for place, (node, state) in enumerate(zip(nodes, states, strict=True)):
+        below = [changes[each] for each in inputs(node)]
+        if state is None:
+            change = outside(place)
+            done = Work(taken=len(change))
+        else:
+            done = state.work = Work(taken=sum(map(len, below)))
+            change = state.advance(below)
+        done.sent = len(change)
+        work.append(done)
+        changes.append(change)
+    return changes, work

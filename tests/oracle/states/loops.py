@@ -224,26 +224,17 @@ class _Machine:
     """What joins were given, so that it can be taken back."""
     still: dict[int, Weighted] = field(default_factory=dict)
     """The changes of nodes that do not depend on a variable."""
-    moving: frozenset[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        moving = set(self.looping.variables)
-        for place, node in enumerate(self.looping.nodes):
-            if moving.intersection(inputs_of(node)):
-                moving.add(place)
-        self.moving = frozenset(moving)
 
     def start(self) -> list[Weighted]:
         found = dict(zip(self.looping.inputs, self.changes, strict=True))
-        still = [p for p in range(len(self.looping.nodes)) if p not in self.moving]
-        self.still = self._run(0, found, still)
+        self.still = self._run(0, found, self.looping.fixed)
         return [_unnumbered(self.still[place]) for place in self.looping.initial]
 
     def step(self, number: int, changes: Sequence[Weighted]) -> tuple[list[Weighted], int]:
         found = dict(self.still) if number == 0 else {}
         for place, rows in zip(self.looping.variables, changes, strict=True):
             found[place] = Weighted(((number, row), weight) for row, weight in rows)
-        found = self._run(number, found, sorted(self.moving - set(self.looping.variables)))
+        found = self._run(number, found, self.looping.repeated)
         made = [_unnumbered(found.get(place, Weighted())) for place in self.looping.step]
         flags = [found[place].total for place in self.looping.flags if place is not None]
         return made, sum(flags)
@@ -337,10 +328,6 @@ class _Machine:
     @staticmethod
     def negative(rows: Weighted) -> Weighted:
         return _negative(rows)
-
-    @staticmethod
-    def some(rows: Weighted) -> bool:
-        return bool(len(rows))
 
 
 def _negative(rows: Weighted) -> Weighted:
