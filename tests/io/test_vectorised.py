@@ -142,7 +142,12 @@ def line_files(draw: st.DrawFn) -> tuple[typed.Source, bytes]:
     return typed.Source("line", False, None, row, delimiter, options=tuple(options)), data
 
 
+BOOLS = typed.Source("line", False, None, t.Record((("A", t.BOOL),)))
+
+
 @settings(max_examples=150)
+@example((BOOLS, b"0\n\r\n"), 8)
+@example((BOOLS, b"0\n\r"), 8)
 @given(line_files(), st.sampled_from([8, 32, 1 << 20]))
 def test_lines(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) -> None:
     source, data = made

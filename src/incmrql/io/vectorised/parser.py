@@ -67,8 +67,8 @@ class Parser(ABC):
         matching, empty = self.matches(lines), self._empty(lines)
         if not is_text(block.data):
             matching &= np.array([is_text(line) for line in lines.to_pylist()], bool)
-        if not block.ended:
-            matching[-1:] = False
+        if not block.ended:  # the row-by-row reader knows what a line without an end is
+            matching[-1:] = empty[-1:] = False
         odd = ~(matching | empty)
         return Divided(block, lines, matching & ~empty, odd, self._first_open(lines, odd))
 
@@ -76,7 +76,7 @@ class Parser(ABC):
         """Which lines have no character and are no rows."""
         if not self.skips_empty:
             return np.zeros(len(lines), bool)
-        return np.asarray(pc.equal(pc.binary_length(lines), 1))
+        return np.array(pc.is_in(lines, pa.array([b"\n", b"\r\n"])))
 
     def _first_open(self, lines: Arrow, odd: Mask) -> int | None:
         """The place of the first odd line that does not stand alone.
