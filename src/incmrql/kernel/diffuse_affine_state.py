@@ -34,9 +34,9 @@ from incmrql.kernel.rows import Rows
 from incmrql.kernel.run_rows import RunRows
 from incmrql.kernel.sorting import Groups
 from incmrql.kernel.spans import span_of
-from incmrql.values.exact.sums import Integers
 from incmrql.kernel.table import scan
 from incmrql.types.model import LONG
+from incmrql.values.exact.sums import Integers
 
 Doubles = npt.NDArray[np.float64]
 
