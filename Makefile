@@ -114,13 +114,13 @@ show-mutants: mutants ## the same as `make mutants` (60 minutes)
 
 .PHONY: mutants
 mutants: java ## break rules, engine, Spark and commit code one edit at a time; a test must fail each time
-	$(BIN)/python -m tests.incremental.mutants
+	$(BIN)/python -m tests.plan.mutants
 	export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
 	$(BIN)/python -m tests.mutation record && $(BIN)/python -m tests.mutation run
 
 .PHONY: soak
 soak: java ## random streams by the thousand and more of every property, for hours
-	$(BIN)/python -m tests.incremental.soak --cases 50000
+	$(BIN)/python -m tests.plan.soak --cases 50000
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 0 --cases 1000
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 -m "not spark"
 
@@ -129,15 +129,15 @@ test-all: test ## everything at reduced size: tests, kills, a fight, random stre
 	@start=$$SECONDS; \
 	export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
 	$(BIN)/python -m tests.runtime.soak --kills 12 --batches 40 --fight 2 --cases 50; \
-	$(BIN)/python -m tests.incremental.soak --cases 500; \
-	$(BIN)/python -m tests.incremental.mutants; \
+	$(BIN)/python -m tests.plan.soak --cases 500; \
+	$(BIN)/python -m tests.plan.mutants; \
 	$(MAKE) --no-print-directory compat; \
 	$(BIN)/incmrql bench --quick; \
 	echo "make test-all, beyond make test: $$((SECONDS - start)) s"
 
 # The same code and tests on other versions of Spark, each in an environment of its own.
 SPARKS ?= 4.0.1 4.1.0 4.3.0
-SMOKE := tests/spark/test_internals.py tests/spark/test_shapes.py tests/sql/test_agreement.py \
+SMOKE := tests/spark/test_internals.py tests/spark/test_shapes.py tests/lower/test_agreement.py \
   tests/runtime/test_stream.py
 
 .PHONY: compat

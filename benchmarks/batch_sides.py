@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from incmrql.api.session import Session
-from incmrql.spark.batch import Work
-from incmrql.spark.scripts import whole
+from incmrql.spark.batch.queries import Work
+from incmrql.spark.batch.scripts import whole
 from incmrql.syntax.depth import room
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from benchmarks.batch_loops import pagerank, pagerank_text
 from benchmarks.batch_measure import Bench
 from benchmarks.batch_queries import Case
 from benchmarks.batch_sides import act
-from incmrql.spark import loops_placement
+from incmrql.spark.loops import placement
 
 STEPS = 30
 MOST_GROWTH = 0.2
@@ -52,7 +52,7 @@ def measure_steps(bench: Bench, runs: int = 3) -> list[Steps]:
     case = Case("PageRank", "30 steps", pagerank_text(STEPS), pagerank(STEPS), loop=True)
     found: dict[str, list[list[float]]] = {"incmrql, fast sums": [], "by hand": []}
     for number in range(runs + 1):
-        with mock.patch.object(loops_placement, "MOST_BYTES", 0):
+        with mock.patch.object(placement, "MOST_BYTES", 0):
             ours = _timed(lambda use: bench.incmrql(case, use, fast=True))
         theirs = _timed(lambda use: bench.hand(case, use))
         if number:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from incmrql.diagnostics import Source
+from incmrql.errors import Source
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import Catalog, infer_script

@@ -23,9 +23,9 @@ from benchmarks.incremental_data import Draw, Supply, Table
 from benchmarks.incremental_process import watched, workers
 from benchmarks.incremental_queries import FACTS, Workload, average, stream
 from benchmarks.incremental_run import Bench, prepared, timed
-from incmrql.kernel.runs import Run
+from incmrql.engine.store.segments import Run
 from incmrql.runtime import Driver
-from incmrql.runtime.checkpoint import State
+from incmrql.runtime.checkpoint.manifests import State
 
 LIMITED: Final = Path(__file__).with_name("limited")
 VARIABLE: Final = "INCMRQL_DATA_LIMIT"

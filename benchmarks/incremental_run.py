@@ -26,9 +26,9 @@ from benchmarks.incremental_data import Size, Supply, history_of
 from benchmarks.incremental_queries import Workload, text_of
 from incmrql.api.session import Session
 from incmrql.compiler.compiled import compile_script
-from incmrql.compiler.loading import catalog_for, read_include
-from incmrql.diagnostics import Source
-from incmrql.incremental.streams import Program, program_of
+from incmrql.compiler.load import catalog_for, read_include
+from incmrql.errors import Source
+from incmrql.plan.program import Program, program_of
 from incmrql.runtime import BatchReport, Driver, StreamOptions
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from benchmarks.incremental_data import Supply, history_of
 from benchmarks.incremental_pairs import told
 from benchmarks.incremental_run import Bench, Place, TooSlow, folder_in, program
 from benchmarks.iteration_queries import Case, Way
-from incmrql.diagnostics import QueryError
+from incmrql.errors import QueryError
 from incmrql.runtime import BatchReport, Driver
 from incmrql.values import Record
 

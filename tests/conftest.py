@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 # No deadline and no watch on speed: the first example pays for imports and caches, and machines
 # are noisy.
 for name, examples in {"dev": 30, "ci": 100, "nightly": 5_000}.items():

@@ -28,17 +28,17 @@ from benchmarks.experiments.base import Experiment, Finding, Options, Tell, fail
 from benchmarks.experiments.profile import CASES, QUICK_SCALE, SCALE
 from benchmarks.incremental_queries import Workload
 from benchmarks.incremental_run import Bench, Stage, opened
-from incmrql.kernel import segment
-from incmrql.kernel.run_rows import Guard
-from incmrql.spark import streaming
-from incmrql.spark.sending import SentKit
+from incmrql.engine.columns import pipelines
+from incmrql.engine.store.segments import Guard
+from incmrql.spark import stream_job
+from incmrql.spark.packing import SentKit
 
 NAME: Final = "costs"
 ROUNDS, QUICK_ROUNDS = 8, 2
 BLOCK, QUICK_BLOCK = 8, 4
 SETTLED: Final = 2
 """Batches at the start of a block that are not counted."""
-FEW: Final = segment.FEW
+FEW: Final = pipelines.FEW
 CHECKS: Final = {name: getattr(Guard, name) for name in ("verify", "verify_range")}
 
 
@@ -125,10 +125,10 @@ def _action(stage: Stage, way: Way) -> Any:
 def _task(way: Way, sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
     """A batch in a task, in some way."""
     (gc.unfreeze if way.collection else gc.freeze)()
-    segment.FEW = -1 if way.parsing else FEW
+    pipelines.FEW = -1 if way.parsing else FEW
     for name, check in CHECKS.items():
         setattr(Guard, name, _unchecked if way.unchecked else check)
-    yield from streaming.whole_task(sent, rows)
+    yield from stream_job.whole_task(sent, rows)
 
 
 def _unchecked(*_: object) -> None:

@@ -27,9 +27,9 @@ from benchmarks.experiments.base import Experiment, Finding, Options, Tell, fail
 from benchmarks.incremental_chain import CHAIN
 from benchmarks.incremental_queries import AVERAGE, WORKLOADS, Workload
 from benchmarks.incremental_run import Bench, Stage, opened
-from incmrql.kernel.orders import Order
+from incmrql.engine.messages import Order
 from incmrql.runtime import BatchReport
-from incmrql.spark.streaming import JobResult
+from incmrql.spark.stream_job import JobResult
 
 NAME: Final = "profile"
 BATCHES: Final = 30

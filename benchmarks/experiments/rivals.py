@@ -38,15 +38,7 @@ from benchmarks.experiments.rivals_queries import (
     ROWS,
     Query,
 )
-from benchmarks.experiments.rivals_sides import (
-    Answer,
-    Late,
-    Refused,
-    Rival,
-    Side,
-    Skipped,
-    Table,
-)
+from benchmarks.experiments.rivals_sides import Answer, Late, Refused, Rival, Side, Skipped, Table
 from benchmarks.experiments.rivals_spark import PlainSpark
 from benchmarks.experiments.rivals_streaming import StructuredStreaming
 from benchmarks.incremental_pairs import told

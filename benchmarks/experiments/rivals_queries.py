@@ -18,14 +18,7 @@ from pyspark.sql import functions as sql
 
 from benchmarks.batch_sides import Expert, Kept
 from benchmarks.incremental_data import Draw, Size
-from benchmarks.incremental_queries import (
-    FACTS,
-    NUMBERS,
-    WORKLOADS,
-    Workload,
-    frame,
-    stream,
-)
+from benchmarks.incremental_queries import FACTS, NUMBERS, WORKLOADS, Workload, frame, stream
 from benchmarks.incremental_queries import Expert as Plain
 from benchmarks.iteration_hand import pagerank
 from benchmarks.iteration_queries import LARGE, STEPS

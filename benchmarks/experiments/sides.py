@@ -24,7 +24,7 @@ from benchmarks.incremental_data import GONE, Size, Supply, Table
 from benchmarks.incremental_queries import Expert
 from benchmarks.incremental_run import Bench, Place, folder_in, program
 from incmrql.runtime import BatchReport, Driver
-from incmrql.spark.replay import answer_rows
+from incmrql.runtime.replay import answer_rows
 
 T = TypeVar("T")
 BATCH, ENGINE, HAND = "incremental", "engine", "by hand"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from incmrql.diagnostics import (
+from incmrql.errors import (
     CheckpointError,
     DataError,
     DifferenceFound,
@@ -12,8 +12,10 @@ from incmrql.diagnostics import (
 )
 
 if TYPE_CHECKING:
-    from incmrql.api.runs import Batch, Run
+    from incmrql.api.runs import Run
     from incmrql.api.session import Session
+    from incmrql.runtime.report import Batch
+
 
 __version__ = "0.1.0"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
-from incmrql.algebra import optimize
-from incmrql.algebra.flatten import pattern_variables
+from incmrql.algebra.normalize import strategy
+from incmrql.algebra.reading import pattern_variables
 from incmrql.algebra.show import show_term
 from incmrql.algebra.term import (
     CMap,
@@ -30,7 +30,7 @@ from incmrql.algebra.term import (
     pair,
 )
 from incmrql.algebra.walk import children as terms_below
-from incmrql.diagnostics import InternalError
+from incmrql.errors import InternalError
 from incmrql.types import typed
 from incmrql.types.builtins import aggregate_type
 from incmrql.types.model import (
@@ -61,7 +61,7 @@ def well_typed(query: Query) -> None:
 
 def install() -> None:
     """Check queries after every phase of rewriting, in this process."""
-    optimize.new_check = lambda: Checker().query
+    strategy.new_check = lambda: Checker().query
 
 
 class Checker:

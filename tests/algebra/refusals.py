@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from hypothesis import reject
 
-from incmrql.diagnostics import QueryError
+from incmrql.errors import QueryError
 
 
 def reject_if_refused(error: QueryError) -> NoReturn:

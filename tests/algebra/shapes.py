@@ -1,6 +1,6 @@
 """Random queries of the shapes that the rules about joins, groups and sharing are about.
 
-The general generator (`tests/queries.py`) makes them too rarely.
+The general generator (`tests/generators/queries.py`) makes them too rarely.
 """
 
 from __future__ import annotations

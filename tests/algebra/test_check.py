@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from incmrql.algebra import build, optimize
-from incmrql.algebra.rewrite import Engine
+from incmrql.algebra import rows
+from incmrql.algebra.normalize import strategy
+from incmrql.algebra.normalize.rewrite import Engine
 from incmrql.algebra.term import (
     CMap,
     CoGroup,
@@ -21,15 +22,16 @@ from incmrql.algebra.term import (
     Union,
     element,
 )
-from incmrql.algebra.translate import translate
-from incmrql.diagnostics import InternalError, QueryError, Source
+from incmrql.algebra.translate.queries import translate
+from incmrql.errors import InternalError, QueryError, Source
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import infer_script, typed
 from incmrql.types.model import BOOL, INT, LONG, STRING, bag
 from tests.algebra.check import well_typed
 from tests.algebra.refusals import reject_if_refused
-from tests.queries import CATALOG, scripts
+from tests.generators.queries import scripts
+from tests.generators.tables import CATALOG
 
 
 def translated(text: str) -> Query:
@@ -49,37 +51,37 @@ def test_translated_queries_are_well_typed(text: str) -> None:
 
 SCAN = translated("R").parts[0][1]
 ROW = typed.Variable("x", 1, element(SCAN))
-A, S = build.field(build.var(ROW), "A"), build.field(build.var(ROW), "S")
+A, S = rows.field(rows.var(ROW), "A"), rows.field(rows.var(ROW), "S")
 OTHER = typed.Variable("y", 2, INT)
 
 
 def over(body: typed.Expr) -> Term:
-    return CMap(ROW, build.bag_of(body), SCAN)
+    return CMap(ROW, rows.bag_of(body), SCAN)
 
 
 def pairs(key: typed.Expr) -> Term:
-    return over(build.tuple_of(key, A))
+    return over(rows.tuple_of(key, A))
 
 
 WRONG = {
-    "an unbound variable": over(build.var(OTHER)),
-    "a variable of another type": CMap(OTHER, build.bag_of(build.var(OTHER)), SCAN),
-    "no such field": over(typed.Field(build.var(ROW), "Z", type=INT)),
-    "a field of another type": over(typed.Field(build.var(ROW), "A", type=STRING)),
-    "no such component": over(typed.Item(build.tuple_of(A), 1, type=INT)),
+    "an unbound variable": over(rows.var(OTHER)),
+    "a variable of another type": CMap(OTHER, rows.bag_of(rows.var(OTHER)), SCAN),
+    "no such field": over(typed.Field(rows.var(ROW), "Z", type=INT)),
+    "a field of another type": over(typed.Field(rows.var(ROW), "A", type=STRING)),
+    "no such component": over(typed.Item(rows.tuple_of(A), 1, type=INT)),
     "operands of two types": over(typed.Compare("=", A, S, type=BOOL)),
-    "branches of two types": over(typed.If(build.var(ROW), A, S, type=INT)),
-    "a tuple of another type": over(replace(build.tuple_of(A), type=build.tuple_of(S).type)),
-    "an aggregate of no number": over(typed.Aggregate("sum", build.bag_of(S), type=LONG)),
+    "branches of two types": over(typed.If(rows.var(ROW), A, S, type=INT)),
+    "a tuple of another type": over(replace(rows.tuple_of(A), type=rows.tuple_of(S).type)),
+    "an aggregate of no number": over(typed.Aggregate("sum", rows.bag_of(S), type=LONG)),
     "a body that is no collection": CMap(ROW, A, SCAN),
     "groups of no pairs": GroupBy(SCAN),
     "sides with two types of keys": CoGroup(pairs(A), pairs(S)),
     "parts of two types": Union((over(A), over(S))),
     "rows of no loop": Loop(replace(OTHER, type=bag(INT))),
     "rows of no part": Shared(replace(OTHER, type=bag(INT))),
-    "too few sort keys": Sort(pairs(build.tuple_of(A)), (True, False), None, ordered=False),
+    "too few sort keys": Sort(pairs(rows.tuple_of(A)), (True, False), None, ordered=False),
     "a pattern of another type": over(
-        build.select(A, (typed.Binding(typed.Bind(OTHER), S),)),
+        rows.select(A, (typed.Binding(typed.Bind(OTHER), S),)),
     ),
 }
 
@@ -92,11 +94,11 @@ def test_what_is_not_well_typed_is_found(name: str) -> None:
 
 def _alone(term: Term) -> Query:
     whole = typed.Variable("answer", 9, bag(element(term)))
-    return Query(((whole, term),), build.var(whole))
+    return Query(((whole, term),), rows.var(whole))
 
 
 def test_every_phase_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    spoiled = Query((), build.var(OTHER))
+    spoiled = Query((), rows.var(OTHER))
     monkeypatch.setattr(Engine, "run", lambda _engine, _query, _rules: spoiled)
     with room(), pytest.raises(InternalError):
-        optimize.normal_form(translated("R"))
+        strategy.normal_form(translated("R"))

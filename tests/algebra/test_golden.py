@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.show import show_query
-from incmrql.algebra.translate import translate
-from incmrql.diagnostics import QueryError, Source
+from incmrql.algebra.translate.queries import translate
+from incmrql.errors import QueryError, Source
 from incmrql.syntax import parse_script
 from incmrql.types import infer_script
 from tests import golden
-from tests.queries import CATALOG
+from tests.generators.tables import CATALOG
 
 
 def normal(text: str, _args: Mapping[str, str]) -> str:

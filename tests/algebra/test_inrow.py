@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.algebra.interpret import elements
-from incmrql.algebra.optimize import normal_form
-from incmrql.algebra.rules.inrow import in_row, with_values
+from incmrql.algebra.normalize.rules.inrow import in_row, with_values
+from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import CoGroup, Loop, Query, Repeat, Term
 from incmrql.algebra.walk import terms
 from incmrql.reference import Environment, new_world
@@ -17,7 +17,7 @@ from incmrql.types import typed
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.check import well_typed
 from tests.algebra.test_rules import Tables, translated
-from tests.queries import tables
+from tests.generators.tables import tables
 
 NEAREST = (
     "repeat c = {1, 2} step select max(x.B) from x in R "

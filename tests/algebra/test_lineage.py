@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from incmrql.algebra.lineage import annotated
+from incmrql.algebra.lineage.queries import annotated
 from incmrql.algebra.scripts import run_item
-from incmrql.diagnostics import QueryError, Source
+from incmrql.errors import QueryError, Source
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
@@ -21,8 +21,9 @@ from incmrql.values import Bag, Value, identical, show
 from tests.algebra.check import check_expr
 from tests.algebra.shapes import shaped
 from tests.effort import fewer
+from tests.generators.queries import queries, scripts
+from tests.generators.tables import CATALOG, tables
 from tests.oracle.lineage import debug, lineage
-from tests.queries import CATALOG, queries, scripts, tables
 from tests.reference.running import typed_script
 from tests.reference.test_lineage import EXPECTED, QUERIES, ROWS, TABLES, TIES
 

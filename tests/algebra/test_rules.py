@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from incmrql.algebra.optimize import PHASES, normal_form
-from incmrql.algebra.rewrite import ExprRule, Rule, normalize
+from incmrql.algebra.normalize.rewrite import ExprRule, Rule, normalize
+from incmrql.algebra.normalize.strategy import PHASES, normal_form
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import Query
-from incmrql.algebra.translate import translate
+from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import variables_of
-from incmrql.diagnostics import QueryError, Source
+from incmrql.errors import QueryError, Source
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
@@ -23,7 +23,8 @@ from tests.algebra.evaluating import evaluate_query
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
 from tests.effort import half
-from tests.queries import CATALOG, queries, tables
+from tests.generators.queries import queries
+from tests.generators.tables import CATALOG, tables
 
 Tables = dict[str, Bag]
 RULES = list(dict.fromkeys(rule for phase in PHASES for rule in phase.rules))

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import pytest
 
-from incmrql.algebra.optimize import normal_form
-from incmrql.algebra.translate import translate
-from incmrql.diagnostics import Source
+from incmrql.algebra.normalize.strategy import normal_form
+from incmrql.algebra.translate.queries import translate
+from incmrql.errors import Source
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import infer_script
 from incmrql.values import Bag, Record, identical, show
 from tests.algebra.evaluating import evaluate_query
-from tests.queries import CATALOG
+from tests.generators.tables import CATALOG
 
 NULL = Record({"A": None, "B": None, "C": None, "S": None})
 ROWS = [

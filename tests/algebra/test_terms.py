@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from incmrql.algebra import build
+from incmrql.algebra import rows as build
 from incmrql.algebra.interpret import elements
-from incmrql.algebra.rewrite import TermRule
+from incmrql.algebra.normalize.rewrite import TermRule
+from incmrql.algebra.normalize.rules.filters import filter_before_join, filter_groups_early
+from incmrql.algebra.normalize.rules.joins import as_join, at, is_once
+from incmrql.algebra.normalize.rules.selfjoins import group_self_join
 from incmrql.algebra.rows import Names
-from incmrql.algebra.rules.filters import filter_before_join, filter_groups_early
-from incmrql.algebra.rules.joins import as_join, at, is_once
-from incmrql.algebra.rules.selfjoins import group_self_join
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, Values, element
 from incmrql.reference import Environment, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT

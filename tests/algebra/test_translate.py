@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from incmrql.algebra.translate import translate
-from incmrql.diagnostics import QueryError, Source
+from incmrql.algebra.translate.queries import translate
+from incmrql.errors import QueryError, Source
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
@@ -14,7 +14,8 @@ from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.evaluating import evaluate_query
 from tests.algebra.refusals import reject_if_refused
 from tests.effort import fewer
-from tests.queries import CATALOG, queries, scripts, tables
+from tests.generators.queries import queries, scripts
+from tests.generators.tables import CATALOG, tables
 
 Tables = dict[str, Bag]
 

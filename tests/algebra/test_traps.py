@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from incmrql.algebra.optimize import normal_form
-from incmrql.algebra.translate import translate
-from incmrql.diagnostics import Source
+from incmrql.algebra.normalize.strategy import normal_form
+from incmrql.algebra.translate.queries import translate
+from incmrql.errors import Source
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax import parse_script
 from incmrql.types import Catalog, infer_script

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Scan
-from incmrql.algebra.translate import translate
-from incmrql.algebra.uses import used_type
-from incmrql.algebra.walk import terms
-from incmrql.diagnostics import Source
+from incmrql.algebra.translate.queries import translate
+from incmrql.algebra.walk import terms, used_type
+from incmrql.errors import Source
 from incmrql.syntax import parse_script
 from incmrql.types import infer_script
-from tests.queries import CATALOG
+from tests.generators.tables import CATALOG
 
 ITEMS = "items: [< product: string, pieces: int, price: double >]"
 WHOLE = f"< id: int, customer: < name: string, city: string >, {ITEMS} >"

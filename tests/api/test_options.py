@@ -11,7 +11,7 @@ import pytest
 
 from incmrql.api.options import StartOptions, UserOptions, declared, stream_options
 from incmrql.cli.main import commands
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.runtime.user_options import kept_input, permissions
 from tests.docs.conftest import DOCS
 

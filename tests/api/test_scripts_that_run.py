@@ -11,9 +11,10 @@ import pytest
 import incmrql
 from incmrql.api.checkpoints import SavedRun
 from incmrql.api.options import stream_options
-from incmrql.api.runs import Batch, Failures, Run, Verified
+from incmrql.api.runs import Failures, Run
 from incmrql.api.session import Script
-from incmrql.spark.streaming import StreamJob
+from incmrql.runtime.report import Batch, Verified
+from incmrql.spark.stream_job import StreamJob
 from incmrql.values import Bag
 from tests.runtime.here import Here
 

@@ -16,6 +16,7 @@ from benchmarks.experiments.rivals_streaming import streaming_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 MADE = list(batches(count=90, largest=40, seed=3))
 
 

@@ -16,6 +16,7 @@ from incmrql.api.session import Session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 

@@ -29,6 +29,7 @@ from benchmarks.iteration_queries import HAND, MEANS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
 pytestmark = pytest.mark.spark
 TINY = Size(rows=1_200, keys=50, batch=60)
 

@@ -25,6 +25,7 @@ from benchmarks.incremental_run import Bench, opened, program
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 BY_NAME = {workload.name: workload for workload in (*WORKLOADS, CHAIN)}
 TINY = 0.001
 

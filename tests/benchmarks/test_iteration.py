@@ -31,6 +31,7 @@ from benchmarks.iteration_run import laned
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 TINY = 0.002
 CHANCE = 7
 

@@ -33,6 +33,7 @@ from incmrql.api.session import Session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 BY_NAME = {query.name: query for query in QUERIES}
 TINY = Plan(rows=240, batch=40, rounds=1, warm_up=0, patience=60)
 

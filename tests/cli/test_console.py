@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.cli.console import Json, Live, Plain, summary
-from incmrql.formats import ReadReport
+from incmrql.cli.terminal import Json, Live, Plain, summary
+from incmrql.io.rows import ReadReport
 from incmrql.runtime.report import BatchReport
 
 
@@ -78,7 +78,7 @@ def test_what_is_drawn_again_takes_the_place_of_what_was_there(
         written.append(text + "\n" * nl)
         assert isinstance(err, bool)
 
-    monkeypatch.setattr("incmrql.cli.console.click.echo", echo)
+    monkeypatch.setattr("incmrql.cli.terminal.click.echo", echo)
     live = Live(str, lambda: 30, answers_too=True)
     for number in range(12):
         live.batch(report(number), ["x" * length + "y" * (number % 3)])

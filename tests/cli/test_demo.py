@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from incmrql import api
-from incmrql.cli.demo import _SIZES, QUERIES, _nodes, demo
-from incmrql.cli.demo_loops import kept_by, lines_of
+from incmrql.cli.demo import _SIZES, QUERIES, _nodes, demo, kept_by, lines_of
 from incmrql.runtime.report import LoopWork
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 LOOPS = ("kmeans", "pagerank")
 BATCH = re.compile(r"^batch (\d+): ([\d,]+) rows in, ([\d,]+) out; (\d+) changes", re.MULTILINE)

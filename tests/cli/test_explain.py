@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.incremental.explain import NOTHING_CHANGES
+from incmrql.plan.explain.text import NOTHING_CHANGES
 from tests.cli.commands import incmrql
 
 QUERY = "select x.A + (1 + 2) from x in source(line, 'r.csv', type(< A: int >)) where x.A > 1"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.diagnostics import DifferenceFound
-from incmrql.kernel.runs import Opened, write_runs
-from incmrql.runtime.checkpoint import Checkpoint
-from incmrql.runtime.durable import load, write_over
-from incmrql.runtime.reopening import read_program, table_facts
+from incmrql.engine.store.segments import Opened, write_runs
+from incmrql.errors import DifferenceFound
+from incmrql.runtime.checkpoint.manifests import Checkpoint
+from incmrql.runtime.checkpoint.program import read_program, table_facts
+from incmrql.storage.files import load, write_over
 from incmrql.values import read
 from tests.cli.commands import Outcome, incmrql
 from tests.cli.streams import AVERAGE, Shop, shop_at
@@ -101,7 +101,7 @@ def test_another_number_of_buckets(shop: Shop, monkeypatch: pytest.MonkeyPatch) 
 def plant_an_error(folder: Path) -> None:
     """Make one accumulator of the state another one, with all checksums right."""
     program, _ = read_program(folder)
-    from incmrql.kernel.compile import compiled
+    from incmrql.engine.compile.program import compiled
 
     checkpoint = Checkpoint(folder, compiled(program).forms)
     checkpoint.described()

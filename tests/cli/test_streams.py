@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.runtime import rebuild
-from incmrql.runtime.changed import forms
+from incmrql.runtime.checkpoint import rebuild
+from incmrql.runtime.checkpoint.changed import forms
 from tests.cli.commands import incmrql
 from tests.cli.streams import AVERAGE, STREAM, TYPE, Shop, shop_at
 

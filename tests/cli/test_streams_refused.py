@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.runtime import checkpoint as checkpoints
-from incmrql.runtime.lock import Lock
+from incmrql.runtime.checkpoint import manifests as checkpoints
+from incmrql.runtime.checkpoint.lock import Lock
 from tests.cli.commands import incmrql
 from tests.cli.streams import AVERAGE, STREAM, Shop, shop_at
 

@@ -292,13 +292,13 @@ def test_a_link_in_a_watched_folder_does_not_lead_out(shop: Shop, outside: Path)
 
 @pytest.mark.spark
 def test_a_file_that_became_a_link_is_refused_by_the_task(tmp_path: Path, outside: Path) -> None:
-    from incmrql.diagnostics import DataError
-    from incmrql.formats import Paths
-    from incmrql.kernel.batches import Kit, read_rows
-    from incmrql.kernel.compile import compiled
-    from incmrql.kernel.inputs import InputFile
-    from incmrql.kernel.orders import Reading
-    from tests.kernel.programs import program_of
+    from incmrql.engine.batch import Kit, read_rows
+    from incmrql.engine.compile.program import compiled
+    from incmrql.engine.inputs import InputFile
+    from incmrql.engine.messages import Reading
+    from incmrql.errors import DataError
+    from incmrql.io.files import Paths
+    from tests.engine.programs import program_of
 
     (tmp_path / "sales").mkdir()
     program = program_of(f'incr stream(line, "{tmp_path}/sales", ",", {TYPED})')
@@ -316,7 +316,7 @@ def test_a_file_that_became_a_link_is_refused_by_the_task(tmp_path: Path, outsid
 @pytest.mark.spark
 def test_paths_of_a_session(spark: object, tmp_path: Path, outside: Path) -> None:
     from incmrql import Session
-    from incmrql.diagnostics import IncmrqlError
+    from incmrql.errors import IncmrqlError
 
     session = Session(spark, allow_paths=[tmp_path])  # type: ignore[arg-type]
     (tmp_path / "in").mkdir()
@@ -418,7 +418,7 @@ def test_no_link_leads_out_of_a_strangers_checkpoint(
 
 def tampered(manifest: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Rewrite a manifest, with a checksum that is right."""
-    from incmrql.runtime.durable import load, write_new
+    from incmrql.storage.files import load, write_new
 
     content = load(manifest)
     content.pop("checksum", None)

@@ -13,9 +13,9 @@ from incmrql import api
 from incmrql.compiler.checks import advice
 from incmrql.compiler.compiled import Compiled
 from incmrql.compiler.stages import explain, explained_plans
-from incmrql.incremental import plan, watching
-from incmrql.runtime.opening import describe
-from incmrql.runtime.reopening import remade
+from incmrql.plan import planner
+from incmrql.plan import program as watching
+from incmrql.runtime.checkpoint.program import describe, remade
 
 SCRIPT = """
 S = stream(line, "in", ",", type(< A: int, B: int >));
@@ -28,7 +28,7 @@ incr max(select x.B from x in S);
 def done(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
     """How often each expression was translated, and how often an item was planned."""
     from incmrql.compiler import compiled
-    from incmrql.incremental import streams
+    from incmrql.plan import program as streams
 
     counts: Counter[object] = Counter()
 
@@ -43,7 +43,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
 
     for module in (compiled, streams, watching):
         count(module, "translate", lambda expr: ("translated", expr))
-    count(plan.Planning, "plan", lambda _: "planned")
+    count(planner.Planning, "plan", lambda _: "planned")
     return counts
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.compiler.loading import python_function, python_parser
-from incmrql.compiler.python_files import module_file
-from incmrql.compiler.signatures import read_function, read_parser
-from incmrql.diagnostics import DataError
+from incmrql.compiler.load import python_function, python_parser
+from incmrql.compiler.python import module_file, read_function, read_parser
+from incmrql.errors import DataError
 
 MODULE = """
 from __future__ import annotations

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from incmrql import api
-from incmrql.diagnostics import DataError, QueryError, Source
+from incmrql.errors import DataError, QueryError, Source
 from incmrql.syntax import ast, parse_script
 from incmrql.values import show
 

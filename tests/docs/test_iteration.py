@@ -11,14 +11,15 @@ import pytest
 
 import incmrql
 from incmrql.api.options import StartOptions
-from incmrql.cli.console import _loop
-from incmrql.incremental.looping import Iterate
+from incmrql.cli.terminal import _loop
+from incmrql.plan.loops import Iterate
 from incmrql.runtime.report import LoopWork
 from tests.docs.conftest import DOCS
 from tests.docs.examples import page
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 PAGE = page(DOCS / "iteration.md")
 LOOP = re.compile(

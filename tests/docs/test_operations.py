@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 
 from incmrql.cli.main import commands
-from incmrql.cli.stream_options import stream_options
-from incmrql.kernel.content import added_up, to_table
-from incmrql.kernel.form import Form
-from incmrql.kernel.inputs import InputFile
-from incmrql.runtime.checkpoint import FORMAT, Checkpoint, Commit, State
-from incmrql.runtime.durable import load
-from incmrql.runtime.opening import describe
+from incmrql.cli.options import stream_options
+from incmrql.engine.inputs import InputFile
+from incmrql.engine.store.content import added_up, to_table
+from incmrql.engine.store.sorting import Form
+from incmrql.runtime.checkpoint.manifests import FORMAT, Checkpoint, Commit, State
+from incmrql.runtime.checkpoint.program import describe
+from incmrql.storage.files import load
 from incmrql.types.model import INT
-from tests.kernel.programs import AVERAGE, program_of
+from tests.engine.programs import AVERAGE, program_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"`([^`\n]+)`", PAGE))

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.incremental import Weighted
+from incmrql.plan import Weighted
 from tests.cli.commands import incmrql
 from tests.docs.conftest import DOCS
 from tests.docs.examples import page
-from tests.incremental.stepping import Batch, Run, r, s
+from tests.plan.stepping import Batch, Run, r, s
 
 ROOT = DOCS.parent
 THEORY = page(DOCS / "theory.md")

@@ -18,25 +18,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incmrql.compiler.compiled import compile_script
-from incmrql.compiler.loading import catalog_for, read_include
-from incmrql.diagnostics import DataError, Source
-from incmrql.formats import BadRow, Row, element_type, read
-from incmrql.incremental.streams import Stream, program_of
+from incmrql.compiler.load import catalog_for, read_include
+from incmrql.engine.columns.layouts import of_rows
+from incmrql.engine.columns.rows import from_table, to_values
+from incmrql.engine.inputs import InputFile, read_file
+from incmrql.errors import DataError, Source
 from incmrql.io import Part, ReadSpec
+from incmrql.io.arrow.columns import column_values
+from incmrql.io.reader import read
+from incmrql.io.rows import BadRow, Row
 from incmrql.io.vectorised import blocks
-from incmrql.kernel.columns import column_values
-from incmrql.kernel.inputs import InputFile, read_file
-from incmrql.kernel.layouts import of_rows
-from incmrql.kernel.rows import from_table, to_values
-from incmrql.spark import sources, sources_context, sources_pieces
-from incmrql.spark.sources_parts import good_rows
-from incmrql.spark.sources_plan import Plan, Tally
+from incmrql.plan.program import Stream, program_of
+from incmrql.spark.sources import context as sources_context
+from incmrql.spark.sources import frames
+from incmrql.spark.sources import pieces as sources_pieces
+from incmrql.spark.sources.files import row_type
+from incmrql.spark.sources.parts import good_rows
+from incmrql.spark.sources.plan import Plan, Tally
 from incmrql.spark.values import value_type, values
+from incmrql.types.infer.sources import element_type
 from incmrql.types.model import PREDEFINED
 from incmrql.values import encode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 SOURCES = {
     "lines": 'line, "{}", ",", type(< K: int, V: double, S: string >)',
@@ -237,9 +243,9 @@ def test_all_readers_agree_on_spark(
 
 def on_spark(spark: SparkSession, kept: Path, stream: Stream, files: Sequence[Path]) -> Found:
     """The rows of a batch query, sorted, and the bad ones that it leaves in quarantine."""
-    with sources.Context(quarantine=kept) as context:
-        frame = sources.read(spark, stream.source, str(files[0].parent), context, packed=True)
-        found = values(frame, sources.row_type(stream.source))
+    with sources_context.Context(quarantine=kept) as context:
+        frame = frames.read(spark, stream.source, str(files[0].parent), context, packed=True)
+        found = values(frame, row_type(stream.source))
         context.settle()
     lines = [line for file in kept.glob("*") for line in file.read_text().splitlines()]
     bad = [json.loads(line) for line in lines]

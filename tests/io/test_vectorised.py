@@ -11,16 +11,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from incmrql.diagnostics import DataError
-from incmrql.formats import BadRow, Row, read
-from incmrql.formats.arrow_types import arrow_type
-from incmrql.formats.files import line_of
+from incmrql.errors import DataError
 from incmrql.io import Part, ReadSpec, read_chunks, vector_reader
+from incmrql.io.arrow.columns import column_values
+from incmrql.io.arrow.types import arrow_type
+from incmrql.io.files import line_of
+from incmrql.io.reader import read
+from incmrql.io.rows import BadRow, Row
 from incmrql.io.vectorised import blocks
-from incmrql.kernel.columns import column_values
-from incmrql.spark import sources_pieces
-from incmrql.spark.sources import row_type
-from incmrql.spark.sources_plan import Plan
+from incmrql.spark.sources import pieces as sources_pieces
+from incmrql.spark.sources.files import row_type
+from incmrql.spark.sources.plan import Plan
 from incmrql.types import model as t
 from incmrql.types import typed
 from incmrql.values import encode

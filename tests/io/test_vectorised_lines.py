@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from incmrql.formats import Row
-from incmrql.formats.files import Line
-from incmrql.formats.line import LineOptions, read_lines
+from incmrql.io.arrow.columns import column_values
+from incmrql.io.files import Line
+from incmrql.io.line import LineOptions, read_lines
+from incmrql.io.rows import Row
 from incmrql.io.vectorised.blocks import Block
 from incmrql.io.vectorised.line import LineParser, line_columns
-from incmrql.kernel.columns import column_values
-from incmrql.types.columns import element_type
-from incmrql.types.texts import type_from_text
+from incmrql.types.infer.scripts import type_from_text
+from incmrql.types.infer.sources import element_type
 from incmrql.values import encode
 
 ROW = "< a: int, b: double, c: string >"

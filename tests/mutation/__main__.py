@@ -34,7 +34,7 @@ from tests.mutation.draw import PACKAGE, ROOT, Mutant, drawn
 
 BUILD = ROOT / "build" / "mutation"
 KNOWN = Path(__file__).with_name("known.toml")
-RECORDED = ("tests/io", "tests/kernel", "tests/runtime", "tests/incremental/test_work.py")
+RECORDED = ("tests/io", "tests/kernel", "tests/runtime", "tests/plan/test_work.py")
 """Tests without a JVM whose lines are recorded."""
 SPARK_TESTS: dict[str, tuple[str, ...]] = {
     "kernel/pinned": ("spark/test_means.py", "spark/test_values.py"),

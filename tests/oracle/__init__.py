@@ -1,7 +1,7 @@
 """The oracle: an independent engine that runs plans over dictionaries, for tests only.
 
 It follows the calculus of changes rule by rule, and tests compare the kernel with it batch by
-batch.  What both build on is in `incmrql.incremental`: plans, monoids, weighted bags, and the
+batch.  What both build on is in `incmrql.plan`: plans, monoids, weighted bags, and the
 order in which the steps of a loop are run.
 
     stepper     Stepper: start here; takes in a batch, gives the change of the answer

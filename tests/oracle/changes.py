@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from incmrql.incremental.changes import Weighted
+from incmrql.plan.changes import Weighted
 from incmrql.values import Record, Value, encode
 
 

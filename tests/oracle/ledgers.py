@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from incmrql.diagnostics import DataError
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.nodes import Input, Plan
+from incmrql.errors import DataError
+from incmrql.plan.changes import Weighted
+from incmrql.plan.nodes import Input, Plan
 from incmrql.reference.sources import not_there
 from incmrql.values import Record, Value, encode, show
 

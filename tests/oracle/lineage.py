@@ -4,7 +4,7 @@ lineage: { (row, { (name of a source, its row) }) }        debug: { (row, tree) 
 
 Each value knows what it was made from.  Queries, unions, maps and conditionals are followed element
 by element; of any other construct all that it uses counts.  The values are those of `evaluate`.
-`algebra.lineage`, which writes the same as a query, is compared with this.
+`algebra.lineage.queries`, which writes the same as a query, is compared with this.
 
 Lists where the answer is a list.  A stored value counts as a source.  Nothing depends on the order
 of the elements of a bag: in a tree they stand in the canonical order of their trees, and rows that
@@ -22,8 +22,7 @@ from typing import Any, TypeAlias, get_args
 from incmrql.reference.environment import Environment
 from incmrql.reference.evaluate import evaluate, rows_of
 from incmrql.reference.operators import collection, combine, elements
-from incmrql.reference.patterns import match_pattern
-from incmrql.reference.queries import buckets, group_bindings, positions
+from incmrql.reference.queries import buckets, group_bindings, match_pattern, positions
 from incmrql.types import typed
 from incmrql.types.model import Collection
 from incmrql.values import Bag, Record, Value, encode, ordered

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from incmrql.incremental.changes import Weighted
+from incmrql.plan.changes import Weighted
 from incmrql.values import ExactSum, encode
 
 Plain: TypeAlias = Any

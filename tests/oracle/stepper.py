@@ -9,17 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from incmrql.diagnostics import DataError, nearest
-from incmrql.incremental.changes import Negative, Weighted
-from incmrql.incremental.looping import Iterate, numbered_program
-from incmrql.incremental.nodes import (
-    Constant,
-    Input,
-    Node,
-    Part,
-    Plan,
-    Repeated,
-)
+from incmrql.errors import DataError, nearest
+from incmrql.plan.changes import Negative, Weighted
+from incmrql.plan.loops import Iterate, numbered_program
+from incmrql.plan.nodes import Constant, Input, Node, Part, Plan, Repeated
 from incmrql.reference import Environment, evaluate, from_python
 from incmrql.types import typed
 from incmrql.values import Value

@@ -9,12 +9,11 @@ import math
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from incmrql.diagnostics import InternalError
-from incmrql.incremental.monoids import Monoid
-from incmrql.incremental.nodes import Accumulator, AccumulatorKind, Request
-from incmrql.reference.aggregates import aggregate
+from incmrql.errors import InternalError
+from incmrql.plan.monoids import Monoid
+from incmrql.plan.nodes import Accumulator, AccumulatorKind, Request
+from incmrql.reference.aggregates import aggregate, as_part, of_floats
 from incmrql.reference.navigate import Fail
-from incmrql.reference.partial_sums import as_part, of_floats
 from incmrql.types.model import Type, is_float
 from incmrql.values import Data, ExactSum, Value, average, stddev, variance
 from incmrql.values.exact import square, variance_of

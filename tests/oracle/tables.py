@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.ranked import Rank, Ranked, rank
+from incmrql.plan.changes import Weighted
+from incmrql.plan.merging import Rank, Ranked, rank
 from incmrql.values import Value
 
 

@@ -4,5 +4,5 @@
     annotated   annotated terms as terms of our algebra     kmaps      pulling kMaps out
     carriers    values as elements of monoids, diffusion    nodes      judgments of a plan's nodes
 
-The constructions themselves are in `incmrql.incremental.paper`.
+The constructions themselves are in `incmrql.paper`.
 """

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias, assert_never
 
-from incmrql.algebra import build
+from incmrql.algebra import rows as build
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, element
-from incmrql.incremental.paper.annotated import (
+from incmrql.paper.annotated import (
     Annotated,
     CoGrouped,
     Grouped,
@@ -21,7 +21,7 @@ from incmrql.incremental.paper.annotated import (
     SMap3,
     Swap,
 )
-from incmrql.incremental.paper.form import Source
+from incmrql.paper.form import Source
 from incmrql.types import typed
 from incmrql.types.model import Collection, Tuple, Type, bag
 from incmrql.types.walk import substitute

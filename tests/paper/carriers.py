@@ -13,19 +13,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.monoids import (
-    BAG,
-    COUNT,
-    FLOATS,
-    INVARIANT,
-    SUM,
-    Keyed,
-    Monoid,
-    keyed,
-    product,
-)
-from incmrql.reference.partial_sums import as_part, of_floats, of_others
+from incmrql.plan.changes import Weighted
+from incmrql.plan.monoids import BAG, COUNT, FLOATS, INVARIANT, SUM, Keyed, Monoid, keyed, product
+from incmrql.reference.aggregates import as_part, of_floats, of_others
 from incmrql.types.model import Record, Tuple, Type
 from incmrql.values import ExactSum, Value, encode
 from incmrql.values import Record as RecordValue

@@ -13,18 +13,10 @@ and one that it uses without naming it, for values (θ, v) that lie under a key:
 
 from __future__ import annotations
 
-from incmrql.algebra import build
-from incmrql.algebra.flatten import projected
+from incmrql.algebra import rows as build
+from incmrql.algebra.reading import projected
 from incmrql.algebra.rows import Names
-from incmrql.incremental.paper.annotated import (
-    Annotated,
-    CoGrouped,
-    Grouped,
-    KMap,
-    SMap1,
-    SMap2,
-    Swap,
-)
+from incmrql.paper.annotated import Annotated, CoGrouped, Grouped, KMap, SMap1, SMap2, Swap
 from incmrql.types import typed
 from incmrql.types.model import Tuple, bag
 from incmrql.types.walk import renamed, substitute, used

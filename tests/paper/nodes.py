@@ -7,10 +7,10 @@ groups      what the answer asks of a group, as far as it is a homomorphism of i
 from __future__ import annotations
 
 from incmrql.algebra.rows import Names
-from incmrql.incremental.monoids import BAG, INVARIANT, Monoid, product
-from incmrql.incremental.nodes import Groups, Join, Plan
-from incmrql.incremental.paper.construct import split
-from incmrql.incremental.paper.inference import Growth, Judgment, judge
+from incmrql.paper.construct import split
+from incmrql.paper.inference import Growth, Judgment, judge
+from incmrql.plan.monoids import BAG, INVARIANT, Monoid, product
+from incmrql.plan.nodes import Groups, Join, Plan
 from incmrql.types import typed
 
 

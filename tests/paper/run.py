@@ -12,18 +12,11 @@ from incmrql.algebra.interpret import elements
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import Term
 from incmrql.algebra.walk import variables_of
-from incmrql.diagnostics import InternalError
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.monoids import BAG, Keyed, Monoid
-from incmrql.incremental.paper.annotated import SMap0
-from incmrql.incremental.paper.construct import (
-    Construction,
-    PerKey,
-    Projected,
-    Reduced,
-    Split,
-    Whole,
-)
+from incmrql.errors import InternalError
+from incmrql.paper.annotated import SMap0
+from incmrql.paper.construct import Construction, PerKey, Projected, Reduced, Split, Whole
+from incmrql.plan.changes import Weighted
+from incmrql.plan.monoids import BAG, Keyed, Monoid
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 from incmrql.types.walk import substitute

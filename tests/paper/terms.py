@@ -20,9 +20,9 @@ from typing import Final, Literal, TypeAlias, get_args
 from incmrql.algebra.show import show_term
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Loop, Scan, Shared, Sort, Term, Union, pair
 from incmrql.algebra.walk import terms
-from incmrql.incremental.monoids import BAG, INVARIANT, Monoid, keyed, product
-from incmrql.incremental.paper.form import is_growing
-from incmrql.incremental.paper.inference import Judgment, growth_of, judge, show_judgment
+from incmrql.paper.form import is_growing
+from incmrql.paper.inference import Judgment, growth_of, judge, show_judgment
+from incmrql.plan.monoids import BAG, INVARIANT, Monoid, keyed, product
 from incmrql.types import typed
 from incmrql.types.model import Record, Tuple, Type
 from incmrql.types.walk import is_random

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 from incmrql.algebra.scripts import run_script
-from incmrql.diagnostics import Source
+from incmrql.errors import Source
 from incmrql.reference import Environment, World, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
-from incmrql.syntax.parser import parse_script
+from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import Catalog, infer_script, typed
 from incmrql.types.model import Type
 from incmrql.values import Value, encode, show

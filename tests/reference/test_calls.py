@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.reference import from_python
 from incmrql.types import typed
 from incmrql.types.model import (

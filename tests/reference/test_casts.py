@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.reference.casts import cast, text, widen
 from incmrql.types.model import (
     ANY,

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from incmrql.reference import check_aggregation, new_world
-from incmrql.reference.random_values import random_value
+from incmrql.reference.laws import random_value
 from incmrql.types.model import (
     ANY,
     DATE,

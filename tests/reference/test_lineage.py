@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.algebra.scripts import run_script
-from incmrql.diagnostics import Source
+from incmrql.errors import Source
 from incmrql.reference import new_world
 from incmrql.syntax import parse_script
 from incmrql.types import infer_script
 from incmrql.types.model import INT, Collection, Tuple
 from incmrql.values import Bag, Record, Value, encode
-from tests.queries import CATALOG, queries, tables
+from tests.generators.queries import queries
+from tests.generators.tables import CATALOG, tables
 from tests.reference.running import Registered, run, value
 
 PAIR = Tuple((INT, INT))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.types import typed
 from incmrql.types.model import (
     ANY,

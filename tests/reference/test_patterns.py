@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from incmrql.reference.patterns import match_pattern
+from incmrql.reference.queries import match_pattern
 from incmrql.types import typed
 from incmrql.types.model import ANY, INT, JSON, PREDEFINED, STRING, Tuple
 from incmrql.values import Bag, Data, Record, Value

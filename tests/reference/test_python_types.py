@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from incmrql.diagnostics import DataError
-from incmrql.reference.python_types import row_type
+from incmrql.errors import DataError
+from incmrql.reference.python import row_type
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.types import typed
 from incmrql.types.model import BOOL, INT, LONG, Tuple, bag
 from incmrql.values import Bag

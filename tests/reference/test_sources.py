@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from incmrql.algebra.scripts import run_script
-from incmrql.diagnostics import DataError
-from incmrql.formats import Policy, ReadReport
+from incmrql.errors import DataError
+from incmrql.io.rows import Policy, ReadReport
 from incmrql.reference import Environment, new_world, read_source
 from incmrql.types import typed
 from incmrql.types.model import INT, STRING, Record

@@ -1,4 +1,4 @@
-"""What the queries of `tests.kernel.programs.SEVERAL` answer, computed with nothing of ours.
+"""What the queries of `tests.engine.programs.SEVERAL` answer, computed with nothing of ours.
 
 Plain Python over the files of a stream: sums are fractions, rounded once at the end; an average
 is such a sum divided by the count.

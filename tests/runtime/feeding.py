@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from incmrql.compiler.compiled import compile_script
-from incmrql.compiler.loading import catalog_for, read_include
-from incmrql.diagnostics import Source
-from incmrql.incremental.streams import Stream, program_of
-from incmrql.kernel.inputs import InputFile, checksum, read_file
-from incmrql.kernel.layouts import of_rows
-from incmrql.kernel.rows import from_table, to_values
+from incmrql.compiler.load import catalog_for, read_include
+from incmrql.engine.columns.layouts import of_rows
+from incmrql.engine.columns.rows import from_table, to_values
+from incmrql.engine.inputs import InputFile, checksum, read_file
+from incmrql.errors import Source
+from incmrql.plan.program import Stream, program_of
 from incmrql.runtime.feeds import Feed
 from incmrql.types import typed
-from incmrql.types.texts import type_from_text
+from incmrql.types.infer.scripts import type_from_text
 from incmrql.values import encode
 
 

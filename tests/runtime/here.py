@@ -13,10 +13,10 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
-from incmrql.kernel.batches import Kit, run_batch, write_answers
-from incmrql.kernel.orders import Order, Part, together
+from incmrql.engine.batch import Kit, run_batch, write_answers
+from incmrql.engine.messages import Order, Part, together
 from incmrql.runtime import Driver, StreamOptions
-from incmrql.spark.streaming import JobResult, StreamJob
+from incmrql.spark.stream_job import JobResult, StreamJob
 from tests.runtime.streaming import OPTIONS, Place
 
 

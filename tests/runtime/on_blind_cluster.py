@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from incmrql.diagnostics import IncmrqlError
+from incmrql.errors import IncmrqlError
 from incmrql.runtime import Driver
 from incmrql.spark.internals import executor_count
 from incmrql.spark.session import private, start

@@ -12,7 +12,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from incmrql.diagnostics import IncmrqlError
+from incmrql.errors import IncmrqlError
 from incmrql.runtime import Driver
 from incmrql.spark.session import private, start
 from tests.runtime.cluster import SPECULATION

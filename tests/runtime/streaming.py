@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from incmrql.diagnostics import IncmrqlError
-from incmrql.kernel.runs import Opened
-from incmrql.kernel.table import Reader, scan
+from incmrql.engine.store.segments import Opened
+from incmrql.engine.store.tables import Reader, scan
+from incmrql.errors import IncmrqlError
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.values import Bag, Value
-from tests.kernel.programs import AVERAGE, NUMBERS, SEVERAL, program_of
+from tests.engine.programs import AVERAGE, NUMBERS, SEVERAL, program_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 ONE_BATCH = 3
 """Files of a batch: one of rows that come, one of rows that go, and one of names."""
@@ -184,7 +185,7 @@ def kept(place: Place) -> list[str]:
 
 def strays(checkpoint: Path) -> set[str]:
     """Run files that the last manifest does not name."""
-    from incmrql.runtime.durable import load
+    from incmrql.storage.files import load
 
     last = load(max((checkpoint / "manifests").glob("[0-9]*.json")))
     kinds = [kind for table in last["tables"].values() for kind in table.values()]

@@ -10,16 +10,16 @@ from typing import Any, cast
 
 import pytest
 
-from incmrql.diagnostics import CheckpointError, DataError
-from incmrql.incremental.streams import program_of
-from incmrql.kernel.batches import bag_rows
-from incmrql.kernel.orders import BagChange
+from incmrql.engine.batch import bag_rows
+from incmrql.engine.messages import BagChange
+from incmrql.errors import CheckpointError, DataError
+from incmrql.plan.program import program_of
 from incmrql.runtime import Driver, StreamOptions, arithmetic
 from incmrql.runtime.arithmetic import Tally
-from incmrql.runtime.reopening import read_program
-from incmrql.spark.streaming import StreamJob
+from incmrql.runtime.checkpoint.program import read_program
+from incmrql.spark.stream_job import StreamJob
 from incmrql.values import Record
-from tests.kernel.programs import compiled
+from tests.engine.programs import compiled
 from tests.runtime.here import Here
 from tests.runtime.streaming import OPTIONS
 

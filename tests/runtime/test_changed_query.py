@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from incmrql.diagnostics import CheckpointError
-from incmrql.incremental.identity.versions import VERSIONS
-from incmrql.incremental.streams import program_of as planned
-from incmrql.kernel.compile import compiled
-from incmrql.runtime import Driver, opening
+from incmrql.engine.compile.program import compiled
+from incmrql.errors import CheckpointError
+from incmrql.plan.identity.versions import VERSIONS
+from incmrql.plan.program import program_of as planned
+from incmrql.runtime import Driver
+from incmrql.runtime.checkpoint import program as opening
 from incmrql.values import Bag
-from tests.incremental.identity.test_identity import LOOKALIKES
-from tests.kernel.programs import AVERAGE, SEVERAL, program_of
+from tests.engine.programs import AVERAGE, SEVERAL, program_of
+from tests.plan.identity.test_identity import LOOKALIKES
 from tests.runtime.here import driver_here
 from tests.runtime.streaming import OPTIONS, Place
 

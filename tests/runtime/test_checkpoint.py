@@ -15,19 +15,19 @@ from uuid import uuid4
 import pytest
 
 from incmrql import storage
-from incmrql.diagnostics import CheckpointError
-from incmrql.kernel.batches import Kit, run_batch
-from incmrql.kernel.compile import compiled
-from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.orders import Order
-from incmrql.runtime import checkpoint as checkpoints
-from incmrql.runtime import sinks
-from incmrql.runtime.changed import settle_change
-from incmrql.runtime.checkpoint import Checkpoint, Commit, Output, State
-from incmrql.runtime.durable import load, write_new, write_over
-from incmrql.runtime.lock import Lock
-from incmrql.runtime.opening import describe
-from tests.kernel.programs import AVERAGE, SEVERAL, program_of
+from incmrql.engine.batch import Kit, run_batch
+from incmrql.engine.compile.program import compiled
+from incmrql.engine.inputs import InputFile
+from incmrql.engine.messages import Order
+from incmrql.errors import CheckpointError
+from incmrql.runtime.checkpoint import manifests as checkpoints
+from incmrql.runtime.checkpoint.changed import settle_change
+from incmrql.runtime.checkpoint.lock import Lock
+from incmrql.runtime.checkpoint.manifests import Checkpoint, Commit, Output, State
+from incmrql.runtime.checkpoint.program import describe
+from incmrql.runtime.sinks import folders
+from incmrql.storage.files import load, write_new, write_over
+from tests.engine.programs import AVERAGE, SEVERAL, program_of
 
 PROGRAM = program_of(SEVERAL.format(data="in", deletes="out", names="names"))
 KIT = Kit(PROGRAM, compiled(PROGRAM))
@@ -268,7 +268,7 @@ def test_new_files_are_created_once(tmp_path: Path) -> None:
 
 def test_a_second_driver_is_refused_while_the_first_one_lives(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from incmrql.runtime.lock import Lock\n"
+        "import sys, pathlib; from incmrql.runtime.checkpoint.lock import Lock\n"
         "lock = Lock(pathlib.Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()"
     )
     path = tmp_path / "lock"
@@ -453,32 +453,32 @@ def output_of(folder: Path, *parts: str) -> Output:
 
 
 def test_a_batch_appears_whole_and_only_with_its_own_parts(tmp_path: Path) -> None:
-    staging = sinks.prepare(tmp_path, ME, 3, "a1")
+    staging = folders.prepare(tmp_path, ME, 3, "a1")
     for name in ("one", "two", "stray"):
         (staging / name).write_text(name)
-    final = sinks.publish(output_of(tmp_path, "one", "two"), ME, 3)
+    final = folders.publish(output_of(tmp_path, "one", "two"), ME, 3)
     assert final == tmp_path / "batch=000003"
     assert sorted(path.name for path in final.iterdir()) == ["one", "two"]
     assert list(tmp_path.iterdir()) == [final]
-    assert sinks.publish(output_of(tmp_path, "one", "two"), ME, 3) == final
+    assert folders.publish(output_of(tmp_path, "one", "two"), ME, 3) == final
     with pytest.raises(CheckpointError, match="of another run"):
-        sinks.prepare(tmp_path, ME, 3, "a2")
+        folders.prepare(tmp_path, ME, 3, "a2")
 
 
 def test_publishing_resumes_where_it_was_interrupted(tmp_path: Path) -> None:
-    staging = sinks.prepare(tmp_path, ME, 3, "a1")
+    staging = folders.prepare(tmp_path, ME, 3, "a1")
     ready = tmp_path / f".incmrql-{ME}-000003.ready"
     ready.mkdir()
     (ready / "one").write_text("one")
     (staging / "two").write_text("two")
-    final = sinks.publish(output_of(tmp_path, "one", "two"), ME, 3)
+    final = folders.publish(output_of(tmp_path, "one", "two"), ME, 3)
     assert sorted(path.name for path in final.iterdir()) == ["one", "two"]
 
 
 def test_output_whose_parts_are_gone_is_an_error(tmp_path: Path) -> None:
-    shutil.rmtree(sinks.prepare(tmp_path, ME, 3, "a1"))
+    shutil.rmtree(folders.prepare(tmp_path, ME, 3, "a1"))
     with pytest.raises(CheckpointError, match=r"neither in .* nor published"):
-        sinks.publish(output_of(tmp_path, "one"), ME, 3)
+        folders.publish(output_of(tmp_path, "one"), ME, 3)
 
 
 @pytest.mark.parametrize("steps", range(8))
@@ -486,7 +486,7 @@ def test_two_publishers_at_once_publish_one_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     """A second publisher does all of its work between two calls of the first one."""
-    staging = sinks.prepare(tmp_path, ME, 3, "a1")
+    staging = folders.prepare(tmp_path, ME, 3, "a1")
     for name in ("one", "two"):
         (staging / name).write_text(name)
     output = output_of(tmp_path, "one", "two")
@@ -499,20 +499,20 @@ def test_two_publishers_at_once_publish_one_batch(
             nonlocal calls
             calls += 1
             if calls == steps + 1:
-                sinks.publish(output, ME, 3)
+                folders.publish(output, ME, 3)
             return original(self, *given, **named)
 
         monkeypatch.setattr(Path, method, patched)
 
     for method in ("mkdir", "replace", "rmdir"):
         interrupted(method)
-    final = sinks.publish(output, ME, 3)
+    final = folders.publish(output, ME, 3)
     assert sorted(path.name for path in final.iterdir()) == ["one", "two"]
     assert list(tmp_path.iterdir()) == [final]
     assert calls > 3
 
 
 def test_hidden_folders_of_other_checkpoints_are_left_alone(tmp_path: Path) -> None:
-    mine, other = (sinks.prepare(tmp_path, owner, 3, "a1") for owner in (ME, "beef"))
-    assert list(sinks.leftovers(tmp_path, ME)) == [mine]
-    assert list(sinks.leftovers(tmp_path, "beef")) == [other]
+    mine, other = (folders.prepare(tmp_path, owner, 3, "a1") for owner in (ME, "beef"))
+    assert list(folders.leftovers(tmp_path, ME)) == [mine]
+    assert list(folders.leftovers(tmp_path, "beef")) == [other]

@@ -25,6 +25,7 @@ from tests.runtime.streaming import MIXED, Place, changes, fill, state, strays
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parent.parent.parent
 LARGE, SMALL = 0, 1 << 30

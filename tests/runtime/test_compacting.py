@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from incmrql.kernel.compaction import Chore
-from incmrql.kernel.runs import Run
-from incmrql.kernel.table import NO_LIMITS
+from incmrql.engine.store.compaction import Chore
+from incmrql.engine.store.segments import Run
+from incmrql.engine.store.tables import NO_LIMITS
 from incmrql.runtime import compacting
 from incmrql.runtime.compacting import Compactor
 

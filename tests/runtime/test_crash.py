@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from incmrql.kernel.crashing import CRASH
+from incmrql.storage.files import CRASH
 from incmrql.values import Bag
-from tests.kernel.programs import reference_answers
+from tests.engine.programs import reference_answers
 from tests.runtime.streaming import MIXED, Place, answer, fill, kept, state, strays
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parent.parent.parent

@@ -16,14 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from incmrql.diagnostics import CheckpointError, DataError, IncmrqlError
-from incmrql.incremental.streams import program_of
-from incmrql.kernel import batches, inputs
-from incmrql.runtime import Driver, sinks
+from incmrql.engine import batch as batches
+from incmrql.engine import inputs
+from incmrql.errors import CheckpointError, DataError, IncmrqlError
+from incmrql.plan.program import program_of
+from incmrql.runtime import Driver
 from incmrql.runtime.feeds.push import PushFeed
+from incmrql.runtime.sinks import folders
 from incmrql.values import Bag
-from tests.incremental.stepping import typed_script
-from tests.kernel.programs import reference_answer
+from tests.engine.programs import reference_answer
+from tests.plan.stepping import typed_script
 from tests.runtime.here import driver_here, touched, watched
 from tests.runtime.streaming import (
     MIXED,
@@ -39,6 +41,7 @@ from tests.runtime.streaming import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 PARQUET = (
     'incr select (k, sum(x.V)) from x in stream(parquet, "{data}", type(< K: int, V: double >)) '
@@ -116,7 +119,7 @@ def test_what_is_committed_and_not_published_is_published_later_and_not_taken_ag
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(sinks, "sync_folder", full)
+        patched.setattr(folders, "sync_folder", full)
         for _ in range(2):
             with pytest.raises(CheckpointError, match="committed, but its output could not be"):
                 driver.step()

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from incmrql.diagnostics import DataError
-from incmrql.formats.arrow_types import arrow_type
-from incmrql.kernel import spools
+from incmrql.errors import DataError
+from incmrql.io import spools
+from incmrql.io.arrow.types import arrow_type
 from incmrql.runtime.feeds import Archive, FrameFeed, PushFeed, RegisteredFeed, push
 from incmrql.values import Record, encode
 from tests.runtime.feeding import content, pushed, rows, summed, take, taken_in

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import incmrql
-from incmrql.api.runs import Batch, Run
+from incmrql.api.runs import Run
+from incmrql.runtime.report import Batch
 from incmrql.values import Bag, identical
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 pytestmark = pytest.mark.spark
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from incmrql.runtime import BatchReport, Driver
-from incmrql.runtime.feeds.feed import News
+from incmrql.runtime.feeds.spooled import News
 from incmrql.runtime.loop import run_driver
-from tests.kernel.programs import reference_answers
+from tests.engine.programs import reference_answers
 from tests.runtime.here import driver_here
 from tests.runtime.streaming import OPTIONS, QUICK, Place, average, fill
 

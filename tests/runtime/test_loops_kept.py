@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.diagnostics import CheckpointError, DataError
-from incmrql.incremental.looping import Iterate
+from incmrql.errors import CheckpointError, DataError
+from incmrql.plan.loops import Iterate
 from incmrql.runtime.verify import verify
 from incmrql.values import identical
 from tests.runtime.here import driver_here

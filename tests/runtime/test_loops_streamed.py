@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import incmrql
-from incmrql.diagnostics import IncmrqlError
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.looping import Iterate
-from incmrql.kernel.orders import Order
-from incmrql.spark.loops_placement import Offload
-from incmrql.spark.streaming import LARGE, JobResult, StreamJob
+from incmrql.engine.messages import Order
+from incmrql.errors import IncmrqlError
+from incmrql.plan.changes import Weighted
+from incmrql.plan.loops import Iterate
+from incmrql.spark.loops.placement import Offload
+from incmrql.spark.stream_job import LARGE, JobResult, StreamJob
 from incmrql.types.model import DOUBLE, Tuple, Type
 from incmrql.values import Value, identical, show
-from tests.incremental import odd
-from tests.incremental.loops import EXACT, MEANS, REACHED, ROWS, Loops
+from tests.plan import odd
+from tests.plan.loops import EXACT, MEANS, REACHED, ROWS, Loops
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

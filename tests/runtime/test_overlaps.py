@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.runtime.feeds import Archive, FolderFeed
-from incmrql.runtime.overlaps import is_matched
+from incmrql.runtime.reach import is_matched
 from tests.runtime.feeding import put, stream_of, summed
 from tests.runtime.here import driver_here
 from tests.runtime.streaming import OPTIONS, Place, average

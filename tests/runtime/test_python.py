@@ -15,13 +15,15 @@ import pyarrow as pa
 import pytest
 
 import incmrql
-from incmrql.api.runs import Batch, Run
+from incmrql.api.runs import Run
+from incmrql.runtime.report import Batch
 from incmrql.runtime.user_options import seconds
 from incmrql.values import Bag, Record, Value, encode, identical, show
 from tests.runtime.streaming import changes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 

@@ -12,11 +12,12 @@ import pytest
 
 from incmrql.runtime import BatchReport, Driver
 from incmrql.values import Value, encode, identical, show
-from tests.kernel.programs import reference_answers
+from tests.engine.programs import reference_answers
 from tests.runtime.streaming import QUICK, Place, state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

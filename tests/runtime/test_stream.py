@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from incmrql.diagnostics import CheckpointError, DataError
-from incmrql.kernel.table import LEAST_BASE
+from incmrql.engine.store.tables import LEAST_BASE
+from incmrql.errors import CheckpointError, DataError
 from incmrql.runtime import BatchReport, Driver
 from incmrql.runtime.loop import run_driver
 from incmrql.values import Bag, identical
-from tests.kernel.programs import reference_answer, reference_answers
+from tests.engine.programs import reference_answer, reference_answers
 from tests.runtime.streaming import (
     MIXED,
     OPTIONS,
@@ -33,6 +33,7 @@ from tests.runtime.streaming import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 

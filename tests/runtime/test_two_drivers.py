@@ -15,14 +15,16 @@ from typing import Any
 
 import pytest
 
-from incmrql.diagnostics import CheckpointError
-from incmrql.incremental.streams import program_of
-from incmrql.kernel import batches
-from incmrql.runtime import Driver, checkpoint, driver, sinks
+from incmrql.engine import batch as batches
+from incmrql.errors import CheckpointError
+from incmrql.plan.program import program_of
+from incmrql.runtime import Driver, driver
+from incmrql.runtime.checkpoint import manifests
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.feeds.spooled import SpoolFolder
+from incmrql.runtime.sinks import folders as sinks
 from incmrql.values import Bag
-from tests.incremental.stepping import typed_script
+from tests.plan.stepping import typed_script
 from tests.runtime.here import driver_here
 from tests.runtime.streaming import MIXED, QUICK, Place, fill, kept, state, strays
 
@@ -47,7 +49,7 @@ def at(
             reached.append(name)
             act()
 
-    for module in (driver, checkpoint, sinks, batches):
+    for module in (driver, manifests, sinks, batches):
         monkeypatch.setattr(module, "crash_here", here)
     return reached
 

@@ -16,15 +16,16 @@ import pytest
 
 import incmrql
 from incmrql.api.runs import Run
-from incmrql.kernel.blocks import Trailer, block_checksums
-from incmrql.kernel.columns import WEIGHT
+from incmrql.engine.store.blocks import Trailer, block_checksums
+from incmrql.io.arrow.columns import WEIGHT
 from incmrql.runtime import Driver
-from incmrql.runtime.durable import load, write_over
-from incmrql.runtime.reopening import read_program
+from incmrql.runtime.checkpoint.program import read_program
 from incmrql.runtime.verify import _listed, verify
+from incmrql.storage.files import load, write_over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 

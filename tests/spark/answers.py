@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from incmrql.algebra.scripts import run_script
-from incmrql.diagnostics import Source
+from incmrql.errors import Source
 from incmrql.reference import new_world
-from incmrql.spark.scripts import Engine
+from incmrql.spark.batch.scripts import Engine
 from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
 from incmrql.types import Catalog, infer_script, typed
 from incmrql.values import Bag, Value, identical, show
-from tests.queries import CATALOG
+from tests.generators.tables import CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

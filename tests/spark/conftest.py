@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from incmrql.spark import sources_context
+from incmrql.spark.sources import context
 
 
 @pytest.fixture(autouse=True)
 def read_by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file is small."""
-    monkeypatch.setattr(sources_context, "_SMALL", -1)
+    monkeypatch.setattr(context, "_SMALL", -1)

@@ -8,14 +8,14 @@ from pathlib import Path
 from incmrql.algebra.term import Repeat, Term, element
 from incmrql.api import load
 from incmrql.compiler.compiled import compile_script
-from incmrql.compiler.loading import catalog_for, read_include
+from incmrql.compiler.load import catalog_for, read_include
+from incmrql.lower.context import Context, PythonPlace
+from incmrql.lower.expressions.dispatch import lower
+from incmrql.lower.relations.builder import Relation
+from incmrql.lower.relations.statements import Statement, statement
+from incmrql.lower.shapes import Cell
+from incmrql.lower.tree import Dialect, column
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.sql.context import Context, PythonPlace
-from incmrql.sql.expressions import lower
-from incmrql.sql.groups import Relation
-from incmrql.sql.shapes import Cell
-from incmrql.sql.statements import Statement, statement
-from incmrql.sql.tree import Dialect, column
 from incmrql.syntax.depth import room
 
 

@@ -13,21 +13,23 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from incmrql.diagnostics import QueryError
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.streams import Program, program_of
-from incmrql.kernel.inputs import InputFile, write_spool
+from incmrql.engine.inputs import InputFile
+from incmrql.errors import QueryError
+from incmrql.io.spools import write_spool
+from incmrql.plan.changes import Weighted
+from incmrql.plan.program import Program, program_of
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.types import typed
 from incmrql.values import Value, identical, show
-from tests.incremental.seeded import EVERY, Traits, history, some_tables
-from tests.incremental.stepping import ALL, EMPTY, Batch, Tables, typed_script, weighted
-from tests.incremental.test_coverage import STREAMS, every_pair
-from tests.queries_stacked import over
+from tests.generators.stacked import over
+from tests.plan.seeded import EVERY, Traits, history, some_tables
+from tests.plan.stepping import ALL, EMPTY, Batch, Tables, typed_script, weighted
+from tests.plan.test_coverage import STREAMS, every_pair
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 TOGETHER = 4
 """Queries of a program."""

@@ -12,11 +12,12 @@ import pytest
 from pyspark.errors import PySparkException
 
 import incmrql
-from incmrql.formats import Policy, ReadReport
+from incmrql.io.rows import Policy, ReadReport
 from incmrql.values import Bag, Record, Value, identical, show
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from incmrql.spark.archive import java_options
+from incmrql.spark.session import java_options
 
 
 def ended() -> int:

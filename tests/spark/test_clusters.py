@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 import incmrql
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.spark import clusters
 from incmrql.spark.clusters import check_master, starting, watched
 from incmrql.spark.session import _defaults
@@ -23,6 +23,7 @@ from tests.cli.commands import incmrql as command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 STREAM = 'incr sum(stream(line, "{0}", type(int)));'
 BATCH = 'sum(source(line, "{0}", type(int)));'

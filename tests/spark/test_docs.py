@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from incmrql import Session, api
-from incmrql.formats import Policy, ReadReport
-from incmrql.sql.context import PythonPlace
+from incmrql.io.rows import Policy, ReadReport
+from incmrql.lower.context import PythonPlace
 from incmrql.syntax.depth import room
 from incmrql.types.show import show_expr
 from incmrql.values import Value, identical, show
@@ -26,6 +26,7 @@ from tests.spark.lowered import places, statements
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 GOLDEN: Final = Path(__file__).with_name("fallbacks.golden")
 FEWEST_NATIVE: Final = 0.9

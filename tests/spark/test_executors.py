@@ -9,8 +9,8 @@ from importlib.metadata import version
 
 import pytest
 
-from incmrql.spark import executors
-from incmrql.spark.executors import NEEDED, differences
+from incmrql.spark import clusters
+from incmrql.spark.clusters import NEEDED, differences
 
 HERE = ".".join(map(str, sys.version_info[:2]))
 GOOD = dict.fromkeys(NEEDED, "1.0") | {"incmrql": version("incmrql")}
@@ -31,7 +31,7 @@ def test_differences(python: str, change: dict[str, str | None], said: str) -> N
 
 @pytest.mark.parametrize("isolated", [False, True])
 def test_the_question_runs_where_the_package_is_missing(isolated: bool) -> None:
-    code = f"NEEDED = {NEEDED!r}\n{executors._PROBE}\nprint(next(probe(())))"
+    code = f"NEEDED = {NEEDED!r}\n{clusters._PROBE}\nprint(next(probe(())))"
     options = ["-I", "-S"] if isolated else []
     done = subprocess.run(
         [sys.executable, *options, "-c", code], capture_output=True, text=True, check=True

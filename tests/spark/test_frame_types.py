@@ -16,6 +16,7 @@ from incmrql.values import Bag
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
 pytestmark = pytest.mark.spark
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -14,6 +14,7 @@ from incmrql.values import Bag, identical
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 pytestmark = pytest.mark.spark
 
 LARGEST = 2**31 - 1

@@ -12,19 +12,21 @@ from hypothesis import strategies as st
 
 from incmrql import Session, api
 from incmrql.algebra.scripts import run_script
-from incmrql.diagnostics import Source
+from incmrql.errors import Source
 from incmrql.reference import Environment, new_world
-from incmrql.spark.scripts import Engine
+from incmrql.spark.batch.scripts import Engine
 from incmrql.syntax import parse_script
 from incmrql.types import Catalog, infer_script, typed
 from incmrql.types.model import INT, STRING, Tuple
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.shapes import shaped
-from tests.queries import queries, tables
+from tests.generators.queries import queries
+from tests.generators.tables import tables
 from tests.spark.answers import agree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 

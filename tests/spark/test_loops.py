@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from incmrql.spark import loops, loops_placement
-from incmrql.spark.loops import FEW_ROWS
+from incmrql.spark.loops import placement, steps
+from incmrql.spark.loops.steps import FEW_ROWS
 from incmrql.types import typed
 from tests.spark.answers import agree
 from tests.spark.test_shapes import TABLES, r, s
@@ -15,13 +15,14 @@ from tests.spark.test_shapes import TABLES, r, s
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(autouse=True)
 def in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """No loop is small enough for a task."""
-    monkeypatch.setattr(loops_placement, "MOST_BYTES", -1)
+    monkeypatch.setattr(placement, "MOST_BYTES", -1)
 
 
 NEAREST = (
@@ -51,14 +52,14 @@ def test_a_variable_that_outgrows_the_text_of_a_step_becomes_a_table(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[int | None] = []
-    few = loops._few
+    few = steps._few
 
-    def noted(held: loops.Held, variable: typed.Variable, runner: loops.Runner) -> Any:
+    def noted(held: steps.Held, variable: typed.Variable, runner: steps.Runner) -> Any:
         found: Any = few(held, variable, runner)
         written.append(None if found is None else len(found.items))
         return found
 
-    monkeypatch.setattr(loops, "_few", noted)
+    monkeypatch.setattr(steps, "_few", noted)
     rows = {**TABLES, "R": [r(1, n, float(n), "") for n in range(1, 6)], "S": [s(1, 1.0, "")]}
     text = "repeat c = {1, 2} step select v * 7 + x.B from x in R, v in c limit 4;"
     agree(text, rows, spark)

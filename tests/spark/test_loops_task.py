@@ -10,25 +10,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from incmrql import Session
-from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Repeat, Scan
-from incmrql.algebra.translate import translate
-from incmrql.diagnostics import DataError, Source
+from incmrql.algebra.translate.queries import translate
+from incmrql.errors import DataError, Source
 from incmrql.reference import new_world
-from incmrql.spark import loops, loops_placement
-from incmrql.spark.loops_parts import split_loop
-from incmrql.spark.scripts import Engine
+from incmrql.spark.batch.scripts import Engine
+from incmrql.spark.loops import placement, steps
+from incmrql.spark.loops.parts import split_loop
 from incmrql.syntax import parse_script
 from incmrql.types import Catalog, infer_script
 from incmrql.types.model import DOUBLE, LONG, Tuple, Type
 from incmrql.values import Bag, Value, identical
-from tests.incremental.loops import EXACT, OTHERS, ROWS
+from tests.plan.loops import EXACT, OTHERS, ROWS
 from tests.spark.answers import agree
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +41,7 @@ LOOPS = {**EXACT, **OTHERS}
 def ways(patch: pytest.MonkeyPatch, **bounds: int) -> Iterator[list[str]]:
     """Which way each loop went, with other bounds of what a task takes."""
     found: list[str] = []
-    in_task, run_loop = loops_placement._in_task, loops.run_loop
+    in_task, run_loop = placement._in_task, steps.run_loop
 
     def tried(*given: Any) -> Any:
         held = in_task(*given)
@@ -52,10 +53,10 @@ def ways(patch: pytest.MonkeyPatch, **bounds: int) -> Iterator[list[str]]:
         return run_loop(*given)
 
     with patch.context() as here:
-        here.setattr(loops_placement, "_in_task", tried)
-        here.setattr(loops_placement, "run_loop", stepped)
+        here.setattr(placement, "_in_task", tried)
+        here.setattr(placement, "run_loop", stepped)
         for name, value in bounds.items():
-            here.setattr(loops_placement, name, value)
+            here.setattr(placement, name, value)
         yield found
 
 
@@ -275,14 +276,14 @@ def test_a_loop_without_an_end(spark: SparkSession, monkeypatch: pytest.MonkeyPa
 def test_a_nested_loop_may_be_small_where_the_outer_one_is_not(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_task = loops_placement._in_task
+    in_task = placement._in_task
     outer: list[bool] = []
 
     def not_the_first(*given: Any) -> Any:
         outer.append(True)
         return None if len(outer) == 1 else in_task(*given)
 
-    monkeypatch.setattr(loops_placement, "_in_task", not_the_first)
+    monkeypatch.setattr(placement, "_in_task", not_the_first)
     with ways(monkeypatch) as taken:
         agree(f"{OTHERS['nested']};", tables(0), spark, CATALOG)
     assert taken[0] == "steps"

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from incmrql.lower import tree
+from incmrql.lower.context import NARROW, WIDE, Context, Window
+from incmrql.lower.expressions.dispatch import lower
+from incmrql.lower.sums.rounding import narrow_mean
+from incmrql.lower.tree import Dialect
 from incmrql.spark.session import provide
-from incmrql.sql import tree
-from incmrql.sql.context import NARROW, WIDE, Context, Window
-from incmrql.sql.expressions import lower
-from incmrql.sql.rounding import narrow_mean
-from incmrql.sql.tree import Dialect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 

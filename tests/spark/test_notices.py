@@ -12,13 +12,14 @@ import pytest
 
 import incmrql
 from incmrql import api
-from incmrql.diagnostics import IncmrqlWarning
-from incmrql.formats import ReadReport
-from incmrql.spark import sources_context
+from incmrql.errors import IncmrqlWarning
+from incmrql.io.rows import ReadReport
+from incmrql.spark.sources import context
 from incmrql.values import Bag, identical
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 
@@ -50,7 +51,7 @@ def put(folder: Path, name: str, text: str) -> None:
 def test_a_batch_query_warns_as_the_reference_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, small: int
 ) -> None:
-    monkeypatch.setattr(sources_context, "_SMALL", small)
+    monkeypatch.setattr(context, "_SMALL", small)
     arguments, text = SOURCES[name]
     put(tmp_path, "x.txt", text)
     query = f"select x from x in source({arguments.format(tmp_path / 'x.txt')})"

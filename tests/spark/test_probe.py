@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.diagnostics import DataError
-from incmrql.kernel.inputs import InputFile
+from incmrql.engine.inputs import InputFile
+from incmrql.errors import DataError
 from incmrql.spark import probe as probing
 from incmrql.spark.probe import (
     Probe,

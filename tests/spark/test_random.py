@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from incmrql.values import Bag
 from tests.algebra.shapes import shaped
-from tests.queries import queries, scripts, tables
+from tests.generators.queries import queries, scripts
+from tests.generators.tables import tables
 from tests.spark.answers import agree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 

@@ -11,6 +11,7 @@ from incmrql.spark.session import PRIVATE, private
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 pytestmark = pytest.mark.spark
 
 

@@ -19,6 +19,7 @@ from tests.spark.answers import agree
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 pytestmark = pytest.mark.spark
 
 

@@ -11,21 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from incmrql.diagnostics import DataError
-from incmrql.formats import BadRow, Policy, ReadReport
+from incmrql.errors import DataError
 from incmrql.io import Part
+from incmrql.io.rows import BadRow, Policy, ReadReport
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.spark import (
-    sources,
-    sources_context,
-    sources_deleted,
-    sources_pieces,
-    sources_plan,
-)
-from incmrql.spark.native_parquet import native
-from incmrql.spark.sources import Context
-from incmrql.spark.sources_files import parts_of
-from incmrql.spark.sources_plan import Tally
+from incmrql.spark.sources import context as sources_context
+from incmrql.spark.sources import frames, pieces, plan
+from incmrql.spark.sources.context import Context
+from incmrql.spark.sources.files import native, parts_of
+from incmrql.spark.sources.plan import Tally
 from incmrql.spark.values import is_packed, values
 from incmrql.types import typed
 from incmrql.types.model import INT, STRING, Collection, Record, Type
@@ -34,6 +28,7 @@ from tests.reference.running import typed_script, world
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 
@@ -119,12 +114,12 @@ def by_spark(spark: SparkSession, folder: Path, script: typed.Script, rows: Regi
     def made() -> list[Value]:
         how = settings(folder / "_q2", reports, given)
         with Context(data=script.data, parsers=script.parsers, **how) as context:
-            frame = sources.read(spark, source, path, context, packed=True)
+            frame = frames.read(spark, source, path, context, packed=True)
             assert is_packed(frame, element)
             found = values(frame, element)
             context.settle()
             if None not in found and not reports and not source.streaming:
-                wide = sources.read(spark, source, path, context)
+                wide = frames.read(spark, source, path, context)
                 assert show(Bag(values(wide, element))) == show(Bag(found))
             return found
 
@@ -262,7 +257,7 @@ def test_damaged_parquet_is_explained(spark: SparkSession, folder: Path) -> None
     source = typed_script('source(binary, "x.parquet", type(<A: long>));').items[0].expr
     assert isinstance(source, typed.Read)
     context = Context()
-    frame = sources.read(spark, source.source, "x.parquet", context)
+    frame = frames.read(spark, source.source, "x.parquet", context)
     with pytest.raises(DataError, match="R103"), context.explaining():
         frame.toArrow()
 
@@ -298,7 +293,7 @@ def test_deletes_of_parquet(
 ) -> None:
     """Equal rows, nulls, NaN and both zeros leave as often as they are deleted."""
     if not sent:
-        monkeypatch.setattr(sources_deleted, "_SENT", -1)
+        monkeypatch.setattr(frames, "_SENT", -1)
     table = pa.table(_THERE)
     for name in ("in", "gone"):
         (folder / name).mkdir()
@@ -423,7 +418,7 @@ def test_registered_frames(spark: SparkSession, folder: Path) -> None:
 def test_large_files_are_cut(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, lines: list[str]
 ) -> None:
-    monkeypatch.setattr(sources_pieces, "SMALLEST_CUT", 64)
+    monkeypatch.setattr(pieces, "SMALLEST_CUT", 64)
     write(folder, {"x": "\n".join(lines) + "\n"})
     agree(spark, folder, text)
 
@@ -444,7 +439,7 @@ def test_what_a_query_does_not_read_is_settled_too(spark: SparkSession, folder: 
     source = typed_script(f'source(line, ".", ",", {AB}, on_error: fail);').items[0].expr
     assert isinstance(source, typed.Read)
     context = Context()
-    assert len(sources.read(spark, source.source, ".", context).limit(1).collect()) == 1
+    assert len(frames.read(spark, source.source, ".", context).limit(1).collect()) == 1
     with pytest.raises(DataError, match="R110"):
         context.settle()
 
@@ -454,7 +449,7 @@ def test_nothing_is_written_before_all_is_well(spark: SparkSession, folder: Path
     source = typed_script(f'source(line, "*.csv*", ",", {AB});').items[0].expr
     assert isinstance(source, typed.Read)
     context = Context(quarantine=folder / "q")
-    assert values(sources.read(spark, source.source, "*.csv*", context), ROW) == []
+    assert values(frames.read(spark, source.source, "*.csv*", context), ROW) == []
     with pytest.raises(DataError, match="R103"):
         context.settle()
     assert not (folder / "q").exists()
@@ -470,7 +465,7 @@ def test_parts_are_spread_over_tasks() -> None:
 
 
 def test_only_so_many_bad_rows_are_kept_for_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources_plan, "MOST_KEPT", 100)
+    monkeypatch.setattr(plan, "MOST_KEPT", 100)
     tally = Tally()
     for line in range(1, 500):
         tally.add(BadRow("a.csv", line, "x", "no int"))

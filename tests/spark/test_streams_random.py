@@ -12,6 +12,7 @@ from tests.spark.streamed import case_of, check
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FEWEST_CASES = 60
 

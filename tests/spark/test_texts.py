@@ -19,13 +19,14 @@ import incmrql
 from incmrql.algebra.scripts import run_script
 from incmrql.compiler import cache, compiled
 from incmrql.reference import new_world
-from incmrql.spark import forms
-from incmrql.spark.batch import Work
-from incmrql.spark.scripts import whole
+from incmrql.spark.batch import queries
+from incmrql.spark.batch.queries import Work
+from incmrql.spark.batch.scripts import whole
 from incmrql.values import Value, identical, show
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 pytestmark = pytest.mark.spark
 
@@ -54,7 +55,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     count(cache, "compile_script")
     count(compiled, "normal_form")
-    count(forms, "statement")
+    count(queries, "statement")
     return counts
 
 

@@ -1,7 +1,7 @@
 """Steps into trees on Spark: taken where documents are parsed, with the answers of the reference.
 
-What stands in a tree is picked by the tasks that parse it (`sql.picking`, `sql.carrying`), from
-documents of JSON before there is a tree (`spark.sources_picked`).
+What stands in a tree is picked by the tasks that parse it (`lower.relations.picking`), from
+documents of JSON before there is a tree (`spark.sources.picked`).
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from incmrql.algebra.optimize import normal_form
+from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.scripts import run_script
 from incmrql.algebra.term import CMap, Picks, Scan
-from incmrql.algebra.translate import translate
-from incmrql.diagnostics import DataError
-from incmrql.formats import ReadReport
-from incmrql.formats.json_values import checked, parse_json, parse_raw, tree_of
-from incmrql.formats.scalars import Unparsable
+from incmrql.algebra.translate.queries import translate
+from incmrql.errors import DataError
+from incmrql.io.json.values import checked, parse_json, parse_raw, tree_of
+from incmrql.io.rows import ReadReport
+from incmrql.io.scalars import Unparsable
+from incmrql.lower.context import Context
+from incmrql.lower.expressions.dispatch import lower
+from incmrql.lower.relations.picking import picked
+from incmrql.lower.tree import Dialect
 from incmrql.reference import new_world
-from incmrql.spark.scripts import Engine
-from incmrql.spark.sources_picked import picker, raw_picker
+from incmrql.spark.batch.scripts import Engine
+from incmrql.spark.sources.picked import picker, raw_picker
 from incmrql.spark.values import dataframe
-from incmrql.sql.context import Context
-from incmrql.sql.expressions import lower
-from incmrql.sql.picking import picked
-from incmrql.sql.tree import Dialect
 from incmrql.types import typed
 from incmrql.types.model import JSON as TREE
 from incmrql.values import Bag, Value, identical, show
@@ -37,6 +37,7 @@ from tests.reference.running import typed_script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 on_spark = pytest.mark.spark
 

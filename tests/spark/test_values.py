@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from incmrql.diagnostics import InternalError
+from incmrql.errors import InternalError
 from incmrql.spark.values import (
     batch,
     batches,
@@ -25,7 +25,7 @@ from incmrql.spark.values import (
 from incmrql.types import model as t
 from incmrql.types.model import Type
 from incmrql.values import Bag, Data, Record, Value, identical
-from tests.formats.strategies import typed_rows, types
+from tests.io.strategies import typed_rows, types
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

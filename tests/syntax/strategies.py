@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from incmrql.syntax import ast
-from incmrql.syntax.patterns import pattern_of
-from incmrql.syntax.tokens import CONSTANTS, KEYWORDS, NUMBERS
+from incmrql.syntax.parser.patterns import pattern_of
+from incmrql.syntax.parser.tokens import CONSTANTS, KEYWORDS, NUMBERS
 
 Node = TypeVar("Node")
 Strategy = st.SearchStrategy

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from incmrql import syntax
-from incmrql.diagnostics import QueryError, Source
+from incmrql.errors import QueryError, Source
 from incmrql.syntax import parse_query, parse_script
 from tests import golden
 

@@ -8,12 +8,13 @@ from inspect import isclass
 import pytest
 from hypothesis import Phase, given, settings
 
-from incmrql.diagnostics import QueryError, Source, Span
+from incmrql.errors import QueryError, Source, Span
 from incmrql.syntax import ast, parse_query, parse_script
-from incmrql.syntax.cursor import cursor_over
-from incmrql.syntax.format import format_expr, format_pattern, format_script, format_type
-from incmrql.syntax.patterns import parse_pattern
-from incmrql.syntax.typetrees import parse_type
+from incmrql.syntax.parser.cursor import cursor_over
+from incmrql.syntax.parser.leaves import parse_type
+from incmrql.syntax.parser.patterns import parse_pattern
+from incmrql.syntax.printer.expressions import format_expr
+from incmrql.syntax.printer.scripts import format_pattern, format_script, format_type
 from tests.syntax.strategies import exprs, items, nodes, patterns, scripts, tuples, types
 
 # Trees have many shapes; most examples are small and take no time.

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from incmrql.diagnostics import QueryError, Source
+from incmrql.errors import QueryError, Source
 from incmrql.syntax import ast, parse_query, parse_script, parse_type_text
 from incmrql.syntax.depth import room
-from incmrql.syntax.format import format_script, format_type
-from incmrql.syntax.tokens import KEYWORDS
+from incmrql.syntax.parser.tokens import KEYWORDS
+from incmrql.syntax.printer.scripts import format_script, format_type
 
 
 def query(text: str) -> ast.Expr:

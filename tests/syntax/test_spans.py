@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.diagnostics import Source, Span
+from incmrql.errors import Source, Span
 from incmrql.syntax import ast, parse_query, parse_script
-from incmrql.syntax.format import format_expr, format_script
-from incmrql.syntax.format_parts import format_label
-from incmrql.syntax.tokens import scan
+from incmrql.syntax.parser.tokens import scan
+from incmrql.syntax.printer.expressions import format_expr
+from incmrql.syntax.printer.parts import format_label
+from incmrql.syntax.printer.scripts import format_script
 from tests.syntax.strategies import children, exprs, scripts
 
 GAPS = st.sampled_from([" ", "\n", "\t ", " /* ; */ ", " // )\n"])

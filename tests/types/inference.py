@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from incmrql.diagnostics import DataError, Source
+from incmrql.errors import DataError, Source
 from incmrql.syntax import parse_script
 from incmrql.types import Catalog, infer_script, typed
 from incmrql.types.model import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import incmrql.types
-from incmrql.diagnostics import MOST_REPORTED, QueryError, Source
+from incmrql.errors import MOST_REPORTED, QueryError, Source
 from incmrql.syntax import parse_script
 from incmrql.types import infer_script
 from tests import golden

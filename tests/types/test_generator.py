@@ -6,9 +6,9 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from incmrql.syntax import ast
-from tests.queries import query_trees, script_trees, tables
-from tests.queries_features import FEATURES, SCRIPT_FEATURES, features
-from tests.queries_tables import TABLES
+from tests.generators.features import FEATURES, SCRIPT_FEATURES, features
+from tests.generators.queries import query_trees, script_trees
+from tests.generators.tables import TABLES, tables
 from tests.types.inhabits import inhabits
 
 seeded = settings(max_examples=500, derandomize=True, database=None, phases=[Phase.generate])

@@ -7,12 +7,13 @@ from typing import Any
 from hypothesis import given
 
 from incmrql.algebra.scripts import run_script
-from incmrql.diagnostics import Source
+from incmrql.errors import Source
 from incmrql.reference import new_world
 from incmrql.syntax import parse_script
 from incmrql.types import infer_script
 from incmrql.values import Bag, show
-from tests.queries import CATALOG, queries, scripts, tables
+from tests.generators.queries import queries, scripts
+from tests.generators.tables import CATALOG, tables
 from tests.types.inhabits import inhabits
 
 Tables = dict[str, Bag]

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.diagnostics import InternalError
+from incmrql.errors import InternalError
 from incmrql.values import (
     Bag,
     Data,

@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 
 from incmrql.reference.aggregates import aggregate
 from incmrql.types.model import LONG
-from incmrql.values import (
-    ExactSum,
-    average,
-    exact_sum,
-    stddev,
-    sum_floats,
-    variance,
-)
+from incmrql.values import ExactSum, average, exact_sum, stddev, sum_floats, variance
 from incmrql.values.exact import square
 from tests.values.strategies import LONG_MAX, LONG_MIN, floats, integers
 

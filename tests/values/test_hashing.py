@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.values import bucket, encode, hash64, hash_columns
-from incmrql.values.hash_columns import buckets, hash_fixed, hash_many
+from incmrql.values import bucket, encode, hash64
+from incmrql.values.hashing import columns
+from incmrql.values.hashing.columns import buckets, hash_fixed, hash_many
 from tests.values.strategies import values
 
 GOLDEN = {
@@ -69,9 +70,9 @@ def test_many_at_once(form: Callable[[list[bytes]], Any], keys: list[bytes]) -> 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of five words, so that keys end within, at and after the end of a chunk."""
-    monkeypatch.setattr(hash_columns, "CHUNK", 5)
-    monkeypatch.setattr(hash_columns, "MANY", 6)
-    monkeypatch.setattr(hash_columns, "SHORT", 3)
+    monkeypatch.setattr(columns, "CHUNK", 5)
+    monkeypatch.setattr(columns, "MANY", 6)
+    monkeypatch.setattr(columns, "SHORT", 3)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -89,7 +90,7 @@ def test_keys_of_any_length_in_chunks(seed: int) -> None:
             assert hash_fixed(table).tolist() == [hash64(bytes(row)) for row in table]
 
 
-@pytest.mark.parametrize("length", [8 * hash_columns.CHUNK + d for d in (-1, 0, 1, 8, 9)])
+@pytest.mark.parametrize("length", [8 * columns.CHUNK + d for d in (-1, 0, 1, 8, 9)])
 def test_texts_longer_than_a_chunk(length: int) -> None:
     text = Random(length).randbytes(length)
     assert hash_many([b"x", text, b"", text]).tolist() == [

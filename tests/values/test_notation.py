@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.diagnostics import InternalError
+from incmrql.errors import InternalError
 from incmrql.values import Bag, Data, Record, Value, identical, read, show
 from tests.values.strategies import CONSTRUCTORS, decimals, floats, values
 

@@ -19,7 +19,7 @@ from incmrql.algebra.term import (
     Values,
 )
 from incmrql.reference import Environment, evaluate
-from incmrql.reference.repeat import Ending, iterate
+from incmrql.reference.queries import Ending, iterate
 from incmrql.types import typed
 from incmrql.values import Bag, Value, encode
 

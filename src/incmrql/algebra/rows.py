@@ -10,11 +10,122 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from incmrql.algebra import build
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, Values, element
 from incmrql.types import typed
-from incmrql.types.model import Type
+from incmrql.types.lattice import join
+from incmrql.types.model import BOOL, NOTHING, Collection, Record, Tuple, Type, bag
 from incmrql.types.walk import substitute
+
+# --- Small typed expressions that translation and rules are made of ---
+
+
+def var(variable: typed.Variable) -> typed.Expr:
+    """A variable."""
+    return typed.Var(variable, type=variable.type)
+
+
+def tuple_of(*items: typed.Expr) -> typed.Expr:
+    """`(a, b)`."""
+    return typed.MakeTuple(tuple(items), type=Tuple(tuple(item.type for item in items)))
+
+
+def key_of(items: Sequence[typed.Expr]) -> typed.Expr:
+    """The key that several expressions form: the expression itself if it is one."""
+    return items[0] if len(items) == 1 else tuple_of(*items)
+
+
+def record_of(fields: Iterable[tuple[str, typed.Expr]]) -> typed.Expr:
+    """`< A: a >`."""
+    pairs = tuple(fields)
+    types = Record(tuple((name, value.type) for name, value in pairs))
+    return typed.MakeRecord(tuple(value for _, value in pairs), type=types)
+
+
+def bag_of(*items: typed.Expr) -> typed.Expr:
+    """`{a}`."""
+    return typed.MakeCollection(tuple(items), type=bag(items[0].type))
+
+
+def empty(element: Type) -> typed.Expr:
+    """`{}`."""
+    return typed.MakeCollection((), type=bag(element))
+
+
+def field(subject: typed.Expr, name: str) -> typed.Expr:
+    """`e.name`."""
+    record = subject.type
+    found = record.field(name) if isinstance(record, Record) else None
+    assert found is not None, f"{name} is not in {record}"
+    return typed.Field(subject, name, type=found)
+
+
+def item(subject: typed.Expr, index: int) -> typed.Expr:
+    """`e#i`."""
+    assert isinstance(subject.type, Tuple), subject.type
+    return typed.Item(subject, index, type=subject.type.items[index])
+
+
+def when(condition: typed.Expr, rows: typed.Expr) -> typed.Expr:
+    """`if c then rows else {}`."""
+    assert isinstance(rows.type, Collection)
+    return typed.If(condition, rows, empty(rows.type.element), type=rows.type)
+
+
+def unless_null(subject: typed.Expr, rows: typed.Expr) -> typed.Expr:
+    """`rows`, or nothing where the subject is null: `e = e` is true of everything but null."""
+    return when(typed.Compare("=", subject, subject, type=BOOL), rows)
+
+
+def for_each(
+    variable: typed.Variable, domain: typed.Expr, head: typed.Expr, *more: typed.Qualifier
+) -> typed.Expr:
+    """`select head from variable in domain, more`, inside a row."""
+    qualifiers = (typed.Generator(typed.Bind(variable), domain), *more)
+    return select(head, qualifiers)
+
+
+def select(head: typed.Expr, qualifiers: Iterable[typed.Qualifier]) -> typed.Expr:
+    """`select head from qualifiers`, inside a row."""
+    return typed.Select(
+        False, head, tuple(qualifiers), None, None, None, (), None, type=bag(head.type)
+    )
+
+
+def conjuncts(condition: typed.Expr | None) -> list[typed.Expr]:
+    """The parts of a condition that all have to hold."""
+    match condition:
+        case None:
+            return []
+        case typed.Logic("and", left, right):
+            return [*conjuncts(left), *conjuncts(right)]
+        case _:
+            return [condition]
+
+
+def conjunction(conditions: Sequence[typed.Expr]) -> typed.Expr | None:
+    """All conditions as one."""
+    whole = None
+    for condition in conditions:
+        whole = condition if whole is None else typed.Logic("and", whole, condition, type=BOOL)
+    return whole
+
+
+def unit() -> typed.Expr:
+    """`()`."""
+    return typed.MakeTuple((), type=Tuple(()))
+
+
+def least_type(types: Iterable[Type]) -> Type:
+    """The least type of several that are known to fit."""
+    common: Type = NOTHING
+    for type_ in types:
+        found = join(common, type_)
+        assert found is not None
+        common = found
+    return common
+
+
+# --- Terms whose elements are rows of variables, and the steps that translation builds them wit ---
 
 
 class Names:
@@ -41,7 +152,7 @@ class Rows:
     variables: tuple[typed.Variable, ...]
 
 
-NO_VARIABLES = Rows(Values(build.bag_of(build.record_of(()))), ())
+NO_VARIABLES = Rows(Values(bag_of(record_of(()))), ())
 """One row without variables: what a query that depends on nothing starts from."""
 
 
@@ -52,18 +163,18 @@ def column(variable: typed.Variable) -> str:
 
 def row_of(variables: Iterable[typed.Variable]) -> typed.Expr:
     """The record of variables that are in scope."""
-    return build.record_of((column(variable), build.var(variable)) for variable in variables)
+    return record_of((column(variable), var(variable)) for variable in variables)
 
 
 def over(names: Names, rows: Rows, body: typed.Expr) -> CMap:
     """The elements of `body`, an expression over the variables, for every row."""
     row = names.variable("row", element(rows.term))
-    return CMap(row, substitute(body, fields_of(rows, build.var(row))), rows.term)
+    return CMap(row, substitute(body, fields_of(rows, var(row))), rows.term)
 
 
 def fields_of(rows: Rows, row: typed.Expr) -> dict[typed.Variable, typed.Expr]:
     """What each variable is in a row."""
-    return {variable: build.field(row, column(variable)) for variable in rows.variables}
+    return {variable: field(row, column(variable)) for variable in rows.variables}
 
 
 def extended(
@@ -71,12 +182,12 @@ def extended(
 ) -> Rows:
     """Each row with the variables that qualifiers over it bind, as often as they match."""
     variables = (*rows.variables, *new)
-    return Rows(over(names, rows, build.select(row_of(variables), qualifiers)), variables)
+    return Rows(over(names, rows, select(row_of(variables), qualifiers)), variables)
 
 
 def filtered(names: Names, rows: Rows, condition: typed.Expr) -> Rows:
     """The rows for which the condition is true."""
-    kept = build.when(condition, build.bag_of(row_of(rows.variables)))
+    kept = when(condition, bag_of(row_of(rows.variables)))
     return Rows(over(names, rows, kept), rows.variables)
 
 
@@ -84,10 +195,10 @@ def keyed(
     names: Names, rows: Rows, keys: Sequence[typed.Expr], value: typed.Expr, *, nulls: bool
 ) -> Term:
     """Pairs (key, value); without `nulls`, none for a row that has a null among its keys."""
-    pairs = build.bag_of(build.tuple_of(build.key_of(list(keys)), value))
+    pairs = bag_of(tuple_of(key_of(list(keys)), value))
     if not nulls:
         for key in keys:
-            pairs = build.unless_null(key, pairs)
+            pairs = unless_null(key, pairs)
     return over(names, rows, pairs)
 
 
@@ -99,14 +210,14 @@ def joined(
     second = keyed(names, right, [b for _, b in keys], row_of(right.variables), nulls=False)
     both = CoGroup(first, second)
     group = names.variable("group", element(both))
-    sides = build.item(build.var(group), 1)
+    sides = item(var(group), 1)
     a = names.variable("left", element(left.term))
     b = names.variable("right", element(right.term))
     variables = (*left.variables, *right.variables)
-    values = {**fields_of(left, build.var(a)), **fields_of(right, build.var(b))}
+    values = {**fields_of(left, var(a)), **fields_of(right, var(b))}
     head = substitute(row_of(variables), values)
-    more = typed.Generator(typed.Bind(b), build.item(sides, 1))
-    return Rows(CMap(group, build.for_each(a, build.item(sides, 0), head, more), both), variables)
+    more = typed.Generator(typed.Bind(b), item(sides, 1))
+    return Rows(CMap(group, for_each(a, item(sides, 0), head, more), both), variables)
 
 
 def with_partners(
@@ -119,13 +230,13 @@ def with_partners(
     outer = keyed(names, rows, keys, row_of(rows.variables), nulls=True)
     both = CoGroup(outer, partners)
     group = names.variable("group", element(both))
-    sides = build.item(build.var(group), 1)
+    sides = item(var(group), 1)
     one = names.variable("left", element(rows.term))
-    many = names.variable("many", build.item(sides, 1).type)
+    many = names.variable("many", item(sides, 1).type)
     variables = (*rows.variables, many)
-    values = {**fields_of(rows, build.var(one)), many: build.item(sides, 1)}
+    values = {**fields_of(rows, var(one)), many: item(sides, 1)}
     head = substitute(row_of(variables), values)
-    body = build.for_each(one, build.item(sides, 0), head)
+    body = for_each(one, item(sides, 0), head)
     return Rows(CMap(group, body, both), variables), many
 
 
@@ -135,18 +246,18 @@ def distinct_values(names: Names, rows: Rows, variables: Sequence[typed.Variable
 
 
 def _keyed_alone(key: typed.Expr) -> typed.Expr:
-    return build.bag_of(build.tuple_of(key, build.unit()))
+    return bag_of(tuple_of(key, unit()))
 
 
 def _keys_of(names: Names, pairs: Term, variables: Sequence[typed.Variable]) -> Rows:
     groups = GroupBy(pairs)
     group = names.variable("group", element(groups))
-    body = build.bag_of(build.item(build.var(group), 0))
+    body = bag_of(item(var(group), 0))
     return Rows(CMap(group, body, groups), tuple(variables))
 
 
 def distinct_elements(names: Names, term: Term) -> Term:
     """Each element once."""
     one = names.variable("x", element(term))
-    pairs = CMap(one, _keyed_alone(build.var(one)), term)
+    pairs = CMap(one, _keyed_alone(var(one)), term)
     return _keys_of(names, pairs, ()).term

@@ -1,6 +1,6 @@
 """Scripts run by the reference evaluator: their items, one after the other.
 
-`lineage q` and `debug q` are answered by the annotated query of `algebra.lineage`.
+`lineage q` and `debug q` are answered by the annotated query of `algebra.lineage.queries`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias, assert_never
 
-from incmrql.algebra.lineage import Annotated, annotated
-from incmrql.formats import dump, store
+from incmrql.algebra.lineage.queries import Annotated, annotated
+from incmrql.io.writers import dump, store
 from incmrql.reference.environment import Environment, World
 from incmrql.reference.evaluate import evaluate
 from incmrql.reference.script import check_target

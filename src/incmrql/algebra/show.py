@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import assert_never
 
-from incmrql.algebra import build
+from incmrql.algebra import rows
 from incmrql.algebra.term import (
     CMap,
     CoGroup,
@@ -40,7 +40,7 @@ def show_query(query: Query) -> str:
     lines = [
         f"{show_variable(variable)} =\n{show_term(term, 1)}" for variable, term in renumbered.parts
     ]
-    is_last = bool(query.parts) and query.result == build.var(query.parts[-1][0])
+    is_last = bool(query.parts) and query.result == rows.var(query.parts[-1][0])
     return "\n".join(lines if is_last else [*lines, show_expr(renumbered.result)])
 
 

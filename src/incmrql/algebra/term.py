@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from incmrql.diagnostics import InternalError
+from incmrql.errors import InternalError
 from incmrql.types import typed
 from incmrql.types.model import Collection, Tuple, Type, bag
 

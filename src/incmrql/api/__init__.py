@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         run,
     )
 
+
 __all__ = [
     "Answer",
     "Settings",

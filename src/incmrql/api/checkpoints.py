@@ -17,15 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from incmrql.api.runs import RunInputs, open_driver
-from incmrql.diagnostics import CheckpointError, InternalError
-from incmrql.formats import Paths
-from incmrql.incremental.streams import Program
-from incmrql.runtime.checkpoint import Checkpoint
-from incmrql.runtime.events import Verified
+from incmrql.errors import CheckpointError, InternalError
+from incmrql.io.files import Paths
+from incmrql.plan.program import Program
+from incmrql.runtime.checkpoint.manifests import Checkpoint
+from incmrql.runtime.checkpoint.ownership import ownership
+from incmrql.runtime.checkpoint.program import (
+    SavedState,
+    TableFacts,
+    read_program,
+    saved_state,
+    table_facts,
+)
+from incmrql.runtime.checkpoint.rebucket import rebucket
 from incmrql.runtime.options import StreamOptions
-from incmrql.runtime.ownership import ownership
-from incmrql.runtime.rebucket import rebucket
-from incmrql.runtime.reopening import SavedState, TableFacts, read_program, saved_state, table_facts
+from incmrql.runtime.report import Verified
 from incmrql.values import Value
 
 if TYPE_CHECKING:

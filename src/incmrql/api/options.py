@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.runtime.user_options import About, UserOptions, declared
 
 if TYPE_CHECKING:

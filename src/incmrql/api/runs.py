@@ -20,29 +20,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 from incmrql.api.streams import Flow, FrameStream, PushedStream, linked, run_failed
-from incmrql.diagnostics import DataError, IncmrqlError, IncmrqlWarning
-from incmrql.formats import Policy, ReadReport
-from incmrql.incremental.streams import Program
-from incmrql.kernel.batches import stream_at
+from incmrql.engine.batch import stream_at
+from incmrql.errors import DataError, IncmrqlError, IncmrqlWarning
+from incmrql.io.rows import Policy, ReadReport
+from incmrql.plan.program import Program
 from incmrql.runtime.arithmetic import Failure, Failures
-from incmrql.runtime.changed import check_kept
-from incmrql.runtime.checkpoint import Checkpoint
+from incmrql.runtime.checkpoint.changed import check_kept
+from incmrql.runtime.checkpoint.manifests import Checkpoint
+from incmrql.runtime.checkpoint.ownership import sign
+from incmrql.runtime.checkpoint.program import Framed
 from incmrql.runtime.driver import Driver
-from incmrql.runtime.events import Batch, Event, Status, Verified
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
+from incmrql.runtime.feeds.set_aside import CODES, rows_at_fault, set_aside, told
 from incmrql.runtime.loop import run_driver
-from incmrql.runtime.opening import Framed
 from incmrql.runtime.options import StreamOptions
-from incmrql.runtime.ownership import sign
-from incmrql.runtime.quarantine import reports, sentences
-from incmrql.runtime.report import BatchReport, LoopWork
-from incmrql.runtime.set_aside import CODES, rows_at_fault, set_aside, told
-from incmrql.runtime.source_notices import SourceNotices
+from incmrql.runtime.quarantine import SourceNotices, reports, sentences
+from incmrql.runtime.report import Batch, BatchReport, Event, LoopWork, Status, Verified
 from incmrql.values import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 MOST_EVENTS: Final = 1000
 """Events that a run remembers."""
@@ -375,7 +374,7 @@ class Run:
 
         It can be used until the run is stopped, whatever batches follow.
         """
-        from incmrql.spark.replay import answer_rows
+        from incmrql.runtime.replay import answer_rows
         from incmrql.spark.values import dataframe
 
         self._check_good()

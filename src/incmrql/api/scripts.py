@@ -10,13 +10,15 @@ from typing import Any, TypedDict, Unpack
 from incmrql.algebra.scripts import run_script
 from incmrql.compiler.checks import advice
 from incmrql.compiler.compiled import Compiled, compile_script
-from incmrql.compiler.loading import READ_ONLY, Imports, catalog_for, read_script
+from incmrql.compiler.load import READ_ONLY, Imports, catalog_for, read_script
 from incmrql.compiler.stages import explain as explain_stage
 from incmrql.compiler.stages import explain_paper, explained_plans
-from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source
-from incmrql.formats import ANYWHERE, Paths, Policy, ReadReport, dump_json
-from incmrql.incremental.explain import Strict
-from incmrql.incremental.looping import Iterate
+from incmrql.errors import DataError, Diagnostic, QueryError, Source
+from incmrql.io.files import ANYWHERE, Paths
+from incmrql.io.json.values import dump_json
+from incmrql.io.rows import Policy, ReadReport
+from incmrql.plan.explain.text import Strict
+from incmrql.plan.loops import Iterate
 from incmrql.reference import new_world
 from incmrql.reference.script import check_script
 from incmrql.syntax.depth import room

@@ -18,19 +18,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, ov
 from incmrql.api.scripts import DEEPEST_EVALUATION, Answer, answer_type, load
 from incmrql.compiler.cache import CompileCache
 from incmrql.compiler.compiled import Compiled, CompiledItem
-from incmrql.compiler.loading import Imports, annotated, catalog_for
+from incmrql.compiler.load import Imports, annotated, catalog_for
 from incmrql.compiler.stages import explain
-from incmrql.diagnostics import DataError, Diagnostic, QueryError
-from incmrql.formats import Paths, Policy, ReadReport
-from incmrql.formats.notices import warn
+from incmrql.errors import DataError, Diagnostic, QueryError
+from incmrql.io.files import Paths
+from incmrql.io.notices import warn
+from incmrql.io.rows import Policy, ReadReport
 from incmrql.reference import new_world
-from incmrql.reference.python_types import row_type
+from incmrql.reference.python import row_type
 from incmrql.reference.script import check_script
-from incmrql.runtime.private import PRIVATE
+from incmrql.runtime.checkpoint.manifests import PRIVATE
 from incmrql.syntax.depth import room
 from incmrql.types import Catalog, model, typed
-from incmrql.types.resourced import with_sources
-from incmrql.types.texts import type_from_text
+from incmrql.types.infer.scripts import type_from_text
+from incmrql.types.walk import with_sources
 from incmrql.values import Value, show
 
 if TYPE_CHECKING:
@@ -41,10 +42,11 @@ if TYPE_CHECKING:
     from incmrql.api.options import StartOptions
     from incmrql.api.runs import Listener, Run
     from incmrql.api.streams import FrameStream, PushedStream
-    from incmrql.incremental.explain import Strict
-    from incmrql.incremental.streams import Program
+    from incmrql.plan.explain.text import Strict
+    from incmrql.plan.program import Program
     from incmrql.runtime.options import StreamOptions
-    from incmrql.spark.scripts import Engine
+    from incmrql.spark.batch.scripts import Engine
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FloatSums = Literal["exact", "fast"]
@@ -231,8 +233,8 @@ class Session:
         )
 
     def _engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> Engine:
-        from incmrql.spark.forms import Forms
-        from incmrql.spark.scripts import Engine
+        from incmrql.spark.batch.queries import Forms
+        from incmrql.spark.batch.scripts import Engine
 
         given: dict[str, Any] = {"quarantine": self._quarantine, "paths": self._paths}
         given |= {"on_report": self._on_report or warn, **settings}
@@ -541,7 +543,7 @@ def _has_columns(data: Any) -> bool:
 def _row_type(data: Any, name: str) -> model.Type:
     if not hasattr(data, "toArrow"):
         return row_type(data, name)
-    from incmrql.spark.frame_types import frame_row_type
+    from incmrql.spark.sources.registered import frame_row_type
 
     return frame_row_type(data.schema, name)
 

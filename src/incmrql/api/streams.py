@@ -20,25 +20,25 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 import pyarrow as pa
 
-from incmrql.diagnostics import DataError
-from incmrql.incremental.streams import Stream
-from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.spools import spool_rows
+from incmrql.engine.inputs import InputFile
+from incmrql.errors import DataError
+from incmrql.io.spools import spool_rows
+from incmrql.plan.program import Stream
 from incmrql.reference.sources import not_there
-from incmrql.runtime.feeds.feed import News
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
-from incmrql.runtime.feeds.spooled import original
-from incmrql.runtime.set_aside import Fault, Weighted, same_rows, set_aside
+from incmrql.runtime.feeds.set_aside import Fault, Weighted, same_rows, set_aside
+from incmrql.runtime.feeds.spooled import News, original
 from incmrql.storage import sync_folder
 from incmrql.types import typed
+from incmrql.types.infer.scripts import type_from_text
 from incmrql.types.model import Record, Type
-from incmrql.types.texts import type_from_text
 from incmrql.values import Value, decode, encode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+
 
 Options = tuple[tuple[str, Any], ...]
 SIGN: Final = "_weight"
@@ -294,7 +294,7 @@ def pushed(name: str, row: str, options: Mapping[str, Any], *, keep: bool) -> Pu
 
 def framed(name: str, frame: DataFrame, options: Mapping[str, Any]) -> FrameStream:
     """A stream of the rows of a streaming data frame; without a sign it only grows."""
-    from incmrql.spark.frame_types import frame_row_type
+    from incmrql.spark.sources.registered import frame_row_type
 
     if not getattr(frame, "isStreaming", False):
         hint = 'Give the type of the rows, as in "< A: int >", or use register for data at rest.'

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from incmrql.cli.scripts import checked_words, chosen_script
-from incmrql.cli.settings import allow_import, allow_path
-from incmrql.cli.strictness import StrictCommand, strict_option
+from incmrql.cli.options import (
+    StrictCommand,
+    allow_import,
+    allow_path,
+    checked_words,
+    chosen_script,
+    strict_option,
+)
 from incmrql.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from incmrql.api.scripts import Iterate, Strict
+    from incmrql.plan.explain.text import Strict
+    from incmrql.plan.loops import Iterate
 
 
 @click.command(cls=StrictCommand)
@@ -47,8 +53,9 @@ def check(  # noqa: PLR0913 - one parameter for each option
 ) -> int:
     """Parse, type and plan FILE; report every problem, and what queries over streams cost."""
     from incmrql import api
-    from incmrql.api.scripts import Imports, Paths
-    from incmrql.diagnostics import DataError, Diagnostic, QueryError, Source, Span
+    from incmrql.compiler.load import Imports
+    from incmrql.errors import DataError, Diagnostic, QueryError, Source, Span
+    from incmrql.io.files import Paths
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
     try:

@@ -6,8 +6,7 @@ import json
 
 import click
 
-from incmrql.cli.scripts import chosen_script
-from incmrql.cli.settings import allow_import, allow_path
+from incmrql.cli.options import allow_import, allow_path, chosen_script
 from incmrql.cli.terminal import answer
 
 _STAGES = ("tree", "types", "algebra", "normal", "incremental", "spark")
@@ -35,7 +34,8 @@ def explain(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Show the script FILE at one stage of its way from text to what Spark runs."""
     from incmrql import api
-    from incmrql.api.scripts import Imports, Paths
+    from incmrql.compiler.load import Imports
+    from incmrql.io.files import Paths
 
     if stage != "incremental" and (as_json or paper):
         raise click.UsageError("--json and --paper go with --stage incremental.")

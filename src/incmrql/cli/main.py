@@ -23,7 +23,7 @@ from incmrql.cli.run import run
 from incmrql.cli.state import state
 from incmrql.cli.terminal import tell
 from incmrql.cli.verify import verify
-from incmrql.diagnostics import CheckpointError, DataError, DifferenceFound, QueryError
+from incmrql.errors import CheckpointError, DataError, DifferenceFound, QueryError
 from incmrql.java import GONE_HINT, is_gone
 
 WRONG_INPUT, DIFFERENT, OUR_BUG, INTERRUPTED = 1, 3, 70, 130

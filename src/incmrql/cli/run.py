@@ -8,16 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from incmrql.cli.scripts import checked_words, chosen_script
-from incmrql.cli.settings import allow_path, spark_settings
-from incmrql.cli.stream_options import Grouped, field_option, stream_options
+from incmrql.cli.options import (
+    Grouped,
+    allow_path,
+    checked_words,
+    chosen_script,
+    field_option,
+    spark_settings,
+    stream_options,
+)
 from incmrql.cli.streams import run_script
 from incmrql.cli.terminal import answer as answer_line
 from incmrql.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from incmrql.api.scripts import Policy, ReadReport, Strict
+    from incmrql.io.rows import Policy, ReadReport
+    from incmrql.plan.explain.text import Strict
     from incmrql.values import Value
+
 
 _ON_TERMINAL = 100
 """How many rows of an answer a terminal shows when nobody says otherwise."""
@@ -71,7 +79,10 @@ def run(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
     from incmrql import api
-    from incmrql.api.scripts import Imports, Paths, doubts, dump_json
+    from incmrql.api.scripts import doubts
+    from incmrql.compiler.load import Imports
+    from incmrql.io.files import Paths
+    from incmrql.io.json.values import dump_json
     from incmrql.values import show
 
     script = chosen_script(file, query)

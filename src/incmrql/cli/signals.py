@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Protocol
 
-from incmrql.cli.console import Console
+from incmrql.cli.terminal import Console
 
 _NOTICE = b"stopped by SIGTERM; a batch that was not committed runs again at the next start\n"
 _PATIENCE = 0.3

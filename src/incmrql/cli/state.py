@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from incmrql.cli.settings import allow_import, allow_path
+from incmrql.cli.options import allow_import, allow_path
 from incmrql.cli.terminal import answer, tell
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _many(count: int, one: str, several: str) -> str:
 
 
 def _show_rows(saved: SavedRun, node: int, limit: int, *, as_json: bool) -> None:
-    from incmrql.api.scripts import dump_json
+    from incmrql.io.json.values import dump_json
     from incmrql.values import show
 
     count = len(saved.described["nodes"])

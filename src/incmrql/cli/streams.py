@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from incmrql.cli.console import Console, Json, Live, Plain
+from incmrql.cli.options import CONSOLE
 from incmrql.cli.signals import ending_by_signal, stopping
-from incmrql.cli.stream_options import CONSOLE
-from incmrql.cli.terminal import answer, tell
-from incmrql.diagnostics import DataError
+from incmrql.cli.terminal import Console, Json, Live, Plain, answer, tell
+from incmrql.errors import DataError
 
 if TYPE_CHECKING:
-    from incmrql.api.runs import Batch, Failures, Run, Verified
-    from incmrql.api.scripts import Strict
+    from incmrql.api.runs import Failures, Run
     from incmrql.api.session import Script
+    from incmrql.plan.explain.text import Strict
+    from incmrql.runtime.report import Batch, Verified
     from incmrql.values import Value
+
 
 _NOT_OF_FILES = ("R130", "R213", "R214", "R215", "R216")
 """Problems of a batch that have nothing to do with the files it takes in."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from incmrql.cli.settings import allow_import, allow_path, spark_settings
+from incmrql.cli.options import allow_import, allow_path, spark_settings
 from incmrql.cli.terminal import tell
 
 
@@ -32,7 +32,7 @@ def verify(
     """
     from incmrql.api.checkpoints import SavedRun
     from incmrql.api.session import Session
-    from incmrql.diagnostics import DifferenceFound
+    from incmrql.errors import DifferenceFound
     from incmrql.values import show
 
     settings = spark_settings(conf)

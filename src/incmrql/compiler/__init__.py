@@ -10,7 +10,7 @@ costly.
 """
 
 from incmrql.compiler.compiled import Compiled, CompiledItem, compile_script
-from incmrql.compiler.loading import Imports, catalog_for, read_script
+from incmrql.compiler.load import Imports, catalog_for, read_script
 
 __all__ = [
     "Compiled",

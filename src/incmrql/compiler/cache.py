@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, ParamSpec, TypeVar
 
 from incmrql.compiler.compiled import Compiled, ReadInclude, compile_script
-from incmrql.diagnostics import DataError, QueryError, Source
+from incmrql.errors import DataError, QueryError, Source
 from incmrql.types import Catalog
 
 P = ParamSpec("P")

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from incmrql.compiler.compiled import Compiled
-from incmrql.diagnostics import Diagnostic, QueryError, in_text_order
-from incmrql.incremental.explain import Strict, cautions
-from incmrql.incremental.looping import Iterate
+from incmrql.errors import Diagnostic, QueryError, in_text_order
+from incmrql.plan.explain.text import Strict, cautions
+from incmrql.plan.loops import Iterate
 from incmrql.syntax.depth import room
 from incmrql.types import typed
 from incmrql.types.questionable import questionable

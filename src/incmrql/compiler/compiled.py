@@ -6,8 +6,8 @@
 | include | tree | tree without includes | here |
 | infer | tree | typed tree | `types` |
 | check laws | typed aggregations | problems | `reference.laws` |
-| translate | typed expression | terms | `algebra.translate` |
-| normalize | terms | normal form | `algebra.optimize` |
+| translate | typed expression | terms | `algebra.translate.queries` |
+| normalize | terms | normal form | `algebra.normalize.strategy` |
 | plan | terms in normal form | nodes that follow changes | `incremental` |
 
 Nothing here touches a disk: what lies outside the text comes in through a `Catalog` and a
@@ -22,23 +22,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from incmrql.algebra.lineage import annotated
-from incmrql.algebra.optimize import normal_form
-from incmrql.algebra.rewrite import Step
+from incmrql.algebra.lineage.queries import annotated
+from incmrql.algebra.normalize.rewrite import Step
+from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Query
-from incmrql.algebra.translate import translate
-from incmrql.diagnostics import Diagnostic, QueryError, Source, in_text_order
-from incmrql.incremental.chance import follows_streams
-from incmrql.incremental.nodes import Plan
-from incmrql.incremental.plan import plan_query
-from incmrql.incremental.streams import PlannedItems, Program, plan_items
-from incmrql.incremental.watching import Watches, watches_of
+from incmrql.algebra.translate.queries import translate
+from incmrql.errors import Diagnostic, QueryError, Source, in_text_order
+from incmrql.plan.nodes import Plan
+from incmrql.plan.planner import follows_streams, plan_query
+from incmrql.plan.program import PlannedItems, Program, Watches, plan_items, watches_of
 from incmrql.reference import check_aggregation, new_world
 from incmrql.syntax import ast, parse_items
 from incmrql.syntax.depth import room
 from incmrql.types import Catalog, infer_script, typed
 from incmrql.types.model import Collection
-from incmrql.types.resourced import with_sources
+from incmrql.types.walk import with_sources
 from incmrql.values import Bag, Value
 
 ReadInclude = Callable[[ast.Include, Source], Source]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from incmrql.algebra.rewrite import Step, show_step
+from incmrql.algebra.normalize.rewrite import Step, show_step
 from incmrql.algebra.show import show_query
 from incmrql.compiler.compiled import Compiled, CompiledItem
-from incmrql.incremental.explain import NO_PLAN, NOTHING_CHANGES, plan_data, show_plan
+from incmrql.plan.explain.text import NO_PLAN, NOTHING_CHANGES, plan_data, show_plan
 from incmrql.syntax.depth import room
-from incmrql.syntax.outline import outline
+from incmrql.syntax.printer.scripts import outline
 from incmrql.types import typed
 from incmrql.types.show import show_expr
 
@@ -55,7 +55,7 @@ def explained_plans(compiled: Compiled) -> list[dict[str, Any]]:
 
 def explain_paper(compiled: Compiled) -> str:
     """Each item of a script in the paper's own construction: h, ⊗ and a."""
-    from incmrql.incremental.paper import show_paper  # nothing else needs the paper
+    from incmrql.paper import show_paper  # nothing else needs the paper
 
     with room():  # the paper has a normal form of its own
         shown = [f"{_head(each)}\n{show_paper(each.terms)}" for each in compiled.items]
@@ -89,7 +89,9 @@ def _plan(item: CompiledItem, trace: bool) -> str:
 
 
 def _statements(item: CompiledItem, fast_sums: bool) -> str:
-    from incmrql.sql.show import show_statements  # a large library that other stages need not load
+    from incmrql.lower.relations.statements import (
+        show_statements,  # a large library that other stages need not load
+    )
 
     query, _ = item.asked.normalized
     return f"{_head(item)}\n{show_statements(query, item.script, fast_sums=fast_sums)}"

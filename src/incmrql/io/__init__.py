@@ -1,10 +1,11 @@
-"""Reading files fast: text and Parquet to chunks of Arrow columns.
+"""Files to values and values to files.
 
-`read_chunks(spec, part)` reads a file, or a piece of one, for batch queries on Spark and for the
-tasks of a stream alike.  Its rows, weights and bad rows are those of `formats.read`, the
-row-by-row reader, which the reference evaluator uses and which reads here what is odd.
+* `line`, `json`, `xml`, `parquet` read a format row by row: the reference of what a file means.
+* `files` finds and opens files, `rows` has the policy for rows that cannot be read.
+* `scalars` reads one value of a basic type; `arrow` maps types and values to Arrow and back.
+* `writers` writes answers, `spools` keeps rows that were pushed.
 
-Start with `chunks`, which decides who reads what; `vectorised` has a parser for each text format.
+Start with `rows`, then `line`.
 """
 
 from __future__ import annotations

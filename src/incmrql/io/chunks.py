@@ -14,10 +14,10 @@ from typing import Any as Arrow
 import numpy as np
 import pyarrow as pa
 
-from incmrql.formats.arrow_values import stored
-from incmrql.formats.files import broken
-from incmrql.formats.notices import Noticed
-from incmrql.formats.rows import MOST_REMEMBERED, BadRow, Read, Row, refused
+from incmrql.io.arrow.values import stored
+from incmrql.io.files import broken
+from incmrql.io.notices import Noticed
+from incmrql.io.rows import MOST_REMEMBERED, BadRow, Read, Row, refused
 from incmrql.io.spec import Part, ReadSpec, read_rows
 from incmrql.io.vectorised.parquet import parquet_arrays
 from incmrql.io.vectorised.parser import Divided, Parser

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any as Arrow
 from typing import Final
 
-from incmrql.formats import BadRow, Policy, Read, read
-from incmrql.formats.arrow_types import arrow_type
-from incmrql.formats.files import MAX_LINE
-from incmrql.formats.json_typed import Catalog
-from incmrql.formats.notices import watched_fields
+from incmrql.io.arrow.types import arrow_type
+from incmrql.io.files import MAX_LINE
+from incmrql.io.json.files import Catalog
+from incmrql.io.notices import watched_fields
+from incmrql.io.reader import read
+from incmrql.io.rows import BadRow, Policy, Read
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED, Type
 

@@ -1,12 +1,19 @@
-"""What the language means: an evaluator of typed trees over Python values, the judge of all others.
+"""The reference evaluator: what the language means, and the judge of every other engine.
 
 It is as plain as can be and knows nothing of plans, changes or Spark.
+
+* `evaluate` gives the value of a typed expression; `queries`, `operators`, `casts`, `builtins` and
+  `aggregates` are its rules; `environment` is what an expression is evaluated in.
+* `script` runs the items of a script; `sources` reads their rows; `python` calls the user's code.
+* `laws` tries whether a user aggregation is a monoid.
+
+Start with `evaluate`.
 """
 
 from incmrql.reference.environment import Environment, World
 from incmrql.reference.evaluate import evaluate
 from incmrql.reference.laws import check_aggregation
-from incmrql.reference.python_values import from_python
+from incmrql.reference.python import from_python
 from incmrql.reference.script import new_world
 from incmrql.reference.sources import read_source
 

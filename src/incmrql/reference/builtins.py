@@ -1,4 +1,4 @@
-r"""The meaning of the built-in functions, and calls of them.
+"""The meaning of the built-in functions, and calls of them.
 
 A null argument gives null, except where a function is about collections (then null is the
 empty one).  A result that the type of the call cannot hold is null too.
@@ -40,7 +40,7 @@ from incmrql.types import typed
 from incmrql.types.builtins import key_of
 from incmrql.types.model import ANY, DATE, STRING, TIMESTAMP, Collection, Type
 from incmrql.values import Bag, Value, ordered, show
-from incmrql.values.elementary import NAMES, of_numbers
+from incmrql.values.elementary.functions import NAMES, of_numbers
 from incmrql.values.exact import nearest_double
 
 _MOST_DECIMALS: Final = 1_100

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.reference.environment import Environment, place
 from incmrql.reference.operators import in_order
-from incmrql.reference.python_code import raised, user_code
-from incmrql.reference.python_values import from_python
+from incmrql.reference.python import from_python, raised, user_code
 from incmrql.types import typed
 from incmrql.values import Value, show
 

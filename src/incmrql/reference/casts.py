@@ -12,10 +12,10 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 
-from incmrql.formats import Unparsable, parse_scalar, to_json
-from incmrql.formats.json_values import is_json
-from incmrql.formats.xml_typed import typed_xml
-from incmrql.formats.xml_values import is_xml
+from incmrql.io.json.values import is_json, to_json
+from incmrql.io.scalars import Unparsable, parse_scalar
+from incmrql.io.xml.files import typed_xml
+from incmrql.io.xml.values import is_xml
 from incmrql.reference.navigate import Fail, ignore, members, pairs_of, text_of
 from incmrql.reference.operators import collection, elements, fitted
 from incmrql.types.model import (

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from incmrql.diagnostics import NOWHERE, DataError, Span
-from incmrql.formats import ANYWHERE, Paths, Policy, ReadReport
+from incmrql.errors import NOWHERE, DataError, Span
+from incmrql.io.files import ANYWHERE, Paths
+from incmrql.io.rows import Policy, ReadReport
 from incmrql.types import typed
 from incmrql.values import Bag, Value
 

@@ -14,12 +14,7 @@ from typing import assert_never
 
 from incmrql.reference.aggregates import aggregate
 from incmrql.reference.builtins import call_builtin
-from incmrql.reference.calls import (
-    call_function,
-    call_python,
-    fold,
-    user_aggregate,
-)
+from incmrql.reference.calls import call_function, call_python, fold, user_aggregate
 from incmrql.reference.casts import cast, widen
 from incmrql.reference.environment import Environment, place
 from incmrql.reference.navigate import element_at, look_up, make_data, navigate, slice_of
@@ -35,9 +30,7 @@ from incmrql.reference.operators import (
     negate,
     negation,
 )
-from incmrql.reference.patterns import match_pattern
-from incmrql.reference.queries import select
-from incmrql.reference.repeat import repeat
+from incmrql.reference.queries import match_pattern, repeat, select
 from incmrql.types import typed
 from incmrql.types.model import Collection, Record
 from incmrql.values import Bag, Value, encode

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
 
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.types.model import STRING, Collection, Type
 from incmrql.types.model import Basic as BasicType
 from incmrql.types.model import Decimal as DecimalType

@@ -6,14 +6,94 @@ which a query is read.
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
 
-from incmrql.reference.environment import Environment
+from incmrql.errors import DataError
+from incmrql.reference.casts import cast, is_null
+from incmrql.reference.environment import Environment, place
+from incmrql.reference.navigate import pairs_of
 from incmrql.reference.operators import elements
-from incmrql.reference.patterns import Bindings, match_pattern
 from incmrql.types import typed
 from incmrql.types.walk import bound, is_random, used
-from incmrql.values import Bag, Record, Value, encode
+from incmrql.values import Bag, Data, Record, Value, encode, identical
+
+# --- Matching a value with a pattern ---
+
+
+Bindings: TypeAlias = dict[int, Value]
+
+
+def match_pattern(pattern: typed.Pattern, value: Value) -> Bindings | None:
+    """The variables of the pattern with their values; None if the value does not match."""
+    bindings: Bindings = {}
+    return bindings if _matches(pattern, value, bindings) else None
+
+
+def _matches(pattern: typed.Pattern, value: Value, bindings: Bindings) -> bool:
+    """Whether the value matches; the variables met so far are noted in `bindings`."""
+    match pattern:
+        case typed.Bind(variable):
+            bindings[variable.number] = value
+            return True
+        case typed.Anything():
+            return True
+        case typed.Equals(constant, _):
+            return identical(constant, value)
+        case typed.TupleOf(items):
+            return isinstance(value, tuple) and _all_match(items, value, bindings)
+        case typed.ListOf(items):
+            is_list = isinstance(value, list) and not isinstance(value, Bag)
+            return is_list and _all_match(items, value, bindings)
+        case typed.Made(constructor, content):
+            made = isinstance(value, Data) and value.constructor == constructor.name
+            return made and _matches(content, value.content, bindings)
+        case typed.Fields(fields):
+            return _fields_match(fields, value, bindings)
+        case typed.Members(members):
+            return _members_match(members, value, bindings)
+        case typed.ReadAs(inner, _, target):
+            read = cast(value, target)
+            readable = read is not None or is_null(value)
+            return readable and _matches(inner, read, bindings)
+        case _:
+            assert_never(pattern)
+
+
+def _all_match(
+    patterns: tuple[typed.Pattern, ...], values: tuple[Value, ...] | list[Value], bindings: Bindings
+) -> bool:
+    if len(patterns) != len(values):
+        return False
+    for pattern, value in zip(patterns, values, strict=True):
+        if not _matches(pattern, value, bindings):
+            return False
+    return True
+
+
+def _fields_match(
+    fields: tuple[tuple[str, typed.Pattern], ...], value: Value, bindings: Bindings
+) -> bool:
+    if not isinstance(value, Record):
+        return False
+    for name, pattern in fields:
+        if name not in value or not _matches(pattern, value[name], bindings):
+            return False
+    return True
+
+
+def _members_match(
+    members: tuple[tuple[str, typed.Pattern], ...], value: Value, bindings: Bindings
+) -> bool:
+    for name, pattern in members:
+        found = pairs_of(value, name)
+        if not found or not _matches(pattern, found[0], bindings):
+            return False
+    return True
+
+
+# --- Queries: rows from the qualifiers, a condition, groups, a head, an order, a limit ---
 
 
 def select(query: typed.Select, env: Environment) -> list[Value]:
@@ -31,8 +111,8 @@ def select(query: typed.Select, env: Environment) -> list[Value]:
 def bound_rows(qualifiers: tuple[typed.Qualifier, ...], env: Environment) -> list[Environment]:
     """The environment with the variables of the qualifiers, once for each way to bind them."""
     rows = [env]
-    for place, qualifier in enumerate(qualifiers):
-        if len(rows) > 1 and _is_the_same_for_all(qualifiers, place, env):
+    for index, qualifier in enumerate(qualifiers):
+        if len(rows) > 1 and _is_the_same_for_all(qualifiers, index, env):
             assert isinstance(qualifier, typed.Generator)
             values = elements(env.world.evaluate(qualifier.domain, env))
             rows = [longer for row in rows for longer in _matching(qualifier.pattern, values, row)]
@@ -42,20 +122,20 @@ def bound_rows(qualifiers: tuple[typed.Qualifier, ...], env: Environment) -> lis
 
 
 def _is_the_same_for_all(
-    qualifiers: tuple[typed.Qualifier, ...], place: int, env: Environment
+    qualifiers: tuple[typed.Qualifier, ...], index: int, env: Environment
 ) -> bool:
     """Whether a domain uses no variable that the qualifiers before it bind.
 
     Such a domain is evaluated once: queries nested in from clauses would else take time
     exponential in their depth.
     """
-    known = env.world.shared.setdefault((id(qualifiers), place), (qualifiers, None))[1]
+    known = env.world.shared.setdefault((id(qualifiers), index), (qualifiers, None))[1]
     if known is None:
-        qualifier, before = qualifiers[place], bound(qualifiers[:place])
+        qualifier, before = qualifiers[index], bound(qualifiers[:index])
         known = isinstance(qualifier, typed.Generator) and not (
             used(qualifier.domain) & before or is_random(qualifier.domain)
         )
-        env.world.shared[id(qualifiers), place] = (qualifiers, known)
+        env.world.shared[id(qualifiers), index] = (qualifiers, known)
     return known
 
 
@@ -139,3 +219,68 @@ def positions(
     if query.limit is not None:
         chosen = chosen[: max(env.world.evaluate(query.limit, env) or 0, 0)]
     return chosen
+
+
+# --- Loops: `repeat x = initial step next limit n`, for several variables at once ---
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """When a loop ends: which variables carry flags, after how many steps, and at the latest."""
+
+    flagged: tuple[bool, ...]
+    limit: int | None
+    most: int
+    where: str = ""
+
+
+def repeat(loop: typed.Repeat, env: Environment) -> Value:
+    """The variable's value when the loop ends, or the tuple of all variables' values."""
+    evaluate = env.world.evaluate
+    limit = None if loop.limit is None else evaluate(loop.limit, env) or 0
+    ending = Ending(loop.flagged, limit, env.world.max_steps, place(loop.span))
+
+    def step(values: list[Value]) -> list[Value]:
+        row = env.extend({v.number: x for v, x in zip(loop.variables, values, strict=True)})
+        return [evaluate(each, row) for each in loop.step]
+
+    values = iterate([evaluate(initial, env) for initial in loop.initial], step, ending)
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def iterate(
+    values: list[Value], step: Callable[[list[Value]], list[Value]], ending: Ending
+) -> list[Value]:
+    """The values of a loop's variables when it ends."""
+    steps, running = 0, True
+    while running and (ending.limit is None or steps < ending.limit):
+        if ending.limit is None and steps >= ending.most:
+            raise too_long(steps, ending.where)
+        stepped = step(values)
+        fresh = [_rows(x) if f else x for x, f in zip(stepped, ending.flagged, strict=True)]
+        running = _goes_on(ending, stepped, fresh, values)
+        values, steps = fresh, steps + 1
+    return values
+
+
+def _rows(flagged: Value) -> Value:
+    """The collection of pairs (row, flag) without the flags."""
+    return None if flagged is None else type(flagged)([pair and pair[0] for pair in flagged])
+
+
+def _goes_on(ending: Ending, stepped: list[Value], fresh: list[Value], before: list[Value]) -> bool:
+    if any(ending.flagged):
+        flags = [
+            pair and pair[1]
+            for pairs, flagged in zip(stepped, ending.flagged, strict=True)
+            if flagged and pairs is not None
+            for pair in pairs
+        ]
+        return True in flags
+    return ending.limit is not None or not identical(fresh, before)
+
+
+def too_long(steps: int, where: str = "") -> DataError:
+    """What is wrong with a loop that does not end."""
+    message = f"the loop still changes after {steps:,} steps"
+    return DataError("R202", message, place=where, hint="Give it an end with `limit n`.")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from incmrql.formats import ANYWHERE, Paths
+from incmrql.io.files import ANYWHERE, Paths
 from incmrql.reference.environment import World, place
 from incmrql.reference.evaluate import evaluate
 from incmrql.reference.sources import check_paths, read_source
 from incmrql.types import typed
-from incmrql.types.resourced import with_sources
+from incmrql.types.walk import with_sources
 
 
 def new_world(script: typed.Script, **settings: Any) -> World:

@@ -12,25 +12,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from incmrql.diagnostics import NOWHERE, DataError, nearest
-from incmrql.formats import (
-    ANYWHERE,
-    BadRow,
-    Collected,
-    Paths,
-    Policy,
-    Quarantine,
-    Read,
-    Row,
-    collect,
-    read,
-)
-from incmrql.formats.files import MAX_LINE, open_text
-from incmrql.formats.notices import Noticed, notices, watched_fields
-from incmrql.formats.rows import Notice
+from incmrql.errors import NOWHERE, DataError, nearest
+from incmrql.io.files import ANYWHERE, MAX_LINE, Paths, open_text
+from incmrql.io.notices import Noticed, notices, watched_fields
+from incmrql.io.reader import read
+from incmrql.io.rows import BadRow, Collected, Notice, Policy, Quarantine, Read, Row, collect
 from incmrql.reference.environment import Environment, World, place
-from incmrql.reference.python_code import raised, user_code
-from incmrql.reference.python_values import from_python
+from incmrql.reference.python import from_python, raised, user_code
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED, Type
 from incmrql.values import Bag, Value, encode, hash64, show

@@ -1,7 +1,11 @@
-"""Streams at work: folders, the loop over batches, commit and recovery, sinks.
+"""The runtime: sources at work, the loop over batches, commit and recovery, outputs.
 
-A `Driver` runs a program on its checkpoint, batch by batch, as `StreamOptions` say, and reports
-each as a `BatchReport`.
+* `driver` runs a batch from the look at its sources to the commit.
+* `checkpoint` is the directory from which a killed program resumes.
+* `feeds` turn whatever arrives into files that do not change; `sinks` publish answers.
+* `verify` compares an answer with the same query over all input.
+
+Start with `driver`, then `checkpoint.manifests`.
 """
 
 from importlib import import_module

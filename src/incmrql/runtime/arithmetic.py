@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from incmrql.diagnostics import DataError
-from incmrql.kernel.batches import Kit, bag_rows
-from incmrql.kernel.orders import BagChange
-from incmrql.kernel.table import Table
+from incmrql.engine.batch import Kit, bag_rows
+from incmrql.engine.messages import BagChange
+from incmrql.engine.store.tables import Table
+from incmrql.errors import DataError
 from incmrql.values import Value, decode, encode, show
 
 OnArithmetic: TypeAlias = Literal["null", "report", "fail"]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-from incmrql.kernel.compaction import INLINE, Chore, chore_of, swapped
-from incmrql.kernel.runs import Run
-from incmrql.kernel.table import NO_LIMITS, Limits, Table
+from incmrql.engine.store.compaction import INLINE, Chore, chore_of, swapped
+from incmrql.engine.store.segments import Run
+from incmrql.engine.store.tables import NO_LIMITS, Limits, Table
 
 Merge = Callable[[Chore], Run | None]
 

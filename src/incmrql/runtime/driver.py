@@ -20,46 +20,67 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from incmrql.diagnostics import CheckpointError, DataError
-from incmrql.formats import ANYWHERE
-from incmrql.incremental.streams import Program
-from incmrql.kernel.batches import Kit, answer_value
-from incmrql.kernel.compaction import Chore
-from incmrql.kernel.compile import compiled
-from incmrql.kernel.crashing import crash_here
-from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.orders import Order, Target, tables_of_json
-from incmrql.kernel.outputs import read_rows
-from incmrql.kernel.runs import Run
-from incmrql.kernel.table import Table
-from incmrql.runtime import quarantine, sinks
+from incmrql.engine.batch import Kit, answer_value
+from incmrql.engine.compile.program import compiled
+from incmrql.engine.inputs import InputFile
+from incmrql.engine.messages import Order, Target, tables_of_json
+from incmrql.engine.outputs import read_rows
+from incmrql.engine.store.compaction import Chore
+from incmrql.engine.store.segments import Run
+from incmrql.engine.store.tables import Table
+from incmrql.errors import CheckpointError, DataError
+from incmrql.io.files import ANYWHERE
+from incmrql.plan.program import Program
+from incmrql.runtime import quarantine
 from incmrql.runtime.arithmetic import Failure, Tallies, Tally, failures, refuse_failures
-from incmrql.runtime.binding import Binding, bind, refuse_used
-from incmrql.runtime.changed import check_kept, refuse_other_way, settle_change, ways
-from incmrql.runtime.checkpoint import Checkpoint, Commit, Kind, Output, State, Taken
+from incmrql.runtime.checkpoint.changed import check_kept, refuse_other_way, settle_change, ways
+from incmrql.runtime.checkpoint.files import (
+    absolute,
+    as_named,
+    check_parts,
+    check_quarantine,
+    check_written,
+    names_of,
+)
+from incmrql.runtime.checkpoint.lock import Lock
+from incmrql.runtime.checkpoint.manifests import (
+    Checkpoint,
+    Commit,
+    Kind,
+    Output,
+    State,
+    Taken,
+    create_folders,
+)
+from incmrql.runtime.checkpoint.program import describe, feeds_of
+from incmrql.runtime.checkpoint.rebuild import Retraction
 from incmrql.runtime.compacting import Compactor
 from incmrql.runtime.failures import spark_failures, unstarted, unwritten
 from incmrql.runtime.feeds.archive import Archive
-from incmrql.runtime.feeds.feed import Feed, News
-from incmrql.runtime.lock import Lock
-from incmrql.runtime.naming import absolute, as_named, names_of
-from incmrql.runtime.opening import describe, feeds_of
+from incmrql.runtime.feeds.settling import exempt, settled_files, still_ingested, with_checksums
+from incmrql.runtime.feeds.spooled import Feed, News
 from incmrql.runtime.options import StreamOptions
-from incmrql.runtime.overlaps import refuse_overlaps
-from incmrql.runtime.private import create_folders
-from incmrql.runtime.reach import NamedFiles, Reach, check_files, check_outputs, check_sources
-from incmrql.runtime.rebuild import Retraction
+from incmrql.runtime.reach import (
+    NamedFiles,
+    Reach,
+    check_files,
+    check_outputs,
+    check_sources,
+    refuse_overlaps,
+)
 from incmrql.runtime.report import BatchReport, report_of
-from incmrql.runtime.settling import exempt, settled_files, still_ingested, with_checksums
-from incmrql.runtime.sinks import Sink
-from incmrql.runtime.written import check_parts, check_quarantine, check_written
-from incmrql.spark.executors import check_executors
-from incmrql.spark.streaming import LOOPS, REQUEST, JobResult, StreamJob
+from incmrql.runtime.sinks import folders as sinks
+from incmrql.runtime.sinks.binding import Binding, bind, refuse_used
+from incmrql.runtime.sinks.folders import Sink
+from incmrql.spark.clusters import check_executors
+from incmrql.spark.stream_job import LOOPS, REQUEST, JobResult, StreamJob
 from incmrql.storage import sync_folder
+from incmrql.storage.files import crash_here
 from incmrql.values import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 _CLEAN_EVERY = 20
 _CHANGES = "changes-"

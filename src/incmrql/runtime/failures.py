@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from incmrql.diagnostics import CheckpointError
+from incmrql.errors import CheckpointError
 
 _SYSTEM = re.compile(
     r"^(?:\w*Error|OSError): \[Errno \d+\] (?P<why>[^\n:]+)(?:: '(?P<path>[^'\n]*)')?", re.MULTILINE
@@ -48,7 +48,7 @@ def spark_failures(number: int) -> Iterator[None]:
     """The job of a batch, whose failure is told in our words."""
     from pyspark.errors import PySparkException
 
-    from incmrql.spark.failures import is_out_of_memory, translated
+    from incmrql.spark.clusters import is_out_of_memory, translated
 
     try:
         yield

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError
 from incmrql.runtime.driver import Driver
 from incmrql.runtime.report import BatchReport
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from incmrql.formats import ANYWHERE, Paths
-from incmrql.incremental.looping import Iteration
-from incmrql.kernel.compaction import INLINE
+from incmrql.engine.store.compaction import INLINE
+from incmrql.io.files import ANYWHERE, Paths
+from incmrql.plan.loops import Iteration
 from incmrql.runtime.user_options import UserOptions
-from incmrql.spark.loops_placement import LOOP_ROWS
-from incmrql.spark.streaming import LARGE
+from incmrql.spark.loops.placement import LOOP_ROWS
+from incmrql.spark.stream_job import LARGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from incmrql.diagnostics import CheckpointError
-from incmrql.formats.rows import Policy, ReadReport
-from incmrql.incremental.streams import Program
-from incmrql.kernel.batches import stream_at
-from incmrql.runtime.checkpoint import Output
+from incmrql.engine.batch import stream_at
+from incmrql.errors import CheckpointError
+from incmrql.io.notices import notices
+from incmrql.io.rows import Notice, Policy, ReadReport
+from incmrql.plan.program import Program
+from incmrql.runtime.checkpoint.manifests import Output
 from incmrql.runtime.report import BatchReport
-from incmrql.runtime.sinks import staging
+from incmrql.runtime.sinks.folders import staging
 from incmrql.storage import sync_folder
 
 
@@ -70,3 +71,37 @@ def sentences(program: Program, report: BatchReport, *, is_kept: bool) -> list[s
     for part, policy in reports(program, report):
         said += part.sentences(policy if is_kept else "drop")
     return said
+
+
+# --- Warnings about the sources of a running query, batch after batch ---
+#
+# That no line of a batch could be read is said for each batch. What is odd about a source as such,
+# columns beyond the declared ones or a field that no row has, is said once.
+
+
+_EACH_BATCH = "W201"
+
+
+@dataclass(slots=True)
+class SourceNotices:
+    """The warnings about the sources of a program that were given so far."""
+
+    program: Program
+    given: set[tuple[int, str, str]] = field(default_factory=set)
+    present: dict[int, set[str]] = field(default_factory=dict)
+    """The fields that rows of earlier batches had, by the place of the source."""
+
+    def of(self, report: BatchReport) -> Iterator[Notice]:
+        """The warnings that a batch gives rise to."""
+        for place, noticed in report.noticed.items():
+            stream = stream_at(self.program, place)
+            known = self.present.setdefault(place, set())
+            known |= noticed.present
+            shown = stream.path or stream.name
+            facts = replace(noticed, present=known)
+            for notice in notices(stream.source, shown, facts, stream.element):
+                about = notice.message if notice.code == "W203" else ""
+                key = place, notice.code, about
+                if notice.code == _EACH_BATCH or key not in self.given:
+                    self.given.add(key)
+                    yield notice

@@ -15,19 +15,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from incmrql.algebra import build
+from incmrql.algebra import rows as build
 from incmrql.algebra.reading import last_number
 from incmrql.algebra.scripts import annotated_item
-from incmrql.diagnostics import DataError, DifferenceFound, InternalError, QueryError
-from incmrql.incremental.streams import Output, Program, Stream
-from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.loops import LoopOp
-from incmrql.kernel.table import Table
+from incmrql.engine.inputs import InputFile
+from incmrql.engine.loops.operator import LoopOp
+from incmrql.engine.store.tables import Table
+from incmrql.errors import DataError, DifferenceFound, InternalError, QueryError
+from incmrql.plan.program import Output, Program, Stream
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.runtime.driver import Driver
-from incmrql.runtime.events import Verified
-from incmrql.spark.replay import ledger_differences, net_rows, state_differences
-from incmrql.spark.scripts import Engine
+from incmrql.runtime.replay import ledger_differences, net_rows, state_differences
+from incmrql.runtime.report import Verified
+from incmrql.spark.batch.scripts import Engine
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Collection
 from incmrql.values import Value, decode, encode, show
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from incmrql.spark.packing import Packed
+
 
 MOST_NAMED = 10
 """Differing rows that are named."""

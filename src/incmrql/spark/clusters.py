@@ -8,26 +8,28 @@ the job.  The time-out is the Spark setting `spark.incmrql.executorTimeout`.
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import os
 import re
 import socket
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from importlib.metadata import version
+from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from incmrql.diagnostics import DataError
+from incmrql.errors import DataError, InternalError
 from incmrql.spark.internals import executor_count
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TIMEOUT: Final = "spark.incmrql.executorTimeout"
 _TIMEOUT_DEFAULT: Final = "2m"
@@ -230,3 +232,131 @@ def _asked(context: SparkContext) -> str:
     count = cores or ("all cores of a worker" if alone else "1")
     how = f"{count} core{'' if count == '1' else 's'}" if count.isdigit() else count
     return f"each executor asks for {memory} of memory and {how}"
+
+
+# --- Whether the workers of a cluster have what tasks need: this package, and its libraries ---
+#
+# Tasks of a stream run the kernel, so that the Python of every executor must have incmrql of the
+# same version, with DuckDB, Arrow and NumPy. One tiny job asks before the first batch.
+
+
+NEEDED: Final = ("incmrql", "duckdb", "pyarrow", "numpy")
+_PROBE: Final = """
+def probe(_numbers):
+    import json, socket, sys
+    from importlib import import_module
+    from importlib.metadata import PackageNotFoundError, version
+    found = {}
+    for name in NEEDED:
+        try:
+            import_module(name)
+            found[name] = version(name)
+        except (ImportError, PackageNotFoundError):
+            found[name] = None
+    yield json.dumps([socket.gethostname(), ".".join(map(str, sys.version_info[:2])), found])
+"""
+"""Sent as it is: a function of this module could only be read where this module is."""
+_SHIP: Final = (
+    "Install incmrql on every worker and let PYSPARK_PYTHON name its Python; or pack the "
+    "environment (venv-pack or conda-pack) and ship it: "
+    "--conf spark.archives=environment.tar.gz#environment with "
+    "PYSPARK_PYTHON=./environment/bin/python."
+)
+
+
+def check_executors(spark: SparkSession) -> None:
+    """Refuse a cluster whose workers cannot run tasks; the workers of this machine can."""
+    context = spark.sparkContext
+    master = str(context.master)
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        return
+    namespace: dict[str, Any] = {"__name__": "__main__", "NEEDED": NEEDED}
+    exec(_PROBE, namespace)
+    tasks = max(2, context.defaultParallelism)
+    try:
+        with watched(spark):
+            answers = context.parallelize(range(tasks), tasks).mapPartitions(namespace["probe"])
+            found = answers.collect()
+    except DataError:
+        raise
+    except Exception as problem:  # py4j and Spark have many
+        raise _refused(f"no Python could be started on the workers: {_reason(problem)}") from None
+    for answer in sorted(set(found)):
+        host, python, versions = json.loads(answer)
+        wrong = differences(python, versions)
+        if wrong:
+            raise _refused(f"the Python of {host} {wrong}")
+
+
+def differences(python: str, versions: dict[str, str | None]) -> str:
+    """What a worker's Python lacks, in words; the empty text if it will do."""
+    here = ".".join(map(str, sys.version_info[:2]))
+    missing = [name for name, found in versions.items() if found is None]
+    if python != here:
+        return f"is {python}, and this one is {here}"
+    if missing:
+        return f"has no {', '.join(missing)}"
+    if versions["incmrql"] != version("incmrql"):
+        return f"has incmrql {versions['incmrql']}, and this is {version('incmrql')}"
+    return ""
+
+
+def _reason(problem: Exception) -> str:
+    """The part of an error of Spark's that says most."""
+    text = str(problem)
+    for mark in ("[PYTHON_VERSION_MISMATCH]", "Cannot run program", "Error:"):
+        _, found, rest = text.partition(mark)
+        if found:
+            return (mark + rest).splitlines()[0][:300]
+    return text.strip().splitlines()[0][:300] if text.strip() else type(problem).__name__
+
+
+def _refused(message: str) -> DataError:
+    return DataError("R213", message, hint=_SHIP)
+
+
+# --- Errors that come out of Spark, as what they are ---
+#
+# A problem with the data that is met in a Python worker travels in the text of the exception that
+# Spark makes of it, and is the same error again here.
+
+
+_MARK = "incmrql-problem:"
+
+
+class Carried(Exception):
+    """A data error on its way from a worker."""
+
+    def __init__(self, error: DataError) -> None:
+        parts = [error.code, error.message, error.place, error.hint]
+        packed = base64.b64encode(json.dumps(parts).encode()).decode()
+        super().__init__(f"{_MARK}{packed}:")
+
+
+@contextmanager
+def told(spark: SparkSession) -> Iterator[None]:
+    """An action of Spark whose failure is told in our words."""
+    try:
+        with watched(spark):
+            yield
+    except PySparkException as problem:
+        raise translated(problem) from None
+
+
+def is_out_of_memory(text: str) -> bool:
+    """Whether an exception of Spark says that Java or a Python worker had too little memory."""
+    return any(word in text for word in ("OutOfMemoryE", "Java heap space", "MemoryError"))
+
+
+def translated(problem: PySparkException) -> Exception:
+    """What an exception of Spark is about."""
+    found = re.search(rf"{_MARK}([A-Za-z0-9+/=]+):", str(problem))
+    if found is not None:
+        code, message, place, hint = json.loads(base64.b64decode(found[1]))
+        return DataError(code, message, place=place, hint=hint)
+    text = str(problem)
+    if is_out_of_memory(text):
+        hint = "Give Spark more, as in --conf spark.driver.memory=8g."
+        return DataError("R211", "Spark ran out of memory", hint=hint)
+    first = text.strip().splitlines()[0] if text.strip() else type(problem).__name__
+    return InternalError(f"Spark: {first[:500]}")

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from incmrql.diagnostics import DataError
-from incmrql.kernel.inputs import InputFile
+from incmrql.engine.inputs import InputFile
+from incmrql.errors import DataError
 
 Kind = Literal["checkpoint", "output", "source"]
 FOLDER: Final = "probe-"

@@ -6,25 +6,180 @@ shares its Spark context, and its SQL settings, views and functions are seen by 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from incmrql.java import Java, cache_directory
-from incmrql.spark.archive import java_options
+from incmrql.errors import DataError
+from incmrql.java import Java, JavaNotFound, cache_directory, find_java, is_gone
+from incmrql.lower.sums import rounding
 from incmrql.spark.clusters import check_master, is_local, starting
 from incmrql.spark.internals import byte_size, driver_memory
-from incmrql.spark.startup import starting_spark, usable_java
-from incmrql.sql import rounding
+
+# --- A faster start of Spark: the classes that it loads, kept in a file that Java maps ---
+#
+# Java can write, when it ends, what it had to parse and check of its classes, and a later Java
+# that is given this archive starts in about half the time. The first Spark of a machine writes the
+# archive in the background, after its work is done; whatever is wrong with it, Java starts as if
+# it were not there. It can be removed at any time.
+
+
+_QUIET: Final = "-XX:+IgnoreUnrecognizedVMOptions -Xlog:disable"
+
+
+def java_options(folder: Path, made_for: str, own: int) -> str:
+    """The options of Java that use the archive in a folder, or write one where there is none.
+
+    `made_for` says which Java and which Spark it is for, and `own` is the number of this process.
+    """
+    archive = folder / f"spark-{hashlib.sha256(made_for.encode()).hexdigest()[:16]}.jsa"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        pending = [path for path in folder.glob(f"{archive.name}.*") if not _adopted(path, archive)]
+    except OSError:
+        return ""
+    if archive.exists():
+        return f"{_QUIET} -XX:SharedArchiveFile={archive}"
+    if pending or " " in str(folder):
+        return ""
+    return f"{_QUIET} -XX:ArchiveClassesAtExit={archive}.{own}"
+
+
+def _adopted(path: Path, archive: Path) -> bool:
+    """Give an archive its name if the process that it was written for has ended.
+
+    Java may still be writing: then nobody can use it yet, and nobody is harmed.
+    """
+    number = path.suffix.removeprefix(".")
+    if number.isdigit() and _is_running(int(number)):
+        return False
+    path.replace(archive)
+    return True
+
+
+def _is_running(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+# --- A Spark that does not start, as one error that says why and what to do ---
+#
+# Java and Spark write what went wrong to stderr before Python knows of it. That text is collected,
+# and the lines that give the reason become part of the error; the stack trace does not.
+
+
+_EXCEPTION: Final = re.compile(
+    r'^(?:Exception in thread "[^"]*" |Caused by: |: )?'
+    r"(?:[a-z][\w$]*\.)+(?P<kind>\w*(?:Exception|Error)): (?P<message>\S.*)$"
+)
+_OF_JAVA: Final = re.compile(r"^(?:Error|Invalid|Too small|Unrecognized|OpenJDK .*error|java:)")
+_NOT_SAID: Final = ("Could not create the Java Virtual Machine", "A fatal exception has occurred",
+                    "Error occurred during initialization of VM")  # fmt: skip
+_PLAIN: Final = ("SparkException", "IllegalArgumentException", "SparkIllegalArgumentException")
+"""Exceptions whose message alone says what is wrong."""
+_MOST: Final = 4_000
+_FRAMES: Final = 500
+
+
+def usable_java(environ: Mapping[str, str]) -> Java:
+    """The Java to run Spark on; a `DataError` if there is none."""
+    try:
+        return find_java(environ)
+    except JavaNotFound as problem:
+        what, _, hint = str(problem).partition("): ")
+        raise DataError("R240", f"{what})", hint=f"{hint[:1].upper()}{hint[1:]}") from None
+    except OSError as cause:  # the launcher of a Java that lacks a module cannot be written
+        raise DataError("R240", f"Java cannot be prepared: {cause}") from None
+
+
+@contextmanager
+def starting_spark(master: str, settings: Mapping[str, str]) -> Iterator[None]:
+    """Start Spark inside, with its greetings kept back; a failure is a `DataError`."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    before = [(number, os.dup(number)) for number in (1, 2)]  # some errors of Java go to stdout
+    with tempfile.TemporaryFile() as log, _shallow():
+        for number, _ in before:
+            os.dup2(log.fileno(), number)
+        try:
+            yield
+        except (PySparkException, Py4JError, ConnectionError) as problem:
+            log.seek(0)
+            text = log.read().decode(errors="replace")
+            raise _not_started(problem, text, master, settings) from problem
+        finally:
+            for number, copy in before:
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+@contextmanager
+def _shallow() -> Iterator[None]:
+    """Allow few Python frames inside.
+
+    PySpark asks Spark's SQL settings how to print an exception.  Where these are wrong, that is an
+    exception too, and so on: it takes minutes to reach the limit under which queries run.
+    """
+    limit, depth = sys.getrecursionlimit(), 0
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    sys.setrecursionlimit(min(limit, depth + _FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _not_started(
+    problem: Exception, log: str, master: str, settings: Mapping[str, str]
+) -> DataError:
+    ended = isinstance(problem, PySparkRuntimeError) or is_gone(problem)
+    reason = _reason(log if ended else str(problem))
+    given = "".join(f" --conf {name}=..." for name in settings)  # a value may be a password
+    place = f"--master {master}{given}"
+    if ended and not reason:
+        hint = "Most often something ended it for want of memory. Look at the system's log."
+        return DataError("R241", "Java ended while Spark was starting", place=place, hint=hint)
+    what = reason or (str(problem).strip().splitlines() or [type(problem).__name__])[0][:500]
+    hint = "Look at --master and --conf, or at what the Session was given."
+    return DataError("R241", f"Spark does not start: {what}", place=place, hint=hint)
+
+
+def _reason(text: str) -> str:
+    """What the last exception of Java says, or Java itself; empty if nothing does."""
+    lines = text[-_MOST:].splitlines()
+    found = [match for match in map(_EXCEPTION.match, lines) if match is not None]
+    if found:
+        kind, message = found[0]["kind"], found[0]["message"].strip()[:500]
+        return message if kind in _PLAIN else f"{kind}: {message}"
+    own = [line for line in lines if _OF_JAVA.match(line)]
+    said = [line.removeprefix("Error: ") for line in own if not any(n in line for n in _NOT_SAID)]
+    return "; ".join(said)[:500]
+
+
+# --- A Spark session to work in: our own, or a private one beside the user's ---
+
 
 LOCAL: Final = "local[*]"
 

@@ -2,7 +2,7 @@
 
     values(dataframe(spark, xs, t), t) is xs        as a bag
 
-The columns hold what `formats.arrow_types` says for a type, with bags sorted, so that equal
+The columns hold what `io.arrow.types` says for a type, with bags sorted, so that equal
 values have equal columns; only what has the type of null alone is a column of booleans.  An
 element that is a record with fields is a column per field; any other element, and a record
 where one of them is null, is one column `value`.
@@ -19,10 +19,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
-from incmrql.diagnostics import DataError, InternalError
-from incmrql.formats.arrow_types import arrow_type
-from incmrql.formats.arrow_values import plain_type, reader, stored
-from incmrql.formats.scalars import Unparsable
+from incmrql.errors import DataError, InternalError
+from incmrql.io.arrow.types import arrow_type
+from incmrql.io.arrow.values import plain_type, reader, stored
+from incmrql.io.scalars import Unparsable
 from incmrql.types.model import (
     Any,
     Basic,

@@ -1,5 +1,13 @@
-"""Text to tree, and tree to text."""
+"""Syntax: text to a tree, and the tree back to text.
 
-from incmrql.syntax.parser import parse_items, parse_query, parse_script, parse_type_text
+* `ast` has the nodes; every node knows its place in the text.
+* `parser` is the way in (`parse_script`, `parse_items`, `parse_query`, `parse_type_text`).
+* `printer` is the way back: parsing what it prints gives an equal tree.
+* `depth` makes room on Python's stack for deep trees.
+
+Start with `ast`, then `parser.expressions`.
+"""
+
+from incmrql.syntax.parser.scripts import parse_items, parse_query, parse_script, parse_type_text
 
 __all__ = ["parse_items", "parse_query", "parse_script", "parse_type_text"]

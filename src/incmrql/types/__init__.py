@@ -1,6 +1,14 @@
-"""Tree to typed tree."""
+"""Types: a tree becomes a typed tree, with every name resolved and every conversion written out.
 
-from incmrql.types.infer_script import infer_script, resolve_type_tree
+* `model` has the types, `lattice` sub-typing and casts, `typed` the nodes of the typed tree.
+* `infer` makes the typed tree (`infer_script`); `builtins` has the signatures it looks up.
+* `scope` keeps the names in view and the `Catalog` of what a script may refer to.
+* `walk` and `show` are for passes over the typed tree; `questionable` warns of odd queries.
+
+Start with `model` and `typed`, then `infer.expressions`.
+"""
+
+from incmrql.types.infer.scripts import infer_script, resolve_type_tree
 from incmrql.types.scope import Catalog
 
 __all__ = ["Catalog", "infer_script", "resolve_type_tree"]

@@ -4,9 +4,9 @@
 whose parameters the arguments widen to is the one that counts.
 
 A built-in stands in four tables under one key, its name and signature (`round(decimal, long)`):
-here with its types, in `reference.builtins` with its meaning, in `sql.builtins` with its SQL, and
-in `kernel.pinned` with a version for whole columns.  The last two are optional: a built-in without
-them runs as the meaning, row by row, on every engine.
+here with its types, in `reference.builtins` with its meaning, in `lower.builtins` with its SQL, and
+in `engine.columns.pinned` with a version for whole columns.  The last two are optional: a built-in
+without them runs as the meaning, row by row, on every engine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from incmrql.diagnostics import InternalError
+from incmrql.errors import InternalError
 from incmrql.types.lattice import join, widens
 from incmrql.types.model import (
     BOOL,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from incmrql.diagnostics import Diagnostic, Span, in_text_order
+from incmrql.errors import Diagnostic, Span, in_text_order
 from incmrql.types import typed
 from incmrql.types.walk import nodes
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from incmrql.diagnostics import Diagnostic, Span
+from incmrql.errors import Diagnostic, Span
 from incmrql.syntax import ast
 from incmrql.types import typed
 from incmrql.types.model import (
@@ -134,7 +134,7 @@ class FunctionHead:
 class Catalog:
     """What a script can refer to outside its own text.
 
-    The functions may raise `incmrql.diagnostics.DataError`, whose message is then reported at
+    The functions may raise `incmrql.errors.DataError`, whose message is then reported at
     the place that asked.
     """
 

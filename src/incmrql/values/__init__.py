@@ -1,18 +1,18 @@
-"""What equal, ordered, null, rounded and failed mean."""
+"""Values: what equal, ordered, null, rounded and failed mean, for every engine.
+
+* `data` has the classes; `canonical` identity, order and canonical bytes; `encoding` the bytes.
+* `exact` adds doubles exactly: `exact.scalar` one by one, `exact.limbs` whole columns.
+* `numbers` has arithmetic that never raises, `elementary` exp, log and the like with pinned bits.
+* `hashing` has the one hash of the package; `notation` prints values and reads them back.
+
+Start with `data`, then `canonical`.
+"""
 
 from incmrql.values.canonical import canonical, compare, decode, encode, identical, ordered
 from incmrql.values.data import UTC, Bag, Data, Record, Value
-from incmrql.values.exact import (
-    ExactSum,
-    average,
-    exact_sum,
-    stddev,
-    sum_floats,
-    variance,
-)
-from incmrql.values.hashing import bucket, hash64
-from incmrql.values.notation import show
-from incmrql.values.reader import read
+from incmrql.values.exact import ExactSum, average, exact_sum, stddev, sum_floats, variance
+from incmrql.values.hashing.scalar import bucket, hash64
+from incmrql.values.notation import read, show
 
 __all__ = [
     "UTC",

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from incmrql.diagnostics import InternalError
+from incmrql.errors import InternalError
 from incmrql.values import encoding
 from incmrql.values.data import Bag, Data, Record, Value
 from incmrql.values.encoding import encode

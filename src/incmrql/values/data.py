@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from incmrql.diagnostics import InternalError
+from incmrql.errors import InternalError
 from incmrql.values.encoding import BAG, DATA, END, RECORD, encode, encode_text
 
 Value: TypeAlias = Any

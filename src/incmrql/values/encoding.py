@@ -19,7 +19,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any, Final, TypeAlias
 
-from incmrql.diagnostics import InternalError
+from incmrql.errors import InternalError
 from incmrql.values.numbers import normal
 
 END: Final = b"\x00"

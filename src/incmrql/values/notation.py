@@ -1,23 +1,37 @@
-"""Values as text: `show` writes MRQL's own notation.
+"""The way back from text to values: `read` parses what `notation.show` writes.
 
-    identical(read(show(v)), v)
+    value  = null | true | false | integer | double | string | NaN | [-]Infinity
+           | "(" [ values ] ")" | "{" [ values ] "}" | "[" [ values ] "]"
+           | "<" [ name ":" value { "," name ":" value } ] ">"
+           | ("decimal" | "date" | "timestamp") "(" string ")"
+           | constructor "(" [ values ] ")"
 
-with `read` from `reader.py`.  Equal values are shown alike: bags in canonical order, one zero,
-one NaN, times in UTC.  Only the zeros at the end of a decimal are kept as they are.
+White space is free between words.  `(v)` is `v`, as in the language.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import islice
-from typing import Final
+from typing import Final, NoReturn
 
-from incmrql.diagnostics import InternalError
+from incmrql.errors import InternalError
 from incmrql.values.canonical import canonical, ordered
 from incmrql.values.data import Bag, Data, Record, Value
+from incmrql.values.encoding import encode
+from incmrql.values.numbers import LONG, fits, normal
+
+# --- Values as text: `show` writes MRQL's own notation ---
+#
+# identical(read(show(v)), v)
+#
+# with `read` from `reader.py`. Equal values are shown alike: bags in canonical order, one zero,
+# one NaN, times in UTC. Only the zeros at the end of a decimal are kept as they are.
+
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """A name that needs no quotes."""
@@ -118,3 +132,193 @@ def _is_tuple(value: Data) -> bool:
 def _escape(found: re.Match[str]) -> str:
     character = found[0]
     return SHORT_ESCAPES.get(character) or f"\\u{ord(character):04x}"
+
+
+# --- The way back from text to values: `read` parses what `notation.show` writes ---
+
+
+_WORD: Final = re.compile(
+    r"""\s*(?:
+        (?P<number> -? \d+ (?P<double> (?: \.\d+ )? (?: [eE][+-]?\d+ )? ) )
+      | (?P<string> " (?: [^"\\] | \\. )* " )
+      | (?P<name>   -? [A-Za-z_][A-Za-z0-9_]* )
+      | (?P<sign>   [][(){}<>,:] )
+      | (?P<end>    \Z )
+      | (?P<other>  \S )
+    )""",
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_KINDS: Final = ("number", "string", "name", "sign", "end", "other")
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_UNESCAPED: Final = {escape[1]: character for character, escape in SHORT_ESCAPES.items()}
+_CONSTANTS: Final[Mapping[str, Value]] = {
+    "null": None,
+    "true": True,
+    "false": False,
+    "NaN": math.nan,
+    "Infinity": math.inf,
+    "-Infinity": -math.inf,
+}
+
+
+def read(text: str, constructors: Mapping[str, int] | None = None) -> Value:
+    """The value that a text shows.
+
+    `constructors` gives the positions of the constructors that may occur.  Raises a ValueError
+    that names the place where the text is not a value.
+    """
+    reader = _Reader(text, constructors or {})
+    value = reader.value()
+    if reader.kind != "end":
+        reader.fail("the end of the text")
+    return value
+
+
+class _Reader:
+    """A place in a text, with the word that starts there."""
+
+    def __init__(self, text: str, constructors: Mapping[str, int]) -> None:
+        self.text = text
+        self.constructors = constructors
+        self.start = self.end = 0
+        self.kind = self.word = ""
+        self.advance()
+
+    def advance(self) -> None:
+        found = _WORD.match(self.text, self.end)
+        if found is None:
+            raise InternalError(f"no word at {self.end} of {self.text!r}")
+        groups = found.groupdict()
+        self.kind = next(kind for kind in _KINDS if groups[kind] is not None)
+        self.word, self.start, self.end = found[self.kind], found.start(self.kind), found.end()
+        if self.kind == "number" and groups["double"]:
+            self.kind = "double"
+
+    def fail(self, expected: str) -> NoReturn:
+        found = "the end" if self.kind == "end" else repr(self.word)
+        raise ValueError(f"expected {expected} at position {self.start}, found {found}")
+
+    def skip(self, sign: str) -> None:
+        if self.word != sign:
+            self.fail(repr(sign))
+        self.advance()
+
+    def value(self) -> Value:
+        match self.word:
+            case "(":
+                return _tuple_or_only(self.values(")"))
+            case "{":
+                return Bag(self.values("}"))
+            case "[":
+                return self.values("]")
+            case "<":
+                return self.record()
+            case name if self.kind == "name" and name not in _CONSTANTS:
+                return self.call()
+            case _:
+                literal = self.literal()
+                self.advance()
+                return literal
+
+    def literal(self) -> Value:
+        match self.kind:
+            case "number":
+                number = int(self.word) if len(self.word) < 40 else LONG.stop
+                return number if fits(LONG, number) else self.fail("an integer of 64 bits")
+            case "double":
+                return normal(float(self.word))
+            case "string":
+                return self.string()
+            case "name":
+                return _CONSTANTS[self.word]
+            case _:
+                return self.fail("a value")
+
+    def string(self) -> str:
+        return _ESCAPE.sub(self.unescape, self.word[1:-1])
+
+    def unescape(self, found: re.Match[str]) -> str:
+        digits, character = found.groups()
+        if digits:
+            return chr(int(digits, 16))
+        return _UNESCAPED.get(character) or self.fail(f"a string without \\{character}")
+
+    def values(self, closing: str) -> list[Value]:
+        """What stands between brackets, of which the first is the word at hand."""
+        self.advance()
+        values: list[Value] = []
+        while self.word != closing:
+            if values:
+                self.skip(",")
+            values.append(self.value())
+        self.advance()
+        return values
+
+    def record(self) -> Record:
+        self.advance()
+        fields: list[tuple[str, Value]] = []
+        while self.word != ">":
+            if fields:
+                self.skip(",")
+            name = self.field_name()
+            self.skip(":")
+            fields.append((name, self.value()))
+        self.advance()
+        return Record(fields)
+
+    def field_name(self) -> str:
+        if self.kind == "string":
+            name = self.string()
+        elif NAME.fullmatch(self.word):
+            name = self.word
+        else:
+            self.fail("a field name")
+        self.advance()
+        return name
+
+    def call(self) -> Value:
+        """A constructor or a function of the language, with its arguments."""
+        name, start = self.word, self.start
+        position = self.constructors.get(name)
+        if position is None and name not in _FUNCTIONS:
+            self.fail("a value or a known constructor")
+        self.advance()
+        if self.word != "(":
+            self.fail("'('")
+        values = self.values(")")
+        if position is not None:
+            return Data(name, position, _tuple_or_only(values))
+        try:
+            (text,) = values
+            return _FUNCTIONS[name](_string(text))
+        except (ValueError, InvalidOperation, InternalError):
+            raise ValueError(
+                f"expected a {name} at position {start}, found {self.text[start : self.end]!r}"
+            ) from None
+
+
+def _tuple_or_only(values: list[Value]) -> Value:
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _string(value: Value) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a string")
+    return value
+
+
+def _decimal(text: str) -> Decimal:
+    number = Decimal(text)
+    encode(number)  # which refuses what has too many digits
+    return number
+
+
+def _timestamp(text: str) -> Value:
+    return canonical(datetime.fromisoformat(text))
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[[str], Value]]] = {
+    "decimal": _decimal,
+    "date": date.fromisoformat,
+    "timestamp": _timestamp,
+}

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import Centroids, UnmeasuredError
-from incmrql.incremental.diffuse_slopes import doubles
-from incmrql.incremental.nodes import Given, Groups
+from incmrql.plan.changes import Weighted
+from incmrql.plan.diffusion.shape import Centroids, UnmeasuredError
+from incmrql.plan.diffusion.slopes import doubles
+from incmrql.plan.nodes import Given, Groups
 from incmrql.reference import Environment
 from incmrql.values import Value, encode
 from tests.oracle.changes import by_key

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from incmrql.incremental.changes import Weighted
+from incmrql.plan.changes import Weighted
 from incmrql.values import Value, encode
 from tests.oracle.diffusion.program import Program, Table
 from tests.oracle.diffusion.rows import Split, as_double, in_units

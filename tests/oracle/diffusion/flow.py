@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import UnmeasuredError
+from incmrql.plan.changes import Weighted
+from incmrql.plan.diffusion.shape import UnmeasuredError
 from incmrql.values import Value, decode, encode
 from tests.oracle.diffusion.columns import Columns
 from tests.oracle.diffusion.program import Program, Table

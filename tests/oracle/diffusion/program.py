@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.looping import Looping
-from incmrql.incremental.nodes import Constant
+from incmrql.plan.changes import Weighted
+from incmrql.plan.loops import Looping
+from incmrql.plan.nodes import Constant
 from incmrql.reference import Environment, evaluate
 from tests.oracle.states.base import State
 from tests.oracle.states.dispatch import node_changes, state_of

@@ -1,6 +1,6 @@
 """A loop kept by diffusion, over dictionaries: its inputs, its result, and the error of the result.
 
-`incmrql.incremental.diffuse` says what the figures of the error mean.
+`incmrql.plan.diffusion.shape` says what the figures of the error mean.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from incmrql.algebra.interpret import elements
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import (
+from incmrql.plan.changes import Weighted
+from incmrql.plan.diffusion.shape import (
     Affine,
     Centroids,
     Diffusion,
@@ -19,9 +19,9 @@ from incmrql.incremental.diffuse import (
     UnmeasuredError,
     diffused,
 )
-from incmrql.incremental.nodes import Repeated
+from incmrql.plan.nodes import Repeated
 from incmrql.reference import Environment, evaluate
-from incmrql.reference.repeat import Ending, iterate
+from incmrql.reference.queries import Ending, iterate
 from incmrql.values import Bag, Value
 from tests.oracle.diffusion.centroids import Means
 from tests.oracle.diffusion.vector import Vector

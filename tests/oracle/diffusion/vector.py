@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.diffuse import Affine, Residual, UnmeasuredError
+from incmrql.plan.changes import Weighted
+from incmrql.plan.diffusion.shape import Affine, Residual, UnmeasuredError
 from incmrql.reference import Environment
 from incmrql.values import Value
 from tests.oracle.diffusion.bound import Account

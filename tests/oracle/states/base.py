@@ -5,7 +5,7 @@
     cancel()                         forget, and be as before
 
 so that a batch that fails anywhere leaves everything as it was.  `value` is what is remembered
-as an element of a monoid (`incmrql.incremental.merging`).  `work` counts the rows that
+as an element of a monoid (`incmrql.plan.merging`).  `work` counts the rows that
 came in, the remembered rows that were read, and the rows that went out in the last batch.
 """
 
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from incmrql.algebra.interpret import elements
-from incmrql.diagnostics import InternalError
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.nodes import Columns, Join, Linear, Repeated
+from incmrql.errors import InternalError
+from incmrql.plan.changes import Weighted
+from incmrql.plan.nodes import Columns, Join, Linear, Repeated
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 from incmrql.values import Bag, Value, decode

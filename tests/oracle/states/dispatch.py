@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.nodes import (
+from incmrql.plan.changes import Weighted
+from incmrql.plan.nodes import (
     Constant,
     Given,
     Groups,

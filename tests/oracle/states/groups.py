@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from incmrql.diagnostics import DataError
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.merging import group_monoids, how_many
-from incmrql.incremental.monoids import Monoid
-from incmrql.incremental.nodes import Accumulator, Groups, Request
-from incmrql.incremental.tables import read
+from incmrql.errors import DataError
+from incmrql.plan.changes import Weighted
+from incmrql.plan.merging import group_monoids, how_many, read
+from incmrql.plan.monoids import Monoid
+from incmrql.plan.nodes import Accumulator, Groups, Request
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.calls import apply
 from incmrql.values import Bag, Value, encode

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.driving import Course, drive
-from incmrql.incremental.looping import Looping
-from incmrql.incremental.nodes import Constant, Groups, Join, Node, Repeated
-from incmrql.incremental.nodes import inputs as inputs_of
+from incmrql.plan.changes import Weighted
+from incmrql.plan.loops import Course, Looping, drive
+from incmrql.plan.nodes import Constant, Groups, Join, Node, Repeated
+from incmrql.plan.nodes import inputs as inputs_of
 from incmrql.reference import Environment, evaluate
-from incmrql.reference.repeat import Ending
+from incmrql.reference.queries import Ending
 from incmrql.values import encode
 from tests.oracle.states.base import JoinState, Work
 from tests.oracle.states.dispatch import state_of

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from incmrql.incremental.changes import Weighted
-from incmrql.incremental.merging import how_many
-from incmrql.incremental.nodes import Ordered
-from incmrql.incremental.ranked import Rank, Ranked, rank
+from incmrql.plan.changes import Weighted
+from incmrql.plan.merging import Rank, Ranked, how_many, rank
+from incmrql.plan.nodes import Ordered
 from incmrql.reference import Environment
 from incmrql.values import Value
 from tests.oracle.states.base import Work

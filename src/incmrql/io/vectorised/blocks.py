@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 import numpy as np
 import pyarrow as pa
 
-from incmrql.formats.files import BOM, MAX_LINE, Line, line_of, skip_line, too_long
+from incmrql.io.files import BOM, MAX_LINE, Line, line_of, skip_line, too_long
 
 BLOCK: Final = 1 << 22
 """Bytes that are read at once, and the rest of their last line."""

@@ -17,13 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
-from incmrql.formats.arrow_types import arrow_type
-from incmrql.formats.files import MAX_LINE, Line
-from incmrql.formats.json_files import read_json
-from incmrql.formats.json_typed import Catalog
-from incmrql.formats.json_values import SPACE, Broken, Raw, raw_json
-from incmrql.formats.rows import Read
-from incmrql.formats.scalars import Unparsable
+from incmrql.io.arrow.types import arrow_type
+from incmrql.io.files import MAX_LINE, Line
+from incmrql.io.json.files import Catalog, read_json
+from incmrql.io.json.values import SPACE, Broken, Raw, raw_json
+from incmrql.io.rows import Read
+from incmrql.io.scalars import Unparsable
 from incmrql.io.vectorised.blocks import Block
 from incmrql.io.vectorised.parser import Mask, Parser
 from incmrql.io.vectorised.scalars import finished, pattern, raw_type

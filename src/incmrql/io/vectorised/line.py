@@ -14,16 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from incmrql.formats.arrow_types import arrow_type
-from incmrql.formats.files import Line, line_of
-from incmrql.formats.line import FieldSplitter, LineOptions, may_be_wider, read_lines
-from incmrql.formats.rows import Read
-from incmrql.formats.scalars import Unparsable
-from incmrql.formats.text import read_text
+from incmrql.io.arrow.types import arrow_type
+from incmrql.io.files import Line, line_of
+from incmrql.io.line import FieldSplitter, LineOptions, may_be_wider, read_lines, read_text
+from incmrql.io.rows import Read
+from incmrql.io.scalars import Unparsable
 from incmrql.io.vectorised.blocks import Block
 from incmrql.io.vectorised.parser import Mask, Parser
 from incmrql.io.vectorised.scalars import finished, pattern, raw_type
-from incmrql.types.columns import column_types, element_type
+from incmrql.types.infer.sources import column_types, element_type
 from incmrql.types.model import ANY, STRING, Record, Tuple, Type
 
 _DELIMITERS: Final = frozenset(",;|\t~^#&!")

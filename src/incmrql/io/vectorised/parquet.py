@@ -10,8 +10,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from incmrql.formats.arrow_types import arrow_type
-from incmrql.formats.arrow_values import same_floats
+from incmrql.io.arrow.types import arrow_type
+from incmrql.io.arrow.values import same_floats
 from incmrql.types.model import DOUBLE, INTEGERS, STRING, Type
 
 _ROWS: Final = 1 << 18

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from incmrql.formats.files import Line
-from incmrql.formats.rows import Read
+from incmrql.io.files import Line
+from incmrql.io.rows import Read
 from incmrql.io.vectorised.blocks import Block, bytes_of, is_text
 
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from incmrql.formats.files import BOM, COMPRESSED, open_bytes
-from incmrql.formats.line import LineOptions
+from incmrql.io.files import BOM, COMPRESSED, open_bytes
+from incmrql.io.line import LineOptions
 from incmrql.io.spec import Part, ReadSpec
 from incmrql.io.vectorised.blocks import Block, blocks
 from incmrql.io.vectorised.json import JsonParser, json_is_plain

@@ -12,8 +12,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from incmrql.formats.arrow_types import arrow_type
-from incmrql.formats.arrow_values import same_floats
+from incmrql.io.arrow.types import arrow_type
+from incmrql.io.arrow.values import same_floats
 from incmrql.types.model import DATE, FLOAT, FLOATS, TIMESTAMP, Basic, Decimal, Type
 
 _DAY: Final = (

@@ -9,12 +9,12 @@ FrameFeed       batches of a streaming data frame
 """
 
 from incmrql.runtime.feeds.archive import Archive
-from incmrql.runtime.feeds.feed import Consumed, Feed, News
 from incmrql.runtime.feeds.folders import FolderFeed
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.once import OnceFeed, RegisteredFeed
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.feeds.sockets import SocketFeed, SocketStatus
+from incmrql.runtime.feeds.spooled import Consumed, Feed, News
 
 __all__ = [
     "Archive",

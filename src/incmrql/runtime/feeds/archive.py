@@ -17,14 +17,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from incmrql.diagnostics import DataError
-from incmrql.formats import ANYWHERE
-from incmrql.formats.replacing import replacing
-from incmrql.kernel.inputs import InputFile, changed, check_unchanged, checksum
+from incmrql.engine.inputs import InputFile, changed, check_unchanged, checksum
+from incmrql.errors import DataError
+from incmrql.io.files import ANYWHERE
 from incmrql.storage import sync_folder
+from incmrql.storage.files import replacing
 
 if TYPE_CHECKING:
     from incmrql.runtime.reach import Reach
+
 
 Keep: TypeAlias = Literal["all", "none"] | int
 """Of how many batches the input is kept."""

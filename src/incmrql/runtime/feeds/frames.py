@@ -15,14 +15,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from incmrql.diagnostics import DataError, nearest
-from incmrql.formats.scalars import Unparsable
-from incmrql.formats.signs import weight
-from incmrql.incremental.streams import Stream
-from incmrql.kernel.spools import spooling
-from incmrql.runtime.durable import load, write_over
-from incmrql.runtime.feeds.feed import News
-from incmrql.runtime.feeds.spooled import SpoolFolder, original
+from incmrql.errors import DataError, nearest
+from incmrql.io.scalars import Unparsable, weight
+from incmrql.io.spools import spooling
+from incmrql.plan.program import Stream
+from incmrql.runtime.feeds.spooled import News, SpoolFolder, original
+from incmrql.storage.files import load, write_over
 
 _NAME: Final = re.compile(r"(?P<query>[\w-]+)\.(?P<number>\d+)\.arrow")
 

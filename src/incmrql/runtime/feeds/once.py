@@ -9,15 +9,14 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from incmrql.diagnostics import DataError
-from incmrql.formats import expand
-from incmrql.incremental.streams import Stream
-from incmrql.kernel.inputs import InputFile, checksum
-from incmrql.kernel.spools import SpoolWriter, spooling
+from incmrql.engine.inputs import InputFile, checksum
+from incmrql.errors import DataError
+from incmrql.io.files import expand
+from incmrql.io.spools import SpoolWriter, spooling
+from incmrql.plan.program import Stream
 from incmrql.reference import from_python
-from incmrql.runtime.feeds.feed import Consumed, News
 from incmrql.runtime.feeds.folders import altered, gone
-from incmrql.runtime.feeds.spooled import SpoolFolder
+from incmrql.runtime.feeds.spooled import Consumed, News, SpoolFolder
 from incmrql.types.model import Type
 
 

@@ -20,17 +20,15 @@ from typing import Any, BinaryIO, Final
 import pandas as pd
 import pyarrow as pa
 
-from incmrql.diagnostics import DataError
-from incmrql.formats.files import broken
-from incmrql.formats.replacing import unwritable
-from incmrql.incremental.streams import Stream
-from incmrql.kernel.columns import is_spread
-from incmrql.kernel.frames import element_array
-from incmrql.kernel.spools import BATCH, spool_batch, spool_schema, spooling
+from incmrql.errors import DataError
+from incmrql.io.arrow.columns import element_array, is_spread
+from incmrql.io.files import broken
+from incmrql.io.spools import BATCH, spool_batch, spool_schema, spooling
+from incmrql.plan.program import Stream
 from incmrql.reference import from_python
-from incmrql.runtime.feeds.feed import News
-from incmrql.runtime.feeds.spooled import SpoolFolder
+from incmrql.runtime.feeds.spooled import News, SpoolFolder
 from incmrql.storage import sync_folder
+from incmrql.storage.files import unwritable
 from incmrql.types.model import Record, Tuple, Type
 from incmrql.values import Value
 

@@ -20,12 +20,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from incmrql.diagnostics import DataError, InternalError
-from incmrql.formats.replacing import unwritable
-from incmrql.incremental.streams import Stream
-from incmrql.runtime.feeds.feed import News
-from incmrql.runtime.feeds.spooled import SpoolFolder
+from incmrql.errors import DataError, InternalError
+from incmrql.plan.program import Stream
+from incmrql.runtime.feeds.spooled import News, SpoolFolder
 from incmrql.storage import sync_folder
+from incmrql.storage.files import unwritable
 
 LONGEST_LINE: Final = 1 << 26
 _PIECE: Final = 1 << 16

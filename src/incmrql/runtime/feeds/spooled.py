@@ -17,16 +17,56 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Protocol, TypeAlias
 
-from incmrql.kernel.crashing import crash_here
-from incmrql.kernel.inputs import InputFile
-from incmrql.kernel.spools import spool_rows, write_spool
-from incmrql.runtime.feeds.feed import News
+from incmrql.engine.inputs import InputFile
+from incmrql.io.spools import spool_rows, write_spool
 from incmrql.storage import sync_folder
+from incmrql.storage.files import crash_here
 from incmrql.types.model import Type
 from incmrql.values import Value, decode, encode
+
+# --- What a feed is: a source at run time, which turns whatever arrives into files at rest ---
+
+
+Consumed: TypeAlias = dict[str, tuple[InputFile, str]]
+"""The files of one source that were taken in, by path, with their checksums."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """New files that are at rest, oldest first, and how many are not at rest yet."""
+
+    files: tuple[InputFile, ...] = ()
+    restless: int = 0
+    notices: tuple[str, ...] = ()
+    """What the user should know, each said once."""
+
+
+class Feed(Protocol):
+    """A source at run time.  All but the pushing of rows is done by one thread."""
+
+    @property
+    def place(self) -> int:
+        """The place of the source among the nodes of the program."""
+
+    def look(self, now: float) -> News:
+        """What is new at a time (seconds since 1970), after a check of what was taken in."""
+
+    def verify_taken(self) -> None:
+        """Refuse a file that was taken in and has changed or vanished since."""
+
+    def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
+        """Files of this source, with their checksums, are committed; called after every batch."""
+
+    def close(self) -> None:
+        """Let go of what is open; what is durable stays."""
+
+
+# --- Folders of the checkpoint in which what arrived waits until it is taken in ---
+
 
 ASIDE: Final = "refused"
 """The folder, beside those of the sources, of rows that were set aside."""

@@ -1,0 +1,363 @@
+"""Parts of watches (`failures.py`): conditions that say that an operation fails, rows, patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from incmrql.algebra import rows
+from incmrql.algebra.reading import pattern_variables, projected
+from incmrql.types import typed
+from incmrql.types.model import BOOL, DOUBLE, LONG, Basic, Decimal, Type, is_float, is_integer
+from incmrql.types.show import show_expr, show_variable
+from incmrql.types.walk import children, free, root, substitute
+from incmrql.values.numbers import INTEGER_RANGES, decimal_result
+
+# --- Which operations can fail: overflow and division by zero, decided from types and constants ---
+#
+# may_fail(e) is false only if e has a value for all operands that are not null
+#
+# Integers are bounded by their types: `a + b` of two ints that were widened to long always fits,
+# `a + b` computed as int may not.
+
+
+Interval: TypeAlias = tuple[int, int]
+
+_WIDEST: Final = 38
+"""Digits of the widest decimal."""
+_NOT_NEGATIVE: Final = frozenset(("count",))
+
+
+def may_fail(expr: typed.Expr) -> bool:
+    """Whether an operation may have no result although none of its operands is null."""
+    match expr:
+        case typed.Arithmetic(op, left, right) if is_float(expr.type):
+            return op in ("/", "%") and _may_be_zero(right)
+        case typed.Arithmetic(op, left, right) if isinstance(expr.type, Decimal):
+            if op in ("/", "%") and _may_be_zero(right):
+                return True
+            return op != "%" and not _fits_decimal(op, left.type, right.type, expr.type)
+        case typed.Arithmetic(op, left, right) if is_integer(expr.type):
+            if op in ("/", "%") and _may_be_zero(right):
+                return True
+            return op != "%" and not _fits(_result(op, _interval(left), _interval(right)), expr)
+        case typed.Negate(operand) if is_integer(expr.type):
+            low, high = _interval(operand)
+            return not _fits((-high, -low), expr)
+        case typed.Builtin("abs", (operand,)) if is_integer(expr.type):
+            low, high = _interval(operand)
+            return not _fits((0, max(abs(low), abs(high))), expr)
+        case typed.Aggregate("sum"):
+            return isinstance(expr.type, Decimal) or is_integer(expr.type)
+        case typed.Aggregate("avg"):
+            return isinstance(expr.type, Decimal) and expr.type.precision == _WIDEST
+        case _:
+            return False
+
+
+def _may_be_zero(divisor: typed.Expr) -> bool:
+    """Whether a divisor is not a constant other than zero."""
+    while isinstance(divisor, typed.Widen):
+        divisor = divisor.operand
+    return not isinstance(divisor, typed.Const) or divisor.value is None or divisor.value == 0
+
+
+def _interval(expr: typed.Expr) -> Interval:
+    """The integers that an expression may be; those of its type if no more is known."""
+    bounds = _of_type(expr.type)
+    match expr:
+        case typed.Const(value) if isinstance(value, int):
+            return value, value
+        case typed.Widen(operand) if is_integer(operand.type):
+            return _interval(operand)
+        case typed.Aggregate(function) if function in _NOT_NEGATIVE:
+            return 0, bounds[1]
+        case typed.Arithmetic(op, left, right) if is_integer(expr.type):
+            found = _result(op, _interval(left), _interval(right))
+            return found if _fits(found, expr) else bounds
+        case _:
+            return bounds
+
+
+def _of_type(type_: Type) -> Interval:
+    name = type_.name if isinstance(type_, Basic) else "long"
+    values = INTEGER_RANGES.get(name, INTEGER_RANGES["long"])
+    return values[0], values[-1]
+
+
+def _fits(found: Interval, expr: typed.Expr) -> bool:
+    low, high = _of_type(expr.type)
+    return low <= found[0] and found[1] <= high
+
+
+def _result(op: str, left: Interval, right: Interval) -> Interval:
+    """An interval that has all results."""
+    match op:
+        case "+":
+            return left[0] + right[0], left[1] + right[1]
+        case "-":
+            return left[0] - right[1], left[1] - right[0]
+        case "*":
+            ends = [a * b for a in left for b in right]
+            return min(ends), max(ends)
+        case "/":
+            if right[0] > 0:
+                return min(left[0], 0), max(left[1], 0)
+            most = max(abs(left[0]), abs(left[1])) // (2 if right[1] < -1 else 1)
+            return -most, most
+        case _:
+            most = max(abs(right[0]), abs(right[1]))
+            return -most, most
+
+
+def _fits_decimal(op: str, left: Type, right: Type, result: Decimal) -> bool:
+    """Whether a decimal result has room for all digits that its operands may give it."""
+    if not isinstance(left, Decimal) or not isinstance(right, Decimal):
+        return False
+    digits = decimal_result(op, (left.precision, left.scale), (right.precision, right.scale))
+    return result.precision < _WIDEST and digits == (result.precision, result.scale)
+
+
+# --- Parts of watches (`failures.py`): conditions that say that an operation fails, rows, patte ---
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A condition that holds where a site fails; `operation` is what the row must show."""
+
+    condition: typed.Expr
+    site: int
+    operation: typed.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A comprehension over `qualifiers` in which one of some checks holds, or of ready pairs."""
+
+    qualifiers: tuple[typed.Qualifier, ...]
+    checks: tuple[Check, ...]
+    ready: typed.Expr | None = None
+
+
+def merged(fragments: Iterable[Fragment]) -> list[Fragment]:
+    """Fragments with those over the same qualifiers put together, so that rows are read once."""
+    found: dict[str, Fragment] = {}
+    for each in fragments:
+        key = repr(each.qualifiers) if each.ready is None else repr(each)
+        known = found.get(key)
+        checks = each.checks if known is None else (*known.checks, *each.checks)
+        found[key] = replace(each, checks=checks)
+    return list(found.values())
+
+
+def guarded(guard: typed.Expr | None, fragments: Iterable[Fragment]) -> list[Fragment]:
+    """Fragments that count only where a condition is true."""
+    if guard is None:
+        return list(fragments)
+    found: list[Fragment] = []
+    for each in fragments:
+        if each.qualifiers or each.ready is not None:
+            qualifiers = (typed.Condition(guard), *each.qualifiers)
+            found.append(replace(each, qualifiers=qualifiers))
+        else:
+            checks = [replace(c, condition=both(guard, c.condition)) for c in each.checks]
+            found.append(replace(each, checks=tuple(checks)))
+    return found
+
+
+def under(qualifiers: Sequence[typed.Qualifier], fragments: Iterable[Fragment]) -> list[Fragment]:
+    """Fragments for each way to bind the variables of qualifiers."""
+    return [replace(each, qualifiers=(*qualifiers, *each.qualifiers)) for each in fragments]
+
+
+def substituted(fragment: Fragment, values: Mapping[typed.Variable, typed.Expr]) -> Fragment:
+    """A fragment with expressions in the places of variables."""
+    if not values:
+        return fragment
+
+    def written(expr: typed.Expr) -> typed.Expr:
+        return projected(substitute(expr, values))
+
+    def qualifier(each: typed.Qualifier) -> typed.Qualifier:
+        match each:
+            case typed.Generator(pattern, domain):
+                return typed.Generator(pattern, written(domain))
+            case typed.Binding(pattern, value):
+                return typed.Binding(pattern, written(value))
+            case typed.Condition(condition):
+                return typed.Condition(written(condition))
+
+    return Fragment(
+        tuple(map(qualifier, fragment.qualifiers)),
+        tuple(Check(written(c.condition), c.site, written(c.operation)) for c in fragment.checks),
+        None if fragment.ready is None else written(fragment.ready),
+    )
+
+
+def site_and_row(checks: Sequence[Check], row: typed.Expr) -> typed.Expr:
+    """The first site that fails, and the row."""
+    site: typed.Expr = typed.Const(checks[-1].site, type=LONG)
+    for check in reversed(checks[:-1]):
+        site = typed.If(check.condition, typed.Const(check.site, type=LONG), site, type=LONG)
+    return rows.tuple_of(site, row)
+
+
+# --- parts of queries ------------------------------------------------------------------------
+
+
+def clauses_after(select: typed.Select) -> list[typed.Expr]:
+    """The expressions of a query after its from and where clauses."""
+    group = list(select.group.keys) if select.group is not None else []
+    having = [select.having] if select.having is not None else []
+    return [select.head, *group, *having, *(order.expr for order in select.order)]
+
+
+def value_of(qualifier: typed.Qualifier) -> typed.Expr:
+    """The expression of a qualifier."""
+    match qualifier:
+        case typed.Generator(_, value) | typed.Binding(_, value) | typed.Condition(value):
+            return value
+
+
+def pattern_of(qualifier: typed.Qualifier) -> typed.Pattern:
+    """The pattern of a qualifier; a condition binds nothing."""
+    return typed.Anything() if isinstance(qualifier, typed.Condition) else qualifier.pattern
+
+
+def bound_by(qualifier: typed.Qualifier) -> list[typed.Variable]:
+    """The variables that a qualifier binds."""
+    return pattern_variables(pattern_of(qualifier))
+
+
+def is_join(condition: typed.Expr, needed: Sequence[typed.Qualifier]) -> bool:
+    """Whether a condition is an equality between two generators."""
+    if not isinstance(condition, typed.Compare) or condition.op != "=":
+        return False
+    sides = [
+        {place for place, each in enumerate(needed) if free(side) & set(bound_by(each))}
+        for side in (condition.left, condition.right)
+    ]
+    return all(sides) and not sides[0] & sides[1]
+
+
+def uses_part(pattern: typed.Pattern, part: int | str, uses: Sequence[typed.Expr]) -> bool:
+    """Whether expressions use a component or field of what a pattern is matched with."""
+    match pattern:
+        case typed.Bind(variable):
+            return any(_uses_part(each, variable, part) for each in uses)
+        case typed.TupleOf(patterns) if isinstance(part, int):
+            names = set(pattern_variables(patterns[part]))
+            plain = isinstance(patterns[part], typed.Bind | typed.Anything)
+            return not plain or any(names & free(each) for each in uses)
+        case typed.Anything():
+            return False
+        case _:
+            return True
+
+
+def _uses_part(expr: typed.Expr, variable: typed.Variable, part: int | str) -> bool:
+    match expr:
+        case typed.Field(typed.Var(subject), name) if subject == variable:
+            return name == part
+        case typed.Item(typed.Var(subject), index) if subject == variable:
+            return index == part
+        case typed.Var(subject):
+            return subject == variable
+        case _:
+            return any(_uses_part(child, variable, part) for child in children(expr))
+
+
+# --- conditions ------------------------------------------------------------------------------
+
+
+def both(one: typed.Expr, other: typed.Expr) -> typed.Expr:
+    """`one and other`."""
+    return typed.Logic("and", one, other, type=BOOL)
+
+
+def any_of(conditions: Sequence[typed.Expr]) -> typed.Expr:
+    """True where one of some conditions is."""
+    found = conditions[0]
+    for each in conditions[1:]:
+        found = typed.Logic("or", found, each, type=BOOL)
+    return found
+
+
+def is_not_true(expr: typed.Expr) -> typed.Expr:
+    """True where a condition is false or null."""
+    no, yes = (typed.Const(value, type=BOOL) for value in (False, True))
+    return typed.If(expr, no, yes, type=BOOL)
+
+
+def _is_there(expr: typed.Expr) -> typed.Expr:
+    """True where a value is not null: it equals itself."""
+    return typed.Compare("=", expr, expr, type=BOOL)
+
+
+def fails(expr: typed.Expr) -> typed.Expr:
+    """Where an operation has no result although all of its operands are there."""
+    match expr:
+        case typed.Arithmetic(_, left, right) if is_float(expr.type):
+            zero = typed.Const(0.0, type=DOUBLE)
+            return both(_is_there(left), typed.Compare("=", right, zero, type=BOOL))
+        case typed.Aggregate("avg", operand):
+            some = typed.Aggregate("count", operand, type=LONG)
+            none = typed.Const(0, type=LONG)
+            there = typed.Compare(">", some, none, type=BOOL)
+            return both(there, is_not_true(_is_there(expr)))
+        case typed.Aggregate():
+            return is_not_true(_is_there(expr))
+        case _:
+            operands = [each for each in children(expr) if not is_constant(each)]
+            known = rows.conjunction([_is_there(each) for each in operands])
+            no, yes = (typed.Const(value, type=BOOL) for value in (False, True))
+            # One expression rather than conjuncts: a join would leave out null operands early, so
+            # that its sides were others than those of the answer's join, and were kept again.
+            return typed.If(_is_there(expr), no, known or yes, type=BOOL)
+
+
+def is_constant(expr: typed.Expr) -> bool:
+    """Whether a value is known from the text and is there."""
+    return isinstance(expr, typed.Const) and expr.value is not None
+
+
+def fault(expr: typed.Expr) -> str:
+    """What it means that an operation has no result."""
+    match expr:
+        case typed.Aggregate(function):
+            return f"the {function} does not fit {expr.type}"
+        case typed.Arithmetic("/" | "%") if is_float(expr.type):
+            return "division by zero"
+        case typed.Arithmetic("/" | "%"):
+            return f"division by zero, or the result does not fit {expr.type}"
+        case _:
+            return f"the result does not fit {expr.type}"
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+
+def row_of_variables(variables: Sequence[typed.Variable]) -> typed.Expr:
+    """The record of variables, under names that differ."""
+    fields: dict[str, typed.Expr] = {}
+    for variable in variables:
+        name = variable.name
+        while name in fields:
+            name += "_"
+        fields[name] = rows.var(variable)
+    return rows.record_of(fields.items())
+
+
+def used_paths(expr: typed.Expr) -> list[typed.Expr]:
+    """The fields and components of variables that an expression uses."""
+    if root(expr) is not None:
+        return [expr]
+    return [path for child in children(expr) for path in used_paths(child)]
+
+
+def path_name(path: typed.Expr) -> str:
+    """A field or component of a variable as it is written."""
+    variable = root(path)
+    assert variable is not None, path
+    return variable.name + show_expr(path).removeprefix(show_variable(variable))

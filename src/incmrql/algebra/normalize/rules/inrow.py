@@ -1,0 +1,167 @@
+"""Rules for a collection that is so small that every row may have all of it.
+
+They are used where that is known, as for the few values of a loop's variable (`in_row`): the
+collection is then an expression in the bodies of maps, and no longer a term.
+"""
+
+from __future__ import annotations
+
+from incmrql.algebra import rows as build
+from incmrql.algebra.normalize.rewrite import Rule, normalize, term_rule
+from incmrql.algebra.normalize.rules import expressions, groups
+from incmrql.algebra.normalize.rules import expressions as cmaps
+from incmrql.algebra.normalize.rules.expressions import comprehension, is_plain
+from incmrql.algebra.normalize.rules.joins import (
+    Pairs,
+    aligned,
+    at,
+    leaves,
+    pairs_of,
+    simple,
+    with_key,
+)
+from incmrql.algebra.rows import Names
+from incmrql.algebra.term import CMap, CoGroup, GroupBy, Loop, Query, Term, Values, element, pair
+from incmrql.algebra.walk import map_children as map_terms
+from incmrql.algebra.walk import terms, variables_of
+from incmrql.types import typed
+from incmrql.types.model import UNIT, Record, Tuple, bag
+from incmrql.types.walk import free, is_random, map_children, substitute
+
+
+def in_row(term: Term, variable: typed.Variable) -> Term | None:
+    """A term with a loop's variable in the bodies of its maps; None if it must stay a term."""
+    names = Names(max(v.number for v in (variable, *variables_of(term))))
+
+    def visit(part: Term) -> Term:
+        if part == Loop(variable):
+            return Values(typed.Var(variable, type=variable.type))
+        return map_terms(visit, part)
+
+    answer = typed.Variable("answer", names.variable("answer", UNIT).number, bag(element(term)))
+    whole = Query(((answer, visit(term)),), build.var(answer))
+    found = normalize(whole, _ALL, names)[0].parts[0][1]
+    return None if any(map(_is_values, terms(found))) else found
+
+
+def _is_values(term: Term) -> bool:
+    return isinstance(term, Values) and bool(free(term.expr))
+
+
+@term_rule(
+    "meet-in-row",
+    law="cMap(f, coGroup(cMap({((), x)}, X), cMap({((), v)}, V)))  =  cMap(f((), ({x}, V)), X)",
+)
+def meet_in_row(term: Term, names: Names) -> Term | None:
+    """Rows that all meet one small collection have it as an expression of their own."""
+    match term:
+        case CMap(group, body, CoGroup(left, CMap(one, inner, Values(small)))) if free(small):
+            if not _is_unit(pair(left)[0]) or is_random(inner):
+                return None
+            qualifiers, head = comprehension(inner, names)
+            if not isinstance(head, typed.MakeTuple):
+                return None
+            start = typed.Generator(typed.Bind(one), small)
+            values = build.select(head.items[1], (start, *qualifiers))
+            row = names.variable("row", element(left))
+            made = _alone(group, body, (at(row, (0,)), at(row, (1,))), values)
+            return None if made is None else CMap(row, made, left)
+        case _:
+            return None
+
+
+@term_rule(
+    "answer-in-row",
+    law="cMap(f, coGroup(cMap({(k, x)}, X), cMap(d -> F(d), distinct(cMap({k}, X)))))"
+    "  =  cMap(f(k, ({x}, F(k))), X)",
+)
+def answer_in_row(term: Term, names: Names) -> Term | None:
+    """What depends on nothing but a row's own key is computed beside the row."""
+    match term:
+        case CMap(group, body, CoGroup(left, CMap(one, inner, GroupBy(below)))):
+            rows, keys = pairs_of(left, names), pairs_of(below, names)
+            if rows is None or keys is None or is_random(inner):
+                return None
+            both = aligned(rows, keys, names)
+            qualifiers, head = comprehension(inner, names)
+            if both is None or any(isinstance(q, typed.Generator) for q in both.inner.qualifiers):
+                return None
+            if not isinstance(head, typed.MakeTuple):
+                return None
+            if not _tells(at(one, (0,)), both.inner.key, leaves(head.items[0])):
+                return None
+            own = simple(with_key(one, head.items[0], both.inner.key), names)
+            whole = build.select(head.items[1], (*both.inner.qualifiers, *qualifiers))
+            answer = with_key(one, whole, both.inner.key)
+            if own != both.outer.key or one in free(answer):
+                return None
+            made = _alone(group, body, (both.outer.key, both.outer.value), answer)
+            return None if made is None else _over(both.outer, both.common, made, names)
+        case _:
+            return None
+
+
+def _tells(wanted: typed.Expr, made: typed.Expr, told: list[typed.Expr]) -> bool:
+    """Whether a value that was made so is known when some expressions are."""
+    if wanted in told:
+        return True
+    match made:
+        case typed.MakeTuple(items):
+            parts = [build.item(wanted, place) for place in range(len(items))]
+        case typed.MakeRecord(items):
+            assert isinstance(wanted.type, Record)
+            parts = [build.field(wanted, name) for name in wanted.type.names]
+        case _:
+            return False
+    return all(_tells(part, item, told) for part, item in zip(parts, items, strict=True))
+
+
+def _over(rows: Pairs, common: tuple[typed.Qualifier, ...], body: typed.Expr, names: Names) -> Term:
+    more, head = comprehension(body, names)
+    return CMap(rows.row, build.select(head, (*common, *rows.qualifiers, *more)), rows.source)
+
+
+def _is_unit(key: object) -> bool:
+    return isinstance(key, Tuple) and all(map(_is_unit, key.items))
+
+
+def _alone(
+    group: typed.Variable,
+    body: typed.Expr,
+    row: tuple[typed.Expr, typed.Expr],
+    values: typed.Expr,
+) -> typed.Expr | None:
+    """A body over a coGroup for one row of its left side and the values of its right side.
+
+    None if the body does not go through the left side, once and row by row.
+    """
+    if not isinstance(body, typed.Select) or not is_plain(body):
+        return None
+    domains = [q.domain for q in body.qualifiers if isinstance(q, typed.Generator)]
+    if domains.count(at(group, (1, 0))) != 1:
+        return None
+    key, value = row
+    parts = [(at(group, (0,)), key), (at(group, (1, 0)), build.bag_of(value))]
+    parts.append((at(group, (1, 1)), values))
+    uses = 0
+
+    def visit(node: typed.Expr) -> typed.Expr:
+        nonlocal uses
+        uses += node == at(group, (1, 0))
+        found = next((new for old, new in parts if node == old), None)
+        return map_children(visit, node) if found is None else found
+
+    made = visit(body)
+    return None if uses != 1 or group in free(made) else made
+
+
+RULES = (meet_in_row, answer_in_row)
+_ALL: tuple[Rule, ...] = (*RULES, *groups.RULES, *cmaps.CMAP_RULES, *expressions.RULES)
+
+
+def with_values(term: Term, variable: typed.Variable, values: typed.Expr) -> Term:
+    """A term with an expression in the place of a variable of its bodies."""
+    if isinstance(term, CMap):
+        body = substitute(term.body, {variable: values})
+        return CMap(term.variable, body, with_values(term.source, variable, values))
+    return map_terms(lambda part: with_values(part, variable, values), term)

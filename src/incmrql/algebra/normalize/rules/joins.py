@@ -1,0 +1,295 @@
+"""What rules about joins share: how a join looks, and which side an expression is about.
+
+A join is a map over a coGroup that ranges over both sides:
+
+    select head from a in group#1#0, b in group#1#1, conditions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from incmrql.algebra import rows
+from incmrql.algebra.normalize.rules.expressions import (
+    comprehension,
+    field_of_record,
+    is_plain,
+    item_of_tuple,
+)
+from incmrql.algebra.rows import Names
+from incmrql.algebra.term import CMap, GroupBy, Term
+from incmrql.algebra.walk import fingerprint, places, same_term, with_variables
+from incmrql.types import typed
+from incmrql.types.model import UNIT, Collection, Tuple
+from incmrql.types.walk import free, is_random, map_children, renamed, substitute
+
+Path = tuple[int, ...]
+"""Where a part of a group stands: `group#1#0` is (1, 0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A join's body: a variable for each side, and what is made of each pair."""
+
+    group: typed.Variable
+    sides: tuple[typed.Variable, typed.Variable]
+    conditions: tuple[typed.Expr, ...]
+    head: typed.Expr
+
+    def sides_of(self, expr: typed.Expr) -> set[int]:
+        """The sides that an expression is about."""
+        used = free(expr)
+        return {side for side in (0, 1) if self.sides[side] in used}
+
+
+def at(group: typed.Variable, path: Path) -> typed.Expr:
+    """The part of a group at a path."""
+    found = rows.var(group)
+    for index in path:
+        found = rows.item(found, index)
+    return found
+
+
+def path_of(part: typed.Expr) -> Path:
+    """The path from a group to a part of it, as far as it goes through tuples."""
+    path: Path = ()
+    while isinstance(part, typed.Item | typed.Field):
+        path = (part.index, *path) if isinstance(part, typed.Item) else ()
+        part = part.subject
+    return path
+
+
+def as_join(group: typed.Variable, body: typed.Expr) -> Join | None:
+    """The join that a body over a coGroup is, if it is one.
+
+    Besides the two sides, pair by pair, it may only look at the key.
+    """
+    if not isinstance(body, typed.Select) or not is_plain(body):
+        return None
+    sides: dict[int, typed.Variable] = {}
+    named: dict[typed.Variable, typed.Expr] = {}
+    conditions: list[typed.Expr] = []
+    for qualifier in body.qualifiers:
+        match qualifier:
+            case typed.Generator(typed.Bind(variable), domain):
+                side = next((s for s in (0, 1) if domain == at(group, (1, s))), None)
+                if side is None or side in sides:
+                    return None
+                sides[side] = variable
+            case typed.Binding(typed.Bind(variable), value):
+                named[variable] = substitute(value, named)
+            case typed.Condition(condition):
+                conditions.append(substitute(condition, named))
+            case _:
+                return None
+    if len(sides) < 2:
+        return None
+    conditions += [substitute(c, named) for c in rows.conjuncts(body.where)]
+    head = substitute(body.head, named)
+    if not all(only_key(group, expr) for expr in (head, *conditions)):
+        return None
+    return Join(group, (sides[0], sides[1]), tuple(conditions), head)
+
+
+def only_key(group: typed.Variable, expr: typed.Expr) -> bool:
+    """Whether an expression takes nothing of a group but its key."""
+    return group not in free(with_key(group, expr, rows.unit()))
+
+
+def with_key(group: typed.Variable, expr: typed.Expr, key: typed.Expr) -> typed.Expr:
+    """An expression with another one in the place of the group's key."""
+    old = at(group, (0,))
+
+    def visit(node: typed.Expr) -> typed.Expr:
+        return key if node == old else map_children(visit, node)
+
+    return visit(expr)
+
+
+def simple(expr: typed.Expr, names: Names) -> typed.Expr:
+    """An expression that takes no field or component of what it has just made."""
+    expr = map_children(lambda child: simple(child, names), expr)
+    for rule in (field_of_record, item_of_tuple):
+        shorter = rule.rewrite(expr, names)
+        if shorter is not None:
+            return simple(shorter, names)
+    return expr
+
+
+def in_order(
+    row: typed.Variable, qualifiers: Iterable[typed.Qualifier]
+) -> tuple[tuple[typed.Qualifier, ...], tuple[typed.Condition, ...]]:
+    """Qualifiers over a row with the conditions last, one by one, in an order of their own.
+
+    A row passes all conditions or does not, whenever they are asked.
+    """
+    binds: list[typed.Qualifier] = []
+    conditions: list[typed.Expr] = []
+    for qualifier in qualifiers:
+        if isinstance(qualifier, typed.Condition):
+            conditions += rows.conjuncts(qualifier.condition)
+        else:
+            binds.append(qualifier)
+    conditions.sort(key=lambda condition: fingerprint(row, tuple(binds), condition))
+    return tuple(binds), tuple(map(typed.Condition, conditions))
+
+
+def leaves(expr: typed.Expr) -> list[typed.Expr]:
+    """The expressions that a tuple or record, of any depth, is made of."""
+    if isinstance(expr, typed.MakeTuple | typed.MakeRecord):
+        return [leaf for item in expr.items for leaf in leaves(item)]
+    return [expr]
+
+
+def leaf_paths(expr: typed.Expr, path: Path = ()) -> list[tuple[typed.Expr, Path]]:
+    """The parts that a tuple is made of, and where they stand in it."""
+    if isinstance(expr, typed.MakeTuple):
+        return [leaf for i, e in enumerate(expr.items) for leaf in leaf_paths(e, (*path, i))]
+    return [(expr, path)]
+
+
+def is_once(side: Term, member: typed.Variable, parts: Iterable[typed.Expr], names: Names) -> bool:
+    """Whether no two pairs of a side agree on the key and on some parts of the member.
+
+    Known of a map over groups whose pairs tell the key of the group.
+    """
+    if not (isinstance(side, CMap) and isinstance(side.source, GroupBy)):
+        return False
+    qualifiers, pair = comprehension(side.body, names)
+    if not isinstance(pair, typed.MakeTuple):
+        return False
+    if any(isinstance(qualifier, typed.Generator) for qualifier in qualifiers):
+        return False
+    key, value = pair.items
+    told = [key, *(simple(substitute(part, {member: value}), names) for part in parts)]
+    return tells(at(side.variable, (0,)), [leaf for expr in told for leaf in leaves(expr)])
+
+
+def tells(wanted: typed.Expr, told: list[typed.Expr]) -> bool:
+    """Whether a value is known when some expressions are."""
+    if wanted in told:
+        return True
+    if not isinstance(wanted.type, Tuple):
+        return False
+    return all(tells(rows.item(wanted, i), told) for i in range(len(wanted.type.items)))
+
+
+# --- Two views of the same rows: terms of pairs that read one source, side by side ---
+
+
+Qualifiers = tuple[typed.Qualifier, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """`cMap(row -> select (key, value) from qualifiers, source)`."""
+
+    row: typed.Variable
+    qualifiers: Qualifiers
+    key: typed.Expr
+    value: typed.Expr
+    source: Term
+
+
+def pairs_of(term: Term, names: Names) -> Pairs | None:
+    """The pairs that a term is, if it is a map to pairs."""
+    if not isinstance(term, CMap) or is_random(term.body):
+        return None
+    qualifiers, pair = comprehension(term.body, names)
+    if not isinstance(pair, typed.MakeTuple):
+        return None
+    key, value = pair.items
+    return Pairs(term.variable, qualifiers, key, value, term.source)
+
+
+class Both:
+    """Two terms of pairs over the same rows, written with the same variables.
+
+    `common` are the qualifiers that both start with; those of `outer` and `inner` follow.
+    """
+
+    def __init__(self, common: Qualifiers, outer: Pairs, inner: Pairs, names: Names) -> None:
+        self.common = common
+        self.outer = outer
+        self.inner = inner
+        self.names = names
+        self.bound = set(places(outer.row, common))
+        self.key: list[tuple[typed.Expr, Path]] = []
+        self.carried: list[typed.Expr] = []
+
+    def rows(self, key: typed.Expr) -> Term:
+        """The rows with what both need of them, and their key."""
+        self.key = [(leaf, path) for leaf, path in leaf_paths(key) if free(leaf) & self.bound]
+        for pairs in (self.outer, self.inner):
+            self._rewritten(rows.select(pairs.value, pairs.qualifiers), None, None)
+        member = rows.key_of(self.carried)
+        head = rows.tuple_of(key, member)
+        return CMap(self.outer.row, rows.select(head, self.common), self.outer.source)
+
+    def bag(self, pairs: Pairs, group: typed.Variable, path: Path = (1,)) -> typed.Expr:
+        """The values of the outer or the inner pairs in a group, whose rows stand at a path."""
+        members = at(group, path)
+        assert isinstance(members.type, Collection)
+        each = self.names.variable("each", members.type.element)
+        found = self._rewritten(rows.select(pairs.value, pairs.qualifiers), group, each)
+        assert isinstance(found, typed.Select)
+        if not found.qualifiers:
+            return typed.MapOver(each, members, found.head, False, type=found.type)
+        return renamed(rows.for_each(each, members, found.head, *found.qualifiers),
+                       self.names.like)  # fmt: skip
+
+    def _rewritten(
+        self, expr: typed.Expr, group: typed.Variable | None, each: typed.Variable | None
+    ) -> typed.Expr:
+        """An expression over the rows as one over a group and one of its members.
+
+        Parts of the key are read off the group, and the rest off the member; without them,
+        what the member has to carry is noted.
+        """
+
+        def visit(node: typed.Expr) -> typed.Expr:
+            path = next((path for leaf, path in self.key if leaf == node), None)
+            if path is not None:
+                return node if group is None else at(group, (0, *path))
+            needed = free(node)
+            if not needed & self.bound:
+                return node
+            if isinstance(node, _TRANSPARENT) or not needed <= self.bound:
+                return map_children(visit, node)
+            if node not in self.carried:
+                self.carried.append(node)
+            if each is None or len(self.carried) == 1:
+                return node if each is None else rows.var(each)
+            return rows.item(rows.var(each), self.carried.index(node))
+
+        return map_children(visit, expr)
+
+
+_TRANSPARENT = (typed.MakeTuple, typed.MakeRecord, typed.Compare, typed.Logic, typed.Not)
+"""What is made of parts that may be of use elsewhere."""
+
+
+def aligned(outer: Pairs, inner: Pairs, names: Names) -> Both | None:
+    """Two terms of pairs over the same rows, if they are; nothing is gained by the key `()`."""
+    if outer.key.type == UNIT or not same_term(outer.source, inner.source):
+        return None
+    ours, our_tests = in_order(outer.row, outer.qualifiers)
+    theirs, their_tests = in_order(inner.row, inner.qualifiers)
+    count = max(
+        n
+        for n in range(1 + min(len(ours), len(theirs)))
+        if fingerprint(outer.row, ours[:n]) == fingerprint(inner.row, theirs[:n])
+    )
+    common = ours[:count]
+    bound = places(outer.row, common)
+    same = dict(zip(places(inner.row, theirs[:count]), bound, strict=True))
+    theirs, their_tests, key, value = with_variables(
+        (theirs, their_tests, inner.key, inner.value), lambda v: same.get(v, v)
+    )
+    shared = [test for test in our_tests if test in their_tests]
+    inner_rest = (*theirs[count:], *(test for test in their_tests if test not in shared))
+    outer_rest = (*ours[count:], *(test for test in our_tests if test not in shared))
+    inner = Pairs(outer.row, inner_rest, key, value, outer.source)
+    outer = Pairs(outer.row, outer_rest, outer.key, outer.value, outer.source)
+    return Both((*common, *shared), outer, inner, names)

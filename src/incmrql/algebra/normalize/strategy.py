@@ -1,0 +1,56 @@
+"""From a translated query to its normal form: the whole strategy on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from incmrql.algebra.normalize.rewrite import Engine, Rule, Step
+from incmrql.algebra.normalize.rules import (
+    aggregates,
+    expressions,
+    filters,
+    grouping,
+    groups,
+    selfjoins,
+)
+from incmrql.algebra.normalize.rules import expressions as cmaps
+from incmrql.algebra.rows import Names
+from incmrql.algebra.term import Query
+from incmrql.algebra.walk import variables_of
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Rules that are used together until none applies."""
+
+    name: str
+    rules: tuple[Rule, ...]
+
+
+SIMPLIFYING: tuple[Rule, ...] = (*cmaps.CMAP_RULES, *expressions.RULES)
+
+PHASES = (
+    Phase("fuse maps and simplify what they do", SIMPLIFYING),
+    Phase("bring along only what is used", (*filters.RULES, *groups.RULES, *SIMPLIFYING)),
+    Phase("group once what meets itself", (*selfjoins.RULES, *groups.RULES, *SIMPLIFYING)),
+    Phase("join what is left of each side", (*aggregates.RULES, *groups.RULES, *SIMPLIFYING)),
+    Phase("count without the rows", (*groups.COUNTING, *groups.RULES, *SIMPLIFYING)),
+    Phase("compute once what is used several times", (*grouping.RULES, *expressions.RULES)),
+)
+
+
+new_check: Callable[[], Callable[[Query], None]] | None = None
+"""Makes, for one query, a check that is called after every phase; tests set it."""
+
+
+def normal_form(query: Query) -> tuple[Query, list[Step]]:
+    """The normal form of a query, and how it was reached."""
+    names = Names(max((variable.number for variable in variables_of(query)), default=0))
+    engine = Engine(names)
+    check = None if new_check is None else new_check()
+    for phase in PHASES:
+        query = engine.run(query, phase.rules)
+        if check is not None:
+            check(query)
+    return query, engine.steps

@@ -1,0 +1,208 @@
+"""The options of `incmrql run` that are about streams, made from the fields of `UserOptions`."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import click
+
+from incmrql.api.options import About, UserOptions, declared
+from incmrql.errors import DataError
+
+if TYPE_CHECKING:
+    from incmrql.plan.explain.text import Strict
+
+
+# --- The option `--strict`: alone, or as `--strict=groups` ---
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_ALONE = "tables"
+
+
+class StrictCommand(click.Command):
+    """A command in which `--strict` may stand without a value.
+
+    Click would take the next argument as the value, which may be the script.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give a `--strict` that stands alone its value."""
+        end = args.index("--") if "--" in args else len(args)
+        options = [f"--strict={_ALONE}" if each == "--strict" else each for each in args[:end]]
+        return super().parse_args(ctx, options + args[end:])
+
+
+def _strict(_: click.Context, __: click.Parameter, value: str | None) -> Strict:
+    return "groups" if value == "groups" else value is not None
+
+
+def strict_option(text: str) -> Callable[[_Command], _Command]:
+    """The option for a `StrictCommand`; its value is False, True or "groups"."""
+    return click.option(
+        "--strict",
+        type=click.Choice([_ALONE, "groups"]),
+        metavar="[=groups]",
+        callback=_strict,
+        help=text,
+    )
+
+
+# --- Settings of Spark on the command line, and the modules and paths that a script may use ---
+
+
+def spark_settings(given: tuple[str, ...]) -> dict[str, str]:
+    """The settings of Spark that `K=V` words spell."""
+    found = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{word!r} is not of the form K=V", param_hint="--conf")
+        found[name] = value
+    return found
+
+
+allow_import = click.option(
+    "--allow-import",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="A Python module that may be imported; may be repeated.",
+)
+"""The option of commands that import nothing by themselves."""
+
+allow_path = click.option(
+    "--allow-path",
+    "allowed",
+    multiple=True,
+    type=click.Path(),
+    metavar="PATH",
+    help="A folder or file that the script may read and write, and no others; may be repeated.",
+)
+"""The option that limits the paths of a script."""
+
+
+# --- Which script a command works on: a file, or a text given with `-e` ---
+
+
+def chosen_script(file: str | None, query: str | None) -> str | Path:
+    """The script of a command, `-` being what stands on stdin; wrong usage if there is none."""
+    if query is not None:
+        return checked_words((query,))[0]
+    if file == "-":
+        return sys.stdin.read()
+    if file is None:
+        raise click.UsageError("Give a script file, or a query with -e 'query'.")
+    path = Path(file)
+    if path.is_dir():
+        raise click.UsageError(f"{file} is a folder; give a script file.")
+    if not path.exists():
+        near = sorted(p.name for p in path.parent.glob("*.mrql")) if path.parent.is_dir() else []
+        beside = f" Scripts there: {', '.join(near[:5])}." if near else ""
+        raise click.UsageError(f"There is no file {file}.{beside}")
+    return path
+
+
+def checked_words(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command line, which must be UTF-8 text."""
+    for word in words:
+        try:
+            word.encode("utf-8")
+        except UnicodeEncodeError:
+            raise click.UsageError(f"{word!a} is not UTF-8 text.") from None
+    return tuple(words)
+
+
+# --- The options of `incmrql run` that are about streams, made from the fields of `UserOptions` ---
+
+
+CONSOLE = "console"
+
+
+class Given(click.ParamType[Any]):
+    """A value that an option reads from its text."""
+
+    def __init__(self, about: About) -> None:
+        assert about.read is not None
+        self.name, self._read = about.metavar or "value", about.read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value."""
+        try:
+            return self._read(value)
+        except DataError as problem:
+            self.fail(problem.message, param, ctx)
+
+
+class Grouped(StrictCommand):
+    """A command whose options of streams stand under a heading of their own in its help."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in two groups."""
+        groups: dict[str, list[tuple[str, str]]] = {"Options": [], "Options of streams": []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                is_stream = param.name in _OF_STREAMS
+                groups["Options of streams" if is_stream else "Options"].append(record)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def field_option(name: str) -> Callable[[Any], Any]:
+    """The option of a command that sets a field of `UserOptions`."""
+    about, default = declared()[name], UserOptions.__dataclass_fields__[name].default
+    hint = get_type_hints(UserOptions)[name]
+    values = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    type_ = next(each for each in values if each is not type(None))
+    shown: dict[str, Any] = {"help": about.help, "default": default, "metavar": about.metavar}
+    if type_ is bool:
+        shown["is_flag"] = True
+    elif about.read is not None:
+        shown["type"] = Given(about)
+    elif get_origin(type_) is Literal:
+        shown["type"] = click.Choice(get_args(type_))
+    elif get_origin(type_) is tuple:
+        shown["multiple"] = True
+    elif type_ is Path:
+        shown["type"] = click.Path(file_okay=False, path_type=Path)
+    elif about.above is not None:
+        shown["type"] = click.FloatRange(min=about.above, min_open=True)
+    elif about.least is not None:
+        shown["type"] = click.IntRange(min=about.least)
+    return click.option(f"--{name.replace('_', '-')}", **shown)
+
+
+_FIELDS: Final = tuple(
+    name
+    for name, about in declared().items()
+    if about.on_command_line and name != "on_arithmetic"  # which is about batch queries too
+)
+_OF_STREAMS: Final = (*_FIELDS, "strict")
+
+
+def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of streams to a command."""
+    command = strict_option(
+        "Refuse a query of which a batch may read all rows of a table; "
+        "with =groups, also one of which it may read whole groups."
+    )(command)
+    for name in reversed(_FIELDS):
+        command = field_option(name)(command)
+    return command

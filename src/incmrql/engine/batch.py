@@ -1,0 +1,286 @@
+"""One batch in one place: files are read, the steps run, runs and outputs are written."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from incmrql.engine.columns.rows import Rows, from_table, of_values
+from incmrql.engine.compile.physical import Answer, Physical
+from incmrql.engine.compile.program import environment
+from incmrql.engine.context import Desk
+from incmrql.engine.inputs import BadRowWriter, InputFile, check_unchanged, checksum, read_file
+from incmrql.engine.messages import BagChange, Done, Order, Part, Reading, Seconds
+from incmrql.engine.operators.answers import bucket_rows, whole_answer
+from incmrql.engine.outputs import shown_values, write_part, write_values
+from incmrql.engine.program import Worked, run_steps
+from incmrql.engine.store.segments import Opened, Run, write_runs
+from incmrql.engine.store.tables import Plan, Reader, Table, plan
+from incmrql.io.files import ANYWHERE, Paths
+from incmrql.plan.program import Program, Stream
+from incmrql.reference import Environment
+from incmrql.storage.files import crash_here
+from incmrql.types.model import PREDEFINED
+from incmrql.values import Value, encode
+
+OPENED = Opened()
+"""The open maps of this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """A program, ready to run in tasks."""
+
+    program: Program
+    physical: Physical
+    paths: Paths = ANYWHERE
+    """Which files tasks may read: a file may have become a link since it was listed."""
+
+    def env(self) -> Environment:
+        """Where its expressions are evaluated."""
+        return environment(self.program)
+
+
+def run_batch(kit: Kit, order: Order) -> tuple[Reading, Done]:
+    """A whole batch."""
+    reading = Reading(attempt=order.attempt)
+    given: dict[int, list[Rows]] = {}
+    bad = BadRowWriter(order.quarantine, order.names)
+    for file in order.files:
+        given.setdefault(file.place, []).extend(read_rows(kit, file, reading, bad))
+    reading.quarantined = bad.close()
+    crash_here("task-read", order.number)
+    start = time.perf_counter()
+    desk = desk_of(kit, order, order.tables)
+    answers, worked = run_steps(kit.physical, given, desk)
+    seconds = Seconds(read=reading.seconds, kernel=time.perf_counter() - start)
+    done = finish(kit, order, desk, dict(enumerate(answers)), range(order.buckets))
+    done.worked, done.seconds = worked, done.seconds + seconds
+    return reading, done
+
+
+def read_rows(
+    kit: Kit, file: InputFile, reading: Reading, bad: BadRowWriter | None = None
+) -> Iterator[Rows]:
+    """The rows of a file; what is noticed on the way goes to `reading`, bad rows to `bad`."""
+    start = time.perf_counter()
+    kit.paths.check(file.path)
+    stream = stream_at(kit.program, file.place)
+    script = kit.program.script
+    reading.checksums[file.path] = checksum(file)
+    parser = script.parsers.get(stream.source.parser)
+    is_kept = dict(stream.source.options).get("on_error", "quarantine") == "quarantine"
+    for chunk in read_file(stream, script.data or PREDEFINED, file, parser):
+        rows = from_table(chunk.table)
+        reading.note(rows.weights, chunk.bad)
+        if is_kept and bad is not None:
+            bad.add(chunk.bad)
+        reading.notice(file.place, chunk.noticed)
+        reading.seconds += time.perf_counter() - start
+        if len(rows):
+            yield rows
+        start = time.perf_counter()
+    check_unchanged(file)
+    reading.seconds += time.perf_counter() - start
+
+
+def stream_at(program: Program, place: int) -> Stream:
+    """The source whose input stands at a place."""
+    return next(stream for stream in program.streams if stream.place == place)
+
+
+def desk_of(kit: Kit, order: Order, tables: Mapping[str, Table]) -> Desk:
+    """The state before a batch, as steps see it."""
+    reader = Reader(Path(order.runs), OPENED)
+    OPENED.keep(reader.folder, (run for table in order.tables.values() for run in table.runs))
+    return Desk(tables, reader, kit.env(), order.is_first, apart=order.apart)
+
+
+def finish(
+    kit: Kit,
+    order: Order,
+    desk: Desk,
+    answers: Mapping[int, Rows],
+    buckets: Sequence[int],
+    single: Iterable[str] = (),
+) -> Done:
+    """Write the runs of what changed, and the outputs; `single` tables are wholly here."""
+    start = time.perf_counter()
+    everything, alone = range(order.buckets), frozenset(single)
+    plans = {
+        name: plan(
+            desk.known(name),
+            desk.reader,
+            content,
+            order.number,
+            everything if name in alone else buckets,
+            order.limits,
+        )
+        for name, content in desk.changes.items()
+    }
+    task = uuid.uuid4().hex[:8]
+    tables = _written(order, plans, task)
+    crash_here("task-runs", order.number)
+    changed = [0] * len(kit.physical.answers)
+    for number, rows in answers.items():
+        changed[number] = len(rows)
+    watched = [
+        _bag_change(kit.physical.answers[number], answers.get(number))
+        for number in range(len(kit.program.outputs), len(kit.physical.answers))
+    ]
+    after = {**desk.tables, **tables}
+    parts = list(_outputs(kit, order, desk, after, answers, buckets, task))
+    crash_here("task-parts", order.number)
+    rewritten = sum(each.rewritten for each in plans.values())
+    seconds = Seconds(write=time.perf_counter() - start)
+    return Done(
+        tables,
+        parts,
+        changed,
+        watched,
+        rewritten,
+        Worked([], [], []),
+        seconds,
+        list(buckets),
+        sorted(alone & tables.keys()),
+        attempt=order.attempt,
+    )
+
+
+def _bag_change(answer: Answer, rows: Rows | None) -> BagChange:
+    """What a change of an answer, which is a bag, does to its size and to its least row."""
+    if rows is None or not len(rows):
+        return BagChange()
+    values = shown_values(rows, answer)
+    if answer.output.part is None:  # the whole bag as it was, and as it is
+        values = [(row, weight) for bag, weight in values for row in bag]
+    came = (encode(value).hex() for value, weight in values if weight > 0)
+    went = (encode(value).hex() for value, weight in values if weight < 0)
+    net = sum(weight for _, weight in values)
+    return BagChange(net, min(came, default=None), min(went, default=None))
+
+
+def _written(order: Order, plans: Mapping[str, Plan], task: str) -> dict[str, Table]:
+    """Write what the plans say, all in one file; the tables with the new runs."""
+    contents = [(w.content, w.counts) for each in plans.values() for w in each.written]
+    runs: list[Run] = []
+    if contents:
+        file = f"{order.number:06d}-{order.attempt}-{task}.run"
+        try:
+            runs = write_runs(Path(order.runs), file, contents)
+        except OSError:
+            (Path(order.runs) / file).unlink(missing_ok=True)
+            raise
+    tables = {}
+    for name, each in plans.items():
+        new, runs = runs[: len(each.written)], runs[len(each.written) :]
+        bases = tuple(r for r, w in zip(new, each.written, strict=True) if w.base)
+        levels = tuple(r for r, w in zip(new, each.written, strict=True) if not w.base)
+        tables[name] = each.kept.with_runs(levels, bases)
+    return tables
+
+
+def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
+    kit: Kit,
+    order: Order,
+    desk: Desk,
+    tables: Mapping[str, Table],
+    answers: Mapping[int, Rows],
+    buckets: Sequence[int],
+    task: str,
+) -> Iterator[Part]:
+    after = Desk(tables, desk.reader, desk.env, is_first=False)
+    for number, target in enumerate(order.targets):
+        if target.answer not in answers:
+            continue
+        answer = kit.physical.answers[target.answer]
+        folder, name = Path(target.folder), f"part-{task}-{number}"
+        rows = answers[target.answer]
+        if target.mode == "snapshot":
+            if answer.is_single:
+                value = whole_answer(answer, after)
+                found = write_values(folder, name, answer, value, target.format)
+                yield Part(number, *found)
+                continue
+            for bucket in buckets:
+                whole = bucket_rows(answer, bucket, after)
+                if len(whole):
+                    shown = _shown(answer, whole, desk.env)
+                    how = f"{name}-{bucket}"
+                    found = write_part(folder, how, answer, shown, target)
+                    yield Part(number, *found)
+        elif len(rows):
+            shown = rows if target.mode == "rows" else _shown(answer, rows, desk.env)
+            yield Part(number, *write_part(folder, name, answer, shown, target))
+
+
+def write_answers(kit: Kit, order: Order, sign: int, buckets: Sequence[int]) -> list[Part]:
+    """Write all rows of answers to targets: as they are, or as changes that bring or take them.
+
+    `sign` is 1 for rows that come, and -1 for rows that go.
+    """
+    desk = desk_of(kit, order, order.tables)
+    task = uuid.uuid4().hex[:8]
+    parts = []
+    for number, target in enumerate(order.targets):
+        answer, folder = kit.physical.answers[target.answer], Path(target.folder)
+        name = f"part-{task}-{number}"
+        if answer.is_single and 0 in buckets:
+            value = whole_answer(answer, desk)
+            if target.mode == "snapshot":
+                written = write_values(folder, name, answer, value, target.format)
+            else:
+                rows = _single_rows(answer, value, sign)
+                written = write_part(folder, name, answer, rows, target)
+            parts.append(Part(number, *written))
+        for bucket in () if answer.is_single else buckets:
+            rows = bucket_rows(answer, bucket, desk)
+            if len(rows):
+                shown = _shown(answer, Rows(rows.columns, rows.weights * sign), desk.env)
+                where = f"{name}-{bucket}"
+                parts.append(Part(number, *write_part(folder, where, answer, shown, target)))
+    return parts
+
+
+def _single_rows(answer: Answer, value: Value, sign: int) -> Rows:
+    """The rows of an answer that is in one place, as they are written; a list with positions."""
+    if answer.output.part is None:
+        return of_values([(value, sign)], answer.layout)
+    rows = of_values([(each, sign) for each in value or []], answer.layout)
+    return rows.beside(pa.array(range(len(rows)), pa.int64())) if answer.is_placed else rows
+
+
+def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
+    if answer.shown is None:
+        return rows
+    if not answer.is_placed:
+        return answer.shown.apply(rows, env)
+    values = Rows(rows.columns[:-1], rows.weights)
+    return answer.shown.apply(values, env).beside(rows.columns[-1])
+
+
+def answer_value(kit: Kit, number: int, tables: Mapping[str, Table], runs: Path) -> Value:
+    """The whole of an answer as a value, from the state; it has to fit into memory."""
+    desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
+    return whole_answer(kit.physical.answers[number], desk)
+
+
+def bag_rows(
+    kit: Kit, number: int, tables: Mapping[str, Table], runs: Path
+) -> Iterator[tuple[Value, int]]:
+    """The rows of an answer that is a bag, with how often each is there, bucket by bucket.
+
+    Equal rows may come from several buckets.
+    """
+    desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
+    answer = kit.physical.answers[number]
+    if answer.is_single:
+        yield from ((row, 1) for row in whole_answer(answer, desk))
+        return
+    for bucket in range(max((table.buckets for table in tables.values()), default=1)):
+        yield from shown_values(bucket_rows(answer, bucket, desk), answer)

@@ -1,0 +1,292 @@
+"""Scalar functions on Arrow columns with the bits of the reference, for every engine to share.
+
+A call that an engine has no identical form for runs here instead.  By default the reference's
+own function is called once for each distinct row of arguments; `COLUMNS` has versions of the
+common ones for whole columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any as Arrow
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from incmrql.errors import InternalError
+from incmrql.io.arrow.types import arrow_type
+from incmrql.io.arrow.values import plain_type, reader, stored
+from incmrql.reference.builtins import OTHER, SCALAR
+from incmrql.reference.casts import cast
+from incmrql.reference.operators import arithmetic, fitted
+from incmrql.types.builtins import FUNCTIONS, TREE_FUNCTIONS, key_of
+from incmrql.types.model import NOTHING, Decimal, Type
+from incmrql.values import Value
+from incmrql.values.elementary.functions import NAMES, elementary
+from incmrql.values.exact import variance_of
+
+_OPERATORS: Final = frozenset("+-*/%")
+_WORD: Final = 1 << 64
+
+Columns: TypeAlias = Callable[[Sequence[Arrow]], Arrow | None]
+"""A function of whole columns; null where the columns at hand need another way."""
+
+
+def apply(
+    function: str, arguments: Sequence[Arrow], parameter_types: Sequence[Type], result_type: Type
+) -> Arrow:
+    """A column of results of a scalar built-in, of an operator `+ - * / %`, or of exact sums."""
+    columns = [_whole(array) for array in arguments]
+    if function in OF_SUMS:
+        return OF_SUMS[function](columns)
+    if function in _OPERATORS:
+        return _operated(function, columns, parameter_types, result_type)
+    if not is_pinned(function):
+        raise InternalError(f"{function} is not a function of scalars")
+    key = key_of(function, tuple(parameter_types))
+    results = COLUMNS[key](columns) if key in COLUMNS else None
+    if results is not None:
+        return results
+    return _by_row(_meaning(key, result_type), columns, parameter_types, result_type)
+
+
+def is_pinned(function: str) -> bool:
+    """Whether a built-in can be called here by its name."""
+    return function != "random" and (function in FUNCTIONS or function in TREE_FUNCTIONS)
+
+
+def apply_cast(array: Arrow, source: Type, target: Type) -> Arrow:
+    """A column in another type, null where a value has no form there."""
+    return _by_row(lambda value: cast(value, target), [_whole(array)], [source], target)
+
+
+def _operated(op: str, columns: list[Arrow], types: Sequence[Type], result: Type) -> Arrow:
+    left, right = types
+    if isinstance(left, Decimal) and isinstance(right, Decimal) and isinstance(result, Decimal):
+        return _decimals(op, columns, (left.scale, right.scale), result)
+    return _by_row(_unless_null(partial(arithmetic, op, result)), columns, types, result)
+
+
+# --- by the reference, row by row -----------------------------------------------------------
+
+
+def _meaning(key: str, type_: Type) -> Callable[..., Value]:
+    """What the reference calls for one row."""
+    if key in OTHER:
+        return OTHER[key]
+
+    def called(*arguments: Value) -> Value:
+        result = SCALAR[key](*arguments)
+        return None if result is None else fitted(result, type_)
+
+    return _unless_null(called)
+
+
+def _unless_null(function: Callable[..., Value]) -> Callable[..., Value]:
+    def called(*arguments: Value) -> Value:
+        return None if any(argument is None for argument in arguments) else function(*arguments)
+
+    return called
+
+
+def _by_row(
+    function: Callable[..., Value],
+    arguments: Sequence[Arrow],
+    types: Sequence[Type],
+    result_type: Type,
+) -> Arrow:
+    """The function of each distinct row of arguments, put where the row occurs."""
+    codes, values = zip(*map(_distinct, arguments, types), strict=True)
+    rows, places = _distinct_rows(codes, [len(known) for known in values])
+    results = [
+        stored(
+            function(*[known[code] for known, code in zip(values, row, strict=True)]), result_type
+        )
+        for row in rows
+    ]
+    return pa.array(results, stored_type(result_type)).take(pa.array(places))
+
+
+def stored_type(type_: Type) -> Arrow:
+    """The type of a column of values of a type; nulls alone are kept as SQL has them."""
+    return pa.bool_() if type_ == NOTHING else arrow_type(type_)
+
+
+def _whole(array: Arrow) -> Arrow:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _distinct(column: Arrow, type_: Type) -> tuple[Arrow, list[Value]]:
+    """A number for each row, and the value that each number stands for."""
+    read = reader(column.type, type_)
+    plain = column.cast(plain_type(column.type))
+    if pa.types.is_nested(plain.type):  # Arrow finds no distinct ones among these
+        return np.arange(len(plain)), [read(value) for value in plain.to_pylist()]
+    coded = plain.dictionary_encode(null_encoding="encode")
+    known = [read(value) for value in coded.dictionary.to_pylist()]
+    return coded.indices.to_numpy(zero_copy_only=False), known
+
+
+def _distinct_rows(codes: Sequence[Arrow], sizes: Sequence[int]) -> tuple[Arrow, Arrow]:
+    """The distinct combinations of codes, and for each row which one it is."""
+    keys = np.zeros(len(codes[0]), np.int64)
+    for code, size in zip(codes, sizes, strict=True):
+        _, keys = np.unique(keys * max(size, 1) + code, return_inverse=True)
+    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    rows = np.stack([np.asarray(code)[first] for code in codes], axis=1)
+    return rows.tolist(), places
+
+
+# --- of whole columns -----------------------------------------------------------------------
+
+
+def _elementary(name: str, arguments: Sequence[Arrow]) -> Arrow:
+    """exp, sin, ... of columns of doubles."""
+    known = arguments[0].is_valid()
+    for column in arguments[1:]:
+        known = pc.and_(known, column.is_valid())
+    numbers = [c.fill_null(0.0).to_numpy(zero_copy_only=False) for c in arguments]
+    return pa.array(elementary(name, *numbers), mask=~known.to_numpy(zero_copy_only=False))
+
+
+def _changed_case(function: Callable[[Arrow], Arrow], arguments: Sequence[Arrow]) -> Arrow | None:
+    """Lower or upper case where there are only letters of ASCII."""
+    only = pc.all(pc.string_is_ascii(arguments[0])).as_py()
+    return None if only is False else function(arguments[0])
+
+
+def _matches(arguments: Sequence[Arrow]) -> Arrow | None:
+    """Whether texts match one expression, if RE2 takes it as it is."""
+    text, patterns = arguments
+    pattern = _only(patterns)
+    if pattern is None:
+        return None
+    try:
+        pc.match_substring_regex(text.slice(0, 1), pattern=pattern)  # `a)(b` is refused
+        return pc.match_substring_regex(text, pattern=rf"\A(?:{pattern})\z")
+    except pa.ArrowInvalid:
+        return None
+
+
+def _only(column: Arrow) -> str | None:
+    """The one text that a column consists of, if it does."""
+    if not len(column) or column.null_count:
+        return None
+    bounds = pc.min_max(column.cast(pa.binary()))
+    least, most = bounds["min"].as_py(), bounds["max"].as_py()
+    return least.decode() if least == most else None
+
+
+# --- arithmetic of decimals ------------------------------------------------------------------
+
+
+def _decimals(
+    op: str, arguments: Sequence[Arrow], scales: tuple[int, int], result: Decimal
+) -> Arrow:
+    """`a op b` of two columns of decimals, null where there is no result.
+
+    The result is exact, by Python's integers, and rounded once.
+    """
+    known = np.logical_and(
+        *(array.is_valid().to_numpy(zero_copy_only=False) for array in arguments)
+    )
+    a, b = (_unscaled(array) for array in arguments)
+    if op in "/%":
+        known &= b != 0
+        b = np.where(known, b, 1)
+    numerator, denominator = _exact(op, (a, scales[0]), (b, scales[1]), result.scale)
+    rounded = _half_up(numerator, denominator)
+    known &= np.abs(rounded) < 10**result.precision
+    return _column_of(np.where(known, rounded, 0), known, result)
+
+
+def _exact(
+    op: str, left: tuple[Arrow, int], right: tuple[Arrow, int], scale: int
+) -> tuple[Arrow, Arrow]:
+    """The result times 10**scale, as a fraction of integers."""
+    (a, s1), (b, s2) = left, right
+    if op == "*":
+        return a * b * 10**scale, 10 ** (s1 + s2)
+    if op == "/":
+        return a * 10 ** (s2 + scale) * np.sign(b), np.abs(b) * 10**s1
+    common = max(s1, s2)
+    a, b = a * 10 ** (common - s1), b * 10 ** (common - s2)
+    match op:
+        case "+":
+            exact = a + b
+        case "-":
+            exact = a - b
+        case _:
+            exact = np.sign(a) * (np.abs(a) % np.abs(b))
+    return exact * 10**scale, 10**common
+
+
+def _half_up(numerator: Arrow, denominator: Arrow) -> Arrow:
+    """The nearest integers, halves away from zero."""
+    return np.sign(numerator) * ((2 * np.abs(numerator) + denominator) // (2 * denominator))
+
+
+def _unscaled(array: Arrow) -> Arrow:
+    """The integers that a column of decimals is made of; 0 for null."""
+    filled = array.fill_null(0)
+    words = np.frombuffer(filled.buffers()[1], np.uint64).reshape(-1, 2)
+    mine = words[filled.offset : filled.offset + len(filled)]
+    high = mine[:, 1].view(np.int64).astype(object)
+    return high * _WORD + mine[:, 0].astype(object)
+
+
+def _column_of(numbers: Arrow, known: Arrow, type_: Decimal) -> Arrow:
+    words = np.empty((len(numbers), 2), np.uint64)
+    words[:, 0] = (numbers % _WORD).astype(np.uint64)
+    words[:, 1] = (numbers // _WORD).astype(np.int64).view(np.uint64)
+    validity = pa.array(known).buffers()[1]
+    kind = pa.decimal128(type_.precision, type_.scale)
+    return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(words.tobytes())])
+
+
+# --- variance and stddev from exact sums --------------------------------------------------
+
+
+def _variances(columns: Sequence[Arrow]) -> Arrow:
+    """A column of variances, rounded once, from exact sums in limbs of 32 bits.
+
+    The columns: how many values there are; the sum of those that are not finite, 0.0 if none;
+    the limbs of the sum of the others; those of the sum of their squares; what exponent of two
+    the lowest limb of the sum has, which for squares is twice as low.
+    """
+    rows = zip(*[column.to_pylist() for column in columns], strict=True)
+    return pa.array([_variance(*row) for row in rows], pa.float64())
+
+
+def _variance(
+    count: int | None, special: float, limbs: list[int], squares: list[int], lowest: int
+) -> float | None:
+    if count is None or count < 2:
+        return None
+    if special != 0.0:
+        return math.nan
+    total, square = (sum(part << 32 * n for n, part in enumerate(p)) for p in (limbs, squares))
+    return variance_of(total, square, count, Fraction(2) ** lowest)
+
+
+# --- the tables -----------------------------------------------------------------------------
+
+COLUMNS: Final[Mapping[str, Columns]] = {
+    **{f"{name}(double)": partial(_elementary, name) for name in NAMES if name != "pow"},
+    "pow(double, double)": partial(_elementary, "pow"),
+    "matches(string, string)": _matches,
+    "toLowerCase(string)": partial(_changed_case, pc.ascii_lower),
+    "toUpperCase(string)": partial(_changed_case, pc.ascii_upper),
+}
+"""Built-ins of whole columns, none of them in chunks, by the keys of `types.builtins`."""
+
+OF_SUMS: Final[Mapping[str, Callable[[Sequence[Arrow]], Arrow]]] = {
+    "variance#sums": _variances,
+    "stddev#sums": lambda columns: pc.sqrt(_variances(columns)),
+}
+"""Functions that only lowered queries call (`lower.sums.aggregates`)."""

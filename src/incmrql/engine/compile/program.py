@@ -1,0 +1,387 @@
+"""From a program of changes to what the engine runs: an operator for each node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from incmrql.algebra import rows as build
+from incmrql.engine.columns.layouts import (
+    Layout,
+    Leaf,
+    Struct,
+    chosen,
+    falling,
+    in_order,
+    leaves,
+    meet,
+    narrowed,
+    of_elements,
+    of_rows,
+    pair_of,
+    part,
+    width,
+)
+from incmrql.engine.columns.pipelines import Picked, Segment
+from incmrql.engine.compile.groups import GroupsCompiler, fuse
+from incmrql.engine.compile.loops import LoopCompiler
+from incmrql.engine.compile.physical import Answer, AnswerPart, Derived, Physical, Side
+from incmrql.engine.compile.pipelines import Lowering
+from incmrql.engine.compile.single_rows import flattened, group_of, over
+from incmrql.engine.loops.operator import LoopOp
+from incmrql.engine.operators.base import (
+    ConstOp,
+    MapOp,
+    NamedForm,
+    Operator,
+    OrderOp,
+    ParamOp,
+    UnionOp,
+)
+from incmrql.engine.operators.groups import GroupOp
+from incmrql.engine.operators.joins import JoinOp
+from incmrql.engine.operators.source import SourceOp
+from incmrql.engine.store.sorting import Form, StateTable
+from incmrql.plan.explain.nodes import program_shapes
+from incmrql.plan.loops import Iteration, step_program
+from incmrql.plan.merging import how_many
+from incmrql.plan.nodes import (
+    Constant,
+    Edge,
+    Given,
+    Groups,
+    Input,
+    Join,
+    Linear,
+    Merge,
+    Node,
+    Ordered,
+    Part,
+    Repeated,
+    edge,
+)
+from incmrql.plan.program import Output, Program
+from incmrql.reference import Environment, new_world
+from incmrql.types import typed
+
+
+def compiled(program: Program, *, keep_answer: bool = True) -> Physical:
+    """The program as the kernel runs it.
+
+    Without `keep_answer` an answer that changes row by row, and does not follow from other state,
+    is not kept.
+    """
+    return ProgramCompiler(program, keep_answer).physical()
+
+
+def environment(program: Program) -> Environment:
+    """Where the expressions of a program are evaluated."""
+    stored = dict(program.stored)
+    return Environment(new_world(program.script, arguments=list(program.arguments), stored=stored))
+
+
+LEDGER = "ledger of rows, for deletions"
+_BESIDE = 1 << 40
+"""Variables from this number on are the kernel's own."""
+
+
+@dataclass(slots=True)
+class ProgramCompiler:
+    """The operators compiled so far; `given` are the layouts of rows that come from outside."""
+
+    program: Program
+    keep_answer: bool = True
+    steps: list[Operator] = field(default_factory=list)
+    layouts: list[Layout] = field(default_factory=list)
+    tables: dict[str, StateTable] = field(default_factory=dict)
+    given: dict[int, Layout] = field(default_factory=dict)
+    shared_tables: dict[tuple[int, tuple[int, ...], Form], str] | None = None
+    """The tables of joins by input, columns and form, where several joins may share one."""
+    lowering: Lowering = field(init=False)
+    env: Environment = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lowering, self.env = Lowering(self.program), environment(self.program)
+
+    def inside(self, program: Program, given: dict[int, Layout]) -> ProgramCompiler:
+        """A compiler of a program inside of this one."""
+        return ProgramCompiler(program, given=given)
+
+    def all_steps(self) -> None:
+        """Compile each node to its operator."""
+        for place, node in enumerate(self.program.nodes):
+            step, layout = self.step(place, node)
+            self.steps.append(step)
+            self.layouts.append(layout)
+
+    def physical(self) -> Physical:
+        """The whole program."""
+        # A watch often joins the same rows as its answer does: the state is kept once.
+        self.shared_tables = {} if self.program.watches else None
+        self.all_steps()
+        fuse(self.program, self.steps, self.lowering)
+        answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.answered))
+        tables = tuple(self.tables.values())
+        scopes = tuple(shape.scope for shape in program_shapes(self.program))
+        return Physical(tuple(self.steps), tuple(self.layouts), answers, tables, scopes)
+
+    def step(self, place: int, node: Node) -> tuple[Operator, Layout]:
+        """The operator of a node, and the layout of the rows it sends on."""
+        match node:
+            case Input():
+                return self._source_op(place, node)
+            case Constant(expr):
+                layout = of_elements(expr, {})
+                return ConstOp(expr, layout), layout
+            case Given():
+                return ParamOp(), self.given[place]
+            case Linear(input=below, steps=((variable, body), *rest)):
+                segment = self.lowering.segment([(variable, self.layouts[below])], body, rest)
+                return MapOp(segment, inputs=(below,)), segment.made
+            case Merge(parts):
+                return self._union_op(parts)
+            case Join():
+                return self._join_op(place, node)
+            case Groups():
+                return GroupsCompiler(self, place, node).step()
+            case Ordered():
+                return self._order_op(place, node)
+            case Repeated():
+                return LoopCompiler(self, place, node).step()
+            case _:
+                assert_never(node)  # type: ignore[arg-type]
+
+    def table(
+        self, name: str, form: Form, holds: str, node: int | None, answer: int | None = None
+    ) -> str:
+        """The name of a new state table."""
+        self.tables[name] = StateTable(name, form, holds, node, answer)
+        return name
+
+    def _source_op(self, place: int, node: Input) -> tuple[Operator, Layout]:
+        stream = next(each for each in self.program.streams if each.place == place)
+        layout = of_rows(node.element, packed=stream.packed)
+        if node.unique:
+            row = typed.Variable("row", _BESIDE, node.element)
+            key = build.tuple_of(*[build.field(build.var(row), name) for name in node.unique])
+            pairs = build.bag_of(build.tuple_of(key, build.var(row)))
+            segment = self.lowering.segment([(row, layout)], pairs)
+            assert isinstance(segment.made, Struct)
+            key_layout, row_layout = segment.made.parts
+            ledger = self._ledger(place, Form(leaves(key_layout), leaves(row_layout)))
+            return SourceOp(stream, layout, node.insert_only, segment, ledger), layout
+        counts = self._ledger(place, Form(leaves(layout))) if node.ledger else None
+        return SourceOp(stream, layout, node.insert_only, None, counts), layout
+
+    def _ledger(self, place: int, form: Form) -> NamedForm:
+        return self.table(f"l{place}", form, LEDGER, place), form
+
+    def _union_op(self, parts: tuple[int, ...]) -> tuple[Operator, Layout]:
+        layout = self.layouts[parts[0]]
+        for each in parts[1:]:
+            layout = meet(layout, self.layouts[each])
+        segments = tuple(self.brought(each, layout) for each in parts)
+        return UnionOp(segments, inputs=parts), layout
+
+    def brought(self, place: int, wanted: Layout) -> Segment | None:
+        """The rows of a node in another layout; None where they have it."""
+        return self.in_layout(self.layouts[place], wanted)
+
+    def in_layout(self, given: Layout, wanted: Layout) -> Segment | None:
+        """What brings rows from one layout to another; None where they are the same."""
+        if given == wanted:
+            return None
+        row = typed.Variable("row", _BESIDE, given.type)
+        return self.lowering.segment([(row, given)], build.bag_of(build.var(row)), made=wanted)
+
+    # --- pairs -----------------------------------------------------------------------------
+
+    def keys(self, places: tuple[int, ...]) -> Layout:
+        """The layout of the keys by which the pairs of several nodes meet."""
+        found = self._pair(places[0]).parts[0]
+        for place in places[1:]:
+            found = meet(found, self._pair(place).parts[0])
+        return found
+
+    def _pair(self, place: int) -> Struct:
+        """The layout of the pairs of a node, which are never null."""
+        layout = self.layouts[place]
+        return pair_of(part(layout, 0), part(layout, 1))
+
+    def side(
+        self,
+        place: int,
+        key: Layout,
+        columns: tuple[int | str, ...] | None,
+        table: str | None,
+        node: int,
+    ) -> Side:
+        """A side whose pairs have a key in this layout, and the columns of the value it keeps.
+
+        `node` is the one that has the side, and `place` the one whose rows it takes.
+        """
+        value = self._pair(place).parts[1]
+        kept = narrowed(value, columns)
+        form = Form(leaves(key), leaves(kept))
+        if table is not None:
+            self.table(table, form, "rows by key", node)
+        paired = self.brought(place, pair_of(key, value))
+        start = width(key)
+        picked = tuple(start + column for column in chosen(value, kept))
+        return Side(paired, kept, picked, table, form)
+
+    def with_shared_table(self, place: int, side: Side) -> Side:
+        """A side of a join with the table that another join keeps of the same rows of a node."""
+        if self.shared_tables is None or side.table is None or side.paired is not None:
+            return side
+        same = place, side.columns, side.form
+        owner = self.shared_tables.setdefault(same, side.table)
+        if owner == side.table:
+            return side
+        del self.tables[side.table]
+        return replace(side, table=owner, owns=False)
+
+    def whole_value(self, place: int) -> Layout:
+        """The layout of the values of a node's pairs."""
+        return self._pair(place).parts[1]
+
+    def _join_op(self, place: int, node: Join) -> tuple[Operator, Layout]:
+        key = self.keys((node.left, node.right))
+        tables = [f"n{place}r{side}" if side in node.kept else None for side in (0, 1)]
+        left, right = (
+            self.with_shared_table(input_, self.side(input_, key, columns, table, place))
+            for input_, columns, table in zip(
+                (node.left, node.right), node.columns, tables, strict=True
+            )
+        )
+        names = [
+            typed.Variable(name, _BESIDE + n, layout.type)
+            for n, (name, layout) in enumerate(
+                [("key", key), ("left", left.value), ("right", right.value)]
+            )
+        ]
+        rows = [build.var(name) for name in names]
+        body = over(node.body, group_of(node.group, rows[0], rows[1:]))
+        given = list(zip(names, (key, left.value, right.value), strict=True))
+        segment = self.lowering.segment(given, flattened(body))
+        return JoinOp((left, right), key, segment, inputs=(node.left, node.right)), segment.made
+
+    # --- order -------------------------------------------------------------------
+
+    def _order_op(self, place: int, node: Ordered) -> tuple[Operator, Layout]:
+        layout = self.layouts[node.input]
+        wanted = in_order(layout)
+        limit = how_many(node.limit, self.env) or 0
+        form = Form((), leaves(wanted), falling(wanted, node.descending))
+        if node.grows:
+            form = Form(form.keys, form.rest, form.descending, most=limit)
+        name = self.table(f"n{place}t", form, "values in order", place)
+        paired = self.brought(node.input, wanted)
+        return OrderOp(paired, name, form, limit, inputs=(node.input,)), wanted
+
+    # --- answers ---------------------------------------------------------------------------
+
+    def answer(self, number: int, output: Output) -> Answer:
+        """An output: the rows it has, and how they are shown."""
+        spread = output.part is not None and output.part.order is None
+        parts = tuple(
+            self.answer_part(number, n, each, spread=spread) for n, each in enumerate(output.parts)
+        )
+        row, layout = self.answer_row(output)
+        shown = self.in_layout(layout, of_rows(output.element, packed=False))
+        return Answer(output, parts, row, layout, shown)
+
+    def answer_row(self, output: Output) -> tuple[Segment | None, Layout]:
+        """How the one part's rows become those of the answer, and their layout."""
+        one = output.part
+        if one is None:
+            return None, Leaf(output.element)
+        layout = self.layouts[one.place]
+        if one.order is None:
+            return None, layout
+        layout = in_order(layout)
+        row = typed.Variable("row", _BESIDE, layout.type)
+        body = build.bag_of(build.item(build.var(row), 1))
+        segment = self.lowering.segment([(row, layout)], body)
+        return segment, segment.made
+
+    def answer_part(self, number: int, n: int, one: Part, *, spread: bool) -> AnswerPart:
+        """A part of an answer, kept in a table unless it follows from another one."""
+        layout = self.layouts[one.place]
+        form, paired = Form(leaves(layout)), None
+        if one.order is not None:
+            pairs = in_order(layout)
+            paired, layout = self.in_layout(layout, pairs), pairs
+            form = Form((), leaves(pairs), falling(pairs, one.order))
+        # A watch is usually empty: it has a table of its own, so that nothing else is read for it.
+        is_watch = number >= len(self.program.outputs)
+        derived = self.derivation(one.place) if spread and not is_watch else None
+        kept = derived is None and (self.keep_answer or is_watch or not spread)
+        holds = "rows for which arithmetic fails" if is_watch else f"rows of answer {number + 1}"
+        table = self.table(f"a{number}p{n}", form, holds, None, number) if kept else None
+        return AnswerPart(one.place, layout, table, derived, form, paired, one.order, one.variable)
+
+    def derivation(self, place: int) -> Derived | None:
+        """The fold that a node's rows follow from, if there is one."""
+        maps: list[Segment] = []
+        step, whole = self.steps[place], True
+        while isinstance(step, MapOp):
+            maps.insert(0, step.segment)
+            (place,) = step.inputs
+            whole = whole and _keeps_all(step.segment, self.layouts[place])
+            step = self.steps[place]
+        if not isinstance(step, GroupOp) or step.mode != "fold" or step.table is None:
+            return None
+        how = step.body.how
+        keys = range(len(step.form.keys))
+        keyed = whole and isinstance(how, Picked) and set(keys) <= set(how.columns)
+        return Derived(place, step, tuple(maps), keyed)
+
+
+def _keeps_all(segment: Segment, given: Layout) -> bool:
+    """Whether a segment gives on every column, so that rows that differ still do."""
+    how = segment.how
+    return isinstance(how, Picked) and set(how.columns) == set(range(width(given)))
+
+
+# --- A loop on its own, without the program of changes that it would stand in ---
+
+
+def compile_single_task_loop(
+    node: Repeated,
+    layouts: Sequence[Layout],
+    script: typed.Script,
+    arguments: Sequence[str],
+    stored: Sequence[tuple[str, object]],
+    limit: int | None,
+) -> LoopOp:
+    """A loop that is only run from its beginning, over inputs in these layouts."""
+    nodes: list[Node] = [*[Given(layout.type) for layout in layouts], node]
+    edges: list[Edge] = []
+    for each in nodes:
+        edges.append(edge(each, edges))
+    again = Iteration("recompute")
+    program = Program(
+        tuple(nodes), tuple(edges), (), (), script, tuple(arguments), tuple(stored), again
+    )
+    compiler = ProgramCompiler(program, given=dict(enumerate(layouts)), layouts=list(layouts))
+    inner = LoopCompiler(compiler, len(layouts), node).inner(step_program(node, script), layouts)
+    layout = inner.variables[node.term.chosen]
+    nothing = Form(())
+    return LoopOp(
+        inputs=node.inputs,
+        layouts=tuple(layouts),
+        node=node,
+        tables=(),
+        forms=(),
+        result="",
+        layout=layout,
+        form=Form(leaves(layout)),
+        limit=limit,
+        plain=inner,
+        numbered=None,
+        reason="",
+        counters=("", nothing),
+        asked=again,
+    )

@@ -1,0 +1,197 @@
+"""What steps work with: the state tables before a batch, and what the batch adds to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from incmrql.engine.columns.rows import Rows
+from incmrql.engine.loops.offload import NOTHING_APART, Apart
+from incmrql.engine.store.content import Content, added_up, empty, merge
+from incmrql.engine.store.segments import Run, RunRows
+from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.tables import Reader, Table, cuts_of, scan
+from incmrql.reference import Environment
+
+
+@dataclass(slots=True)
+class Desk:
+    """The state before a batch and its changes, by the names of tables."""
+
+    tables: Mapping[str, Table]
+    reader: Reader
+    env: Environment
+    is_first: bool
+    changes: dict[str, Content] = field(default_factory=dict)
+    cleared: set[str] = field(default_factory=set)
+    """The tables of which nothing is kept but the changes."""
+    apart: Apart = NOTHING_APART
+    notes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What steps say of themselves, by the name of a table of theirs."""
+    part_reads: Counter[int] = field(default_factory=Counter)
+    """Rows read of whole parts of answers, by the places of the steps that make them."""
+
+    def table(self, name: str | None, form: Form) -> Table:
+        """A state table; one that is not kept is empty."""
+        if name is None or name not in self.tables:
+            return Table(name or "", form, 1)
+        return self.known(name)
+
+    def known(self, name: str) -> Table:
+        """What is kept of a table beside its changes."""
+        found = self.tables[name]
+        return replace(found, levels=(), bases=()) if name in self.cleared else found
+
+    def change(self, name: str | None, content: Content) -> None:
+        """Add to a table, if it is kept."""
+        if name is not None and name in self.tables and len(content):
+            known = self.changes.get(name)
+            self.changes[name] = content if known is None else merge([known, content])
+
+    def clear(self, name: str, form: Form) -> None:
+        """Forget all that a table has, its changes too."""
+        if name in self.tables:
+            self.cleared.add(name)
+            self.changes[name] = empty(form)
+
+
+def content_of(form: Form, rows: Rows) -> Content:
+    """Rows as a content of a table."""
+    if not len(rows):
+        return empty(form)
+    return added_up(form, rows.columns, rows.weights)
+
+
+def rows_of(content: Content) -> Rows:
+    """The rows of a content."""
+    return Rows(content.columns, content.weights)
+
+
+def merged(form: Form, parts: Sequence[Content]) -> Content:
+    """One content from several."""
+    return merge(parts) if parts else empty(form)
+
+
+def consolidated(form: Form, rows: Rows) -> Rows:
+    """Equal rows added up, and those of weight 0 left out."""
+    return rows_of(content_of(form, rows))
+
+
+def zeros(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """So many zeros."""
+    return np.zeros(count, np.int64)
+
+
+# --- State tables with what a batch has added so far: contents in memory that count as runs ---
+
+
+_MEMORY = ""
+"""The file name of contents that are in no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReader(Reader):
+    """A reader that also knows contents in memory."""
+
+    contents: list[Content] = field(default_factory=list)
+
+    def whole(self, table: Table, run: Run) -> RunRows:
+        """All rows of a run."""
+        if run.file == _MEMORY:
+            return RunRows.of(self.contents[run.offset])
+        return self.opened.rows(self.folder, run, table.form)
+
+
+@dataclass(slots=True)
+class Overlay(Desk):
+    """A desk whose tables grow with their changes; `names` are those of the tables below."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    below: Desk | None = None
+    added: dict[str, Table] = field(default_factory=dict)
+
+    def table(self, name: str | None, form: Form) -> Table:
+        """A state table with all that was added to it."""
+        if name is None or name not in self.names:
+            return Table(name or "", form, 1)
+        found = self.added.get(name)
+        if found is None:
+            assert self.below is not None
+            found = self.added[name] = self.below.table(self.names[name], form)
+        return found
+
+    def change(self, name: str | None, content: Content) -> None:
+        """Add to a table, here and below."""
+        if name is None or name not in self.names or not len(content):
+            return
+        assert isinstance(self.reader, MemoryReader)
+        table = self.table(name, content.form)
+        self.reader.contents.append(content)
+        counts = np.diff(cuts_of(content, table.buckets))
+        place = len(self.reader.contents) - 1
+        run = Run(_MEMORY, place, 0, 0, tuple(range(table.buckets)), tuple(counts.tolist()))
+        self.added[name] = replace(table, levels=(*table.levels, run))
+        assert self.below is not None
+        self.below.change(self.names[name], content)
+
+
+def overlay(below: Desk, names: Mapping[str, str]) -> Overlay:
+    """A desk over some tables of another one."""
+    reader = MemoryReader(below.reader.folder, below.reader.opened, below.reader.tally)
+    return Overlay({}, reader, below.env, below.is_first, names=names, below=below)
+
+
+# --- Counters that a step keeps of itself, in a table of its own ---
+
+
+@dataclass(slots=True)
+class Counters:
+    """What is known of a loop itself, by name and number."""
+
+    known: dict[tuple[str, int], int]
+    changed: dict[tuple[str, int], int]
+
+    def __getitem__(self, name: str) -> int:
+        return self.known.get((name, 0), 0)
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.add(name, 0, value - self[name])
+
+    def add(self, name: str, number: int, more: int) -> None:
+        """Add to a counter."""
+        at = name, number
+        self.known[at] = self.known.get(at, 0) + more
+        self.changed[at] = self.changed.get(at, 0) + more
+
+    def numbers(self, name: str) -> dict[int, int]:
+        """The counters of a name."""
+        return {n: count for (each, n), count in self.known.items() if each == name and count}
+
+
+def counters_in(name: str, form: Form, desk: Desk) -> Counters:
+    """The counters that a table has."""
+    table = desk.table(name, form)
+    known: dict[tuple[str, int], int] = {}
+    for bucket in range(table.buckets):
+        content = scan(table, desk.reader, bucket)
+        names, numbers = (column.to_pylist() for column in content.keys.columns)
+        for each, number, weight in zip(names, numbers, content.weights.tolist(), strict=True):
+            known[each, number] = weight
+    return Counters(known, {})
+
+
+def keep_counters(counters: Counters, name: str, form: Form, desk: Desk) -> None:
+    """Put what has changed of them into a table."""
+    some = {at: count for at, count in counters.changed.items() if count}
+    if some:
+        columns = (
+            pa.array([each for each, _ in some], pa.string()),
+            pa.array([number for _, number in some], pa.int64()),
+        )
+        weights = np.array(list(some.values()), np.int64)
+        desk.change(name, content_of(form, Rows(columns, weights)))

@@ -1,0 +1,196 @@
+"""Files of the sources of a program to tables of rows with weights, in chunks of bounded size.
+
+Files are read by `io.read_chunks`, as batch queries read them; what parsers in Python give comes
+row by row.  Rows that were pushed lie in spool files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from incmrql.errors import DataError
+from incmrql.io import Chunk, Part, ReadSpec, read_chunks, row_chunks
+from incmrql.io.arrow.columns import is_spread, schema, types_of
+from incmrql.io.files import unreadable
+from incmrql.io.notices import Noticed
+from incmrql.io.rows import BadRow, quarantine_line
+from incmrql.io.spools import read_spool
+from incmrql.plan.program import Stream
+from incmrql.reference.sources import parser_rows
+from incmrql.types.model import PREDEFINED, Constructor
+
+CHUNK: Final = 1 << 17
+"""Rows of a chunk where rows come one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that a batch takes in, as it was when the batch was planned."""
+
+    path: str
+    size: int
+    modified: int
+    """Nanoseconds since 1970."""
+    place: int
+    """The place of the source among the nodes of the program."""
+    deletes: bool = False
+    kind: Literal["file", "spool", "received"] = "file"
+    """A file of the user's, rows that were pushed, or text that came by a socket."""
+    retracts: str = ""
+    """The path of the file that this one is a copy of and takes back."""
+    forgotten: bool = False
+    """Whether the file is no longer watched; it is not read again."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields for a manifest."""
+        return asdict(self)
+
+    @staticmethod
+    def of_json(found: Mapping[str, Any]) -> InputFile:
+        """The file that a manifest names."""
+        return InputFile(**found)
+
+
+@dataclass(frozen=True, slots=True)
+class InputChunk:
+    """Some rows of a file (`c0 ...` and weights), and lines that are none."""
+
+    table: Any
+    bad: tuple[BadRow, ...] = ()
+    noticed: Noticed = field(default_factory=Noticed)
+
+
+def read_file(
+    stream: Stream,
+    data: Mapping[str, tuple[Constructor, ...]],
+    file: InputFile,
+    parser: Any = None,
+) -> Iterator[InputChunk]:
+    """The rows of a file, in order; one of deletes, or that is taken back, has them negated.
+
+    `data` are the data types that rows may hold; `parser` is the parser of a source in Python.
+    """
+    check_unchanged(file)
+    negative = file.deletes != bool(file.retracts)
+    for chunk in _chunks(stream, data, file, parser):
+        table = _table(chunk, stream, -1 if negative else 1)
+        yield InputChunk(table) if file.retracts else InputChunk(table, chunk.bad, chunk.noticed)
+    check_unchanged(file)
+
+
+def checksum(file: InputFile) -> str:
+    """The checksum of a file's bytes; a file that is not as planned is refused."""
+    try:
+        with open(file.path, "rb") as stream:
+            digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
+    except FileNotFoundError as cause:
+        raise changed(file, (cause.strerror or str(cause)).lower()) from cause
+    except OSError as cause:
+        raise unreadable(Path(file.path), cause) from cause
+    check_unchanged(file)
+    return digest.hexdigest()
+
+
+def check_unchanged(file: InputFile) -> None:
+    """Refuse a file that is not as it was when the batch was planned."""
+    try:
+        found = os.stat(file.path)
+    except OSError as cause:
+        raise changed(file, (cause.strerror or str(cause)).lower()) from cause
+    if (found.st_size, found.st_mtime_ns) != (file.size, file.modified):
+        raise changed(file, "its size or time is another")
+
+
+def changed(file: InputFile, why: str) -> DataError:
+    """A file that is not what it was."""
+    hint = "Files of a stream must not change; write a new file instead."
+    message = f'"{Path(file.path).name}" is no longer what was taken in: {why}'
+    return DataError("R301", message, place=file.path, hint=hint)
+
+
+# --- the ways of reading -----------------------------------------------------------------
+
+
+def _chunks(
+    stream: Stream, data: Mapping[str, tuple[Constructor, ...]], file: InputFile, parser: Any
+) -> Iterator[Chunk]:
+    source = stream.source
+    if file.kind == "spool":
+        batches = read_spool(Path(file.path), stream.element)
+        return (Chunk(batch.column(0), batch.column(1)) for batch in batches)
+    options = dict(source.options)
+    if file.deletes:
+        options.pop("sign", None)
+    if file.retracts:
+        options["on_error"] = "drop"  # it was read before; its bad rows are known
+    spec = ReadSpec(source, stream.element, options, data or PREDEFINED, chunk_rows=CHUNK)
+    if source.format == "python":
+        policy = dict(source.options).get("on_error", "quarantine")
+        rows = parser_rows(parser, source, file.path, policy)
+        return row_chunks(spec, rows, stream.path or stream.name)
+    return read_chunks(spec, Part(0, file.path, file.path, file.size))
+
+
+def _table(chunk: Chunk, stream: Stream, sign: int) -> Any:
+    """The rows of a chunk, one column for each part of an element that is spread."""
+    values, element = chunk.values, stream.element
+    weights = chunk.weights if sign > 0 else pc.negate(chunk.weights)
+    if stream.packed or not is_spread(element):
+        return pa.table([values, weights], schema=schema("c", (element,)))
+    if values.null_count:
+        hint = "Leave the row out, or read it with batch queries only."
+        place = stream.path or stream.name
+        raise DataError("R303", "a row of a stream is null", place=place, hint=hint)
+    return pa.table([*values.flatten(), weights], schema=schema("c", types_of(element)))
+
+
+# --- Lines of a batch that are no rows, written by the task that meets them ---
+#
+# They are part of what the batch commits: the driver publishes the files that results name, and
+# nothing is read a second time for them.
+
+
+QuarantineFile: TypeAlias = tuple[str, int]
+"""The name of a file and its size."""
+
+
+class BadRowWriter:
+    """A file of the task's own for bad rows, created when the first one comes.
+
+    `names` has the user's names of files, by their full names. Without a folder nothing is kept.
+    """
+
+    def __init__(self, folder: str, names: Mapping[str, str]) -> None:
+        self._folder, self._names = folder, names
+        self._file: IO[str] | None = None
+
+    def add(self, rows: Iterable[BadRow]) -> None:
+        """Keep some rows."""
+        if not self._folder:
+            return
+        for row in rows:
+            if self._file is None:
+                path = Path(self._folder) / f"rows-{uuid.uuid4().hex[:8]}.jsonl"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = path.open("x", encoding="utf-8")
+            self._file.write(quarantine_line(row, self._names.get(row.path, row.path)))
+
+    def close(self) -> list[QuarantineFile]:
+        """Wait until the file is on disk; its name and size, if there is one."""
+        if self._file is None:
+            return []
+        file, self._file = self._file, None
+        with file:
+            file.flush()
+            os.fsync(file.fileno())
+        path = Path(file.name)
+        return [(path.name, path.stat().st_size)]

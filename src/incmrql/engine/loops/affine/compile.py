@@ -1,0 +1,236 @@
+"""From an affine loop to what diffuses it in the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from incmrql.algebra.term import CMap, GroupBy, pair
+from incmrql.engine.columns.layouts import (
+    Layout,
+    Leaf,
+    Struct,
+    index_of,
+    leaves,
+    meet,
+    pair_of,
+    width,
+)
+from incmrql.engine.compile.physical import Inner
+from incmrql.engine.loops.affine.tables import MATRIX, NUMBERED, AffineTables, Part
+from incmrql.engine.loops.steps import Output
+from incmrql.engine.operators.base import Operator, ParamOp, StatefulOp
+from incmrql.engine.operators.groups import GroupOp
+from incmrql.engine.operators.joins import JoinOp
+from incmrql.engine.store.sorting import STATE_OF_A_STEP, Form
+from incmrql.plan.diffusion.shape import Affine
+from incmrql.plan.diffusion.slopes import Path, Slopes, simplify
+from incmrql.plan.diffusion.slopes import leaves as components
+from incmrql.plan.nodes import Join, Linear, Node, Repeated
+from incmrql.types import typed
+from incmrql.types.model import BOOL, DOUBLE, LONG, Record
+from incmrql.types.walk import map_children
+
+if TYPE_CHECKING:
+    from incmrql.engine.compile.loops import LoopCompiler
+
+
+MOST_STEPS: Final = 200
+"""So many steps are told apart for rows that come and go."""
+
+
+def affine_compiled(
+    loop: LoopCompiler, shape: Affine, plain: Inner, inputs: Sequence[Layout], limit: int | None
+) -> AffineTables | str:
+    """What diffuses an affine loop, over inputs in these layouts; or why it is run again instead.
+
+    `plain` is the program of one step.
+    """
+    row = plain.variables[0]
+    value = _column(row, shape.paths[0])
+    grouped = True if not shape.steady else _is_grouped(loop.node, plain)
+    if value is None:
+        return "rows of the loop may be null"
+    if width(row) == 1:
+        return "rows have nothing but their value"
+    if limit is not None and limit <= 0:
+        return "the loop has no steps"
+    if not shape.steady and limit is not None and limit > MOST_STEPS:
+        return f"rows come and go in more than {MOST_STEPS} steps"
+    if grouped is None:
+        return "nothing tells the rows of a step apart"
+    entries = _entries(loop, shape, row, inputs)
+    start = _start(loop, plain)
+    if any(_is_other(step) for part in (start, entries[0]) for step in part.steps.values()):
+        return "there is an order or another loop inside of it"
+    types = leaves(row)
+    labels = Form((*types[:value], *types[value + 1 :]), (LONG,))
+    return AffineTables(
+        start=start,
+        entries=entries[0],
+        row=row,
+        types=types,
+        value=value,
+        entry=entries[1],
+        opened=entries[2],
+        steady=shape.steady,
+        grouped=grouped,
+        limit=limit,
+        labels=(loop.table("al", labels, "numbers of labels"), labels),
+        numbers=(loop.table("an", NUMBERED, "vectors by label"), NUMBERED),
+        matrix=(loop.table("am", MATRIX, "coefficients of a step"), MATRIX),
+        account=(loop.table("aa", NUMBERED, "what is known of the error"), NUMBERED),
+    )
+
+
+def _is_other(step: Operator) -> bool:
+    """Whether an operator has state, and is neither a join nor groups."""
+    return isinstance(step, StatefulOp) and not isinstance(step, JoinOp | GroupOp)
+
+
+def _column(layout: Layout, path: Path) -> int | None:
+    """The column that a component of a row lies in; None if it has none of its own."""
+    start = 0
+    for name in path:
+        if not isinstance(layout, Struct):
+            return None
+        is_record = isinstance(layout.type, Record)
+        place = index_of(layout.type, str(name)) if is_record else int(name)
+        start += sum(width(each) for each in layout.parts[:place])
+        layout = layout.parts[place]
+    return start if layout == Leaf(DOUBLE) else None
+
+
+# --- which rows a step has -------------------------------------------------------------------
+
+
+def _is_grouped(node: Repeated, plain: Inner) -> bool | None:
+    """Whether a row is there if any that adds to it is, or without them; None if not known."""
+    step = plain.steps[plain.looping.step[0]]
+    if isinstance(step, GroupOp) and step.mode == "linear" and step.linear is not None:
+        free = step.inputs[step.linear] not in plain.looping.moving
+        return False if free else None
+    match node.term.step[0]:
+        case CMap(group, body, GroupBy(source)):
+            head = _only(simplify(body))
+            keys = tuple(path for path, _ in components(pair(source)[0]))
+            known = None if head is None else Slopes({}, heads=[head]).copied(group, keys)
+            return None if known is None else True
+        case _:
+            return None
+
+
+def _only(body: typed.Expr) -> typed.Expr | None:
+    """The one row that a body makes, if it makes any."""
+    match body:
+        case typed.MakeCollection((one,)):
+            return one
+        case typed.If(_, typed.MakeCollection((one,)), typed.MakeCollection(())):
+            return one
+        case _:
+            return None
+
+
+# --- programs --------------------------------------------------------------------------------
+
+
+def _entries(
+    loop: LoopCompiler, shape: Affine, row: Layout, inputs: Sequence[Layout]
+) -> tuple[Part, Layout, Layout]:
+    """The program that makes the matrix, the layout of its rows, and the one that they stand for.
+
+    An origin that may be null is one column there.
+    """
+    looping = replace(shape.entries, nodes=tuple(map(_without_sums, shape.entries.nodes)))
+    (variable,) = looping.variables
+    given = {**dict(zip(looping.inputs, inputs, strict=True)), variable: row}
+    compiler = loop.compile_steps(looping, given)
+    place = looping.step[0]
+    made = compiler.layouts[place]
+    entry = meet(made, _entry(row, row))
+    is_packed = meet(entry, _entry(row, row)) != _entry(row, row)
+    wanted = _entry(row, Leaf(row.type)) if is_packed else entry
+    segment = compiler.brought(place, meet(made, wanted))
+    steps = _steps_for(compiler.steps, [place])
+    opened = meet(made, wanted)
+    part = _part(loop, "ae", steps, looping.inputs, [(place, segment, leaves(opened))], variable)
+    return part, opened, wanted
+
+
+def _without_sums(node: Node) -> Node:
+    """A node whose maps have no sums of one number, which are gone through row by row."""
+    match node:
+        case Linear(steps=steps):
+            return replace(node, steps=tuple((variable, _plain(body)) for variable, body in steps))
+        case Join(body=body):
+            return replace(node, body=_plain(body))
+        case _:
+            return node
+
+
+def _plain(expr: typed.Expr) -> typed.Expr:
+    expr = map_children(_plain, expr)
+    match expr:
+        case typed.Aggregate("sum", typed.MakeCollection((one,)), None) if expr.type == DOUBLE:
+            is_known = typed.Compare("=", one, one, type=BOOL)
+            return typed.If(is_known, one, typed.Const(0.0, type=DOUBLE), type=DOUBLE)
+        case _:
+            return expr
+
+
+def _entry(row: Layout, origin: Layout) -> Struct:
+    """The layout of (row, (origin, coefficient))."""
+    return pair_of(row, pair_of(origin, Leaf(DOUBLE)))
+
+
+def _start(loop: LoopCompiler, plain: Inner) -> Part:
+    """The program of a step over no rows of the variable, and of its first rows."""
+    looping = plain.looping
+    empty = _empty(plain)
+    steps = {
+        place: step
+        for place, step in _steps_for(plain.steps, [*looping.initial, *looping.step]).items()
+        if place not in empty
+    }
+    types = leaves(plain.variables[0])
+    made = [
+        (looping.initial[0], plain.initial[0], types),
+        (looping.step[0], plain.step[0], types),
+    ]
+    return _part(loop, "as", steps, looping.inputs, made)
+
+
+def _empty(inner: Inner) -> frozenset[int]:
+    """The places that have no rows while the variable has none."""
+    found = set(inner.looping.variables)
+    for place, step in enumerate(inner.steps):
+        if not step.has_rows([each not in found for each in step.inputs]):
+            found.add(place)
+    return frozenset(found)
+
+
+def _steps_for(steps: Sequence[Operator], wanted: Iterable[int]) -> dict[int, Operator]:
+    """The steps that the rows of some places are made of."""
+    found = set(wanted)
+    for place in reversed(range(len(steps))):
+        if place in found:
+            found.update(steps[place].inputs)
+    return {place: steps[place] for place in sorted(found)}
+
+
+def _part(
+    loop: LoopCompiler,
+    letters: str,
+    steps: dict[int, Operator],
+    inputs: tuple[int, ...],
+    made: Sequence[Output],
+    variable: int | None = None,
+) -> Part:
+    tables = tuple(
+        (name, (loop.table(f"{letters}{name}", form, STATE_OF_A_STEP), form))
+        for step in steps.values()
+        for name, form in step.state_tables
+    )
+    working = {place: step for place, step in steps.items() if not isinstance(step, ParamOp)}
+    return Part(working, inputs, variable, tuple(made), tables)

@@ -1,0 +1,444 @@
+"""The state of a diffused affine loop: labels by number, its matrix and its vectors.
+
+Changes of the inputs go through programs of changes, whose rows are changes of the matrix, of the
+first rows and of the constants (`take`).
+
+Vectors are kept as columns of integers that are added up, like all accumulators: a double by the
+64 bits that it has, and a change of it by the difference of the bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from incmrql.engine.columns.accumulators import Parts
+from incmrql.engine.columns.keys import Keys
+from incmrql.engine.columns.layouts import Layout, Leaf, Struct
+from incmrql.engine.columns.layouts import width as width_of
+from incmrql.engine.columns.rows import Rows
+from incmrql.engine.context import Desk, Overlay, consolidated, content_of, overlay
+from incmrql.engine.loops.affine.tables import MATRIX, NUMBERED, AffineTables, Part
+from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
+from incmrql.engine.operators.base import NamedForm
+from incmrql.engine.store.content import Content, added_up, asked_keys, concat, merge
+from incmrql.engine.store.lookup import grouped_rows, span_of
+from incmrql.engine.store.segments import RunRows
+from incmrql.engine.store.sorting import Form, Groups
+from incmrql.engine.store.tables import scan
+from incmrql.plan.diffusion.shape import UnmeasuredError
+from incmrql.types.model import LONG
+from incmrql.values.exact.sums import Integers
+
+Doubles = npt.NDArray[np.float64]
+
+MOST_RINGS: Final = 200
+"""So far labels are followed; a step that makes new ones for ever has no matrix."""
+_MANY: Final = 8
+"""So many contents are searched one by one."""
+
+
+def all_rows(named: NamedForm, desk: Desk) -> Content:
+    """All rows of a table, in order."""
+    table = desk.table(*named)
+    return concat([scan(table, desk.reader, bucket) for bucket in range(table.buckets)])
+
+
+# --- programs --------------------------------------------------------------------------------
+
+
+class PartRun(StepInterpreter):
+    """A part of a program of changes at work; a batch may go through it several times."""
+
+    def __init__(self, part: Part, desk: Desk, *, is_first: bool) -> None:
+        self.part, self.steps = part, part.steps
+        self.inside: Overlay = overlay(desk, {name: own for name, (own, _) in part.tables})
+        self.inside.is_first = is_first
+        self.env = self.inside.env
+
+    def changes(self, inputs: Sequence[Rows], variable: Rows | None = None) -> list[Rows]:
+        """The changes of the rows that are asked for."""
+        part = self.part
+        given: RowsByStep = {p: [rows] for p, rows in zip(part.inputs, inputs, strict=False)}
+        if variable is not None and part.variable is not None:
+            given[part.variable] = [variable]
+        rows = self.run(part.steps, given)
+        self.inside.is_first = False
+        return self.results(rows, part.made)
+
+    def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
+        """The changes of a step's rows, if an input changes or the step has none."""
+        step = self.part.steps[place]
+        if step.inputs and not any(len(rows) for each in inputs for rows in each):
+            return ()
+        return [rows for rows in step.advance(inputs, self.inside) if len(rows)]
+
+
+# --- labels ----------------------------------------------------------------------------------
+
+
+class Labels:
+    """The numbers of labels, from 0 on; those that are new are kept at once."""
+
+    def __init__(self, tables: AffineTables, desk: Desk) -> None:
+        self.tables, self.desk = tables, desk
+        self.contents = [all_rows(tables.labels, desk)]
+        self.count = len(self.contents[0])
+
+    def of(self, columns: Sequence[Any], count: int) -> Integers:
+        """The numbers of the labels of rows, given by all of their columns."""
+        if not count:
+            return np.zeros(0, np.int64)
+        name, form = self.tables.labels
+        hashes, keys, of_row = asked_keys(Keys(self._label(columns), form.keys))
+        numbers = np.full(len(hashes), -1)
+        for content in self.contents:
+            span = span_of(RunRows.of(content), hashes, keys)
+            numbers[span.asked] = _numbers(content)[span.starts]
+        new = np.flatnonzero(numbers < 0)
+        if len(new):
+            numbers[new] = np.arange(self.count, self.count + len(new))
+            self.count += len(new)
+            rows = Rows((*keys.take(new).columns, pa.array(numbers[new])), np.ones_like(new))
+            content = content_of(form, rows)
+            self.desk.change(name, content)
+            self.contents.append(content)
+            if len(self.contents) > _MANY:
+                self.contents = [merge(self.contents)]
+        return numbers[of_row]
+
+    def _label(self, columns: Sequence[Any]) -> tuple[Any, ...]:
+        value = self.tables.value
+        return (*columns[:value], *columns[value + 1 :])
+
+    def rows(self, numbers: Integers, values: Doubles, weights: Integers) -> Rows:
+        """The rows of labels that are known by number, with these values."""
+        everything = concat(self.contents)
+        places = np.empty(self.count, np.int64)
+        places[_numbers(everything)] = np.arange(self.count)
+        index = pa.array(places[numbers])
+        columns = [column.take(index) for column in everything.keys.columns]
+        columns.insert(self.tables.value, pa.array(values))
+        return Rows(tuple(columns), weights)
+
+
+def _numbers(content: Content) -> Any:
+    return content.rest.columns[0].to_numpy(zero_copy_only=False)
+
+
+# --- changes ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Valued:
+    """Rows by the numbers of their labels."""
+
+    labels: Integers
+    values: Doubles
+    weights: Integers
+
+
+@dataclass(slots=True)
+class Taken:
+    """What changes of the inputs make of the loop's start, of its constants and of its matrix."""
+
+    start: Valued
+    alone: Valued
+    """Rows of a step that are there without the variable."""
+    origins: list[Integers] = field(default_factory=list)
+    rows: list[Integers] = field(default_factory=list)
+    slopes: list[Doubles] = field(default_factory=list)
+    weights: list[Integers] = field(default_factory=list)
+    constants: list[Doubles] = field(default_factory=list)
+    """What each row has for being there."""
+
+    def matrix(self) -> Content:
+        """The change of the matrix."""
+        columns = [np.concatenate(each) for each in (self.origins, self.rows, self.slopes)]
+        weights = np.concatenate(self.weights)
+        return content_of(MATRIX, Rows(tuple(map(pa.array, columns)), weights))
+
+    def said(self) -> tuple[Integers, Integers, Doubles]:
+        """The rows whose constants were spoken of; and those that have one now, with it."""
+        rows, values = np.concatenate(self.rows), np.concatenate(self.constants)
+        if not len(rows):
+            return rows, rows, values
+        order = np.lexsort((values, rows))
+        rows, values = rows[order], values[order]
+        bits = values.view(np.int64)
+        starts = np.flatnonzero(np.r_[True, (np.diff(rows) != 0) | (np.diff(bits) != 0)])
+        weights = np.add.reduceat(np.concatenate(self.weights)[order], starts)
+        spoken, came = starts[weights != 0], starts[weights > 0]
+        if not np.isfinite(values[came]).all():
+            raise UnmeasuredError("a value is null or not finite")
+        return rows[spoken], rows[came], values[came]
+
+
+def take(
+    tables: AffineTables, changes: Sequence[Rows], labels: Labels, desk: Desk, *, is_first: bool
+) -> Taken:
+    """Send changes of the inputs through the programs; labels that are new get their columns."""
+    fed = labels.count
+    made = PartRun(tables.start, desk, is_first=is_first).changes(changes)
+    start, alone = (values_by_label(tables, rows, labels) for rows in made)
+    taken = Taken(start, alone)
+    entries = PartRun(tables.entries, desk, is_first=is_first)
+    _enter(tables, taken, labels, entries.changes(changes)[0])
+    for _ in range(MOST_RINGS):
+        new = np.arange(fed, labels.count)
+        if not len(new):
+            return taken
+        fed = labels.count
+        given = labels.rows(new, np.zeros(len(new)), np.ones_like(new))
+        _enter(tables, taken, labels, entries.changes((), given)[0])
+    raise UnmeasuredError("a step makes new labels for ever")
+
+
+def values_by_label(tables: AffineTables, rows: Rows, labels: Labels) -> Valued:
+    """Rows by the numbers of their labels, equal ones added up."""
+    whole = consolidated(Form(tables.types), rows) if len(rows) else rows
+    values = whole.columns[tables.value].to_numpy(zero_copy_only=False)
+    if not np.isfinite(values).all():
+        raise UnmeasuredError("a value is null or not finite")
+    return Valued(labels.of(whole.columns, len(whole)), values, whole.weights)
+
+
+def _enter(tables: AffineTables, taken: Taken, labels: Labels, entries: Rows) -> None:
+    """Take in entries that come and go."""
+    entries = Rows(
+        tuple(_open_columns(entries.columns, tables.entry, tables.opened)), entries.weights
+    )
+    width = len(tables.types)
+    to = labels.of(entries.columns[:width], len(entries))
+    origins = entries.columns[width:-1]
+    if len(origins) < width:
+        there = origins[0].is_valid().to_numpy(zero_copy_only=False)
+        entries, to = entries.take(there), to[there]
+        origins = tuple(_open_columns(entries.columns[width:-1], Leaf(tables.row.type), tables.row))
+    slopes = entries.columns[-1].fill_null(0.0).to_numpy(zero_copy_only=False)
+    if not np.isfinite(slopes).all():
+        raise UnmeasuredError("a coefficient is not finite")
+    if not tables.steady:
+        taken.constants.append(entries.columns[tables.value].to_numpy(zero_copy_only=False))
+    taken.origins.append(labels.of(origins, len(entries)))
+    taken.rows.append(to)
+    taken.slopes.append(slopes)
+    taken.weights.append(entries.weights)
+
+
+def _open_columns(columns: Sequence[Any], given: Layout, wanted: Layout) -> Iterator[Any]:
+    """The columns of a layout, from those of one that is less spread."""
+    if not isinstance(wanted, Struct):
+        yield from columns
+    elif isinstance(given, Struct):
+        start = 0
+        for one, other in zip(given.parts, wanted.parts, strict=True):
+            stop = start + width_of(one)
+            yield from _open_columns(columns[start:stop], one, other)
+            start = stop
+    else:
+        for column, part in zip(columns[0].flatten(), wanted.parts, strict=True):
+            yield from _open_columns([column], Leaf(part.type), part)
+
+
+# --- vectors and matrix -----------------------------------------------------------------------
+
+
+Columns = dict[str, npt.NDArray[Any]]
+
+_SINGLE: Final = {
+    "there": np.int64, "result": np.float64, "held": np.float64, "next": np.float64,
+    "adding": np.int64, "starts": np.int64, "start": np.float64, "alones": np.int64,
+    "alone": np.float64, "constant": np.float64,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Vectors:
+    """One number for each label, or one for each label and step."""
+
+    there: Integers
+    """Whether the result has a row."""
+    result: Doubles
+    held: Doubles
+    """Differences that were too small to go on."""
+    next: Doubles
+    """What one more step makes of the result."""
+    adding: Integers
+    """How many entries of the matrix from rows of the result add to a row."""
+    starts: Integers
+    start: Doubles
+    """How many rows the loop starts with, and the sum of their values."""
+    alones: Integers
+    alone: Doubles
+    """How many rows a step has without the variable, and their value."""
+    constant: Doubles
+    """What a row has for being there."""
+    ways: Doubles
+    """By step and label: how far the loop is from the result before a step, as far as known."""
+    counts: Integers
+    """By step and label: how many entries from rows that are there add to a row."""
+
+    @staticmethod
+    def empty(tables: AffineTables, count: int) -> Vectors:
+        """Nothing but zeros."""
+        ways = tables.limit if tables.keeps_ways else 0
+        counts = 0 if tables.steady else tables.limit
+        assert ways is not None
+        assert counts is not None
+        single = {name: np.zeros(count, kind) for name, kind in _SINGLE.items()}
+        return Vectors(
+            **single, ways=np.zeros((ways, count)), counts=np.zeros((counts, count), np.int64)
+        )
+
+    @staticmethod
+    def load(tables: AffineTables, count: int, desk: Desk) -> Vectors:
+        """All that is kept, and zeros for more labels."""
+        found = Vectors.empty(tables, count)
+        content = all_rows(tables.numbers, desk)
+        numbers = content.keys.columns[0].to_numpy(zero_copy_only=False)
+        for name, column in found.columns().items():
+            bits = content.parts.get(name)
+            if bits is not None:
+                column.view(np.int64)[numbers] = bits
+        return found
+
+    def grown(self, count: int) -> Vectors:
+        """A copy with zeros for more labels."""
+
+        def longer(column: npt.NDArray[Any]) -> Any:
+            room = [(0, 0)] * (column.ndim - 1)
+            return np.pad(column, [*room, (0, count - column.shape[-1])])
+
+        single = {name: longer(getattr(self, name)) for name in _SINGLE}
+        return Vectors(**single, ways=longer(self.ways), counts=longer(self.counts))
+
+    def columns(self) -> Columns:
+        """The vectors one by one, by the names of accumulators."""
+        found: Columns = {f"{name}.v": getattr(self, name) for name in _SINGLE}
+        found |= {f"way{step}.v": column for step, column in enumerate(self.ways)}
+        found |= {f"count{step}.v": column for step, column in enumerate(self.counts)}
+        return found
+
+    @property
+    def size(self) -> float:
+        """The sum of the sizes of all values."""
+        return float(np.abs(self.result).sum())
+
+
+def keep(named: NamedForm, before: Columns | None, after: Columns, known: int, desk: Desk) -> None:
+    """Keep vectors in the place of others; `known` of their numbers are in the table."""
+    count = len(next(iter(after.values())))
+    changes = {}
+    touched = np.zeros(count, np.bool_)
+    for name, column in after.items():
+        bits = column.view(np.int64)
+        if before is not None:
+            bits = bits - before[name].view(np.int64)
+        changes[name] = bits
+        touched |= bits != 0
+    weights = np.zeros(count, np.int64)
+    weights[known:] = 1
+    numbers = np.flatnonzero(touched | (weights > 0))
+    if not len(numbers):
+        return
+
+    def lifted(groups: Groups) -> Parts:
+        chosen = {name: bits[numbers][groups.firsts] for name, bits in changes.items()}
+        return {name: bits for name, bits in chosen.items() if bits.any()}
+
+    content = added_up(NUMBERED, (pa.array(numbers),), weights[numbers], lifted)
+    desk.change(named[0], content)
+
+
+@dataclass(slots=True)
+class Matrix:
+    """The columns of a matrix that were looked at: entries by column, row and coefficient.
+
+    The change of a batch counts too; it is `None` where all is in it.
+    """
+
+    count: int
+    origins: Integers
+    rows: Integers
+    slopes: Doubles
+    weights: Integers
+    _tables: AffineTables | None = None
+    _desk: Desk | None = None
+    _change: Content | None = None
+    _known: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    @staticmethod
+    def of(content: Content, count: int) -> Matrix:
+        """The entries of a content, over so many labels."""
+        return Matrix(count, *entries_of(content))
+
+    @staticmethod
+    def kept(tables: AffineTables, change: Content, count: int, desk: Desk) -> Matrix:
+        """The matrix that is kept, after a change; nothing is looked at yet."""
+        none = entries_of(change.slice(0, 0))
+        return Matrix(count, *none, tables, desk, change, np.zeros(count, np.bool_))
+
+    def look_at(self, origins: Integers) -> None:
+        """Read some columns, if they were not read yet."""
+        if self._tables is None or self._desk is None:
+            return
+        new = origins[~self._known[origins]]
+        if not len(new):
+            return
+        self._known[new] = True
+        hashes, keys, _ = asked_keys(Keys((pa.array(new),), (LONG,)))
+        table = self._desk.table(*self._tables.matrix)
+        _, content = grouped_rows(table, self._desk.reader, hashes, keys, self._change)
+        more = entries_of(content)
+        old = self.origins, self.rows, self.slopes, self.weights
+        self.origins, self.rows, self.slopes, self.weights = (
+            np.concatenate(both) for both in zip(old, more, strict=True)
+        )
+
+    def times(self, vector: Doubles) -> Doubles:
+        """The matrix times a vector that is 0 where a column was not looked at."""
+        return sums_by_label(
+            self.rows, self.weights * self.slopes * vector[self.origins], self.count
+        )
+
+    def counted(self, vector: Integers) -> Integers:
+        """The same with 1 for each entry in the place of its coefficient."""
+        return integer_sums_by_label(self.rows, self.weights * vector[self.origins], self.count)
+
+    def sizes(self) -> Doubles:
+        """The sums of the sizes of columns."""
+        return sums_by_label(self.origins, self.weights * np.abs(self.slopes), self.count)
+
+    def only(self, known: int) -> Matrix:
+        """The columns of the first labels, the coefficients of a row added up."""
+        chosen = self.origins < known
+        at = self.origins[chosen] * self.count + self.rows[chosen]
+        both, of = np.unique(at, return_inverse=True)
+        sums = sums_by_label(of, self.weights[chosen] * self.slopes[chosen], len(both))
+        return Matrix(
+            self.count, both // self.count, both % self.count, sums, np.ones(len(both), np.int64)
+        )
+
+
+def sums_by_label(labels: Integers, numbers: npt.NDArray[Any], count: int) -> Doubles:
+    """The sums of numbers by label."""
+    found: npt.NDArray[Any] = np.bincount(labels, numbers, count)
+    return found.astype(np.float64, copy=False)
+
+
+def integer_sums_by_label(labels: Integers, numbers: Integers, count: int) -> Integers:
+    """The sums of whole numbers by label."""
+    return np.rint(sums_by_label(labels, numbers, count)).astype(np.int64)
+
+
+def entries_of(content: Content) -> tuple[Integers, Integers, Doubles, Integers]:
+    """The columns, rows, coefficients and multiplicities of entries."""
+    origins = content.keys.columns[0].to_numpy(zero_copy_only=False)
+    rows, slopes = (each.to_numpy(zero_copy_only=False) for each in content.rest.columns)
+    return origins, rows, slopes, content.weights

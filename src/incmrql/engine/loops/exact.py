@@ -1,0 +1,323 @@
+"""A loop that is kept exactly: changes go through its steps, over rows with their numbers.
+
+Joins find their partners of all steps at once, and what belongs to a later step waits for it.
+Groups are asked four times for each key that something reached: with the rows up to this step
+and up to the one before, before the batch and after it; what a step changes is
+
+    (after up to i - after up to i-1) - (before up to i - before up to i-1)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from incmrql.engine.columns.accumulators import Parts, tidy
+from incmrql.engine.columns.keys import Keys, concat_keys
+from incmrql.engine.columns.layouts import leaves
+from incmrql.engine.columns.pipelines import Segment
+from incmrql.engine.columns.rows import Rows, no_rows, stacked
+from incmrql.engine.compile.physical import Inner, Numbered
+from incmrql.engine.context import Desk, Overlay, consolidated, content_of, overlay
+from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
+from incmrql.engine.operators.base import Operator, StatefulOp
+from incmrql.engine.store.content import Content, added_up, asked_keys, empty, merge
+from incmrql.engine.store.lookup import partners
+from incmrql.engine.store.sorting import Form, Groups
+from incmrql.engine.store.tables import scan
+from incmrql.reference import Environment
+from incmrql.types.model import LONG, Type
+
+BEFORE, BEFORE_LESS, AFTER, AFTER_LESS = range(4)
+_SIGNS: Final = np.array([-1, 1, 1, -1], np.int64)
+
+
+@dataclass(slots=True)
+class Machine(StepInterpreter):
+    """The steps of a loop at work in one batch (`plan.loops`).
+
+    `given` are the changes of the inputs, or all their rows when nothing is kept yet.
+    """
+
+    numbered: Numbered
+    given: Sequence[Rows]
+    desk: Desk
+    is_first: bool
+    inside: Overlay = field(init=False)
+    env: Environment = field(init=False)
+    steps: Sequence[Operator] = field(init=False)
+    repeated: tuple[int, ...] = field(init=False)
+    still: RowsByStep = field(default_factory=dict)
+    """The changes of the other steps."""
+    pending: dict[int, dict[int, list[Rows]]] = field(default_factory=dict)
+    later: dict[int, dict[int, list[Keys]]] = field(default_factory=dict)
+    """By step and place, the keys of groups that changed and have rows of that step."""
+    number: int = 0
+    """Of the iteration that runs."""
+    sent: int = 0
+
+    def __post_init__(self) -> None:
+        self.inside = overlay(self.desk, dict(self.numbered.tables))
+        self.inside.is_first = self.is_first
+        self.env, self.steps = self.inside.env, self.inner.steps
+        self.repeated = self.inner.looping.repeated
+
+    @property
+    def inner(self) -> Inner:
+        """The program of the loop."""
+        return self.numbered.inner
+
+    def start(self) -> list[Rows]:
+        """Take in the changes of the inputs; the changes of the first rows of the variables."""
+        looping = self.inner.looping
+        given: RowsByStep = {p: [rows] for p, rows in zip(looping.inputs, self.given, strict=True)}
+        self.still = self.run(looping.fixed, given)
+        return self._variables(self.still, looping.initial, self.inner.initial)
+
+    def step(self, number: int, changes: Sequence[Rows]) -> tuple[list[Rows], int]:
+        """Send changes through a step: those of what it makes, and of its true flags."""
+        looping = self.inner.looping
+        self.number = number
+        flow = dict(self.still) if number == 0 else {}
+        for place, rows in zip(looping.variables, changes, strict=True):
+            flow[place] = [Rows((_numbers(number, len(rows)), *rows.columns), rows.weights)]
+        self.run(self.repeated, flow)
+        made = self._variables(flow, looping.step, self.inner.step)
+        flags = [
+            int(rows.weights.sum())
+            for place in looping.flags
+            if place is not None
+            for rows in flow.get(place, ())
+        ]
+        return made, sum(flags)
+
+    def waits(self, number: int) -> bool:
+        """Whether a step has something to do, though its variables may not change."""
+        if number == 0 and any(len(rows) for each in self.still.values() for rows in each):
+            return True
+        return bool(self.pending.get(number) or self.later.get(number))
+
+    def waits_after(self, number: int) -> bool:
+        """Whether a later step has."""
+        return any(step > number for step in (*self.pending, *self.later))
+
+    def differences(self, number: int) -> list[Rows]:
+        """What the difference of each variable at a step was before the batch."""
+        asked = _numbers(number, 1)
+        found = []
+        for (name, form), layout in zip(
+            self.numbered.differences, self.inner.variables, strict=True
+        ):
+            types = leaves(layout)[1:]
+            hashes, keys, _ = asked_keys(Keys((asked,), (LONG,)))
+            parts = [
+                Rows(rows.rest.columns, rows.weights)
+                for _, rows in partners(self.desk.table(name, form), self.desk.reader, hashes, keys)
+            ]
+            found.append(consolidated(Form(types), stacked(parts, types)))
+        return found
+
+    def forget(self, number: int) -> None:
+        """Keep nothing of the steps from this one on."""
+        for name, (where, column) in self.numbered.stored.items():
+            table = self.inside.table(name, where)
+            for bucket in range(table.buckets):
+                content = scan(table, self.inside.reader, bucket)
+                gone = content.take(_longs(content.columns[column]) >= number)
+                self.inside.change(name, _negative(gone))
+
+    def sums(self, parts: Sequence[Sequence[Rows]]) -> list[Rows]:
+        """All rows of each variable, equal ones added up."""
+        found = []
+        for variable, layout in enumerate(self.inner.variables):
+            types = leaves(layout)[1:]
+            whole = stacked([part[variable] for part in parts], types)
+            found.append(consolidated(Form(types), whole) if len(whole) else whole)
+        return found
+
+    @staticmethod
+    def negative(rows: Rows) -> Rows:
+        """The same rows, taken away."""
+        return rows.times(-1)
+
+    # --- one step --------------------------------------------------------------------------
+
+    def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> list[Rows]:
+        """The changes of a step's rows that carry the number of this iteration."""
+        rows = [each for each in self._changes(place, inputs) if len(each)]
+        self.sent += sum(map(len, rows))
+        return rows
+
+    def _changes(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
+        step = self.steps[place]
+        if isinstance(step, StatefulOp):
+            changes_of = self._join if step.is_bilinear else self._group
+            return changes_of(place, step, self.number, inputs)
+        has_work = any(inputs) if step.inputs else self.number == 0
+        return step.advance(inputs, self.inside) if has_work else ()
+
+    def _join(
+        self, place: int, step: StatefulOp, number: int, inputs: Sequence[Iterable[Rows]]
+    ) -> Iterable[Rows]:
+        """Pairs of this step; those of later steps wait for them."""
+        found = self.pending.get(number, {}).pop(place, [])
+        if not self.pending.get(number):
+            self.pending.pop(number, None)
+        if any(inputs):
+            # A table holds the rows of all iterations, so one search finds the partners in all.
+            for rows in step.advance(inputs, self.inside):
+                steps = _longs(rows.columns[0])
+                for each in np.unique(steps).tolist():
+                    mine = rows.take(steps == each)
+                    if each == number:
+                        found.append(mine)
+                    else:
+                        self.pending.setdefault(each, {}).setdefault(place, []).append(mine)
+        return found
+
+    def _group(
+        self, place: int, step: StatefulOp, number: int, inputs: Sequence[Iterable[Rows]]
+    ) -> Iterable[Rows]:
+        """What a step changes for the keys that something reached."""
+        waiting = self.later.get(number, {}).pop(place, [])
+        if not self.later.get(number):
+            self.later.pop(number, None)
+        slots = self.numbered.slots[place]
+        brought: list[Content | None] = [None] * len(slots)
+        if any(inputs):
+            gathered = step.gather(inputs, self.inside.env)
+            brought = [
+                _by_key(content, form) if len(content) else None
+                for content, (_, form) in zip(gathered, slots, strict=True)
+            ]
+        keys = [*waiting, *[each.keys for each in brought if each is not None]]
+        if not keys:
+            return []
+        hashes, touched, _ = asked_keys(concat_keys(keys))
+        variants: list[Content] = []
+        for (name, form), new, whole in zip(slots, brought, step.delta_forms, strict=True):
+            old, added = self._rows_of_keys(name, form, hashes, touched)
+            self._note(place, number, old)
+            variants.append(_variants(whole, number, old, added, new))
+        # The four variants are groups of their own, by tag and key, and meet no state: the answers
+        # of one pass are added up with the signs of their tags.
+        nothing = Desk({}, self.inside.reader, self.inside.env, is_first=True)
+        made = list(step.meet(variants, nothing))
+        for (name, _), new in zip(slots, brought, strict=True):
+            if new is not None:
+                self.inside.change(name, new)
+        types = leaves(self.inner.layouts[place])
+        return [_with_signs(rows, number, types) for rows in made if len(rows)]
+
+    def _rows_of_keys(
+        self, name: str, form: Form, hashes: Any, keys: Keys
+    ) -> tuple[list[Content], list[Content]]:
+        """The rows of keys before the batch, and those that earlier steps of it added."""
+        table = self.inside.table(name, form)
+        reader = self.inside.reader
+        assert self.inside.below is not None
+        before = self.inside.below.table(self.inside.names[name], form)
+        old = [rows for _, rows in partners(before, reader, hashes, keys)]
+        # The batch only appends: its levels come after those that were there before.
+        added = replace(table, bases=(), levels=table.levels[len(before.levels) :])
+        return old, [rows for _, rows in partners(added, reader, hashes, keys)]
+
+    def _note(self, place: int, number: int, old: Sequence[Content]) -> None:
+        """Remember the keys that have rows of later steps."""
+        # What this iteration changes in a group it also changes in the sums up to later ones, where
+        # the group's answer may have changed for other reasons too: they are asked again.
+        for rows in old:
+            steps = _longs(rows.rest.columns[0])
+            for each in np.unique(steps[steps > number]).tolist():
+                mine = rows.keys.take(np.flatnonzero(steps == each))
+                self.later.setdefault(each, defaultdict(list))[place].append(mine)
+
+    def _variables(
+        self, flow: RowsByStep, places: Sequence[int], segments: Sequence[Segment | None]
+    ) -> list[Rows]:
+        """Rows of the variables without their numbers, equal ones added up."""
+        types = [leaves(layout) for layout in self.inner.variables]
+        numbered = self.results(flow, zip(places, segments, types, strict=True))
+        return [
+            consolidated(Form(each[1:]), Rows(rows.columns[1:], rows.weights))
+            if len(rows)
+            else no_rows(each[1:])
+            for rows, each in zip(numbered, types, strict=True)
+        ]
+
+
+def difference(numbered: Numbered, variable: int, number: int, rows: Rows) -> tuple[str, Content]:
+    """Rows as a change of the table of a variable's differences."""
+    name, form = numbered.differences[variable]
+    return name, content_of(form, Rows((_numbers(number, len(rows)), *rows.columns), rows.weights))
+
+
+def _by_key(content: Content, form: Form) -> Content:
+    """What was brought to (step, key), by key: the step comes first in the rest."""
+    width = len(content.form.keys)
+    columns = content.columns
+    moved = (*columns[1:width], columns[0], *columns[width:])
+    return added_up(form, moved, content.weights, _parts_as_they_are(content.parts))
+
+
+def _parts_as_they_are(parts: Parts) -> Any:
+    def lifted(groups: Groups) -> Parts:
+        return tidy({name: groups.add_up(column) for name, column in parts.items()})
+
+    return lifted if parts else None
+
+
+def _variants(
+    form: Form,
+    number: int,
+    old: Sequence[Content],
+    added: Sequence[Content],
+    new: Content | None,
+) -> Content:
+    """The rows of groups, before and after, up to a step and up to the one before."""
+    pieces: list[Content] = []
+    before = ((BEFORE, number), (BEFORE_LESS, number - 1))
+    after = ((AFTER, number), (AFTER_LESS, number - 1))
+    for contents, tags in (
+        (old, (*before, *after)),
+        (added, after),
+        ([] if new is None else [new], after[:1]),
+    ):
+        for content in contents:
+            steps = _longs(content.rest.columns[0])
+            for tag, until in tags:
+                chosen = content.take(steps <= until)
+                if len(chosen):
+                    pieces.append(_with_tag(chosen, form, tag))
+    return merge(pieces) if pieces else empty(form)
+
+
+def _with_tag(content: Content, form: Form, tag: int) -> Content:
+    keys, rest = content.keys.columns, content.rest.columns
+    columns = (_numbers(tag, len(content)), *keys, *rest[1:])
+    return added_up(form, columns, content.weights, _parts_as_they_are(content.parts))
+
+
+def _with_signs(rows: Rows, number: int, types: Sequence[Type]) -> Rows:
+    """What a step changes, from the answers before and after, up to it and up to the one before."""
+    weights = rows.weights * _SIGNS[_longs(rows.columns[0])]
+    columns = (_numbers(number, len(rows)), *rows.columns[1:])
+    return consolidated(Form(tuple(types)), Rows(columns, weights))
+
+
+def _numbers(number: int, count: int) -> Any:
+    return pa.array(np.full(count, number, np.int64))
+
+
+def _longs(column: Any) -> Any:
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _negative(content: Content) -> Content:
+    parts = {name: -column for name, column in content.parts.items()}
+    return replace(content.with_weights(-content.weights), parts=parts)

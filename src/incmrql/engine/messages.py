@@ -1,0 +1,281 @@
+"""What a batch is told to do and what it says it did, as data that travel to tasks and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from incmrql.engine.inputs import InputFile, QuarantineFile
+from incmrql.engine.loops.offload import NOTHING_APART, Apart
+from incmrql.engine.program import Worked
+from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.tables import NO_LIMITS, Limits, Table, combined
+from incmrql.io.notices import Noticed
+from incmrql.io.rows import MOST_REMEMBERED, BadRow
+
+Mode: TypeAlias = Literal["changes", "snapshot", "rows"]
+"""What is written: what a batch did to an answer, the whole of it, or the former for ourselves."""
+Format: TypeAlias = Literal["parquet", "json", "csv"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an answer is written, and how."""
+
+    answer: int
+    folder: str
+    mode: Mode
+    format: Format = "parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A batch: its files, the state before it, and where new runs and answers go.
+
+    `attempt` is in the name of everything that is written, and no two attempts share one.
+    """
+
+    number: int
+    attempt: str
+    files: tuple[InputFile, ...]
+    tables: Mapping[str, Table]
+    buckets: int
+    runs: str
+    targets: tuple[Target, ...] = ()
+    is_first: bool = False
+    limits: Limits = NO_LIMITS
+    apart: Apart = NOTHING_APART
+    quarantine: str = ""
+    """The folder for lines that are no rows, of sources that ask for it."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The user's names of files, by their full names, where these differ."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The order as text can hold it."""
+        return {
+            "number": self.number,
+            "attempt": self.attempt,
+            "files": [file.as_json() for file in self.files],
+            "tables": {name: table.as_json() for name, table in self.tables.items()},
+            "buckets": self.buckets,
+            "runs": self.runs,
+            "targets": [asdict(target) for target in self.targets],
+            "is_first": self.is_first,
+            "limits": {"inline": self.limits.inline, "locked": sorted(self.limits.locked)},
+            "apart": self.apart.as_json(),
+            "quarantine": self.quarantine,
+            "names": dict(self.names),
+        }
+
+    @staticmethod
+    def of_json(found: dict[str, Any], forms: Iterable[tuple[str, Form]]) -> Order:
+        """The order that a text holds, for tables of the given forms."""
+        limits = found["limits"]
+        return Order(**{
+            **found,
+            "files": tuple(map(InputFile.of_json, found["files"])),
+            "tables": tables_of_json(found["tables"], forms, found["buckets"]),
+            "targets": tuple(Target(**each) for each in found["targets"]),
+            "limits": Limits(limits["inline"], frozenset(map(tuple, limits["locked"]))),
+            "apart": Apart.of_json(found["apart"]),
+        })  # fmt: skip
+
+
+def tables_of_json(
+    found: Mapping[str, Any], forms: Iterable[tuple[str, Form]], buckets: int
+) -> dict[str, Table]:
+    """The tables that a text lists; one that it does not is empty."""
+    tables = {name: Table(name, form, buckets) for name, form in forms}
+    return {n: t.of_json(found[n]) if n in found else t for n, t in tables.items()}
+
+
+@dataclass(slots=True)
+class Seconds:
+    """Seconds by phase."""
+
+    read: float = 0.0
+    kernel: float = 0.0
+    write: float = 0.0
+
+    def __add__(self, other: Seconds) -> Seconds:
+        return Seconds(self.read + other.read, self.kernel + other.kernel, self.write + other.write)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read: rows, lines that are none, and the checksums of the files."""
+
+    inserted: int = 0
+    deleted: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
+    first_bad: list[BadRow] = field(default_factory=list)
+    checksums: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    shuffled: int = 0
+    """Rows of contents that were sent to buckets."""
+    quarantined: list[QuarantineFile] = field(default_factory=list)
+    """Files of bad rows that the task has written."""
+    attempt: str = ""
+    noticed: dict[str, Noticed] = field(default_factory=dict)
+    """By the place of the source, as a text."""
+
+    def note(self, weights: Any, bad: Sequence[BadRow]) -> None:
+        """Count rows by their weights, and the lines that are none."""
+        self.inserted += int(weights[weights > 0].sum())
+        self.deleted -= int(weights[weights < 0].sum())
+        self.bad.update(row.path for row in bad)
+        self.first_bad += bad[: MOST_REMEMBERED - len(self.first_bad)]
+
+    def notice(self, place: int, noticed: Noticed) -> None:
+        """Put in what was noticed of the rows of the source at a place."""
+        self.noticed.setdefault(str(place), Noticed()).add(noticed)
+
+    def add(self, other: Reading) -> None:
+        """Put in what another task has read."""
+        self.inserted += other.inserted
+        self.deleted += other.deleted
+        self.bad.update(other.bad)
+        self.first_bad += other.first_bad[: MOST_REMEMBERED - len(self.first_bad)]
+        self.checksums.update(other.checksums)
+        for place, noticed in other.noticed.items():
+            self.notice(int(place), noticed)
+        self.seconds += other.seconds
+        self.shuffled += other.shuffled
+        self.quarantined += other.quarantined
+
+    def as_json(self) -> dict[str, Any]:
+        """What was read, as text can hold it."""
+        return {
+            **{name: getattr(self, name) for name in ("inserted", "deleted", "checksums")},
+            "bad": dict(self.bad),
+            "first_bad": [asdict(row) for row in self.first_bad],
+            "seconds": self.seconds,
+            "shuffled": self.shuffled,
+            "quarantined": self.quarantined,
+            "attempt": self.attempt,
+            "noticed": {place: noticed.as_json() for place, noticed in self.noticed.items()},
+        }
+
+    @staticmethod
+    def of_json(found: dict[str, Any]) -> Reading:
+        """What a text says was read."""
+        bad = [BadRow(**row) for row in found["first_bad"]]
+        files = [(name, size) for name, size in found["quarantined"]]
+        noticed = {place: Noticed.of_json(one) for place, one in found["noticed"].items()}
+        whole = {"bad": Counter(found["bad"]), "first_bad": bad, "quarantined": files}
+        return Reading(**{**found, **whole, "noticed": noticed})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of a batch's output."""
+
+    target: int
+    file: str
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BagChange:
+    """How the size of a bag changed, and the least of the rows that came and of those that went.
+
+    Rows are hexadecimal canonical bytes, whose order is that of the values.
+    """
+
+    net: int = 0
+    came: str | None = None
+    went: str | None = None
+
+    def __add__(self, other: BagChange) -> BagChange:
+        came = [row for row in (self.came, other.came) if row is not None]
+        went = [row for row in (self.went, other.went) if row is not None]
+        return BagChange(self.net + other.net, min(came, default=None), min(went, default=None))
+
+
+@dataclass(slots=True)
+class Done:
+    """The state tables that changed, the parts of outputs, and some counts.
+
+    A task that had only some buckets has the tables of these.
+    """
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    changed: list[int] = field(default_factory=list)
+    """Rows of the change of each answer."""
+    watched: list[BagChange] = field(default_factory=list)
+    """What happened to the rows for which arithmetic fails, for each watch of the program."""
+    rewritten: int = 0
+    """Rows of older runs that were merged into new ones."""
+    worked: Worked = field(default_factory=lambda: Worked([], [], []))
+    seconds: Seconds = field(default_factory=Seconds)
+    buckets: list[int] = field(default_factory=list)
+    """The buckets that the task had."""
+    whole: list[str] = field(default_factory=list)
+    """The tables of which it had all buckets."""
+    shuffled: int = 0
+    """Rows of contents that were sent to buckets."""
+    attempt: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """What was done, as text can hold it."""
+        return {
+            "tables": {name: table.as_json() for name, table in self.tables.items()},
+            "parts": [asdict(part) for part in self.parts],
+            "changed": self.changed,
+            "watched": [asdict(change) for change in self.watched],
+            "rewritten": self.rewritten,
+            "worked": self.worked.as_json(),
+            "seconds": asdict(self.seconds),
+            "buckets": self.buckets,
+            "whole": self.whole,
+            "shuffled": self.shuffled,
+            "attempt": self.attempt,
+        }
+
+    @staticmethod
+    def of_json(found: dict[str, Any], forms: Iterable[tuple[str, Form]], buckets: int) -> Done:
+        """What a text says was done, for tables of the given forms."""
+        named = [(name, form) for name, form in forms if name in found["tables"]]
+        return Done(**{
+            **found,
+            "tables": tables_of_json(found["tables"], named, buckets),
+            "parts": [Part(**part) for part in found["parts"]],
+            "watched": [BagChange(**change) for change in found["watched"]],
+            "worked": Worked(**found["worked"]),
+            "seconds": Seconds(**found["seconds"]),
+        })  # fmt: skip
+
+
+def together(order: Order, results: Sequence[Done]) -> Done:
+    """What several tasks have done, each with buckets of its own: all tables after the batch."""
+    everything = frozenset(range(order.buckets))
+    all_ = Done(dict(order.tables), buckets=sorted(everything))
+    pieces: dict[str, list[tuple[Table, frozenset[int]]]] = {}
+    for done in results:
+        for name, table in done.tables.items():
+            mine = everything if name in done.whole else frozenset(done.buckets)
+            pieces.setdefault(name, []).append((table, mine))
+        all_.parts += done.parts
+        all_.changed = _sums(all_.changed, done.changed)
+        all_.watched = _sums(all_.watched, done.watched)
+        all_.rewritten += done.rewritten
+        all_.shuffled += done.shuffled
+        all_.seconds = all_.seconds + done.seconds
+        if not all_.worked.sent:
+            all_.worked = done.worked
+        elif done.worked.sent:
+            all_.worked.add(done.worked)
+    for name, found in pieces.items():
+        rest = order.tables[name].only(everything.difference(*[mine for _, mine in found]))
+        all_.tables[name] = combined([rest, *[table for table, _ in found]])
+    return all_
+
+
+def _sums(one: list[Any], two: list[Any]) -> list[Any]:
+    if not one or not two:
+        return one or two
+    return [a + b for a, b in zip(one, two, strict=True)]

@@ -1,0 +1,290 @@
+"""Checksums of the blocks of run files, compared where a block is first read.
+
+    section of a run  =  data, a checksum for each block of the data, tail
+
+The tail says how long the data are and where in them the columns lie.  The manifest has the
+checksum of everything after the data, so a chain of checksums leads from the manifest to every
+byte.  A block is verified once in a process and for each open map; blocks that nobody reads are
+not read for their checksum either, so opening a run costs no more than its first and last block.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from incmrql.errors import CheckpointError
+
+Offsets: TypeAlias = npt.NDArray[np.int64]
+
+DAMAGED: Final = "R361"
+"""The code of the error for a run file that is not what was written."""
+SHIFT: Final = 16
+BLOCK: Final = 1 << SHIFT
+"""Bytes of a block."""
+
+_CHECKSUM: Final = np.dtype("<u4")
+MAGIC: Final = b"RUN1"
+"""The last bytes of a section."""
+_TAIL: Final = struct.Struct(f"<QQQ{len(MAGIC)}s")
+
+
+def block_checksums(data: Any) -> list[int]:
+    """The checksum of each block of some bytes."""
+    view = memoryview(data)
+    return [zlib.crc32(view[at : at + BLOCK]) for at in range(0, len(view), BLOCK)]
+
+
+class ChecksummedFile:
+    """A file that is written, with the checksums of its blocks as they were meant to be."""
+
+    closed = False
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._done: list[int] = []
+        self._open, self._filled = 0, 0
+
+    def write(self, data: Any) -> int:
+        """Append some bytes."""
+        view = memoryview(data).cast("B")
+        at = 0
+        while at < len(view):
+            some = view[at : at + BLOCK - self._filled]
+            self._open = zlib.crc32(some, self._open)
+            self._filled += len(some)
+            at += len(some)
+            if self._filled == BLOCK:
+                self._done.append(self._open)
+                self._open, self._filled = 0, 0
+        return self._stream.write(view)
+
+    def checksums(self) -> list[int]:
+        """The checksums of the blocks so far."""
+        return [*self._done, self._open] if self._filled else self._done
+
+    def tell(self) -> int:
+        """How many bytes there are."""
+        return self._stream.tell()
+
+    def flush(self) -> None:
+        """Hand on what was written."""
+        self._stream.flush()
+
+    def close(self) -> None:
+        """The file is closed by whoever opened it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trailer:
+    """What follows the data of a run: checksums, the length of the data, where columns lie."""
+
+    checksums: npt.NDArray[np.uint32]
+    size: int
+    """Bytes of data."""
+    body: tuple[int, int]
+    """From where to where the data are columns; what is before and after says how they lie."""
+
+    def packed(self) -> bytes:
+        """The bytes that are written after the data."""
+        return self.checksums.astype(_CHECKSUM).tobytes() + _TAIL.pack(self.size, *self.body, MAGIC)
+
+    @staticmethod
+    def of_section(section: Any, checksum: int) -> Trailer | None:
+        """The trailer at the end of a section; None if its checksum is another one."""
+        view = memoryview(section)
+        if len(view) < _TAIL.size:
+            return None
+        size, start, stop, _ = _TAIL.unpack(view[-_TAIL.size :])
+        length = -(-size // BLOCK) * _CHECKSUM.itemsize + _TAIL.size
+        if size + length != len(view) or zlib.crc32(view[size:]) != checksum:
+            return None
+        checksums = np.frombuffer(view[size : -_TAIL.size], _CHECKSUM)
+        return Trailer(checksums, size, (start, stop))
+
+
+class Blocks:
+    """The blocks of an open run, and which of them were found to be as they were written."""
+
+    def __init__(self, path: Path, data: Any, trailer: Trailer) -> None:
+        self.path = path
+        self._data = memoryview(data)
+        self._checksums = trailer.checksums
+        self._verified = np.zeros(len(trailer.checksums), np.bool_)
+        self.left = len(trailer.checksums)
+        """Blocks that were not verified yet."""
+
+    @property
+    def verified(self) -> int:
+        """Blocks that were verified."""
+        return len(self._checksums) - self.left
+
+    def verify(self, starts: Offsets, stops: Offsets) -> None:
+        """Verify the blocks that hold the bytes from starts to stops, stops not included."""
+        if not self.left:
+            return
+        some = starts < stops
+        firsts, lasts = starts[some] >> SHIFT, (stops[some] - 1) >> SHIFT
+        wide = np.flatnonzero(lasts > firsts + 1)
+        ends = np.concatenate([firsts, lasts])
+        unknown = np.unique(ends[~self._verified[ends]]).tolist()
+        for first, last in zip(firsts[wide].tolist(), lasts[wide].tolist(), strict=True):
+            unknown += (first + np.flatnonzero(~self._verified[first:last])).tolist()
+        for block in unknown:
+            self._verify(block)
+        if unknown:  # counted anew, so that two threads never count a block twice
+            self.left = int(np.count_nonzero(~self._verified))
+
+    def verify_bytes(self, start: int, stop: int) -> None:
+        """Verify the blocks that hold a stretch of bytes."""
+        self.verify(np.array([start]), np.array([stop]))
+
+    def _verify(self, block: int) -> None:
+        data = self._data[block << SHIFT : (block + 1) << SHIFT]
+        if zlib.crc32(data) != self._checksums[block]:
+            raise damaged(self.path, f"block {block} of a run has another checksum")
+        self._verified[block] = True
+
+
+def damaged(path: Path, what: str) -> CheckpointError:
+    """The error for a run file that is not what was written."""
+    message = f"state file {path} is damaged: {what} than when it was written"
+    hint = (
+        "nothing was computed from it. Restore the file from a backup, or start with a new "
+        "checkpoint: the answer is then computed again from the input"
+    )
+    return CheckpointError(f"error[{DAMAGED}]: {message}\n = hint: {hint}")
+
+
+# --- Where the values of a column lie in the bytes of a run, so that they can be verified by ro ---
+#
+# A column of an open run consists of regions: values of a fixed number of bits, or offsets that
+# say where in further regions a value lies. Offsets are verified before they are followed.
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Values of so many bits each, from a byte of the run on."""
+
+    at: int
+    bits: int
+
+    def verify(self, blocks: Blocks, starts: Offsets, stops: Offsets) -> None:
+        """Verify the values from starts to stops."""
+        blocks.verify(self.at + (starts * self.bits >> 3), self.at + (stops * self.bits + 7 >> 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Offsets, from a byte of the run on, into regions of the values."""
+
+    at: int
+    offsets: npt.NDArray[Any]
+    inner: tuple[Region, ...]
+
+    def verify(self, blocks: Blocks, starts: Offsets, stops: Offsets) -> None:
+        """Verify the values from starts to stops, and what they refer to."""
+        some = starts < stops
+        starts, stops = starts[some], stops[some]
+        width = self.offsets.itemsize
+        blocks.verify(self.at + starts * width, self.at + (stops + 1) * width)
+        first, last = (self.offsets[at].astype(np.int64) for at in (starts, stops))
+        for region in self.inner:
+            region.verify(blocks, first, last)
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """A column of a kind that is not known here: all of the run counts as its values."""
+
+    size: int
+
+    def verify(self, blocks: Blocks, starts: Offsets, stops: Offsets) -> None:
+        """Verify the whole run."""
+        if (starts < stops).any():
+            blocks.verify_bytes(0, self.size)
+
+
+Region: TypeAlias = Fixed | Variable | Anything
+
+
+def regions_of(array: Any, data: Any) -> tuple[Region, ...]:
+    """The regions of an array that lies in a buffer."""
+    return tuple(_regions(array, data))
+
+
+def _regions(array: Any, data: Any) -> Iterator[Region]:
+    kinds, type_ = pa.types, array.type
+    if array.offset:
+        yield Anything(data.size)
+        return
+    if kinds.is_null(type_):
+        return
+    buffers = array.buffers()
+    yield from _fixed(buffers[0], 1, data)
+    if kinds.is_struct(type_):
+        for i in range(type_.num_fields):
+            yield from _regions(array.field(i), data)
+    elif kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_map(type_):
+        large = kinds.is_large_list(type_)
+        yield from _variable(buffers[1], _regions(array.values, data), data, large=large)
+    elif kinds.is_string(type_) or kinds.is_binary(type_):
+        yield from _variable(buffers[1], _fixed(buffers[2], 8, data), data, large=False)
+    elif kinds.is_large_string(type_) or kinds.is_large_binary(type_):
+        yield from _variable(buffers[1], _fixed(buffers[2], 8, data), data, large=True)
+    elif kinds.is_primitive(type_) or kinds.is_decimal(type_) or kinds.is_fixed_size_binary(type_):
+        yield from _fixed(buffers[1], type_.bit_width, data)
+    else:
+        yield Anything(data.size)
+
+
+def _variable(buffer: Any, inner: Iterable[Region], data: Any, *, large: bool) -> Iterator[Region]:
+    if _is_empty(buffer):
+        return
+    at = _position(buffer, data)
+    if at is None:
+        yield Anything(data.size)
+        return
+    dtype = np.dtype(np.int64 if large else np.int32)
+    offsets = np.frombuffer(buffer, dtype, buffer.size // dtype.itemsize)
+    yield Variable(at, offsets, tuple(inner))
+
+
+def _fixed(buffer: Any, bits: int, data: Any) -> Iterator[Region]:
+    if not _is_empty(buffer):
+        at = _position(buffer, data)
+        yield Anything(data.size) if at is None else Fixed(at, bits)
+
+
+def _is_empty(buffer: Any) -> bool:
+    return buffer is None or buffer.size == 0
+
+
+def _position(buffer: Any, data: Any) -> int | None:
+    """Where in the data a buffer starts; None if it is a copy."""
+    at = int(buffer.address - data.address)
+    return at if 0 <= at <= data.size - buffer.size else None
+
+
+def body_of(table: Any, data: Any) -> tuple[int, int]:
+    """From where to where a buffer holds the columns of a table."""
+    buffers = [
+        buffer
+        for column in table.columns
+        for chunk in column.chunks
+        for buffer in chunk.buffers()
+        if not _is_empty(buffer)
+    ]
+    starts = [_position(buffer, data) for buffer in buffers]
+    known = [(at, at + b.size) for at, b in zip(starts, buffers, strict=True) if at is not None]
+    if not known:
+        return data.size, data.size
+    return min(start for start, _ in known), max(stop for _, stop in known)

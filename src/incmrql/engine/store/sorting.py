@@ -1,0 +1,342 @@
+"""The order of rows within a key: a word for each row that sorts like it, and bytes for ties.
+
+    order_words   from the first column: eight bytes, most significant first, null least
+    order_bytes   canonical bytes, column after column; those of a falling column are inverted
+
+A word never contradicts the bytes.  It is a function of the row alone, so rows of all runs
+compare; `decides` says where no two different rows have the same word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from incmrql.engine.columns.keys import (
+    Encoded,
+    Keys,
+    Mask,
+    Piece,
+    Places,
+    Words,
+    binary,
+    escaped,
+    float_words,
+    integer_words,
+    joined,
+    piece_of,
+    same_keys,
+)
+from incmrql.types.model import (
+    BOOL,
+    DATE,
+    EXACT_SUM,
+    STRING,
+    TIMESTAMP,
+    Decimal,
+    Record,
+    Tuple,
+    Type,
+    is_float,
+    is_integer,
+)
+from incmrql.types.model import Any as AnyType
+from incmrql.values.hashing.columns import Hashes
+
+# --- The form of a state table: what its rows are hashed by, told apart by and sorted by ---
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The columns of a table's rows and their order.
+
+    Rows are sorted by the hash of `keys`, then by the key itself where keys share a hash, then by
+    `rest`; `keys` and `rest` together tell rows apart.
+    """
+
+    keys: tuple[Type, ...]
+    """The columns by which rows meet, hashed and bucketed.  Without any, all rows have one key."""
+    rest: tuple[Type, ...] = ()
+    """Further columns."""
+    descending: tuple[bool, ...] | None = None
+    """None: the rows of a key are in no order that matters.  Else, for each column of `rest`,
+    whether rows of a key fall in it; they are in canonical order, and a falling column is in the
+    exact reverse of it."""
+    most: int | None = None
+    """A key keeps only its first rows, by weight as many as this; weights are then positive."""
+    last: bool = False
+    """A key keeps its last rows rather than its first."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the rows of a key are in an order that matters."""
+        return self.descending is not None
+
+
+STATE_OF_A_STEP: Final = "what a step of the loop keeps"
+
+
+@dataclass(frozen=True, slots=True)
+class StateTable:
+    """A state table: what it holds, in a few words, and the node that it belongs to.
+
+    A table with rows of an answer belongs to that answer, and to no node.
+    """
+
+    name: str
+    form: Form
+    holds: str
+    node: int | None
+    answer: int | None = None
+
+
+# --- The order of rows within a key: a word for each row that sorts like it, and bytes for ties ---
+
+
+_LONG_DIGITS: Final = 18
+"""Digits of a decimal that always fit a word."""
+_DROPPED_BITS: Final = 32
+"""Bits of a wider decimal that its word leaves out."""
+_TOP: Final = np.uint64(1 << 63)
+_ALL: Final = np.uint64((1 << 64) - 1)
+_WORD: Final = 8
+
+
+def order_words(rest: Keys, descending: tuple[bool, ...]) -> Words:
+    """A word for each row that sorts like it, as far as it goes."""
+    words = _words(rest.columns[0], rest.types[0])
+    return ~words if descending[0] else words
+
+
+def order_bytes(rest: Keys, descending: tuple[bool, ...] | None) -> Encoded:
+    """Bytes for each row that sort like it; canonical ones if the order does not matter."""
+    if descending is None:
+        return rest.encoded()
+    pieces = [
+        _inverted(piece_of(column, type_)) if falls else piece_of(column, type_)
+        for column, type_, falls in zip(rest.columns, rest.types, descending, strict=True)
+    ]
+    return Encoded(pieces[0] if len(pieces) == 1 else joined(pieces, len(rest)))
+
+
+def decides(form: Form, words: Words) -> Mask:
+    """Which words no other row of the same key can have."""
+    if form.descending is None or len(form.rest) > 1 or not _fits(form.rest[0]):
+        return np.zeros(len(words), np.bool_)
+    sure: Mask = words != (_ALL if form.descending[0] else np.uint64(0))
+    return sure
+
+
+def _fits(type_: Type) -> bool:
+    if isinstance(type_, Decimal):
+        return type_.precision <= _LONG_DIGITS
+    return is_integer(type_) or is_float(type_) or type_ in (BOOL, DATE, TIMESTAMP)
+
+
+def _words(column: Any, type_: Type) -> Words:
+    """Words of a column; that of null is 0."""
+    if column.null_count == 0:
+        return _valid_words(column, type_)
+    words = np.zeros(len(column), np.uint64)
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    if valid.any():
+        words[valid] = _valid_words(column.filter(pa.array(valid)), type_)
+    return words
+
+
+def _valid_words(column: Any, type_: Type) -> Words:
+    match type_:
+        case Decimal(precision, scale):
+            return _decimal_words(column.cast(pa.decimal128(precision, scale)), precision)
+        case Tuple((first, *_)) | Record(((_, first), *_)):
+            return _words(column.field(0), first)
+        case _ if is_integer(type_) or type_ in (DATE, TIMESTAMP):
+            return integer_words(column)
+        case _ if is_float(type_):
+            return float_words(column)
+        case _ if type_ == BOOL:
+            bits: Words = column.to_numpy(zero_copy_only=False).astype(np.uint64)
+            return bits + np.uint64(1)
+        case _ if type_ in (STRING, EXACT_SUM):
+            return _leading(escaped(column), 0)
+        case _:
+            return _leading(binary(piece_of(column, type_)), 0 if isinstance(type_, AnyType) else 1)
+
+
+def _decimal_words(column: Any, precision: int) -> Words:
+    """The unscaled number; of a wide one the middle bits, the nearest word if it is beyond."""
+    raw = np.frombuffer(column.buffers()[1], np.int64)
+    low, high = raw[2 * column.offset :][: 2 * len(column)].reshape(-1, 2).T
+    if precision <= _LONG_DIGITS:
+        return low.view(np.uint64) ^ _TOP
+    limit = 1 << (63 - _DROPPED_BITS)
+    near = (high >= -limit) & (high < limit)
+    middle = (high << _DROPPED_BITS) | (low.view(np.uint64) >> np.uint64(_DROPPED_BITS)).view(
+        np.int64
+    )
+    least, greatest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    far = np.where(high < 0, least, greatest)
+    return np.where(near, middle, far).view(np.uint64) ^ _TOP
+
+
+def _leading(strings: Any, skipped: int) -> Words:
+    """Eight bytes of each byte string as a number, with zeros after its end."""
+    if not len(strings):
+        return np.zeros(0, np.uint64)
+    _, offsets, data = strings.buffers()
+    ends = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    some = data is not None and data.size
+    content = np.frombuffer(data, np.uint8) if some else np.zeros(1, np.uint8)
+    index = (ends[:-1] + skipped)[:, None] + np.arange(_WORD)
+    taken = content[np.minimum(index, len(content) - 1)]
+    taken[index >= ends[1:, None]] = 0
+    words: Words = taken.view(">u8").ravel().astype(np.uint64)
+    return words
+
+
+def _inverted(piece: Piece) -> Piece:
+    """Bytes that sort in the reverse order, as no piece is the beginning of another."""
+    if isinstance(piece, np.ndarray):
+        return ~piece
+    _, offsets, data = piece.buffers()
+    turned = None if data is None else pa.py_buffer(~np.frombuffer(data, np.uint8))
+    buffers = [None, offsets, turned]
+    return pa.Array.from_buffers(piece.type, len(piece), buffers, offset=piece.offset)
+
+
+# --- Rows sorted by (hash, key, order within the key), and grouped where all of these are the s ---
+#
+# The hashes and the order words are sorted as numbers. Keys are compared only where hashes are the
+# same, and the bytes of the rest only where words are the same and do not decide; rows are sorted
+# by bytes only where they are found to differ.
+
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows in order, equal ones together."""
+
+    rows: Places
+    """All rows, sorted."""
+    starts: Places
+    """Where in `rows` each group starts."""
+    key_starts: Mask
+    """Which groups are the first of their key."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def firsts(self) -> Places:
+        """A row of each group."""
+        return self.rows[self.starts]
+
+    @property
+    def of_row(self) -> Places:
+        """The group of each row of the input."""
+        starting = np.zeros(len(self.rows), np.int64)
+        starting[self.starts] = 1
+        groups = np.empty(len(self.rows), np.int64)
+        groups[self.rows] = np.cumsum(starting) - 1
+        return groups
+
+    def add_up(self, numbers: Integers) -> Integers:
+        """The sum over each group."""
+        if not len(self.starts):
+            return np.zeros(0, np.int64)
+        if len(self.starts) == len(self.rows):
+            return numbers[self.rows]
+        totals: Integers = np.add.reduceat(numbers[self.rows], self.starts)
+        return totals
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What sorts rows within their key."""
+
+    form: Form
+    order: Hashes
+    rest: Keys
+
+
+def group(
+    hashes: Hashes, keys: Keys | None, within: Within | None = None, *, merged: bool = False
+) -> Groups:
+    """The groups of equal rows.
+
+    Without `keys` the hashes are taken for the keys.  `merged` says that the rows consist of a
+    few parts that are sorted already.
+    """
+    rows = np.argsort(hashes, kind="stable" if merged else None)
+    same = _repeated(hashes[rows])
+    if keys is not None:
+        _tell_apart(rows, same, np.flatnonzero(same), keys, None)
+    key_starts = ~same
+    if within is not None:
+        _sort_within(rows, same, within)
+    starts = np.flatnonzero(~same)
+    return Groups(rows, starts, key_starts[starts])
+
+
+def _sort_within(rows: Places, same: Mask, within: Within) -> None:
+    words = within.order[rows]
+    fallen = np.zeros(len(rows), np.bool_)
+    fallen[1:] = words[1:] < words[:-1]
+    fallen &= same
+    if fallen.any():
+        _sort_again(rows, same, fallen, lambda doubtful: within.order[doubtful])
+        words = within.order[rows]
+    same &= _repeated(words)
+    tied = np.flatnonzero(same)
+    tied = tied[~decides(within.form, words[tied])]
+    _tell_apart(rows, same, tied, within.rest, within.form.descending)
+
+
+def _tell_apart(
+    rows: Places, same: Mask, tied: Places, keys: Keys, descending: tuple[bool, ...] | None
+) -> None:
+    """Where a row is tied with the one before, look at the bytes; sort and part by them."""
+    if not len(tied):
+        return
+    different = tied[~same_keys(keys, rows[tied - 1], keys, rows[tied])]
+    if not len(different):
+        return
+    after = order_bytes(keys.take(rows[different]), descending)
+    fallen = after.precedes(order_bytes(keys.take(rows[different - 1]), descending))
+    if fallen.any():
+        broken = np.zeros(len(rows), np.bool_)
+        broken[different] = True
+        doubtful, ranks = _sort_again(
+            rows, same, broken, lambda some: order_bytes(keys.take(some), descending).ranks()
+        )
+        same[doubtful[1:]] &= ranks[1:] == ranks[:-1]
+    else:
+        same[different] = False
+
+
+def _sort_again(
+    rows: Places, same: Mask, broken: Mask, rank: Callable[[Places], npt.NDArray[Any]]
+) -> tuple[Places, npt.NDArray[Any]]:
+    """Sort the stretches of equal rows that hold a broken place; the places, and their ranks."""
+    stretch = np.cumsum(~same)
+    chosen = np.zeros(stretch[-1] + 1, np.bool_)
+    chosen[stretch[broken]] = True
+    doubtful = np.flatnonzero(chosen[stretch])
+    ranks = rank(rows[doubtful])
+    sorted_ = np.lexsort((ranks, stretch[doubtful]))
+    rows[doubtful] = rows[doubtful[sorted_]]
+    return doubtful, ranks[sorted_]
+
+
+def _repeated(words: Hashes) -> Mask:
+    """Which words are those before them."""
+    same = np.zeros(len(words), np.bool_)
+    same[1:] = words[1:] == words[:-1]
+    return same

@@ -1,0 +1,216 @@
+"""Values to what Arrow stores, and back.
+
+`stored(value, type)` is the Python object from which Arrow builds `arrow_type(type)`.  On the
+way back a column is first cast to `plain_type`, where texts are bytes and times are numbers, so
+that a value that is out of range spoils one row and not the column; `reader` makes the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal as DecimalValue
+from typing import Any as Arrow
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from incmrql.errors import InternalError
+from incmrql.io.scalars import Unparsable
+from incmrql.types.model import (
+    DATE,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    TIMESTAMP,
+    Any,
+    Collection,
+    Data,
+    Decimal,
+    Nothing,
+    Record,
+    Tuple,
+    Type,
+)
+from incmrql.values import Bag, Value, canonical, decode, encode
+from incmrql.values import Record as RecordValue
+from incmrql.values.encoding import EPOCH, EPOCH_DAY, MICROSECOND
+from incmrql.values.numbers import normal, quantize, to_float32
+
+Reader: TypeAlias = Callable[[Arrow], Value]
+
+_NANOSECONDS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_DAY_MILLISECONDS = 86_400_000
+
+
+def stored(value: Value, type_: Type) -> Arrow:
+    """The Python object from which Arrow stores a value of a type."""
+    if value is None:
+        return None
+    match type_:
+        case Data() | Any():
+            return encode(value)
+        case Record(()) | Tuple(()):
+            return True
+        case Record(fields):
+            return {name: stored(value[name], field) for name, field in fields}
+        case Tuple(items):
+            return {f"_{i}": stored(v, t) for i, (v, t) in _numbered(value, items)}
+        case Collection(kind, element):
+            items = canonical(value) if kind == "bag" else value
+            return [stored(item, element) for item in items]
+        case Decimal(precision, scale):
+            fixed = quantize(DecimalValue(value), precision, scale)
+            if fixed is None:
+                raise Unparsable(f"{value} does not fit {type_}")
+            return fixed
+        case _ if type_ == TIMESTAMP:
+            return canonical(value)
+        case _ if type_ in (FLOAT, DOUBLE):
+            return normal(value)
+        case _:
+            return value
+
+
+def same_floats(column: Arrow) -> Arrow:
+    """A column of floats with one zero and one NaN."""
+    nan = pa.scalar(float("nan"), column.type)
+    positive = pc.add(column, pa.scalar(0.0, column.type))
+    return pc.if_else(pc.is_nan(column), nan, positive)
+
+
+def plain_type(arrow: Arrow) -> Arrow:
+    """The type to which a column is cast before its values are made."""
+    if _is_text(arrow):
+        return pa.binary()
+    if kinds.is_timestamp(arrow) or kinds.is_date64(arrow):
+        return pa.int64()
+    if kinds.is_date32(arrow):
+        return pa.int32()
+    if kinds.is_float16(arrow):
+        return pa.float32()
+    if kinds.is_null(arrow):
+        return pa.bool_()  # pyarrow 26 fails to cast a list of nulls to its own type
+    if kinds.is_dictionary(arrow):
+        return plain_type(arrow.value_type)
+    if kinds.is_struct(arrow):
+        inner = [arrow.field(i) for i in range(arrow.num_fields)]
+        return pa.struct([pa.field(field.name, plain_type(field.type)) for field in inner])
+    if kinds.is_map(arrow):
+        return pa.map_(plain_type(arrow.key_type), plain_type(arrow.item_type))
+    if kinds.is_nested(arrow):
+        return pa.list_(plain_type(arrow.value_type))
+    return arrow
+
+
+def reader(arrow: Arrow, type_: Type) -> Reader:
+    """How values of a type are made from a plain column that came from an Arrow type."""
+    if kinds.is_dictionary(arrow):
+        return reader(arrow.value_type, type_)
+    make = _maker(arrow, type_)
+    return lambda plain: None if plain is None else make(plain)
+
+
+def _maker(arrow: Arrow, type_: Type) -> Reader:
+    """The same for what is not null."""
+    if kinds.is_null(arrow):
+        return _same
+    match type_:
+        case Data() | Any():
+            return _decoded
+        case Record(()):
+            return lambda _: RecordValue()
+        case Tuple(()):
+            return lambda _: ()
+        case Record(fields):
+            readers = [(name, reader(arrow.field(name).type, field)) for name, field in fields]
+            names = type_.names
+            return lambda plain: RecordValue.of(names, [read(plain[n]) for n, read in readers])
+        case Tuple(items):
+            numbered = enumerate(items, 1)
+            inner = [(f"_{i}", reader(arrow.field(f"_{i}").type, item)) for i, item in numbered]
+            return lambda plain: tuple([read(plain[name]) for name, read in inner])
+        case Collection(kind, element):
+            made = (
+                _pair(arrow, element) if kinds.is_map(arrow) else reader(arrow.value_type, element)
+            )
+            shape = Bag if kind == "bag" else list
+            return lambda plain: shape([made(item) for item in plain])
+        case Decimal():
+            return DecimalValue
+        case Nothing():
+            return _same
+        case _:
+            return _SCALARS[type_](arrow) if type_ in _SCALARS else _same
+
+
+def _pair(arrow: Arrow, element: Type) -> Reader:
+    if not isinstance(element, Tuple):
+        raise InternalError(f"a map is a bag of pairs, not of {element}")
+    key, item = reader(arrow.key_type, element.items[0]), reader(arrow.item_type, element.items[1])
+    return lambda plain: (key(plain[0]), item(plain[1]))
+
+
+def _numbered(value: Value, items: tuple[Type, ...]) -> enumerate[tuple[Value, Type]]:
+    return enumerate(zip(value, items, strict=True), 1)
+
+
+def _same(plain: Arrow) -> Value:
+    return plain
+
+
+def _decoded(plain: bytes) -> Value:
+    try:
+        return decode(plain)
+    except InternalError as problem:
+        raise Unparsable(str(problem)) from None
+
+
+def _text(plain: bytes) -> str:
+    try:
+        return plain.decode()
+    except UnicodeDecodeError as problem:
+        raise Unparsable(f"not UTF-8 at byte {problem.start + 1} of a string") from None
+
+
+def _date_reader(arrow: Arrow) -> Reader:
+    unit = _DAY_MILLISECONDS if kinds.is_date64(arrow) else 1
+
+    def read(plain: int) -> date:
+        try:
+            return date.fromordinal(plain // unit + EPOCH_DAY)
+        except (ValueError, OverflowError):
+            raise Unparsable(f"day {plain} from 1970 on is outside the years 1 to 9999") from None
+
+    return read
+
+
+def _timestamp_reader(arrow: Arrow) -> Reader:
+    """Nanoseconds are rounded down to microseconds."""
+    unit = _NANOSECONDS[arrow.unit]
+
+    def read(plain: int) -> Value:
+        try:
+            return EPOCH + plain * unit // 1000 * MICROSECOND
+        except OverflowError:
+            what = f"{plain} {arrow.unit} from 1970 on"
+            raise Unparsable(f"timestamp {what} is outside the years 1 to 9999") from None
+
+    return read
+
+
+def _is_text(arrow: Arrow) -> bool:
+    return any(
+        test(arrow) for test in (kinds.is_string, kinds.is_large_string, kinds.is_string_view)
+    )
+
+
+_SCALARS: Final[dict[Type, Callable[[Arrow], Reader]]] = {
+    STRING: lambda _: _text,
+    DATE: _date_reader,
+    TIMESTAMP: _timestamp_reader,
+    FLOAT: lambda _: to_float32,
+    DOUBLE: lambda _: lambda plain: normal(float(plain)),
+}

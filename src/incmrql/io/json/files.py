@@ -1,0 +1,280 @@
+"""JSON files to rows: lines, arrays of rows, or documents one after the other.
+
+    source(json, path)                  every document; an array stands for its items
+    source(json, path, {"a", "b"})      the values of members a and b, at any depth
+    source(json, path, type(T))         the same, checked against T
+
+An array that is itself a T (a tuple, a bag, a list) is one row.  Documents may share lines or
+span them.  After a document that is not JSON, reading goes on at the next line that starts one
+at the same indentation, so neither a broken line of a file of lines nor a broken document among
+indented ones takes others with it.  A document is in memory as a whole, and may have no more bytes
+than a line may have; a larger array of rows is read item by item.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, repeat
+from typing import Any, Final
+
+from incmrql.errors import InternalError
+from incmrql.io.files import MAX_LINE, Line
+from incmrql.io.json.documents import Documents
+from incmrql.io.json.values import (
+    Number,
+    Raw,
+    checked,
+    dump_raw,
+    parse_raw,
+    raw_json,
+    raw_of,
+    shortened,
+    skip_space,
+    tree_of,
+)
+from incmrql.io.rows import BadRow, Read, Row
+from incmrql.io.scalars import Unparsable, parse_scalar, quoted, weight
+from incmrql.io.xml.values import parse_xml
+from incmrql.types.model import (
+    BOOL,
+    FLOATS,
+    INTEGERS,
+    JSON,
+    PREDEFINED,
+    XML,
+    Basic,
+    Collection,
+    Constructor,
+    Data,
+    Decimal,
+    Function,
+    Nothing,
+    Record,
+    Tuple,
+    Type,
+)
+from incmrql.types.model import Any as AnyType
+from incmrql.values import Bag, Value
+from incmrql.values import Data as DataValue
+from incmrql.values import Record as RecordValue
+
+
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """What is wanted of each document."""
+
+    path: str
+    row: Type
+    keys: frozenset[str]
+    sign: str
+    data: Catalog
+    raw: bool = False
+    """Whether documents stay as they are parsed."""
+    longest: int = MAX_LINE
+    """Bytes of the longest document."""
+
+
+def read_json(
+    lines: Iterable[Line],
+    path: str,
+    row: Type,
+    keys: Iterable[str],
+    options: Mapping[str, Any],
+    data: Catalog = PREDEFINED,
+) -> Iterator[Read]:
+    """The rows of one file; `data` are the data types that rows may hold."""
+    sign, longest = options.get("sign", ""), options.get("max_line", MAX_LINE)
+    return _read(lines, _Want(path, row, frozenset(keys), sign, data, longest=longest))
+
+
+def read_raw(
+    lines: Iterable[Line], path: str, keys: Iterable[str], longest: int = MAX_LINE
+) -> Iterator[Read]:
+    """The rows of one file that `read_json` makes trees of, as they are before that."""
+    want = _Want(path, JSON, frozenset(keys), "", PREDEFINED, raw=True, longest=longest)
+    return _read(lines, want)
+
+
+def _read(lines: Iterable[Line], want: _Want) -> Iterator[Read]:
+    holds_rows = bool(want.keys) or not isinstance(want.row, Tuple | Collection)
+    for found in Documents(lines, want.path, want.longest, split_arrays=holds_rows):
+        if isinstance(found, BadRow):
+            yield found
+        else:
+            yield from _rows(*found, want)
+
+
+def _rows(line: int, document: Raw, text: str, want: _Want) -> Iterator[Read]:
+    items = _elements(document, want)
+    lines = _item_lines(line, text) if items is document and text else repeat(line)
+    known = -1
+    for place, raw in enumerate(items):
+        try:
+            yield _row(raw, line, want)
+        except Unparsable as problem:
+            start = next(islice(lines, place - known - 1, None))
+            known = place
+            yield BadRow(want.path, start, dump_raw(raw), problem.reason)
+
+
+def _item_lines(line: int, text: str) -> Iterator[int]:
+    """The lines on which the items of an array start; the array starts on `line`."""
+    before, at = 0, 1
+    while True:
+        start = skip_space(text, at)
+        line += text.count("\n", before, start)
+        yield line
+        _, end = raw_json(text, start)
+        before, at = start, skip_space(text, end) + 1
+
+
+def _row(raw: Raw, line: int, want: _Want) -> Row:
+    if want.raw:
+        return Row(checked(raw), line=line)
+    if not want.sign:
+        return Row(typed(raw, want.row, want.data), line=line)
+    if not isinstance(raw, dict):
+        raise Unparsable(f'expected an object with a sign in "{want.sign}"')
+    sign = weight(raw.get(want.sign), want.sign)
+    members = {n: v for n, v in raw.items() if n != want.sign}
+    return Row(typed(members, want.row, want.data), sign, line=line)
+
+
+def _elements(document: Raw, want: _Want) -> Iterable[Raw]:
+    """What are rows of a document: the document itself, if it is an array of rows."""
+    if want.keys:
+        return _members(document, want.keys)
+    if isinstance(document, list) and _is_array_of_rows(document, want):
+        return document
+    return (document,)
+
+
+def _is_array_of_rows(array: list[Raw], want: _Want) -> bool:
+    """Whether an array holds rows, rather than being one."""
+    row = want.row
+    if not isinstance(row, Tuple | Collection):
+        return True
+    try:
+        typed(array, row, want.data)
+    except Unparsable:
+        return bool(array) and isinstance(array[0], list)
+    return False
+
+
+def _members(document: Raw, keys: frozenset[str]) -> Iterator[Raw]:
+    """The values of the members with these names, outer ones first, in order."""
+    pending: list[tuple[str, Raw]] = [("", document)]
+    while pending:
+        name, raw = pending.pop()
+        if name in keys:
+            yield raw
+        if isinstance(raw, dict):
+            pending.extend(reversed(raw.items()))
+        elif isinstance(raw, list):
+            pending.extend(("", item) for item in reversed(raw))
+
+
+# --- JSON documents to values of a declared type: `source(json, path, type(T))` ---
+#
+# Objects become records (a missing member is null, others are ignored), arrays become tuples of
+# that length, bags and lists; null is null. A document of another shape is refused with the path
+# to the place: `$.a[2].b: expected int, found 1.5`.
+
+
+Catalog = Mapping[str, tuple[Constructor, ...]]
+
+_NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+
+
+def to_typed(document: str | DataValue, type_: Type, catalog: Catalog = PREDEFINED) -> Value:
+    """The value of a type that a JSON text or tree holds; raises `Unparsable`."""
+    raw = parse_raw(document) if isinstance(document, str) else raw_of(document)
+    return typed(raw, type_, catalog)
+
+
+def typed(raw: Raw, type_: Type, catalog: Catalog = PREDEFINED, path: str = "$") -> Value:
+    """The value of a type that a document holds."""
+    if raw is None and type_ != JSON:
+        return None
+    match type_:
+        case Basic() | Decimal():
+            return _scalar(raw, type_, path)
+        case AnyType():
+            return tree_of(raw)
+        case Record(fields) if isinstance(raw, dict):
+            values = [typed(raw.get(n), t, catalog, f"{path}.{n}") for n, t in fields]
+            return RecordValue.of(type_.names, values)
+        case Tuple(items) if isinstance(raw, list) and len(raw) == len(items):
+            return tuple(
+                typed(item, items[i], catalog, f"{path}[{i}]") for i, item in enumerate(raw)
+            )
+        case Collection(kind, element) if isinstance(raw, list):
+            values = [typed(x, element, catalog, f"{path}[{i}]") for i, x in enumerate(raw)]
+            return Bag(values) if kind == "bag" else values
+        case Data():
+            return _data(raw, type_, catalog, path)
+        case Function():
+            raise InternalError("no document holds a function")
+        case Record() | Tuple() | Collection() | Nothing():
+            raise _mismatch(raw, type_, path)
+
+
+def _scalar(raw: Raw, type_: Type, path: str) -> Value:
+    if not _holds(raw, type_):
+        raise _mismatch(raw, type_, path)
+    if isinstance(raw, bool):
+        return raw
+    try:
+        value = parse_scalar(raw, type_)
+    except Unparsable as problem:
+        raise Unparsable(f"{path}: {problem.reason}") from None
+    if isinstance(raw, Number) and isinstance(value, float) and math.isinf(value):
+        raise Unparsable(f"{path}: {shortened(raw)} does not fit a {type_}")
+    return value
+
+
+def _holds(raw: Raw, type_: Type) -> bool:
+    """Whether a JSON value of this kind can stand for a basic type."""
+    if type_ in INTEGERS:
+        return isinstance(raw, Number) and raw.lstrip("-").isdigit()
+    if type_ in FLOATS:
+        return isinstance(raw, Number) or raw in _NOT_FINITE
+    if isinstance(type_, Decimal):
+        return isinstance(raw, str)
+    if type_ == BOOL:
+        return isinstance(raw, bool)
+    return isinstance(raw, str) and not isinstance(raw, Number)
+
+
+def _data(raw: Raw, type_: Data, catalog: Catalog, path: str) -> Value:
+    if type_ == JSON:
+        return tree_of(raw)
+    if type_ == XML and isinstance(raw, str) and not isinstance(raw, Number):
+        try:
+            return parse_xml(raw)
+        except Unparsable as problem:
+            raise Unparsable(f"{path}: {problem.reason}") from None
+    if isinstance(raw, dict) and len(raw) == 1:
+        ((name, content),) = raw.items()
+        for made in catalog.get(type_.name, ()):
+            if made.name == name:
+                value = typed(content, made.content, catalog, f"{path}.{name}")
+                return DataValue(name, made.position, value)
+    raise _mismatch(raw, type_, path)
+
+
+def _mismatch(raw: Raw, type_: Type, path: str) -> Unparsable:
+    match raw:
+        case list() if isinstance(type_, Tuple):
+            found = f"an array of {len(raw)}"
+        case list():
+            found = "an array"
+        case dict():
+            found = "an object"
+        case str() if not isinstance(raw, Number):
+            found = quoted(raw)
+        case _:
+            found = dump_raw(raw)
+    return Unparsable(f"{path}: expected {type_}, found {found}")

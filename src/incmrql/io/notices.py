@@ -1,0 +1,156 @@
+"""What readers notice about a source as a whole, and how its user is told.
+
+Every reader counts a few facts (`Noticed`) while it reads; facts of files and tasks add up.  When
+a source has been read, `notices` turns them into warnings: no line could be read (W201), lines
+have more columns than are declared (W202), a declared JSON field is in no row (W203).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from incmrql.errors import IncmrqlWarning, nearest
+from incmrql.io.files import open_text
+from incmrql.io.json.files import read_raw
+from incmrql.io.rows import MOST_REMEMBERED, BadRow, Notice, Policy, ReadReport, Row
+from incmrql.types import typed
+from incmrql.types.infer.sources import column_types
+from incmrql.types.model import Record, Type
+from incmrql.values import Value
+
+_DELIMITERS: Final = (",", ";", "\t", "|", ":", " ")
+_SAMPLE: Final = 100
+"""Documents in which the names of members are looked up."""
+_MOST_NAMES: Final = 50
+_LONGEST: Final = 1_000
+"""Characters of a bad row that are kept to guess its delimiter."""
+
+
+@dataclass(slots=True)
+class Noticed:
+    """Facts about the rows of a source, or of one of its files."""
+
+    rows: int = 0
+    bad: int = 0
+    beyond: int = 0
+    """Lines with columns beyond the declared ones."""
+    present: set[str] = field(default_factory=set)
+    """Declared fields that a row has."""
+    names: set[str] = field(default_factory=set)
+    """Names that documents have, if a declared field was null in every row of a file."""
+    first: list[BadRow] = field(default_factory=list)
+
+    def add(self, other: Noticed) -> None:
+        """Put in what was noticed of other rows of the source."""
+        self.rows += other.rows
+        self.bad += other.bad
+        self.beyond += other.beyond
+        self.present |= other.present
+        self.names = set(sorted(self.names | other.names)[:_MOST_NAMES])
+        self.first = [*self.first, *other.first][:MOST_REMEMBERED]
+
+    def as_json(self) -> dict[str, Any]:
+        """The facts as text can hold them."""
+        return {
+            **{name: getattr(self, name) for name in ("rows", "bad", "beyond")},
+            "present": sorted(self.present),
+            "names": sorted(self.names),
+            "first": [asdict(replace(bad, text=bad.text[:_LONGEST])) for bad in self.first],
+        }
+
+    @staticmethod
+    def of_json(found: Mapping[str, Any]) -> Noticed:
+        """The facts that a text holds."""
+        sets = {name: set(found[name]) for name in ("present", "names")}
+        first = [BadRow(**row) for row in found["first"]]
+        return Noticed(**{**found, **sets, "first": first})
+
+    def add_rows(self, rows: Sequence[Row], watched: Iterable[str]) -> None:
+        """Count rows; `watched` are the fields that may be in none of them."""
+        self.rows += len(rows)
+        self.beyond += sum(row.beyond for row in rows)
+        for name in set(watched) - self.present:
+            if any(_has(row.value, name) for row in rows):
+                self.present.add(name)
+
+    def look_up_names(self, path: str | Path, keys: Iterable[str], watched: Iterable[str]) -> None:
+        """Where a field is null in every row of a file, see which names its documents have."""
+        absent = set(watched) - self.present
+        if not self.rows or not absent:
+            return
+        documents = read_raw(open_text(Path(path)), str(path), keys)
+        for row in islice(documents, _SAMPLE):
+            if isinstance(row, Row) and isinstance(row.value, dict):
+                self.names.update(row.value)
+        self.present |= absent & self.names
+
+
+def _has(value: Value, name: str) -> bool:
+    return value is not None and value[name] is not None
+
+
+def watched_fields(source: typed.Source, element: Type) -> tuple[str, ...]:
+    """The declared fields of a source that rows may lack in silence."""
+    if source.format != "json" or not isinstance(element, Record):
+        return ()
+    return element.names
+
+
+def notices(
+    source: typed.Source, path: str, noticed: Noticed, element: Type | None = None
+) -> tuple[Notice, ...]:
+    """The warnings about a source; `element` is its row as far as the query reads it."""
+    found: list[Notice] = []
+    if noticed.bad and not noticed.rows:
+        found.append(_nothing_read(source, path, noticed))
+    if noticed.beyond:
+        width = len(column_types(source.row) or ())
+        lines = "1 line" if noticed.beyond == 1 else f"{noticed.beyond} lines"
+        verb = "has" if noticed.beyond == 1 else "have"
+        columns = "1 column" if width == 1 else f"{width} columns"
+        message = f"{lines} of {path} {verb} more than the {columns} declared; the rest is ignored"
+        hint = "Declare the others as any to skip them without this warning."
+        found.append(Notice("W202", message, hint=hint))
+    for name in watched_fields(source, element or source.row):
+        if noticed.names and name not in noticed.present:
+            message = f'no row of {path} has the field "{name}": it is null everywhere'
+            others = ", ".join(sorted(noticed.names)[:10])
+            hint = f"{nearest(name, noticed.names)} Rows have: {others}.".strip()
+            found.append(Notice("W203", message, hint=hint))
+    return tuple(found)
+
+
+def warn(report: ReadReport, _policy: Policy = "quarantine") -> None:
+    """Give the warnings of a report the way Python does."""
+    for notice in report.notices:
+        warnings.warn(notice.render(), IncmrqlWarning, stacklevel=2)
+
+
+def _nothing_read(source: typed.Source, path: str, noticed: Noticed) -> Notice:
+    count, first = noticed.bad, noticed.first
+    noun = "line" if source.format in ("line", "text") else "row"
+    which = f"the only {noun}" if count == 1 else f"none of the {count} {noun}s"
+    verb = "could not be read" if count == 1 else "could be read"
+    message = f"{which} of {path} {verb}: the source is empty"
+    hint = _delimiter_hint(source, [bad.text for bad in first])
+    if not hint and first:
+        hint = f"The first: {first[0].sentence}."
+    return Notice("W201", message, first[0].place if first else "", hint)
+
+
+def _delimiter_hint(source: typed.Source, texts: Sequence[str]) -> str:
+    """Which delimiter would cut all of these lines into the declared columns."""
+    width = len(column_types(source.row) or ())
+    if source.format != "line" or not texts or width < 2:
+        return ""
+    for delimiter in _DELIMITERS:
+        fits = all(width <= text.rstrip(delimiter).count(delimiter) + 1 for text in texts)
+        if delimiter != source.delimiter and fits:
+            shown = "a tab" if delimiter == "\t" else f'"{delimiter}"'
+            return f'The lines look delimited by {shown}, and the source says "{source.delimiter}".'
+    return ""

@@ -1,0 +1,434 @@
+"""The native forms of built-in functions of scalars: as SQL, by the keys of `types.builtins`.
+
+A null argument gives null.  A built-in that is not in the table, or whose form is null instead of a
+tree, has no form in the dialect that agrees with the reference to the last bit;
+`engine.columns.pinned` then does it, on every engine alike.  That is so
+
+* of exp, log, pow and the trigonometric functions: every library rounds them in its own way, while
+  what IEEE 754 defines is native;
+* of rounding a double to decimals: no engine rounds the number that a double exactly is;
+* of the text of a double in Spark: Java writes the shortest digits from 19 on only;
+* of regular expressions, which are RE2's as Arrow runs it;
+* of letters in lower and upper case, which are as Python knows them.
+
+Positions in strings count code points, as both dialects do.  The zone of the session is UTC, as
+timestamps are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from sqlglot import exp
+
+from incmrql.lower import conversions
+from incmrql.lower.literals import double, integer, string
+from incmrql.lower.operators import arithmetic, attempt, compare, one_zero
+from incmrql.lower.tree import (
+    Dialect,
+    binary,
+    call,
+    case,
+    cast,
+    column,
+    is_null,
+    lambda_,
+    null,
+    number,
+    text,
+    type_text,
+)
+from incmrql.types.builtins import key_of
+from incmrql.types.model import DATE, LONG, TIMESTAMP, Decimal, Type, is_scalar
+
+_WHOLE: Final = 2.0**52
+"""From here on every double is a whole number."""
+_BLANKS: Final = "".join(map(chr, range(0x21)))
+_FIRST_DAY: Final = -719_162
+_LAST_DAY: Final = 2_932_896
+_DAY: Final = 86_400_000_000
+_DAYS: Final = ("year", "quarter", "month", "week", "day")
+_TIMES: Final = ("hour", "minute", "second")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The arguments of a call, their types, the type of the result, and whose SQL is meant."""
+
+    arguments: tuple[exp.Expression, ...]
+    types: tuple[Type, ...]
+    result: Type
+    dialect: Dialect
+
+    @property
+    def spark(self) -> bool:
+        """Whether Spark is to run it."""
+        return self.dialect is Dialect.SPARK
+
+
+Lowering: TypeAlias = Callable[[Call], exp.Expression | None]
+"""The SQL of a call, or null where the dialect has no form that agrees."""
+
+
+def builtin(
+    function: str,
+    arguments: Sequence[exp.Expression],
+    parameter_types: Sequence[Type],
+    result_type: Type,
+    dialect: Dialect,
+) -> exp.Expression | None:
+    """The call of a built-in function of scalars."""
+    types = tuple(parameter_types)
+    lowering = NATIVE.get(key_of(function, types))
+    return lowering and lowering(Call(tuple(arguments), types, result_type, dialect))
+
+
+def _function(spark: str, duckdb: str = "") -> Lowering:
+    """A function that both dialects have, under these names or under one."""
+    return lambda this: call(spark if this.spark else duckdb or spark, *this.arguments)
+
+
+def _converted(target: Type) -> Lowering:
+    """A cast to a type."""
+    return lambda this: conversions.cast(this.arguments[0], this.types[0], target, this.dialect)
+
+
+# --- numbers ------------------------------------------------------------------------------
+
+
+def _absolute_integer(this: Call) -> exp.Expression:
+    x = this.arguments[0]
+    if not this.spark:
+        return attempt(call("abs", x))
+    zero = integer(0, this.result, this.dialect)
+    negative = binary(exp.LT, x.copy(), zero)
+    return case([(negative, call("try_subtract", zero.copy(), x.copy()))], x)
+
+
+def _whole(name: str) -> Lowering:
+    """`ceil` or `floor`, which are longs in Spark."""
+
+    def lower(this: Call) -> exp.Expression:
+        x = this.arguments[0]
+        if not this.spark:
+            return one_zero(call(name, x), this.dialect)
+        return case([(_small(x, this.dialect), cast(call(name, x.copy()), "DOUBLE"))], x)
+
+    return lower
+
+
+def _rint(this: Call) -> exp.Expression:
+    x = this.arguments[0]
+    if this.spark:
+        return one_zero(call("rint", x), this.dialect)
+    rounded = one_zero(call("round_even", x.copy(), number(0)), this.dialect)
+    return case([(_small(x, this.dialect), rounded)], x)
+
+
+def _small(x: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """Whether a double can have digits after its point."""
+    return binary(exp.LT, call("abs", x.copy()), double(_WHOLE, dialect))
+
+
+def _round_double(this: Call) -> exp.Expression:
+    """floor(x + 1/2) as a long: the sum itself would be rounded."""
+    x, dialect = this.arguments[0], this.dialect
+    below = call("floor", x.copy())
+    whole = below if this.spark else cast(below, "BIGINT")
+    up = binary(exp.GTE, binary(exp.Sub, x.copy(), below.copy()), double(0.5, dialect))
+    near = binary(
+        exp.Add, whole, case([(up, integer(1, LONG, dialect))], integer(0, LONG, dialect))
+    )
+    fits = exp.Between(
+        this=x.copy(), low=double(-(2.0**63), dialect), high=double(2.0**63 - 1024, dialect)
+    )
+    return case([(_small(x, dialect), near), (fits, cast(x, "BIGINT", attempt=True))], None)
+
+
+def _round_decimal(this: Call) -> exp.Expression:
+    """floor(x + 1/2) as a long: from the whole part and the rest, which are exact."""
+    x, one = this.arguments[0], integer(1, LONG, this.dialect)
+    half, minus = (cast(text(t), "DECIMAL(2, 1)") for t in ("0.5", "-0.5"))
+    if this.spark:
+        whole = cast(x, "BIGINT", attempt=True)
+        rest = call("try_mod", x.copy(), cast(number(1), "DECIMAL(1, 0)"))
+    else:
+        whole = cast(call("trunc", x), "BIGINT", attempt=True)
+        rest = binary(exp.Sub, x.copy(), call("trunc", x.copy()))
+    more, less = (_of_longs(op, whole.copy(), one.copy(), this.dialect) for op in "+-")
+    branches = [(binary(exp.GTE, rest, half), more), (binary(exp.LT, rest.copy(), minus), less)]
+    return case(branches, whole)
+
+
+def _of_longs(
+    op: str, left: exp.Expression, right: exp.Expression, dialect: Dialect
+) -> exp.Expression:
+    """The sum or difference of longs; null where it is none."""
+    found = arithmetic(op, LONG, left, right, dialect)
+    assert found is not None
+    return found
+
+
+def _round_to(this: Call) -> exp.Expression | None:
+    """A decimal with so many decimals, halves away from zero.
+
+    Both dialects want their number as a constant; where it is none, there is no native form.
+    """
+    x, type_, digits = this.arguments[0], this.types[0], _constant(this.arguments[1])
+    assert isinstance(type_, Decimal)
+    if digits is None:
+        return None
+    if digits >= type_.scale:
+        return x
+    wanted = type_text(type_, this.dialect)
+    if digits < type_.scale - type_.precision:
+        return case([(is_null(x), null())], cast(number(0), wanted))
+    return cast(call("round", x, number(digits)), wanted, attempt=True)
+
+
+def _constant(tree: exp.Expression) -> int | None:
+    """The integer that a tree writes, if it does."""
+    match tree:
+        case exp.Cast() | exp.Paren():
+            return _constant(tree.this)
+        case exp.Neg():
+            opposite = _constant(tree.this)
+            return None if opposite is None else -opposite
+        case exp.Literal() if not tree.is_string:
+            return int(str(tree.this).rstrip("LSY"))
+        case _:
+            return None
+
+
+def _choice(first: str, second: str) -> Lowering:
+    """The left argument where `first` holds, the right where `second` does, null where neither."""
+
+    def lower(this: Call) -> exp.Expression | None:
+        type_, (left, right) = this.types[0], this.arguments
+        if not is_scalar(type_):
+            return None
+        branches = [
+            (compare(op, left.copy(), right.copy()), chosen)
+            for op, chosen in ((first, left), (second, right))
+        ]
+        return case(branches, None)
+
+    return lower
+
+
+# --- strings ------------------------------------------------------------------------------
+
+
+def _string(this: Call) -> exp.Expression | None:
+    source = this.types[0]
+    if not is_scalar(source):
+        return None
+    return conversions.to_text(this.arguments[0], source, this.dialect)
+
+
+def _length(this: Call) -> exp.Expression:
+    return _length_of(this.arguments[0], this.dialect)
+
+
+def _length_of(x: exp.Expression, dialect: Dialect) -> exp.Expression:
+    if dialect is Dialect.SPARK:
+        return call("char_length", x)
+    return cast(call("length", x), "INTEGER")
+
+
+def _substring(this: Call) -> exp.Expression:
+    """From `begin` to before `end`, counted from 0; null where that is outside of the text."""
+    whole, begin, *rest = this.arguments
+    size = _length_of(whole.copy(), this.dialect)
+    end = rest[0] if rest else cast(size.copy(), "BIGINT")
+    test = binary(
+        exp.And,
+        binary(exp.LTE, integer(0, LONG, this.dialect), begin.copy()),
+        binary(exp.LTE, begin.copy(), end.copy()),
+    )
+    places = [_of_longs("+", begin, integer(1, LONG, this.dialect), this.dialect)]
+    if rest:
+        test = binary(exp.And, test, binary(exp.LTE, end.copy(), size))
+        places.append(_of_longs("-", end, begin.copy(), this.dialect))
+    if this.spark:
+        places = [cast(place, "INT", attempt=True) for place in places]
+    return case([(test, call("substring", whole, *places))], None)
+
+
+def _replace(this: Call) -> exp.Expression:
+    """All occurrences; the empty text occurs before every character and at the end."""
+    whole, old, new = this.arguments
+    plain = call("replace", whole, old, new)
+    if isinstance(old, exp.Literal) and old.this:
+        return plain
+    empty = binary(exp.EQ, old.copy(), text(""))
+    joined = _joined(whole.copy(), new.copy(), this.dialect)
+    between = case([(binary(exp.EQ, whole.copy(), text("")), new.copy())], joined)
+    return case([(empty, between)], plain)
+
+
+def _joined(whole: exp.Expression, new: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """A text that is not empty with another one around each of its characters."""
+    if dialect is Dialect.SPARK:
+        inner = call("array_join", call("split", whole, text("")), new)
+        return binary(exp.DPipe, binary(exp.DPipe, new.copy(), inner), new.copy())
+    characters = call("regexp_extract_all", whole, text("(?s)."))
+    followed = lambda_(["c0"], binary(exp.DPipe, column("c0"), new))
+    inner = call("array_to_string", call("list_transform", characters, followed), text(""))
+    return binary(exp.DPipe, new.copy(), inner)
+
+
+def _trim(this: Call) -> exp.Expression:
+    name = "btrim" if this.spark else "trim"
+    return call(name, this.arguments[0], string(_BLANKS, this.dialect))
+
+
+def _concat(this: Call) -> exp.Expression:
+    whole = this.arguments[0]
+    for part in this.arguments[1:]:
+        whole = binary(exp.DPipe, whole, part)
+    return whole
+
+
+# --- dates and times ------------------------------------------------------------------------
+
+
+def _make_date(this: Call) -> exp.Expression:
+    year, month, day = this.arguments
+    bounds = ((year, 9999), (month, 12), (day, 31))
+    known = [exp.Between(this=part.copy(), low=number(1), high=number(n)) for part, n in bounds]
+    test = binary(exp.And, binary(exp.And, known[0], known[1]), known[2])
+    if not this.spark:
+        return case([(test, attempt(call("make_date", year, month, day)))], None)
+    written = _padded(year, 4)
+    for part in (month, day):
+        written = binary(exp.DPipe, binary(exp.DPipe, written, text("-")), _padded(part, 2))
+    return case([(test, cast(written, "DATE", attempt=True))], None)
+
+
+def _padded(part: exp.Expression, width: int) -> exp.Expression:
+    return call("lpad", cast(part, "STRING"), number(width), text("0"))
+
+
+def _part(name: str) -> Lowering:
+    """`year`, `hour`, ... of a moment."""
+
+    def lower(this: Call) -> exp.Expression:
+        part = call(name, this.arguments[0])
+        return part if this.spark else cast(part, "INTEGER")
+
+    return lower
+
+
+def _add_to_timestamp(this: Call) -> exp.Expression:
+    """So many days later; null outside the years 1 to 9999."""
+    start, days = this.arguments
+    length = _of_longs("*", days, integer(_DAY, LONG, this.dialect), this.dialect)
+    start = call("unix_micros" if this.spark else "epoch_us", start)
+    return conversions.moment_of(_of_longs("+", start, length, this.dialect), this.dialect)
+
+
+def _add_to_date(this: Call) -> exp.Expression:
+    """So many days later; null outside the years 1 to 9999."""
+    start, days = this.arguments
+    since = call("unix_date", start) if this.spark else binary(exp.Sub, start, _epoch())
+    later = _of_longs("+", cast(since, "BIGINT"), days, this.dialect)
+    known = exp.Between(this=later.copy(), low=number(_FIRST_DAY), high=number(_LAST_DAY))
+    made: exp.Expression
+    if this.spark:
+        made = call("date_from_unix_date", cast(later, "INT", attempt=True))
+    else:
+        made = binary(exp.Add, _epoch(), cast(later, "INTEGER", attempt=True))
+    return case([(known, made)], None)
+
+
+def _epoch() -> exp.Expression:
+    return cast(text("1970-01-01"), "DATE")
+
+
+def _days_between(this: Call) -> exp.Expression:
+    end, start = (
+        cast(moment, "DATE") if type_ == TIMESTAMP else moment
+        for moment, type_ in zip(this.arguments, this.types, strict=True)
+    )
+    if this.spark:
+        return call("datediff", end, start)
+    return cast(binary(exp.Sub, end, start), "INTEGER")
+
+
+def _truncate(this: Call) -> exp.Expression:
+    unit, moment = this.arguments
+    is_time = this.types[1] == TIMESTAMP
+    if isinstance(unit, exp.Literal):
+        wanted = str(unit.this).lower()
+        if wanted in (*_DAYS, *_TIMES):
+            return _first(wanted, moment, is_time, this.dialect)
+    asked = call("lower", unit)
+    branches = [
+        (
+            binary(exp.EQ, asked.copy(), text(name)),
+            _first(name, moment.copy(), is_time, this.dialect),
+        )
+        for name in (*_DAYS, *_TIMES)
+    ]
+    return case(branches, None)
+
+
+def _first(unit: str, moment: exp.Expression, is_time: bool, dialect: Dialect) -> exp.Expression:
+    """The first moment of the unit in which a moment lies; a date has no smaller ones than days."""
+    if not is_time and unit in ("day", *_TIMES):
+        return moment
+    if dialect is Dialect.SPARK:
+        if is_time:
+            return call("date_trunc", text(unit), moment)
+        return call("trunc", moment, text(unit))
+    return cast(
+        call("date_trunc", text(unit), moment), type_text(TIMESTAMP if is_time else DATE, dialect)
+    )
+
+
+# --- the table ----------------------------------------------------------------------------
+
+NATIVE: Final[Mapping[str, Lowering]] = {
+    "abs(int)": _absolute_integer,
+    "abs(long)": _absolute_integer,
+    "abs(decimal)": _function("abs"),
+    "abs(double)": _function("abs"),
+    "sqrt(double)": _function("sqrt"),
+    "ceil(double)": _whole("ceil"),
+    "floor(double)": _whole("floor"),
+    "rint(double)": _rint,
+    "round(long)": lambda this: this.arguments[0],
+    "round(decimal)": _round_decimal,
+    "round(double)": _round_double,
+    "round(decimal, long)": _round_to,
+    "min(T, T)": _choice("<=", ">"),
+    "max(T, T)": _choice(">=", "<"),
+    "inv(T)": lambda this: this.arguments[0],
+    "string(T)": _string,
+    "contains(string, string)": _function("contains"),
+    "startsWith(string, string)": _function("startswith", "starts_with"),
+    "endsWith(string, string)": _function("endswith", "ends_with"),
+    "length(string)": _length,
+    "substring(string, long)": _substring,
+    "substring(string, long, long)": _substring,
+    "replace(string, string, string)": _replace,
+    "trim(string)": _trim,
+    **{f"concat({', '.join(['string'] * n)})": _concat for n in range(2, 9)},
+    "date(string)": _converted(DATE),
+    "date(timestamp)": _converted(DATE),
+    "date(int, int, int)": _make_date,
+    "timestamp(string)": _converted(TIMESTAMP),
+    "timestamp(date)": _converted(TIMESTAMP),
+    **{f"{name}(date)": _part(name) for name in ("year", "month", "day")},
+    **{f"{name}(timestamp)": _part(name) for name in ("year", "month", "day", *_TIMES)},
+    "date_add(date, long)": _add_to_date,
+    "date_add(timestamp, long)": _add_to_timestamp,
+    "date_diff(date, date)": _days_between,
+    "date_diff(timestamp, timestamp)": _days_between,
+    "date_trunc(string, date)": _truncate,
+    "date_trunc(string, timestamp)": _truncate,
+}
+"""The SQL of built-ins; those on collections are in `lower.expressions.collections`."""

@@ -1,0 +1,227 @@
+"""Operators on scalars as SQL: arithmetic, comparison, logic.
+
+Operations are total, whatever the session says of ANSI: where Spark has a `try_` form it is
+used, in DuckDB `TRY`.  Operands are values of the language, so there is no -0.0 among them, and
+a result needs `+ 0.0` only where it can come out as -0.0: sums and differences cannot.
+
+Null instead of a tree means that the dialect has no form that agrees with the reference to the
+last bit; `engine.columns.pinned` then does it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from incmrql.lower.literals import double, integer
+from incmrql.lower.tree import Dialect, binary, call, case, cast, type_text, typed_null
+from incmrql.types.model import LONG, NOTHING, STRING, Decimal, Type, is_integer
+from incmrql.values.numbers import MOST_DIGITS
+
+_SPARK_TRY: Final = {
+    "+": "try_add",
+    "-": "try_subtract",
+    "*": "try_multiply",
+    "/": "try_divide",
+    "%": "try_mod",
+}
+_KINDS: Final[dict[str, type[exp.Binary]]] = {
+    "+": exp.Add,
+    "-": exp.Sub,
+    "*": exp.Mul,
+    "/": exp.Div,
+    "%": exp.Mod,
+    "=": exp.EQ,
+    "<>": exp.NEQ,
+    "<": exp.LT,
+    "<=": exp.LTE,
+    ">": exp.GT,
+    ">=": exp.GTE,
+}
+_SPARK_DIGITS: Final = 39
+"""Spark rounds a product of decimals to so many digits before it rounds it to its scale."""
+
+
+def arithmetic(
+    op: str,
+    type_: Type,
+    left: exp.Expression,
+    right: exp.Expression,
+    dialect: Dialect,
+    operands: tuple[Type, Type] | None = None,
+) -> exp.Expression | None:
+    """`left op right` of a type; decimals need to know the types of their operands too."""
+    if type_ == NOTHING:
+        return typed_null(type_, dialect)
+    if type_ == STRING:
+        return binary(exp.DPipe, left, right)
+    if isinstance(type_, Decimal):
+        return _decimals(op, type_, left, right, dialect, operands)
+    if is_integer(type_):
+        return _integers(op, type_, left, right, dialect)
+    return _doubles(op, left, right, dialect)
+
+
+def negate(type_: Type, operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """`-operand`."""
+    match type_:
+        case _ if type_ == NOTHING:
+            return typed_null(type_, dialect)
+        case Decimal():
+            return call("negative", operand) if _spark(dialect) else _minus(operand)
+        case _ if is_integer(type_) and _spark(dialect):
+            return call("try_subtract", integer(0, type_, dialect), operand)
+        case _ if is_integer(type_):
+            return attempt(_minus(operand))
+        case _:
+            return binary(exp.Sub, double(0.0, dialect), operand)
+
+
+def compare(op: str, left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    """`left op right` for scalars of one type: both dialects have one NaN, after all numbers."""
+    return binary(_KINDS[op], left, right)
+
+
+def conjunction(left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    """`left and right`, three-valued."""
+    return binary(exp.And, left, right)
+
+
+def disjunction(left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    """`left or right`, three-valued."""
+    return binary(exp.Or, left, right)
+
+
+def negation(operand: exp.Expression) -> exp.Expression:
+    """`not operand`."""
+    return exp.Not(this=exp.paren(operand))
+
+
+def one_zero(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """The double, with 0.0 for -0.0."""
+    return binary(exp.Add, operand, double(0.0, dialect))
+
+
+def attempt(operand: exp.Expression) -> exp.Expression:
+    """What DuckDB computes, or null where that fails."""
+    return call("TRY", operand)
+
+
+def _spark(dialect: Dialect) -> bool:
+    return dialect is Dialect.SPARK
+
+
+def _minus(operand: exp.Expression) -> exp.Expression:
+    return exp.Neg(this=exp.paren(operand))
+
+
+def _doubles(
+    op: str, left: exp.Expression, right: exp.Expression, dialect: Dialect
+) -> exp.Expression:
+    if op in "+-":
+        return binary(_KINDS[op], left, right)
+    if op == "*":
+        return one_zero(binary(exp.Mul, left, right), dialect)
+    if _spark(dialect):
+        return one_zero(call(_SPARK_TRY[op], left, right), dialect)
+    divisor = call("nullif", right, double(0.0, dialect))
+    return one_zero(binary(_KINDS[op], left, divisor), dialect)
+
+
+def _integers(
+    op: str, type_: Type, left: exp.Expression, right: exp.Expression, dialect: Dialect
+) -> exp.Expression:
+    zero = integer(0, type_, dialect)
+    if op in "+-*":
+        if _spark(dialect):
+            return call(_SPARK_TRY[op], left, right)
+        return attempt(binary(_KINDS[op], left, right))
+    if op == "%":
+        if _spark(dialect):
+            return call("try_mod", left, right)
+        return _remainder(type_, left, right, dialect)
+    if not _spark(dialect):
+        return attempt(binary(exp.IntDiv, left, right))
+    quotient = call("div", left, call("nullif", right, zero))  # of longs, and a long
+    if type_ != LONG:
+        return cast(quotient, type_text(type_, dialect), attempt=True)
+    least = binary(exp.EQ, right.copy(), integer(-1, LONG, dialect))
+    return case([(least, call("try_subtract", zero, left.copy()))], quotient)
+
+
+def _remainder(
+    type_: Type, left: exp.Expression, right: exp.Expression, dialect: Dialect
+) -> exp.Expression:
+    """DuckDB takes the least integer % -1 for an overflow; to -1 the rest is that to 1."""
+    opposite = binary(exp.EQ, right, integer(-1, type_, dialect))
+    divisor = case([(opposite, integer(1, type_, dialect))], right.copy())
+    return attempt(binary(exp.Mod, left, divisor))
+
+
+def _decimals(
+    op: str,
+    type_: Decimal,
+    left: exp.Expression,
+    right: exp.Expression,
+    dialect: Dialect,
+    operands: tuple[Type, Type] | None,
+) -> exp.Expression | None:
+    """Exactly computed and rounded once, where the dialect does that for these types."""
+    if operands is None:
+        return None
+    first, second = operands
+    if not isinstance(first, Decimal) or not isinstance(second, Decimal):
+        return None
+    native = _agrees_in_spark if _spark(dialect) else _agrees_in_duckdb
+    if not native(op, type_, first, second):
+        return None
+    if _spark(dialect):
+        made = call(_SPARK_TRY[op], left, right)
+    else:
+        made = attempt(binary(_KINDS[op], _wide(op, left, type_, second), right))
+    return cast(made, type_text(type_, dialect), attempt=True)
+
+
+def _wide(op: str, left: exp.Expression, result: Decimal, right: Decimal) -> exp.Expression:
+    """The left operand in so many digits that DuckDB does not try 64 bits for the result."""
+    if op == "%":
+        return left
+    digits, scale = result.precision, result.scale
+    if op == "*":
+        digits, scale = MOST_DIGITS - right.precision, result.scale - right.scale
+    return cast(left, f"DECIMAL({digits}, {scale})")
+
+
+def _agrees_in_spark(op: str, result: Decimal, left: Decimal, right: Decimal) -> bool:
+    """Whether Spark rounds once, if at all.
+
+    It rounds a product to 39 digits and a quotient to 38 decimals first, and fails where the
+    whole part of a quotient has more digits than that to find the remainder.
+    """
+    match op:
+        case "*":
+            return left.precision + right.precision <= _SPARK_DIGITS
+        case "/":
+            # unless it is a tie, a quotient is farther from one than half a unit of this scale
+            exact = result.scale + right.precision <= MOST_DIGITS
+            return exact and result.scale + right.scale >= left.scale
+        case "%":
+            return left.precision - left.scale + right.scale <= MOST_DIGITS
+        case _:
+            return True
+
+
+def _agrees_in_duckdb(op: str, result: Decimal, left: Decimal, right: Decimal) -> bool:
+    """Whether the exact result fits 38 digits; a quotient of decimals is a double to DuckDB."""
+    scale = max(left.scale, right.scale)
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    match op:
+        case "*":
+            return left.precision + right.precision <= MOST_DIGITS
+        case "/":
+            return False
+        case "%":
+            return whole + scale <= MOST_DIGITS
+        case _:
+            return whole + scale + 1 <= MOST_DIGITS and result.scale == scale

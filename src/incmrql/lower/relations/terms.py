@@ -1,0 +1,184 @@
+"""Terms to SQL: each step is a named relation, and the query is one text.
+
+A cMap becomes the SELECT that its body's shape says (`flows`): `{e}` columns, `if` a filter, a
+generator over a collection of the row an explode.  Over a group (`joins`), generators become
+joins, and everything else asks the group for aggregates (`groups.Side`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar, assert_never
+
+from sqlglot import exp
+
+from incmrql.algebra.term import (
+    CMap,
+    CoGroup,
+    GroupBy,
+    Loop,
+    Repeat,
+    Scan,
+    Shared,
+    Sort,
+    Term,
+    Union,
+    Values,
+    element,
+)
+from incmrql.lower import tree
+from incmrql.lower.expressions import arrays
+from incmrql.lower.relations.builder import Builder, Relation, alike, copied, view
+from incmrql.lower.relations.flows import Flow, emit, selected
+from incmrql.lower.relations.joins import grouped
+from incmrql.lower.relations.picking import is_never_null, picked
+from incmrql.lower.shapes import Cell, Env, Parts, leaves, map_leaves, split
+from incmrql.lower.tree import Dialect
+from incmrql.types import typed
+from incmrql.types.model import Collection, Type
+
+T = TypeVar("T", Scan, Values, Repeat)
+
+
+def relation(term: Term, b: Builder) -> Relation:
+    """A term as a relation."""
+    match term:
+        case Scan():
+            name, size = _known(b.sources, term, "source"), b.ctx.size_of(term)
+            found = view(name, element(term), b, packed=is_packed(term), size=size)
+            return found if term.picks is None else _with_present(found, term)
+        case Values():
+            return view(_known(b.constants, term, "values"), element(term), b, packed=True)
+        case Loop(variable):
+            return copied(b.loops[variable.number], b)
+        case Shared(variable):
+            if variable.number not in b.made:
+                b.made[variable.number] = relation(b.shared[variable.number], b)
+            return copied(b.made[variable.number], b)
+        case Repeat():
+            return view(_known(b.repeats, term, "loop"), element(term), b, packed=True)
+        case CMap():
+            return _cmap(term, b)
+        case GroupBy() | CoGroup():
+            return _cmap(_groups_themselves(term), b)
+        case Union(parts):
+            return _union([relation(part, b) for part in parts], element(term), b)
+        case Sort():
+            return _sorted(term, b)
+        case _:
+            assert_never(term)
+
+
+def _known(kept: list[tuple[str, T]], term: T, hint: str) -> str:
+    """The name of a view: one for equal terms."""
+    for name, other in kept:
+        if other == term:
+            return name
+    kept.append((f"{hint}_{len(kept) + 1}", term))
+    return kept[-1][0]
+
+
+def may_hold_null(source: typed.Source) -> bool:
+    """Whether a row of a source may be null itself, and so has to stay in one column."""
+    return source.format in ("json", "python")
+
+
+def is_packed(scan: Scan) -> bool:
+    """Whether the rows of a scan are in one column."""
+    return scan.picks is None and may_hold_null(scan.source)
+
+
+def _with_present(found: Relation, scan: Scan) -> Relation:
+    """A view of what is picked, with what is known never to be null."""
+    parts = split(found.row).parts
+    names = [name for name, _ in tree.parts_of(scan.element)]
+    cells = [
+        replace(cell, present=is_never_null(scan, name)) if isinstance(cell, Cell) else cell
+        for name, cell in zip(names, parts, strict=True)
+    ]
+    return replace(found, row=Parts(tuple(cells), scan.element))
+
+
+def _groups_themselves(term: GroupBy | CoGroup) -> CMap:
+    variable = typed.Variable("group", -1, element(term))
+    itself = typed.Var(variable, type=variable.type)
+    body = typed.MakeCollection((itself,), type=Collection("bag", variable.type))
+    return CMap(variable, body, term)
+
+
+def _cmap(term: CMap, b: Builder) -> Relation:
+    match term.source:
+        case GroupBy(source):
+            return grouped(term, [source], b)
+        case CoGroup(left, right):
+            return grouped(term, [left, right], b)
+        case Scan() if (
+            b.ctx.dialect is Dialect.SPARK and (picking := picked(term, b.ctx)) is not None
+        ):
+            return _cmap(picking, b)
+        case _:
+            found = relation(term.source, b)
+            flow = Flow(Env({term.variable: found.row}), [], size=found.size, grouped=found.grouped)
+            flow.present |= set(found.present)
+            head = emit(term.body, flow.env, flow, b)
+            return selected(head, exp.to_table(found.name), flow, b)
+
+
+def _union(parts: list[Relation], type_: Type, b: Builder) -> Relation:
+    """The rows of several relations, in the same columns."""
+    rows = [part.row for part in parts]
+    if any(not alike(rows[0], row) for row in rows[1:]):
+        rows = [Cell(b.ctx.whole(row), type_) for row in rows]
+    first = list(leaves(rows[0]))
+    names = [b.ctx.fresh(_hint(cell)) for cell in first]
+    whole: exp.Expression | None = None
+    for part, row in zip(parts, rows, strict=True):
+        cells = [exp.alias_(cell.tree, name) for cell, name in zip(leaves(row), names, strict=True)]
+        select = exp.select(*(cells or [exp.alias_(tree.boolean(True), "unit0")])).from_(part.name)
+        whole = select if whole is None else exp.Union(
+            this=whole, expression=select, distinct=False
+        )  # fmt: skip
+    assert whole is not None
+    columns = iter(names)
+    row = map_leaves(lambda cell: Cell(tree.column(next(columns)), cell.type), rows[0])
+    return Relation(b.define(whole), row)
+
+
+def _hint(cell: Cell) -> str:
+    return cell.tree.name if isinstance(cell.tree, exp.Column) else "c"
+
+
+def _sorted(term: Sort, b: Builder) -> Relation:
+    source = relation(term.source, b)
+    pair = split(source.row)
+    value = pair.parts[1]
+    columns = list(leaves(value))
+    select = exp.select(*[cell.tree for cell in columns] or [tree.boolean(True)])
+    select = select.from_(source.name)
+    if term.limit is not None:
+        select = select.order_by(*order_of(term, source, b))
+        select = select.limit(limit_of(term.limit, b))
+    return Relation(b.define(select), value, source.present)
+
+
+def order_of(term: Sort, source: Relation, b: Builder) -> list[exp.Expression]:
+    """The sort keys, then the value in canonical order."""
+    key, value = split(source.row).parts
+    keys = split(key).parts
+    order: list[exp.Expression] = []
+    for shape, down in zip(keys, term.descending, strict=True):
+        order += [_ordered(cell, b, down=down) for cell in leaves(shape)]
+    order += [_ordered(cell, b, down=False) for cell in leaves(value)]
+    return order
+
+
+def _ordered(cell: Cell, b: Builder, *, down: bool) -> exp.Expression:
+    found = arrays.canonical(cell.tree, cell.type, b.ctx)
+    return exp.Ordered(this=found, desc=down, nulls_first=not down)
+
+
+def limit_of(limit: typed.Expr, b: Builder) -> exp.Expression:
+    """How many rows a limit leaves: none where it is null or negative."""
+    if not b.ctx.knows(limit):
+        return b.ctx.tree(limit, Env())
+    return tree.number(max(b.ctx.evaluated(limit) or 0, 0))

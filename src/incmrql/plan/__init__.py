@@ -1,0 +1,26 @@
+"""Plans: a query in normal form becomes a program of operators over changes.
+
+* `nodes` has the operators of a plan, `planner` makes them, one for each term.
+* `additivity`, `factoring` and `monoids` decide what a group keeps and how it is merged.
+* `program` joins the plans of a script's items over shared sources.
+* `loops` and `diffusion` plan `repeat`; `access` says what an operator may read in a batch.
+* `identity` digests a program, so that a checkpoint recognises it; `explain` shows a plan.
+
+Start with `nodes`, then `planner`.
+"""
+
+from incmrql.plan.changes import Weighted
+from incmrql.plan.nodes import Plan
+from incmrql.plan.planner import plan_of, plan_query
+from incmrql.plan.program import Output, Program, Stream, program_of
+
+__all__ = [
+    "Output",
+    "Plan",
+    "Program",
+    "Stream",
+    "Weighted",
+    "plan_of",
+    "plan_query",
+    "program_of",
+]

@@ -1,0 +1,305 @@
+"""Every class that can occur in a node of a program: its stable tag, and which fields count.
+
+Tags and keys are written to checkpoints as part of digests.  They stay as they are when a class
+or a field is renamed: `Kept("new_name", key="old_name")`.  A field that is added later is listed
+with the `default` that keeps the old meaning; nothing is written where it has that value, so that
+older checkpoints keep their identity.  A test fails for a class or field that is not listed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from incmrql.algebra import term
+from incmrql.plan import monoids, nodes
+from incmrql.syntax import ast
+from incmrql.types import model, typed
+
+Space: TypeAlias = Literal[
+    "functions", "aggregations", "queries", "python", "parsers", "stored", "data"
+]
+"""Where the script keeps what a name stands for."""
+
+REQUIRED: Final = object()
+"""The default of a field that is always written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A field that counts.
+
+    `constant`: a value of the user's, by its canonical bytes.  `names`: the name of something
+    that the script declares; what it stands for counts, and the name does not.
+    """
+
+    attribute: str
+    key: str = ""
+    default: Any = REQUIRED
+    constant: bool = False
+    names: Space | None = None
+
+    @property
+    def stable_key(self) -> str:
+        """The key that is written."""
+        return self.key or self.attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How a class is written.
+
+    `by` is the field that tells apart operators with versions of their own.  `below` are the
+    fields with the places of nodes, for which the digests of those nodes stand.
+    """
+
+    tag: str
+    kept: tuple[Kept, ...] = ()
+    ignored: tuple[str, ...] = ()
+    by: str = ""
+    below: tuple[str, ...] = ()
+
+
+def _entry(
+    tag: str,
+    *kept: str | Kept,
+    ignored: Sequence[str] = (),
+    by: str = "",
+    below: Sequence[str] = (),
+) -> Entry:
+    fields = tuple(Kept(each) if isinstance(each, str) else each for each in kept)
+    return Entry(tag, fields, tuple(ignored), by, tuple(below))
+
+
+def _expr(tag: str, *kept: str | Kept, ignored: Sequence[str] = (), by: str = "") -> Entry:
+    """An expression: its type counts, and its place in the text does not."""
+    return _entry(tag, *kept, "type", ignored=(*ignored, "span"), by=by)
+
+
+_TYPES: Final[dict[type, Entry]] = {
+    model.Basic: _entry("basic", "name"),
+    model.Decimal: _entry("decimal", "precision", "scale"),
+    model.Any: _entry("any"),
+    model.Nothing: _entry("nothing"),
+    model.Tuple: _entry("tuple", "items"),
+    model.Record: _entry("record", "fields"),
+    model.Collection: _entry("collection", "kind", "element"),
+    model.Data: _entry("data", "name"),  # the declaration counts too (`Encoder`)
+    model.Function: _entry("function-type", "parameters", "result"),
+    model.Constructor: _entry("constructor", "name", "position", "content", "owner"),
+}
+
+_EXPRESSIONS: Final[dict[type, Entry]] = {
+    typed.Const: _expr("constant", Kept("value", constant=True)),
+    typed.Var: _expr("variable-use", "variable"),
+    typed.Global: _expr("global", Kept("key", names="queries")),
+    typed.Stored: _expr("stored", Kept("key", names="stored")),
+    typed.ScriptArguments: _expr("script-arguments"),  # the arguments count (`Encoder`)
+    typed.Read: _expr("read", "source"),
+    typed.MakeTuple: _expr("make-tuple", "items"),
+    typed.MakeRecord: _expr("make-record", "items"),
+    typed.MakeCollection: _expr("make-collection", "items"),
+    typed.MakeData: _expr("make-data", "constructor", "content"),
+    typed.Concat: _expr("concat", "parts"),
+    typed.RangeOf: _expr("range", "first", "last"),
+    typed.Arithmetic: _expr("arithmetic", "op", "left", "right", by="op"),
+    typed.Negate: _expr("negate", "operand"),
+    typed.Compare: _expr("compare", "op", "left", "right", by="op"),
+    typed.Logic: _expr("logic", "op", "left", "right", by="op"),
+    typed.Not: _expr("not", "operand"),
+    typed.Exists: _expr("exists", "operand"),
+    typed.Combine: _expr("combine", "op", "left", "right", by="op"),
+    typed.Widen: _expr("widen", "operand"),
+    typed.Cast: _expr("cast", "operand"),
+    typed.Field: _expr("field", "subject", "name"),
+    typed.Item: _expr("item", "subject", "index"),
+    typed.Navigate: _expr("navigate", "kind", "subject", "name", by="kind"),
+    typed.At: _expr("at", "subject", "index"),
+    typed.LookUp: _expr("look-up", "subject", "key"),
+    typed.SliceOf: _expr("slice", "subject", "first", "last"),
+    typed.MapOver: _expr("map", "variable", "subject", "body", "flatten"),
+    typed.If: _expr("if", "condition", "then", "otherwise"),
+    typed.Case: _expr("case", "subject", "branches"),
+    typed.Repeat: _expr("repeat-expr", "variables", "initial", "step", "flagged", "limit"),
+    typed.Trace: _expr("trace", "operand", ignored=["text"]),
+    typed.Call: _expr("call", Kept("function", names="functions"), "arguments"),
+    typed.PythonCall: _expr("python-call", Kept("function", names="python"), "arguments"),
+    typed.Builtin: _expr("builtin", "function", "arguments", by="function"),
+    typed.Aggregate: _expr("aggregate", "function", "operand", "extra", by="function"),
+    typed.UserAggregate: _expr(
+        "user-aggregate", Kept("aggregation", names="aggregations"), "operand"
+    ),
+    typed.Fold: _expr("fold", "function", "zero", "operand"),
+    typed.Select: _expr(
+        "select",
+        "distinct",
+        "qualifiers",
+        "where",
+        "group",
+        "having",
+        "order",
+        "limit",
+        "head",
+    ),
+}
+
+_INSIDE_EXPRESSIONS: Final[dict[type, Entry]] = {
+    typed.Variable: _entry("variable", "type", ignored=["name", "number"]),  # numbered (`Encoder`)
+    typed.Branch: _entry("branch", "pattern", "body"),
+    typed.Lambda: _entry("lambda", "parameters", "body"),
+    typed.Generator: _entry("generator", "domain", "pattern"),
+    typed.Binding: _entry("binding", "value", "pattern"),
+    typed.Condition: _entry("condition", "condition"),
+    typed.Group: _entry("group", "keys", "patterns", "lifted", "partition", "rows"),
+    typed.Order: _entry("order-key", "expr", "descending"),
+    typed.Bind: _entry("pattern-bind", "variable"),
+    typed.Anything: _entry("pattern-any"),
+    typed.Equals: _entry("pattern-equals", Kept("value", constant=True), "subject"),
+    typed.TupleOf: _entry("pattern-tuple", "items"),
+    typed.ListOf: _entry("pattern-list", "items"),
+    typed.Made: _entry("pattern-data", "constructor", "content"),
+    typed.Fields: _entry("pattern-record", "fields"),
+    typed.Members: _entry("pattern-members", "members"),
+    typed.ReadAs: _entry("pattern-cast", "pattern", "source", "target"),
+    typed.Source: _entry(
+        "source",
+        "format",
+        "streaming",
+        "path",
+        "host",
+        "port",
+        "row",
+        "delimiter",
+        "keys",
+        "steps",
+        Kept("parser", names="parsers"),
+        "name",
+        "options",
+        by="format",
+    ),
+    ast.Step: _entry("path-step", "axis", "name", "attribute", "conditions", ignored=["span"]),
+    ast.PathCondition: _entry("path-condition", "path", "equals", ignored=["span"]),
+    ast.Literal: _entry("literal", "value", "kind", ignored=["span"]),
+}
+
+_DECLARED: Final[dict[type, Entry]] = {
+    typed.Function: _entry("function", "parameters", "result", "body", ignored=["name"]),
+    typed.Aggregation: _entry(
+        "aggregation",
+        "merge",
+        "zero",
+        "unit",
+        "element",
+        "type",
+        "inverse",
+        ignored=["name", "span"],
+    ),
+    # The source of the function counts (`Encoder`).
+    typed.PythonFunction: _entry(
+        "python-function", "parameters", "result", ignored=["name", "call"]
+    ),
+}
+
+_TERMS: Final[dict[type, Entry]] = {
+    term.Picks: _entry("picks", "variable", "fields"),
+    term.Scan: _entry("scan", "source", "element", "picks"),
+    term.Values: _entry("values", "expr"),
+    term.Loop: _entry("loop-rows", "variable"),
+    term.Shared: _entry("shared-rows", "variable"),
+    term.CMap: _entry("c-map", "source", "variable", "body"),
+    term.GroupBy: _entry("group-by", "source"),
+    term.CoGroup: _entry("co-group", "left", "right"),
+    term.Union: _entry("union", "parts"),
+    term.Sort: _entry("sort", "source", "descending", "limit", "ordered"),
+    term.Repeat: _entry("repeat", "variables", "initial", "step", "flagged", "limit", "chosen"),
+}
+
+_NODES: Final[dict[type, Entry]] = {
+    # The name is made from the source, to be printed.
+    nodes.Input: _entry(
+        "node-input", "source", "element", "insert_only", "ledger", "unique", ignored=["name"]
+    ),
+    nodes.Constant: _entry("node-constant", "expr"),
+    nodes.Given: _entry("node-given", "element"),
+    nodes.Linear: _entry("node-map", "steps", below=["input"]),
+    nodes.Merge: _entry("node-union", below=["parts"]),
+    nodes.Join: _entry(
+        "node-join",
+        "group",
+        "body",
+        "key",
+        "kept",
+        "columns",
+        "single",
+        below=["left", "right"],
+    ),
+    nodes.Groups: _entry(
+        "node-groups",
+        "group",
+        "accumulators",
+        "tables",
+        "requests",
+        "body",
+        "key",
+        "used",
+        "kept",
+        "linear",
+        "is_fold",
+        "is_final",
+        "columns",
+        "single",
+        below=["inputs"],
+    ),
+    nodes.Ordered: _entry("node-order", "descending", "limit", "grows", below=["input"]),
+    nodes.Repeated: _entry("node-loop", "variables", "term", below=["inputs"]),
+    nodes.Accumulator: _entry(
+        "accumulator", "kind", "side", "operand", "monoid", "distinct", by="kind"
+    ),
+    nodes.Distinct: _entry("distinct-values", "table", "group"),
+    nodes.Table: _entry("ordered-values", "side", "operand", "order", "most"),
+    nodes.Reading: _entry("reading", "table", "how", "arguments", "variable", by="how"),
+    # The function is that of the expression that is asked.
+    nodes.Request: _entry(
+        "request",
+        "variable",
+        "accumulators",
+        "side",
+        "asked",
+        "reading",
+        ignored=["function"],
+    ),
+    # What merges is known by the name: that of a constant here, or of an aggregation (`Encoder`).
+    monoids.Monoid: _entry(
+        "monoid",
+        "commutative",
+        "idempotent",
+        "parts",
+        ignored=["name", "zero", "merge", "inverse"],
+    ),
+}
+
+ENTRIES: Final[dict[type, Entry]] = {
+    **_TYPES,
+    **_EXPRESSIONS,
+    **_INSIDE_EXPRESSIONS,
+    **_DECLARED,
+    **_TERMS,
+    **_NODES,
+}
+"""How each class is written."""
+
+MONOIDS: Final[dict[str, str]] = {
+    monoids.COUNT.name: "count",
+    monoids.SUM.name: "sum",
+    monoids.FLOATS.name: "sum-of-doubles",
+    monoids.PRODUCT.name: "product",
+    monoids.MIN.name: "min",
+    monoids.MAX.name: "max",
+    monoids.AND.name: "and",
+    monoids.OR.name: "or",
+    monoids.BAG.name: "bag",
+    monoids.LIST.name: "list",
+    monoids.INVARIANT.name: "invariant",
+}
+"""The stable tags of monoids, by the names that are printed."""

@@ -1,0 +1,79 @@
+"""One driver for a checkpoint: a lock that dies with its process, and a heartbeat for others.
+
+On one machine the operating system's file lock decides, and lets go when the process ends however
+it ends.  A driver on another machine is told by the heartbeat, the time at which the file was
+last touched.  Should both fail, the exclusive creation of manifests still keeps rivals apart.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from incmrql.errors import CheckpointError
+
+BEAT: Final = 5.0
+STALE: Final = 30.0
+"""Seconds without a heartbeat after which a driver on another machine counts as gone."""
+
+
+class Lock:
+    """The right to write to a checkpoint, from `__init__` to `release`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stream = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = _holder(path)
+            self._stream.close()
+            raise _taken(path, holder) from None
+        holder = _holder(path)
+        other = holder.get("host") not in (None, socket.gethostname())
+        if other and time.time() - path.stat().st_mtime < STALE:
+            self._stream.close()
+            raise _taken(path, holder)
+        self._sign()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+
+    def release(self) -> None:
+        """Let others in; a second time does nothing."""
+        if self._stream.closed:
+            return
+        self._stop.set()
+        self._thread.join()
+        self._stream.truncate(0)
+        self._stream.close()
+
+    def _sign(self) -> None:
+        self._stream.truncate(0)
+        json.dump({"host": socket.gethostname(), "pid": os.getpid()}, self._stream)
+        self._stream.flush()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(BEAT):
+            with suppress(OSError):  # who has lost the file loses the checkpoint at its manifest
+                os.utime(self.path)
+
+
+def _holder(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _taken(path: Path, holder: dict[str, Any]) -> CheckpointError:
+    who = f"process {holder.get('pid', '?')} on {holder.get('host', 'some machine')}"
+    return CheckpointError(f"checkpoint {path.parent} is in use by {who}")

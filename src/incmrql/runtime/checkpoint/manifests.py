@@ -1,0 +1,528 @@
+"""The checkpoint: the folder from which a killed program resumes as if nothing had happened.
+
+    lock                              who writes to it; an early refusal, not a guarantee
+    manifests/000031.json             a sequence of its own; each carries the batch it commits
+    intents/000012-000002-….json      the files that batch 12 ingests; a re-run takes exactly these
+    published/000012.json             the output of batch 12 has appeared
+    runs/                             state files (`engine.store.segments`); only those that the
+                                      newest manifest names count
+    input/                            rows that were pushed, sent or registered; and the archive
+    work/                             requests to tasks, and the changes of the last batch
+
+**One writer.** A driver that starts takes an *epoch*: it creates the next manifest exclusively,
+which repeats the tables and the unpublished outputs of its predecessor. A driver that was paused
+meanwhile fails at its own next manifest, because that number is taken. Should the number have been
+cleaned away, the newest manifest still wins: who has created a manifest looks for a higher one
+before it publishes or removes anything, and stops if there is one. No clock decides who is right.
+
+A manifest is never withdrawn once it is visible. It names all state files but only the input of
+its own batch; now and then one names all input so far, so that a commit costs no more than its
+change. Names of files carry epoch and attempt, so that no two attempts ever share one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from incmrql.engine.inputs import InputFile
+from incmrql.engine.messages import tables_of_json
+from incmrql.engine.store.compaction import MERGED
+from incmrql.engine.store.segments import check
+from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.tables import Table
+from incmrql.errors import CheckpointError
+from incmrql.runtime.feeds.spooled import Consumed
+from incmrql.storage import delete, names, sync_folder
+from incmrql.storage.files import crash_here, load, write_new
+
+FORMAT: Final = 3
+FULL_EVERY: Final = 50
+"""A manifest of this many names all files so far, and describes the program."""
+Kind: TypeAlias = Literal["start", "batch", "rebuild", "rebucket", "output"]
+"""What a manifest is for: the start of an epoch, or what has changed the state or its output."""
+_NUMBERED: Final = re.compile(r"(\d{6,})\.json")
+_INTENT: Final = re.compile(r"(?P<batch>\d{6,})-(?P<epoch>\d{6,})-(?P<count>\d{6,})-\w+\.json")
+_STATE_FILE: Final = re.compile(r"(?P<batch>\d{6,})-(?P<attempt>(?P<epoch>\d{6,})-[0-9a-f]+)-.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output of a batch: where it goes, the attempt that wrote it, the names of its parts."""
+
+    folder: str
+    attempt: str
+    parts: tuple[str, ...] = ()
+    kind: Literal["batch", "quarantine"] = "batch"
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields for a manifest."""
+        return {
+            "folder": self.folder,
+            "attempt": self.attempt,
+            "parts": list(self.parts),
+            "kind": self.kind,
+        }
+
+    @staticmethod
+    def of_json(found: Mapping[str, Any]) -> Output:
+        """The output that a manifest names."""
+        return Output(found["folder"], found["attempt"], tuple(found["parts"]), found["kind"])
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is committed: the last batch, its tables and outputs, all files so far."""
+
+    number: int
+    """The last batch, -1 before the first."""
+    tables: Mapping[str, Table]
+    outputs: tuple[Output, ...] = ()
+    consumed: dict[int, Consumed] = field(default_factory=dict, repr=False)
+    """By the place of the source."""
+    changes: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Where the change of each answer by the last batch is, if it is kept."""
+
+    @property
+    def rows(self) -> int:
+        """Rows in all tables."""
+        return sum(table.rows for table in self.tables.values())
+
+    @property
+    def size(self) -> int:
+        """Bytes of all tables."""
+        return sum(table.size for table in self.tables.values())
+
+
+Taken = Sequence[tuple[InputFile, str]]
+"""The files of a batch with their checksums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a manifest adds to the state before it."""
+
+    tables: Mapping[str, Table]
+    outputs: tuple[Output, ...] = ()
+    files: Taken = ()
+    counts: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    kind: Kind = "batch"
+    attempt: str = ""
+
+
+class Checkpoint:
+    """A checkpoint folder; `forms` are those of the state tables of its program.
+
+    It is read as it is. `take_over` makes the caller its writer.
+    """
+
+    def __init__(self, folder: Path, forms: Iterable[tuple[str, Form]] = ()) -> None:
+        self.folder, self.forms = folder, tuple(forms)
+        self.runs, self.work, self.input = folder / "runs", folder / "work", folder / "input"
+        self.intents, self.manifests = folder / "intents", folder / "manifests"
+        self.published = folder / "published"
+        self.buckets = 1
+        self.id = ""
+        """Tells this checkpoint from all others, wherever it is moved."""
+        self.epoch = 0
+        """Of the driver that writes; 0 for one that only reads."""
+        self.program: Mapping[str, Any] = {}
+        """The description of the program whose state this is."""
+        self.sinks: list[dict[str, Any]] = []
+        """Where the answers have gone so far, as the driver describes its sinks."""
+        self.batch = -1
+        """The last batch that the newest manifest knows."""
+        self._sequence = -1
+        self._intended = 0
+        self._is_synced = True
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def sequences(self) -> list[int]:
+        """The numbers of the manifests that are there."""
+        numbered = map(_NUMBERED.fullmatch, names(self.manifests))
+        return sorted(int(name[1]) for name in numbered if name is not None)
+
+    @property
+    def exists(self) -> bool:
+        """Whether something was written here, by whatever version."""
+        return bool(self.sequences()) or (self.folder / "program.json").exists()
+
+    def described(self) -> Mapping[str, Any]:
+        """The description of the program whose state is there; refused if this is no checkpoint."""
+        self._learn(self.last(), self._chain())
+        return self.program
+
+    def _learn(self, newest: Mapping[str, Any], chain: Iterable[Mapping[str, Any]]) -> None:
+        """Remember what the newest manifests say of the checkpoint as a whole."""
+        self.buckets, self.id, self.sinks = newest["buckets"], newest["id"], newest["sinks"]
+        self._sequence, self.batch = newest["sequence"], newest["batch"]
+        self.program = next(each["program"] for each in chain if each["program"] is not None)
+
+    def _unreadable(self) -> CheckpointError:
+        """Why there is nothing to read."""
+        old = self.folder / "program.json"
+        if not old.exists():
+            return CheckpointError(f"{self.folder} is no checkpoint: it has no manifests")
+        message = f"checkpoint {self.folder} was written by incmrql 0.1.0"
+        return CheckpointError(f"{message}, whose format this version does not read: {_AFRESH}")
+
+    def last(self) -> dict[str, Any]:
+        """The newest manifest; refused if there is none."""
+        newest = next(self._chain(), None)
+        if newest is None:
+            raise self._unreadable()
+        return newest
+
+    def _chain(self) -> Iterator[dict[str, Any]]:
+        """The manifests from the newest back to one that names all files so far."""
+        there = self.sequences()
+        for place, number in enumerate(reversed(there)):
+            if number != there[-1] - place:
+                raise CheckpointError(f"manifest {number + 1} is missing in {self.folder}")
+            manifest = load(self._manifest(number))
+            if "format" not in manifest and (self.folder / "program.json").exists():
+                raise self._unreadable()  # 0.1.0 had the format there
+            if manifest.get("format") != FORMAT:
+                message = f"checkpoint {self.folder} has format {manifest.get('format')}"
+                raise CheckpointError(f"{message}, and this version reads {FORMAT}: {_AFRESH}")
+            yield manifest
+            if manifest["all_files"] is not None:
+                return
+        if there and there[0] != 0:
+            raise CheckpointError(f"manifests before {there[0]} are missing in {self.folder}")
+
+    def recovered(self) -> State:
+        """The committed state, from the newest manifest back to one that names all files."""
+        chain = list(self._chain())
+        if not chain:
+            return State(-1, tables_of_json({}, self.forms, self.buckets))
+        newest = chain[0]
+        self._learn(newest, chain)
+        consumed: dict[int, Consumed] = {}
+        for files in _batches(chain):
+            for file, _ in files:
+                if file.retracts:
+                    consumed.setdefault(file.place, {}).pop(file.retracts, None)
+            for file, digest in files:
+                if not file.retracts:
+                    consumed.setdefault(file.place, {})[file.path] = (file, digest)
+        return State(
+            newest["batch"],
+            tables_of_json(newest["tables"], self.forms, self.buckets),
+            tuple(map(Output.of_json, newest["outputs"])),
+            consumed,
+            newest["changes"],
+        )
+
+    def batches(self) -> Iterable[Taken]:
+        """The files of all batches, in order; those of early ones together.
+
+        A file that was forgotten is in the batch that has read it.
+        """
+        chain = list(self._chain())
+        late = [manifest["all_files"] is None for manifest in reversed(chain)]
+        for is_late, files in zip(late, _batches(chain), strict=True):
+            yield [each for each in files if not (is_late and each[0].forgotten)]
+
+    def files(self, number: int) -> Taken:
+        """The files of a late batch, with their checksums; those that were skipped have none."""
+        for manifest in self._chain():
+            if manifest["batch"] == number and manifest["kind"] == "batch":
+                return _files(manifest["files"])
+        raise CheckpointError(f"batch {number} is not among the manifests of {self.folder}")
+
+    def check_runs(self, state: State) -> None:
+        """Compare the checksums of all state files."""
+        for table in state.tables.values():
+            for run in table.runs:
+                check(self.runs, run)
+
+    def intent(self, number: int) -> tuple[InputFile, ...] | None:
+        """The files that a batch has set out to ingest; those of the newest epoch count."""
+        newest = max(self._intents(number), default=None)
+        if newest is None:
+            return None
+        return tuple(InputFile.of_json(file) for file in load(self.intents / newest[-1])["files"])
+
+    def _intents(self, number: int) -> list[tuple[int, int, str]]:
+        """The intents of a batch: epoch, count within the epoch, name of the file."""
+        found = map(_INTENT.fullmatch, names(self.intents))
+        return [
+            (int(name["epoch"]), int(name["count"]), name[0])
+            for name in found
+            if name is not None and int(name["batch"]) == number
+        ]
+
+    # --- becoming the writer -----------------------------------------------------------------
+
+    def prepare(self, mode: int | None = None) -> Mapping[str, Any] | None:
+        """Create the folders of a checkpoint; the program that it is for, None if it is new."""
+        if not self.sequences() and (self.folder / "program.json").exists():
+            raise self._unreadable()
+        folders = (self.runs, self.work, self.input, self.intents, self.manifests, self.published)
+        create_folders(self.folder, tuple(each.name for each in folders), mode)
+        return self.described() if self.sequences() else None
+
+    def take_over(
+        self, program: Mapping[str, Any], sinks: Sequence[Mapping[str, Any]], buckets: int
+    ) -> State:
+        """Take the next epoch: from here on this driver writes, and no older one can.
+
+        The manifest repeats the tables and unpublished outputs of its predecessor.
+        """
+        before = next(self._chain(), None)
+        if before is None:
+            self.buckets, self.id = buckets, uuid.uuid4().hex
+        state = self.recovered()
+        self.epoch = 1 + (0 if before is None else int(before["epoch"]))
+        self.program, self.sinks = dict(program), [dict(sink) for sink in sinks]
+        outputs = () if self.is_published(state.number) else state.outputs
+        content = {
+            **self._manifest_of(state, Commit({}, outputs, kind="start", attempt=_token())),
+            "batch": state.number,
+            "tables": {} if before is None else before["tables"],
+            "changes": state.changes,
+            "program": self.program,
+            "driver": {"host": socket.gethostname(), "pid": os.getpid()},
+        }
+        self._create(content)
+        return replace(state, outputs=outputs)
+
+    def attempt(self) -> str:
+        """A new attempt of this epoch; it is in the names of all that the attempt writes."""
+        return f"{self.epoch:06d}-{_token()}"
+
+    def check_newest(self) -> None:
+        """Refuse to go on if another driver has taken over."""
+        there = self.sequences()
+        if not there:
+            raise CheckpointError(f"checkpoint {self.folder} is gone: it has no manifests")
+        if there[-1] <= self._sequence:
+            return
+        newest = load(self._manifest(there[-1]))
+        if newest["epoch"] != self.epoch:
+            raise self._superseded(newest["epoch"])
+
+    def _superseded(self, epoch: int) -> CheckpointError:
+        message = f"another driver has taken over checkpoint {self.folder}"
+        hint = "Nothing of it was changed by this one since; stop the other one before a new start."
+        return CheckpointError(f"error: {message} (epoch {epoch}, this one had {self.epoch})\n"
+                               f" = hint: {hint}")  # fmt: skip
+
+    # --- writing ---------------------------------------------------------------------------
+
+    def intend(self, number: int, files: Iterable[InputFile]) -> None:
+        """Say which files a batch ingests, before anything is done."""
+        listed = [file.as_json() for file in files]
+        mine = [each for each in self._intents(number) if each[0] == self.epoch]
+        if mine and load(self.intents / max(mine)[-1])["files"] == listed:
+            return
+        self._intended = max([self._intended, *(count for _, count, _ in mine)]) + 1
+        name = f"{number:06d}-{self.epoch:06d}-{self._intended:06d}-{_token()}.json"
+        content = {"number": number, "epoch": self.epoch, "files": listed}
+        try:
+            write_new(self.intents / name, content)
+        except OSError:
+            with suppress(OSError):  # it was never acted on
+                delete(self.intents / name)
+            raise
+
+    def withdraw(self, number: int) -> None:
+        """Take back the intents of a batch that was refused, or is committed."""
+        for epoch, _, name in self._intents(number):
+            if epoch <= self.epoch:
+                delete(self.intents / name)
+
+    def commit(self, before: State, change: Commit) -> State:
+        """Write the next manifest; from here on the batch has happened."""
+        content = self._manifest_of(before, change)
+        self._create(content)
+        number: int = content["batch"]
+        crash_here("manifest", number)
+        with suppress(OSError):  # an intent of a batch that has happened means nothing
+            self.withdraw(number)
+        for file, _ in change.files:
+            if file.retracts:
+                before.consumed.get(file.place, {}).pop(file.retracts, None)
+        for file, digest in change.files:  # one growing dictionary: a commit costs its change
+            if not file.retracts:
+                before.consumed.setdefault(file.place, {})[file.path] = (file, digest)
+        return State(number, change.tables, change.outputs, before.consumed, change.changes)
+
+    def _manifest_of(self, before: State, change: Commit) -> dict[str, Any]:
+        """The content of the manifest that follows the newest one."""
+        sequence = self._sequence + 1
+        full = sequence % FULL_EVERY == 0
+        described = full or change.kind in ("start", "rebuild")
+        return {
+            "format": FORMAT,
+            "sequence": sequence,
+            "epoch": self.epoch,
+            "attempt": change.attempt,
+            "kind": change.kind,
+            "batch": before.number + 1,
+            "time": time.time(),
+            "files": _listed(change.files),
+            "all_files": _listed(_known(before, change.files)) if full else None,
+            "tables": {n: table.as_json() for n, table in change.tables.items() if table.runs},
+            "outputs": [output.as_json() for output in change.outputs],
+            "counts": dict(change.counts),
+            "changes": dict(change.changes),
+            "buckets": self.buckets,
+            "id": self.id,
+            "sinks": self.sinks,
+            "program": self.program if described else None,
+        }
+
+    def _create(self, content: dict[str, Any]) -> None:
+        """Create a manifest, and see that it is the newest."""
+        path = self._manifest(content["sequence"])
+        try:
+            write_new(path, content)
+        except OSError:
+            # The name may be taken by another driver, or be ours although an error was raised:
+            # only what is there tells. What was visible once is never withdrawn.
+            if not path.exists():
+                raise
+            there = load(path)
+            if (there["epoch"], there["attempt"]) != (self.epoch, content["attempt"]):
+                raise self._superseded(there["epoch"]) from None
+            self._is_synced = False
+        self._sequence = content["sequence"]
+        with suppress(OSError):  # the batch has happened; publishing looks again
+            self.check_newest()
+
+    def sync(self) -> None:
+        """Wait until the newest manifest is on disk, where its creation could not."""
+        if not self._is_synced:
+            sync_folder(self.manifests)
+            self._is_synced = True
+
+    def is_published(self, number: int) -> bool:
+        """Whether the outputs of a batch have appeared."""
+        return (self.published / f"{number:06d}.json").exists()
+
+    def note_published(self, number: int) -> None:
+        """Remember that the outputs of a batch have appeared.
+
+        This is not synced: at worst a crash of the machine makes a later start look again.
+        """
+        content = {"batch": number, "epoch": self.epoch}
+        with suppress(FileExistsError):
+            write_new(self.published / f"{number:06d}.json", content, durable=False)
+
+    def clean(self, state: State, grace: float, is_open: Callable[[str], bool]) -> None:
+        """Remove what is closed: what older epochs or committed batches have left unnamed.
+
+        `is_open` tells of the attempt of a merge whether it may still be swapped in. Files are
+        left alone for `grace` seconds more, for whoever reads the checkpoint without a lock.
+        """
+        self.check_newest()
+        named = {run.file for table in state.tables.values() for run in table.runs}
+        _remove((p for p in self._strays(named, state.number, is_open)), grace)
+        full = self._sequence - self._sequence % FULL_EVERY
+        _remove((self._manifest(n) for n in self.sequences() if n < full - 1), grace)
+        past = (n for n in names(self.intents) if (found := _INTENT.fullmatch(n)) is not None
+                and int(found["batch"]) <= state.number)  # fmt: skip
+        _remove((self.intents / name for name in past), grace)
+        done = (n for n in names(self.published) if (found := _NUMBERED.fullmatch(n)) is not None
+                and int(found[1]) < state.number)  # fmt: skip
+        _remove((self.published / name for name in done), grace)
+        for folder in (self.intents, self.manifests, self.published):
+            _remove(folder.glob(".*.tmp"), grace)
+
+    def _strays(
+        self, named: set[str], number: int, is_open: Callable[[str], bool]
+    ) -> Iterator[Path]:
+        """State files that nobody names and nobody will; files of strangers are left alone."""
+        for name in names(self.runs):
+            found = _STATE_FILE.fullmatch(name)
+            if found is None or name in named:
+                continue
+            epoch, batch = int(found["epoch"]), int(found["batch"])
+            is_mine = epoch == self.epoch
+            closed = not is_open(found["attempt"]) if MERGED in name else batch <= number
+            if epoch < self.epoch or (is_mine and closed):
+                yield self.runs / name
+
+    def _manifest(self, sequence: int) -> Path:
+        return self.manifests / f"{sequence:06d}.json"
+
+
+_AFRESH: Final = "start with a new checkpoint, which reads the input again"
+
+
+def _token() -> str:
+    return uuid.uuid4().hex[:8]
+
+
+def _known(before: State, files: Taken) -> Taken:
+    """All files so far, with those of a batch."""
+    back = {(file.place, file.retracts) for file, _ in files if file.retracts}
+    known = [
+        each
+        for place, one in before.consumed.items()
+        for path, each in one.items()
+        if (place, path) not in back
+    ]
+    return [*known, *(each for each in files if not each[0].retracts)]
+
+
+def _batches(chain: Sequence[Mapping[str, Any]]) -> Iterable[Taken]:
+    """The files of a chain of manifests, the newest first, in the order of batches."""
+    listed = [each["files"] if each["all_files"] is None else each["all_files"] for each in chain]
+    return reversed([_files(files) for files in listed])
+
+
+def _listed(files: Iterable[tuple[InputFile, str]]) -> list[dict[str, Any]]:
+    return [{**file.as_json(), "checksum": digest} for file, digest in files]
+
+
+def _files(listed: list[dict[str, Any]]) -> Taken:
+    found = []
+    for each in listed:
+        fields = {name: value for name, value in each.items() if name != "checksum"}
+        found.append((InputFile.of_json(fields), each["checksum"]))
+    return found
+
+
+def _remove(paths: Iterable[Path], grace: float) -> None:
+    latest = time.time() - grace
+    for path in list(paths):
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime <= latest:
+                path.unlink()
+
+
+# --- Folders of a checkpoint, which holds copies of data: others may not look into them ---
+
+
+PRIVATE: Final = 0o700
+"""Permissions of the folders of a checkpoint where all tasks run as the user."""
+
+
+def create_folders(folder: Path, parts: tuple[str, ...], mode: int | None) -> None:
+    """Create a folder and its parts with some permissions; None: as the umask says.
+
+    A folder that is there keeps its permissions.
+    """
+    if not folder.parent.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    for each in (folder, *(folder / part for part in parts)):
+        if each.is_dir():
+            continue
+        if mode is None:
+            each.mkdir(exist_ok=True)
+        else:
+            each.mkdir(PRIVATE, exist_ok=True)  # nobody looks in before it has its permissions
+            each.chmod(mode)

@@ -1,0 +1,119 @@
+"""Files that were ingested and should not have been, or are no longer wanted.
+
+`forget`: the rows of a file stay in the answer, and the file is no longer looked at.  It stays
+among the ingested files, so that nothing that appears under its path is ingested.
+
+`retract`: the rows of a file leave the answer, read from the kept copy.  The path is then as if it
+had never been seen: a file that is there, or appears there later, is new input.
+
+Both are files of a batch of their own, with an intent and a manifest like any other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from incmrql.engine.inputs import InputFile
+from incmrql.errors import DataError, nearest
+from incmrql.runtime.checkpoint.manifests import Checkpoint, State, Taken
+from incmrql.runtime.feeds.archive import Archive
+from incmrql.runtime.feeds.folders import FolderFeed
+from incmrql.runtime.feeds.once import OnceFeed
+from incmrql.runtime.feeds.spooled import Feed
+from incmrql.runtime.options import StreamOptions
+
+
+def settled_files(
+    options: StreamOptions, checkpoint: Checkpoint, state: State, archive: Archive
+) -> tuple[InputFile, ...]:
+    """The files of the batch that forgets and retracts; none if an earlier start has done it."""
+    twice = set(map(os.path.abspath, options.forget)) & set(map(os.path.abspath, options.retract))
+    if twice:
+        message = f'"{min(twice)}" cannot be both forgotten and retracted'
+        raise DataError("R323", message, hint="Leave one of the two out.")
+    if options.retract and options.window:
+        message = "there is nothing to retract from: each batch is answered alone"
+        raise DataError("R323", message, hint="Use --forget.")
+    files: list[InputFile] = []
+    for path in dict.fromkeys(options.forget):
+        for file, _ in _ingested(path, state) or _done(path, checkpoint, "--forget"):
+            if not file.forgotten:
+                files.append(replace(file, forgotten=True))
+    for path in dict.fromkeys(options.retract):
+        for file, digest in _ingested(path, state) or _done(path, checkpoint, "--retract"):
+            files.append(_copy(file, digest, archive))
+    return tuple(files)
+
+
+def _ingested(path: str, state: State) -> list[tuple[InputFile, str]]:
+    """The ingested files with a path, in all sources that have read it."""
+    wanted = os.path.abspath(path.removeprefix("file://"))
+    return [
+        each
+        for consumed in state.consumed.values()
+        for name, each in consumed.items()
+        if each[0].kind == "file" and os.path.abspath(name) == wanted
+    ]
+
+
+def _done(path: str, checkpoint: Checkpoint, option: str) -> Sequence[tuple[InputFile, str]]:
+    """Nothing, if a file was retracted before; refused if it was never ingested."""
+    wanted = os.path.abspath(path)
+    names = set()
+    for files in checkpoint.batches():
+        for file, _ in files:
+            if os.path.abspath(file.retracts or file.path) == wanted:
+                return ()
+            if file.kind == "file":
+                names.add(file.retracts or file.path)
+    hint = f"{nearest(path, names)} Give the path as messages show it.".strip()
+    raise DataError("R323", f'{option}: "{path}" was never ingested', place=path, hint=hint)
+
+
+def _copy(file: InputFile, digest: str, archive: Archive) -> InputFile:
+    """The kept copy of a file, as what is read to retract it."""
+    name = Path(file.path).name
+    if not digest:
+        message = f'"{name}" has no rows in the answer: its batch was skipped'
+        raise DataError("R323", message, place=file.path, hint="Use --forget.")
+    copy = archive.copy_of(file, digest)
+    if copy is None:
+        message = f'"{name}" cannot be retracted: what was ingested of it is not kept'
+        hint = (
+            f"Use --forget {file.path}, and take its rows away by a folder of deletes; "
+            "to be able to retract, run with --keep-input all from the start."
+        )
+        raise DataError("R305", message, place=file.path, hint=hint)
+    return replace(copy, retracts=file.path, forgotten=False)
+
+
+def exempt(feeds: Iterable[Feed], files: Sequence[InputFile]) -> None:
+    """Let feeds ignore that files have changed which are about to be forgotten or retracted."""
+    for feed in feeds:
+        if isinstance(feed, FolderFeed | OnceFeed):
+            own = [file for file in files if file.place == feed.place]
+            feed.settled = frozenset(file.retracts or file.path for file in own)
+
+
+def still_ingested(files: Sequence[InputFile], state: State) -> tuple[InputFile, ...]:
+    """The files that are yet to be forgotten or retracted."""
+    left = []
+    for file in files:
+        known = state.consumed.get(file.place, {}).get(file.retracts or file.path)
+        if known is not None and (file.retracts or not known[0].forgotten):
+            left.append(file)
+    return tuple(left)
+
+
+def with_checksums(files: Iterable[InputFile], checksums: Mapping[str, str], state: State) -> Taken:
+    """Files with the checksums of what was read; one that is forgotten keeps that of its batch."""
+    taken = []
+    for file in files:
+        digest = checksums.get(file.path, "")
+        if file.forgotten:
+            digest = state.consumed[file.place][file.path][1]
+        taken.append((file, digest))
+    return taken

@@ -1,0 +1,255 @@
+"""Rows from files that tasks of the kernel know how to read: kept input, and buckets of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from incmrql.engine.batch import OPENED, Kit, read_rows
+from incmrql.engine.columns.layouts import Struct
+from incmrql.engine.columns.rows import Rows, to_values
+from incmrql.engine.context import Desk
+from incmrql.engine.inputs import InputFile
+from incmrql.engine.messages import Reading, tables_of_json
+from incmrql.engine.operators.answers import bucket_rows
+from incmrql.engine.store.segments import Opened
+from incmrql.engine.store.tables import Reader, Table, difference, scan
+from incmrql.engine.store.tables import rows_of as differing_rows
+from incmrql.errors import DataError
+from incmrql.io.arrow.columns import WEIGHT, is_spread, parts_of
+from incmrql.plan.program import Stream
+from incmrql.spark.clusters import Carried
+from incmrql.spark.packing import Packed
+from incmrql.spark.sources.columns import quoted
+from incmrql.spark.stream_job import balanced
+from incmrql.spark.values import (
+    ONE,
+    batches,
+    from_arrow,
+    is_wide,
+    spark_schema,
+    spark_type,
+    tables,
+    value_schema,
+    without_null,
+)
+from incmrql.types.model import Type
+from incmrql.values import Value, show
+
+
+def net_rows(
+    spark: SparkSession, kit: Packed, stream: Stream, files: Sequence[InputFile], *, packed: bool
+) -> DataFrame:
+    """The rows of a source that some files leave, as often as they are there.
+
+    Equal rows are added up by their weights; those that were deleted more often than inserted,
+    which only deletions that are trusted can do, are not there.
+    """
+    if not files:
+        return spark.createDataFrame([], spark_schema(stream.element, packed=packed))
+    net = _added_up(_weighted(spark, kit, stream, files), stream).where(f"{WEIGHT} > 0")
+    row = f"explode(array_repeat({_element(stream)}, cast({WEIGHT} as int))) as {ONE}"
+    rows = net.selectExpr(row)
+    return rows if packed or not is_wide(stream.element) else rows.select(f"{ONE}.*")
+
+
+def ledger_differences(  # noqa: PLR0913 (a source, its files and its ledger)
+    spark: SparkSession,
+    kit: Packed,
+    stream: Stream,
+    files: Sequence[InputFile],
+    ledger: Table,
+    runs: Path,
+    *,
+    most: int,
+) -> list[tuple[Value, int]]:
+    """Some rows of which the ledger of a source has more, or fewer, than the files leave."""
+    task = partial(_ledger, ledger, str(runs.absolute()), len(_columns(stream)))
+    kept = spark.range(0, ledger.buckets, 1, ledger.buckets).mapInArrow(task, _schema(stream))
+    if files:
+        taken = _weighted(spark, kit, stream, files)
+        names = taken.columns[:-1]
+        kept = kept.union(taken.selectExpr(*names, f"-{WEIGHT}"))
+    differing = _added_up(kept, stream).where(f"{WEIGHT} <> 0").limit(most)
+    found: list[tuple[Value, int]] = []
+    for table in tables(differing.selectExpr(f"{_element(stream)} as {ONE}", WEIGHT)):
+        rows = from_arrow(table.select([ONE]), stream.element, packed=True)
+        found += zip(rows, table.column(WEIGHT).to_pylist(), strict=True)
+    return found
+
+
+def _weighted(
+    spark: SparkSession, kit: Packed, stream: Stream, files: Sequence[InputFile]
+) -> DataFrame:
+    """The rows of files with their weights."""
+    groups = balanced(files, max(2 * spark.sparkContext.defaultParallelism, 1))
+    task = partial(_read, kit, len(_columns(stream)), groups)
+    return spark.range(0, len(groups), 1, len(groups)).mapInArrow(task, _schema(stream))
+
+
+def _schema(stream: Stream) -> str:
+    types = [spark_type(type_).simpleString() for type_ in _columns(stream)]
+    return ", ".join([*[f"c{n} {t}" for n, t in enumerate(types)], f"{WEIGHT} bigint"])
+
+
+def _added_up(frame: DataFrame, stream: Stream) -> DataFrame:
+    """Equal rows as one, with the sum of their weights."""
+    names = [f"c{place}" for place in range(len(_columns(stream)))]
+    return frame.groupBy(*names).agg({WEIGHT: "sum"}).toDF(*names, WEIGHT)
+
+
+def _columns(stream: Stream) -> tuple[Type, ...]:
+    """The types of the columns that rows of a source are read to."""
+    if stream.packed:
+        return (stream.element,)
+    return tuple(type_ for _, type_ in parts_of(stream.element))
+
+
+def _element(stream: Stream) -> str:
+    """A row of a source, made of its columns, as SQL."""
+    if stream.packed or not is_spread(stream.element):
+        return "c0"
+    labels = [label for label, _ in parts_of(stream.element)]
+    parts = [f"c{place} as {quoted(label)}" for place, label in enumerate(labels)]
+    return f"struct({', '.join(parts)})"
+
+
+def _read(
+    sent: Packed, width: int, groups: list[list[InputFile]], numbers: Iterator[Any]
+) -> Iterator[Any]:
+    """The rows of some files with their weights, in a task."""
+    kit: Kit = sent.unpacked()
+    names = [*[f"c{place}" for place in range(width)], WEIGHT]
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            for file in groups[number]:
+                try:
+                    for rows in read_rows(kit, file, Reading()):
+                        columns = [_as_spark(column) for column in rows.columns]
+                        weights = pa.array(rows.weights, pa.int64())
+                        yield pa.record_batch([*columns, weights], names=names)
+                except DataError as problem:
+                    raise Carried(problem) from None
+
+
+def _ledger(table: Table, runs: str, width: int, given: Iterator[Any]) -> Iterator[Any]:
+    """The rows of some buckets of a ledger: its last columns, as a declared key stands first."""
+    reader = Reader(Path(runs), OPENED)
+    names = [*[f"c{place}" for place in range(width)], WEIGHT]
+    for batch in given:
+        for bucket in batch.column(0).to_pylist():
+            content = scan(table, reader, bucket)
+            columns = [_as_spark(column) for column in content.columns[-width:]]
+            yield pa.record_batch([*columns, pa.array(content.weights)], names=names)
+
+
+def _as_spark(column: Any) -> Any:
+    """A column in the Arrow type that Spark has for it."""
+    return column.cast(without_null(column.type))
+
+
+# --- answers -------------------------------------------------------------------------------
+
+
+def answer_rows(
+    spark: SparkSession,
+    kit: Kit,
+    sent: Packed,
+    number: int,
+    state: Mapping[str, Table],
+    runs: Path,
+) -> DataFrame:
+    """The rows of an answer without order, read from run files by tasks, bucket by bucket."""
+    answer = kit.physical.answers[number]
+    packed = not isinstance(answer.layout, Struct)
+    buckets = max((table.buckets for table in state.values()), default=1)
+    found = {name: table.as_json() for name, table in state.items()}
+    task = partial(_bucket, sent, number, found, buckets, str(runs.absolute()), packed=packed)
+    schema = spark_schema(answer.output.element, packed=packed)
+    return spark.range(0, buckets, 1, buckets).mapInArrow(task, schema)
+
+
+def _bucket(  # noqa: PLR0913 (all that a task needs to know)
+    sent: Packed,
+    number: int,
+    found: Mapping[str, Any],
+    buckets: int,
+    runs: str,
+    given: Iterator[Any],
+    *,
+    packed: bool,
+) -> Iterator[Any]:
+    kit: Kit = sent.unpacked()
+    answer = kit.physical.answers[number]
+    state = tables_of_json(found, kit.physical.forms, buckets)
+    desk = Desk(state, Reader(Path(runs), OPENED), kit.env(), is_first=False)
+    element = answer.output.element
+    for batch in given:
+        for bucket in batch.column(0).to_pylist():
+            rows = bucket_rows(answer, bucket, desk)
+            rows = rows.take(np.repeat(np.arange(len(rows)), rows.weights))
+            if packed or not is_wide(element):
+                values = [value for value, _ in to_values(rows, answer.layout)]
+                yield from batches(values, element, packed=packed)
+            else:
+                shown = rows if answer.shown is None else answer.shown.apply(rows, desk.env)
+                yield _wide(shown, element)
+
+
+def _wide(rows: Rows, element: Type) -> Any:
+    """Rows with a column for each field."""
+    schema = value_schema(element)
+    columns = [c.cast(field.type) for c, field in zip(rows.columns, schema, strict=True)]
+    return pa.record_batch(columns, schema=schema)
+
+
+def state_differences(
+    spark: SparkSession,
+    kept: Mapping[str, Table],
+    runs: Path,
+    built: Mapping[str, Table],
+    scratch: Path,
+) -> list[tuple[str, int, str]]:
+    """Tables of a state that are not what all input builds: name, differing rows, the first ones.
+
+    Buckets are compared in tasks; `built` are the tables that were built anew, in `scratch`.
+    """
+    pairs = [(name, bucket) for name in sorted(kept) for bucket in range(kept[name].buckets)]
+    if not pairs:
+        return []
+    places = str(runs.absolute()), str(scratch.absolute())
+    task = partial(_differing, pairs, dict(kept), dict(built), places)
+    frame = spark.range(0, len(pairs), 1, min(len(pairs), 8)).mapInArrow(
+        task, "name string, rows long, first string"
+    )
+    found: dict[str, tuple[int, str]] = {}
+    for name, count, first in frame.collect():
+        before = found.get(name, (0, first))
+        found[name] = before[0] + count, before[1]
+    return [(name, *each) for name, each in sorted(found.items())]
+
+
+def _differing(
+    pairs: Sequence[tuple[str, int]],
+    kept: Mapping[str, Table],
+    built: Mapping[str, Table],
+    places: tuple[str, str],
+    rows: Iterator[Any],
+) -> Iterator[Any]:
+    """The differences of some tables in some buckets."""
+    readers = [Reader(Path(place), Opened()) for place in places]
+    for batch in rows:
+        for number in batch.column(0).to_pylist():
+            name, bucket = pairs[number]
+            content = difference((kept[name], readers[0]), (built[name], readers[1]), bucket)
+            if len(content):
+                first = ", ".join(show(row, 10) for row in differing_rows(content, 3))
+                yield pa.record_batch(
+                    [[name], [len(content)], [first]], names=["name", "rows", "first"]
+                )

@@ -1,0 +1,135 @@
+"""Where the answers of a checkpoint go: a binding that outlives a run.
+
+The changes in an output folder add up to the answer only if the folder has all of them. So the
+manifest records folder, mode, format and row type of every output. A run that names no output
+continues the recorded one. A folder that is new to the checkpoint first gets the whole answer so
+far, as a batch of its own; a folder that is known keeps its mode, format and row type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from incmrql.errors import CheckpointError
+from incmrql.plan.program import Program
+from incmrql.runtime.sinks.folders import Sink, sinks_of
+
+if TYPE_CHECKING:
+    from incmrql.runtime.options import StreamOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The sinks of a run, those among them that need the whole answer first, and what to say."""
+
+    sinks: tuple[Sink, ...]
+    fresh: tuple[Sink, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    def as_json(self, program: Program) -> list[dict[str, Any]]:
+        """The binding for a manifest."""
+        return [
+            {
+                "answer": sink.answer,
+                "folder": str(sink.folder.absolute()),
+                "mode": sink.mode,
+                "format": sink.format,
+                "named": sink.named,
+                "row": str(program.outputs[sink.answer].element),
+            }
+            for sink in self.sinks
+        ]
+
+
+def bind(
+    program: Program,
+    recorded: Sequence[Mapping[str, Any]],
+    output: Path | None,
+    options: StreamOptions,
+    *,
+    has_batches: bool,
+) -> Binding:
+    """The sinks of a run; refused where a folder's batches would no longer add up."""
+    known = {each["folder"]: each for each in recorded}
+    sinks = _wanted(program, known, output, options)
+    notices = []
+    if output is None and not options.detach_output:
+        kept = [each for each in recorded if not each["named"]]
+        sinks += [_kept(each, options) for each in kept]
+        _refuse_other_answers(program, kept)
+        notices += [f"output continues in {each['folder']}, as recorded" for each in kept]
+    if not has_batches:
+        return Binding(tuple(sinks), notices=tuple(notices))
+    folders = {str(sink.folder.absolute()) for sink in sinks}
+    notices += [f"output to {folder} has ended" for folder in known if folder not in folders]
+    fresh = []
+    for sink in sinks:
+        before = known.get(str(sink.folder.absolute()))
+        if before is not None:
+            _refuse_other_kind(program, sink, before)
+        elif not options.window:
+            fresh.append(sink)
+    return Binding(tuple(sinks), tuple(fresh), tuple(notices))
+
+
+def refuse_used(sinks: Sequence[Sink]) -> None:
+    """Refuse folders that have batches of another run, to whose answer they add up."""
+    for sink in sinks:
+        if any(sink.folder.glob("batch=*")):
+            message = f"{sink.folder} has the output of another run"
+            hint = "Use a new folder (--output), or the checkpoint of that run."
+            raise CheckpointError(f"error: {message}\n = hint: {hint}")
+
+
+def _wanted(
+    program: Program,
+    known: Mapping[str, Mapping[str, Any]],
+    output: Path | None,
+    options: StreamOptions,
+) -> list[Sink]:
+    """The sinks that the script and the options name; what they leave open is as recorded."""
+    sinks = sinks_of(program, output, options.mode or "changes", options.format or "parquet")
+    return [_as_recorded(sink, known, options) for sink in sinks]
+
+
+def _as_recorded(
+    sink: Sink, known: Mapping[str, Mapping[str, Any]], options: StreamOptions
+) -> Sink:
+    before = known.get(str(sink.folder.absolute()))
+    if before is None:
+        return sink
+    mode = before["mode"] if options.mode is None else sink.mode
+    is_open = options.format is None and not sink.named
+    return replace(sink, mode=mode, format=before["format"] if is_open else sink.format)
+
+
+def _kept(before: Mapping[str, Any], options: StreamOptions) -> Sink:
+    """A recorded sink, if the options agree with it."""
+    folder = Path(before["folder"])
+    for name, given in (("mode", options.mode), ("format", options.format)):
+        if given is not None and given != before[name]:
+            raise _refusal(f"{folder} was written with --{name} {before[name]}, not {given}")
+    return Sink(before["answer"], folder, before["mode"], before["format"])
+
+
+def _refuse_other_answers(program: Program, kept: Sequence[Mapping[str, Any]]) -> None:
+    """A script that has got or lost answers does not fit the recorded folders."""
+    answers = [n for n, each in enumerate(program.outputs) if each.kind not in ("store", "dump")]
+    if kept and sorted(each["answer"] for each in kept) != answers:
+        raise _refusal(f"{kept[0]['folder']} was written by a script with other answers")
+
+
+def _refuse_other_kind(program: Program, sink: Sink, before: Mapping[str, Any]) -> None:
+    row = str(program.outputs[sink.answer].element)
+    for name, now in (("mode", sink.mode), ("format", sink.format), ("row", row)):
+        if before[name] != now:
+            what = "rows of type" if name == "row" else f"--{name}"
+            raise _refusal(f"{sink.folder} was written with {what} {before[name]}, not {now}")
+
+
+def _refusal(message: str) -> CheckpointError:
+    hint = "Use a new folder (--output): it first gets the whole answer so far."
+    return CheckpointError(f"error: {message}\n = hint: {hint}")

@@ -1,0 +1,95 @@
+"""Columns that are somewhere already, of Spark or of Arrow, as columns of a declared type.
+
+`fits` says which columns can be taken natively: scalars that are cast without loss, and what is
+nested if it is the same.  Everything else is made anew row by row, by `rebuilt`, in Spark's
+Python workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any as Arrow
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from incmrql.errors import DataError
+from incmrql.io.arrow.types import widened
+from incmrql.spark.clusters import Carried
+from incmrql.spark.values import ONE, batch, is_wide, maker, spark_schema, spark_type, value_schema
+from incmrql.types.model import FLOATS, Basic, Collection, Decimal, Nothing, Record, Tuple, Type
+
+
+def fits(own: Type, wanted: Type) -> bool:
+    """Whether a column of one type can be taken natively for another."""
+    match wanted:
+        case Basic() | Decimal():
+            return widened(own, wanted)
+        case _:
+            return own == wanted and _is_settled(wanted)
+
+
+def _is_settled(type_: Type) -> bool:
+    """Whether equal values surely have equal columns: no bag, no float, no bytes inside."""
+    match type_:
+        case Basic():
+            return type_ not in FLOATS
+        case Decimal() | Nothing():
+            return True
+        case Record(fields):
+            return bool(fields) and all(_is_settled(field) for _, field in fields)
+        case Tuple(items):
+            return bool(items) and all(map(_is_settled, items))
+        case Collection(kind, element):
+            return kind == "list" and _is_settled(element)
+        case _:
+            return False
+
+
+def selected(df: DataFrame, fields: Sequence[tuple[str, Type]]) -> DataFrame:
+    """The columns of these names, cast to their types; as text, since calls to Java are slow."""
+    if all(isinstance(type_, Basic | Decimal) for _, type_ in fields):
+        return df.selectExpr(*[f"{_cast(name, type_)} AS {quoted(name)}" for name, type_ in fields])
+    columns = [
+        sql.expr(_cast(name, type_)) if isinstance(type_, Basic | Decimal) else
+        sql.col(quoted(name)).cast(spark_type(type_))
+        for name, type_ in fields
+    ]  # fmt: skip
+    return df.select([c.alias(name) for c, (name, _) in zip(columns, fields, strict=True)])
+
+
+def _cast(name: str, type_: Type) -> str:
+    """A column cast to a type, with one zero; every NaN is the same to Spark."""
+    kind = spark_type(type_).simpleString()
+    cast = f"CAST({quoted(name)} AS {kind})"
+    return f"{cast} + CAST(0 AS {kind})" if type_ in FLOATS else cast
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's SQL writes it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def packed_frame(df: DataFrame, element: Type, *, packed: bool) -> DataFrame:
+    """A frame of the columns of an element; all in one, if that is wanted."""
+    if not packed or not is_wide(element):
+        return df
+    return df.select(sql.struct([sql.col(quoted(name)) for name in df.columns]).alias(ONE))
+
+
+def rebuilt(df: DataFrame, element: Type, *, one: bool, packed: bool) -> DataFrame:
+    """Rows made anew; `one` says that they are in one column."""
+    task = partial(_rebuild, element, one, packed)
+    return df.mapInArrow(task, spark_schema(element, packed=packed))
+
+
+def _rebuild(element: Type, one: bool, packed: bool, parts: Iterable[Arrow]) -> Iterator[Arrow]:
+    schema = value_schema(element, packed=packed)
+    for part in parts:
+        read = maker(part.schema, element, packed=one)
+        try:
+            made = batch(list(read(part)), element, schema)
+        except DataError as problem:
+            raise Carried(problem) from None
+        yield made

@@ -1,1 +1,0 @@
-"""Expressions and terms as SQL, for Spark and for DuckDB."""

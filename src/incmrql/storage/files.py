@@ -1,0 +1,135 @@
+"""Small JSON files with a checksum, which are on disk as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from incmrql.errors import CheckpointError, DataError
+from incmrql.storage import create, read, sync_folder
+
+
+def write_new(path: Path, content: dict[str, Any], *, durable: bool = True) -> None:
+    """Create a file; `FileExistsError` if there is one of that name.
+
+    After any other `OSError` the file may be there: `load` tells.
+    """
+    create(path, _encoded(content), durable=durable)
+
+
+def write_over(path: Path, content: dict[str, Any]) -> None:
+    """Put a file in the place of whatever is there; for files that only one process writes."""
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(_encoded(content))
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The content of a file that was written by the functions above."""
+    try:
+        data = read(path)
+        if data is None:
+            raise FileNotFoundError("there is no such file")
+        content: dict[str, Any] = json.loads(data)
+        given = content.pop("checksum")
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as cause:
+        raise CheckpointError(f"{path} cannot be read: {cause}") from cause
+    if given != _checksum(content):
+        raise CheckpointError(f"{path} is not what was written: its checksum differs")
+    return content
+
+
+def _encoded(content: dict[str, Any]) -> bytes:
+    return json.dumps({**content, "checksum": _checksum(content)}).encode()
+
+
+def _checksum(content: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
+# --- Writing a file so that a reader sees all of it or nothing ---
+#
+# with replacing(path) as temporary: ...        # write to `temporary`
+#
+# What is written to the temporary file is on disk before it takes the place of `path`.  If
+# anything goes wrong, `path` is as it was.  The temporary name starts with a dot, so that no
+# reader of a folder takes it for data.
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that becomes `path` at the end."""
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(None, "it is a folder, expected a file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+    except OSError as cause:
+        raise unwritable(path, cause.strerror or str(cause)) from cause
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def unwritable(path: Path, why: str) -> DataError:
+    """The problem of writing to a path."""
+    hint = "Name a file in a folder that you may write to."
+    return DataError(
+        "R130", f'"{path.name}" cannot be written: {why.lower()}', place=str(path), hint=hint
+    )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# --- Places to crash for tests: where a process is killed as if by the system, if a test asks s ---
+
+
+CRASH: Final = "INCMRQL_CRASH_AT"
+"""The environment variable that names where a test wants this process to be killed.
+
+`point:batch`, several of them with commas; `point:batch:file` only until there is such a file.
+"""
+
+
+def crash_here(point: str, number: int) -> None:
+    """Where a test may kill the process; does nothing otherwise."""
+    wanted = os.environ.get(CRASH)
+    if not wanted:
+        return
+    for each in wanted.split(","):
+        name, batch, *mark = each.split(":", 2)
+        if (name, batch) == (point, str(number)) and all(map(_is_first, mark)):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _is_first(path: str) -> bool:
+    """Whether a file was not there yet; it is afterwards."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True

@@ -1,0 +1,662 @@
+"""Leaves, constructed values and operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any as AnyValue
+from typing import Literal, TypeAlias
+
+from incmrql.errors import NOWHERE, Span
+from incmrql.syntax.ast import Step
+from incmrql.types.model import Constructor, Type
+
+# --- What all typed nodes share, and variables ---
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A bound name; the number tells apart variables that share it."""
+
+    name: str
+    number: int
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What every node has."""
+
+    type: Type = field(kw_only=True)
+    span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
+
+
+# --- Patterns with their variables ---
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Matches anything, null too, and names it."""
+
+    variable: Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Matches anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """Matches the values identical to this constant (already in the subject's type)."""
+
+    value: AnyValue
+    subject: Type
+    """The type both are compared in."""
+
+
+@dataclass(frozen=True, slots=True)
+class TupleOf:
+    """Matches a tuple, component by component; not null."""
+
+    items: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """Matches a list of exactly this length; not null."""
+
+    items: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Matches what this constructor made, and its content."""
+
+    constructor: Constructor
+    content: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Matches a record by some of its fields; not null."""
+
+    fields: tuple[tuple[str, Pattern], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Matches a bag of pairs (name, value) that has all these names, and maybe others."""
+
+    members: tuple[tuple[str, Pattern], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAs:
+    """Matches what can be cast from `source` to `target` and then matches the pattern.
+
+    Null is cast to null; what is not null and fails to convert does not match.
+    """
+
+    pattern: Pattern
+    source: Type
+    target: Type
+
+
+Pattern: TypeAlias = Bind | Anything | Equals | TupleOf | ListOf | Made | Fields | Members | ReadAs
+
+
+# --- Leaves, constructed values and operators ---
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Node):
+    """A value known from the text."""
+
+    value: AnyValue
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Node):
+    """A bound variable."""
+
+    variable: Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Global(Node):
+    """A named query, evaluated where it is used; `key` finds it in `Script.queries`."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Node):
+    """A value that a `store x := …` item has kept; `key` is that of the item."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptArguments(Node):
+    """`args`: the words after the script's name on the command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Node):
+    """The rows of a source."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class MakeTuple(Node):
+    """A tuple."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRecord(Node):
+    """A record; the names are those of its type."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MakeCollection(Node):
+    """A bag or a list of these elements, as the type says."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MakeData(Node):
+    """A constructor applied to its content."""
+
+    constructor: Constructor
+    content: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Concat(Node):
+    """One list after another (children of a template)."""
+
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeOf(Node):
+    """The longs from `first` to `last`, both included; a list, or a bag if distributed."""
+
+    first: Expr
+    last: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic(Node):
+    """`+ - * / %` on two operands of the node's kind (int, long, double or decimal)."""
+
+    op: Literal["+", "-", "*", "/", "%"]
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Negate(Node):
+    """`-e`."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Node):
+    """`= <> < <= > >=` on two operands of one type."""
+
+    op: Literal["=", "<>", "<", "<=", ">", ">="]
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Logic(Node):
+    """`and`, `or`, three-valued."""
+
+    op: Literal["and", "or"]
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Node):
+    """`not e`, three-valued."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Exists(Node):
+    """Whether a collection has an element."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Combine(Node):
+    """`union intersect except` of two bags, by multiplicity."""
+
+    op: Literal["union", "intersect", "except"]
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Widen(Node):
+    """The operand in the node's type; never fails."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Node):
+    """The operand in the node's type, or null where it cannot be."""
+
+    operand: Expr
+
+
+# --- Where rows come from ---
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where rows come from.
+
+    `format` is line, json, xml, text, binary, python (a declared parser) or registered.  `path`
+    is the place of the files, or the registered name.  `row` is the type of what the file
+    holds (columns of type any are in it and are skipped); the `Read` node's type is the type
+    of what comes out.  `options` holds the named arguments that were given, by name.
+    """
+
+    format: str
+    streaming: bool
+    path: Expr | None
+    row: Type
+    delimiter: str = ","
+    keys: tuple[str, ...] = ()
+    """JSON: the members to take.  XML: the tags."""
+    steps: tuple[Step, ...] = ()
+    host: Expr | None = None
+    port: Expr | None = None
+    parser: str = ""
+    name: str = ""
+    options: tuple[tuple[str, AnyValue], ...] = ()
+
+
+# --- Taking values apart ---
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Node):
+    """A field of a record."""
+
+    subject: Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Node):
+    """A component of a tuple, from 0."""
+
+    subject: Expr
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Navigate(Node):
+    """A step from a tree (XML, JSON or any) or a look-up by name.
+
+    `children`: XML children with this tag, `*` all elements: a list.  `attribute`: the value of
+    this XML attribute or null.  `attributes`: all of them, a bag of pairs.  `member`: the member
+    of a JSON object, or null.  `dynamic`: whatever the value of type any turns out to offer.
+    """
+
+    kind: Literal["children", "attribute", "attributes", "member", "dynamic"]
+    subject: Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class At(Node):
+    """`e[i]`: an element of a list or JSON array (negative from the end), or null."""
+
+    subject: Expr
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp(Node):
+    """The value beside a key in a collection of pairs, or null; of several the least."""
+
+    subject: Expr
+    key: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class SliceOf(Node):
+    """`e[i:j]` of a list, both ends included."""
+
+    subject: Expr
+    first: Expr
+    last: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class MapOver(Node):
+    """`body` for every element; with `flatten`, the elements of every body's collection."""
+
+    variable: Variable
+    subject: Expr
+    body: Expr
+    flatten: bool
+
+
+# --- Conditionals, loops and calls ---
+
+
+@dataclass(frozen=True, slots=True)
+class If(Node):
+    """`then` where the condition is true, `otherwise` where it is false or null."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A pattern and what follows when it matches."""
+
+    pattern: Pattern
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Node):
+    """The body of the first branch whose pattern matches, else null.  `let` is a case too."""
+
+    subject: Expr
+    branches: tuple[Branch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Node):
+    """A loop over several variables at once.
+
+    `initial` and `step` have one expression a variable.  A flagged variable's step yields pairs
+    (row, bool); the loop ends when no row of a flagged variable says true, when nothing
+    changes (no flags, no limit), or after `limit` steps.  The node's value is that of the
+    variable, or the tuple of all of them.
+    """
+
+    variables: tuple[Variable, ...]
+    initial: tuple[Expr, ...]
+    step: tuple[Expr, ...]
+    flagged: tuple[bool, ...]
+    limit: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace(Node):
+    """The operand; its text and value are printed."""
+
+    operand: Expr
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """A function that the script declares, found in `Script.functions`."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCall(Node):
+    """An imported Python function, found in `Script.python`."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin(Node):
+    """A built-in that is not an aggregate, its arguments in the types of its signature."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Node):
+    """`count sum avg …` over a collection; `extra` is the second argument of `percentile`.
+
+    Rewrite rules add `sum#part`, `sum#total` and `avg#total` (`reference.aggregates`).
+    """
+
+    function: str
+    operand: Expr
+    extra: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserAggregate(Node):
+    """A user aggregation, found in `Script.aggregations`."""
+
+    aggregation: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Node):
+    """`function(accumulator, element)` over a collection, in its (or the canonical) order."""
+
+    function: Lambda
+    zero: Expr
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """A function without a name."""
+
+    parameters: tuple[Variable, ...]
+    body: Expr
+
+
+# --- Select queries, and the union of all expressions ---
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """The pattern ranges over the elements of the domain."""
+
+    pattern: Pattern
+    domain: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The pattern is matched with one value."""
+
+    pattern: Pattern
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Rows for which this is not true are left out (a variable used twice in patterns)."""
+
+    condition: Expr
+
+
+Qualifier: TypeAlias = Generator | Binding | Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows that agree on all keys, by identity, form a group.
+
+    Each key's value is matched with its pattern.  `lifted` pairs a row's variable with the
+    one that holds the bag of its values over the group; `partition` holds the bag of records
+    of all row variables.
+    """
+
+    keys: tuple[Expr, ...]
+    patterns: tuple[Pattern, ...]
+    lifted: tuple[tuple[Variable, Variable], ...]
+    partition: Variable
+    rows: tuple[Variable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A sort key."""
+
+    expr: Expr
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Node):
+    """A query.  The type is a list if it is ordered, else a bag."""
+
+    distinct: bool
+    head: Expr
+    qualifiers: tuple[Qualifier, ...]
+    where: Expr | None
+    group: Group | None
+    having: Expr | None
+    order: tuple[Order, ...]
+    limit: Expr | None
+
+
+Expr: TypeAlias = (
+    Const
+    | Var
+    | Global
+    | Stored
+    | ScriptArguments
+    | Read
+    | MakeTuple
+    | MakeRecord
+    | MakeCollection
+    | MakeData
+    | Concat
+    | RangeOf
+    | Arithmetic
+    | Negate
+    | Compare
+    | Logic
+    | Not
+    | Exists
+    | Combine
+    | Widen
+    | Cast
+    | Field
+    | Item
+    | Navigate
+    | At
+    | LookUp
+    | SliceOf
+    | MapOver
+    | If
+    | Case
+    | Repeat
+    | Trace
+    | Call
+    | PythonCall
+    | Builtin
+    | Aggregate
+    | UserAggregate
+    | Fold
+    | Select
+)
+
+
+# --- Declarations and items of a typed script ---
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A declared function."""
+
+    name: str
+    parameters: tuple[Variable, ...]
+    result: Type
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """A user aggregation: merge two accumulators, the zero, one element as an accumulator.
+
+    With an inverse accumulators are a commutative group, and what was merged can be taken away.
+    """
+
+    name: str
+    merge: Lambda
+    zero: Expr
+    unit: Lambda | None
+    element: Type
+    type: Type
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    inverse: Lambda | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """An imported function with the types that its annotations give."""
+
+    name: str
+    parameters: tuple[Type, ...]
+    result: Type
+    call: AnyValue = field(compare=False, repr=False)
+
+
+ItemKind: TypeAlias = Literal["print", "incr", "store-value", "store", "dump", "lineage", "debug"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptItem:
+    """Something that a script does, in order.
+
+    `target` is the path of an output or the key of a stored value.
+    """
+
+    kind: ItemKind
+    expr: Expr
+    target: str = ""
+    incremental: bool = False
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A whole script: what it does, and what its parts refer to."""
+
+    items: tuple[ScriptItem, ...]
+    queries: dict[str, Expr]
+    functions: dict[str, Function]
+    aggregations: dict[str, Aggregation]
+    python: dict[str, PythonFunction]
+    parsers: dict[str, AnyValue]
+    data: dict[str, tuple[Constructor, ...]]
+    allowed: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    """The folders and files that it may use, wherever it is evaluated; None: all."""
+
+
+# --- The typed tree: what a script means, every name resolved and every conversion written out ---
+#
+# Each expression knows its type. Variables are numbered, so no two binders share one and nothing
+# can be captured. Wherever a value must change its form to fit, a `Widen` (cannot fail) or a
+# `Cast` (null when it fails) stands in the tree; operators therefore find operands of one type.

@@ -1,0 +1,198 @@
+"""The kernel, batch by batch over state tables in a folder: in one place, or in stages."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from incmrql.engine.batch import Kit, run_batch
+from incmrql.engine.columns.rows import Rows, of_values
+from incmrql.engine.compile.physical import Physical
+from incmrql.engine.compile.program import compiled, environment
+from incmrql.engine.context import Desk
+from incmrql.engine.inputs import InputFile
+from incmrql.engine.loops.offload import content_bytes, content_of_bytes
+from incmrql.engine.messages import Done, Order, Reading, Target, together
+from incmrql.engine.operators.answers import whole_answer
+from incmrql.engine.operators.source import SourceOp
+from incmrql.engine.outputs import read_rows, shown_values
+from incmrql.engine.program import Worked, run_steps
+from incmrql.engine.stages import Route, Sent, meet_stage, read_stage
+from incmrql.engine.store.segments import Opened, write_runs
+from incmrql.engine.store.tables import Reader, Table, plan, scan
+from incmrql.io.spools import write_spool
+from incmrql.plan.changes import Weighted
+from incmrql.plan.program import Program
+from incmrql.values import Value
+from tests.plan.stepping import Batch
+
+
+class KernelRun:
+    """A program in the kernel, in one place; rows are given as they are."""
+
+    def __init__(
+        self, program: Program, folder: Path, buckets: int = 2, physical: Physical | None = None
+    ) -> None:
+        self.program, self.folder, self.buckets = program, folder, buckets
+        folder.mkdir(parents=True, exist_ok=True)
+        self.physical = physical or compiled(program)
+        self.tables = {name: Table(name, form, buckets) for name, form in self.physical.forms}
+        self.reader = Reader(folder, Opened())
+        self.env = environment(program)
+        self.number = 0
+        self.worked = Worked.of(0)
+        self.streams = {
+            step.stream.name: place
+            for place, step in enumerate(self.physical.steps)
+            if isinstance(step, SourceOp)
+        }
+
+    def step(
+        self, batch: Batch, fixed: Mapping[str, Collection[Value]] | None = None
+    ) -> list[Weighted]:
+        """One batch, with the rows of sources that do not change in the first; what it changes."""
+        given = {}
+        for name, rows in self.rows(batch, fixed or {}).items():
+            step = self.physical.steps[self.streams[name]]
+            assert isinstance(step, SourceOp)
+            given[self.streams[name]] = [of_values(rows, step.layout)]
+        return self.weighted(self.run(given))
+
+    def rows(
+        self, batch: Batch, fixed: Mapping[str, Collection[Value]]
+    ) -> dict[str, list[tuple[Value, int]]]:
+        """The changes of the sources that the program reads."""
+        found = {name: list(Weighted(rows)) for name, rows in batch.items()}
+        if self.number == 0:
+            found.update({name: [(row, 1) for row in rows] for name, rows in fixed.items()})
+        return {name: rows for name, rows in found.items() if name in self.streams}
+
+    def run(self, given: Mapping[int, Sequence[Rows]]) -> list[Rows]:
+        """One batch of rows, by the places of the sources."""
+        desk = Desk(self.tables, self.reader, self.env, is_first=self.number == 0)
+        changes, self.worked = run_steps(self.physical, given, desk)
+        self._write(desk)
+        self.number += 1
+        return changes
+
+    def weighted(self, changes: Sequence[Rows]) -> list[Weighted]:
+        answers = zip(changes, self.physical.answers, strict=True)
+        return [Weighted(shown_values(rows, answer)) for rows, answer in answers]
+
+    def _write(self, desk: Desk) -> None:
+        everything = range(self.buckets)
+        for name, content in desk.changes.items():
+            made = plan(desk.known(name), self.reader, content, self.number, everything)
+            contents = [(each.content, each.counts) for each in made.written]
+            runs = write_runs(self.folder, f"{uuid.uuid4().hex}.run", contents) if contents else []
+            bases = [r for r, w in zip(runs, made.written, strict=True) if w.base]
+            levels = [r for r, w in zip(runs, made.written, strict=True) if not w.base]
+            self.tables[name] = made.kept.with_runs(levels, bases)
+
+    def answer(self, number: int = 0) -> Value:
+        """The whole answer, from the state."""
+        desk = Desk(self.tables, self.reader, self.env, is_first=False)
+        return whole_answer(self.physical.answers[number], desk)
+
+    def state(self) -> dict[str, list[Any]]:
+        """The content of all tables, merged, bucket by bucket."""
+        return {
+            name: [_plain(scan(table, self.reader, b)) for b in range(self.buckets)]
+            for name, table in self.tables.items()
+        }
+
+
+def _plain(content: Any) -> Any:
+    places = np.arange(len(content))
+    return (
+        content.hashes.tolist(),
+        content.keys.encoded().bytes_at(places),
+        content.rest.encoded().bytes_at(places) if content.rest.columns else [],
+        content.weights.tolist(),
+        {name: column.tolist() for name, column in content.parts.items() if column.any()},
+    )
+
+
+class FileRun(KernelRun):
+    """The same from files, in one place or in stages, as tasks do it."""
+
+    def step(
+        self, batch: Batch, fixed: Mapping[str, Collection[Value]] | None = None
+    ) -> list[Weighted]:
+        files = []
+        for name, rows in self.rows(batch, fixed or {}).items():
+            step = self.physical.steps[self.streams[name]]
+            assert isinstance(step, SourceOp)
+            for half in (rows[::2], rows[1::2]):
+                path = self.folder / f"{uuid.uuid4().hex}.arrow"
+                write_spool(path, step.stream.element, half)
+                stat = path.stat()
+                place = self.streams[name]
+                file = InputFile(str(path), stat.st_size, stat.st_mtime_ns, place, kind="spool")
+                files.append(file)
+        targets = tuple(
+            Target(n, str(self.folder), "rows") for n in range(len(self.physical.answers))
+        )
+        order = Order(
+            self.number, uuid.uuid4().hex[:8], tuple(files), self.tables, self.buckets,
+            str(self.folder), targets, is_first=self.number == 0,
+        )  # fmt: skip
+        _, done = self.done(Kit(self.program, self.physical), order)
+        self.tables = {**self.tables, **done.tables}
+        self.worked = done.worked
+        self.number += 1
+        found = [Weighted() for _ in targets]
+        for part in done.parts:
+            answer = self.physical.answers[part.target]
+            found[part.target].merge(Weighted(read_rows(self.folder / part.file, answer)))
+        return found
+
+    def done(self, kit: Kit, order: Order) -> tuple[Reading, Done]:
+        """What the batch does."""
+        return run_batch(kit, order)
+
+
+class StagedRun(FileRun):
+    """The same in stages, each task with one file or one bucket, in this process."""
+
+    staged = True
+    """Whether the next batch is done in stages."""
+
+    def done(self, kit: Kit, order: Order) -> tuple[Reading, Done]:
+        if not self.staged:
+            return run_batch(kit, order)
+        route = Route(kit.physical)
+        waiting: dict[int, list[Sent]] = {}
+        reading, results = Reading(), list[Done]()
+        for number, file in enumerate(order.files or (None,)):
+            files = [] if file is None else [file]
+            for read in read_stage(kit, order, files, is_one=number == 0):
+                if isinstance(read, Reading):
+                    reading.add(read)
+                else:
+                    waiting.setdefault(read.bucket, []).append(_sent(read, route))
+        for stage in range(1, route.last + 1):
+            given, waiting = waiting, {}
+            for bucket, all_ in given.items():
+                now = [sent for sent in all_ if route.stage(sent.name) <= stage]
+                later = [sent for sent in all_ if route.stage(sent.name) > stage]
+                waiting.setdefault(bucket, []).extend(later)
+                for found in meet_stage(kit, order, stage, bucket, now) if now else ():
+                    if isinstance(found, Done):
+                        results.append(
+                            Done.of_json(found.as_json(), kit.physical.forms, self.buckets)
+                        )
+                    else:
+                        waiting.setdefault(found.bucket, []).append(_sent(found, route))
+        return reading, together(order, results)
+
+
+def _sent(sent: Sent, route: Route) -> Sent:
+    """What arrives of what is sent."""
+    return Sent(
+        sent.bucket, sent.name, content_of_bytes(content_bytes(sent.content), route.form(sent.name))
+    )

@@ -1,0 +1,126 @@
+"""Contents merged piece by piece and gathered on disk are what they are as a whole, bit for bit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from incmrql.engine.store import compaction
+from incmrql.engine.store import content as contents
+from incmrql.engine.store.compaction import Gathered, pieces
+from incmrql.engine.store.content import Content, concat, consolidated, from_table
+from incmrql.engine.store.segments import Opened, RunRows, check, write_run
+from incmrql.engine.store.sorting import Form
+from incmrql.types.model import DOUBLE, INT, STRING
+from tests.effort import fewest
+from tests.engine.store.tables import change, listed, weak
+from tests.engine.store.test_ordered import MOST, ORDERED, UNORDERED, histories
+
+
+@pytest.fixture(autouse=True)
+def without_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+def gathered(parts: Sequence[Content], most: int, folder: Path) -> Content:
+    whole = Gathered(parts[0].form, folder, sum(map(len, parts)))
+    for piece in pieces([RunRows.of(part) for part in parts], most):
+        whole.add(piece)
+    return from_table(whole.table(), parts[0].form) if whole.count else contents.empty(whole.form)
+
+
+def same(one: Any, two: Any) -> bool:
+    return one is None if two is None else one.tolist() == two.tolist()
+
+
+def counted(content: Content, numbers: list[int]) -> Content:
+    """A content with accumulators, of which one is not there for all."""
+    if not len(content) or not numbers:
+        return content
+    given = np.resize(np.array(numbers, np.int64), len(content))
+    return replace(content, parts={"a0.n": given} | ({"a1.n": -given} if numbers[0] > 1 else {}))
+
+
+@fewest
+@pytest.mark.parametrize("form", [*UNORDERED, *ORDERED, *MOST], ids=str)
+@given(data=st.data())
+def test_pieces_are_the_whole(
+    form: Form, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    history = data.draw(histories(form, deletes=form.most is None))
+    most = data.draw(st.integers(1, 6))
+    numbers = data.draw(st.lists(st.integers(-3, 3), max_size=4)) if form.most is None else []
+    with pytest.MonkeyPatch.context() as patch:
+        if data.draw(st.booleans()):
+            patch.setattr(contents, "hash_keys", weak)
+        parts = [change(form, batch) for batch in history if batch]
+        parts = [counted(part, numbers) for part in parts if len(part)]
+        if not parts:
+            return
+        wanted = consolidated(concat(parts))
+        found = gathered(parts, most, tmp_path_factory.getbasetemp())
+    assert listed(found) == listed(wanted)
+    assert found.hashes.tolist() == wanted.hashes.tolist()
+    if len(wanted):
+        assert same(found.order, wanted.order)
+        assert same(found.before, np.cumsum(wanted.weights) if form.ordered else None)
+    assert {n: c.tolist() for n, c in found.parts.items() if c.any()} == {
+        n: c.tolist() for n, c in wanted.parts.items() if c.any()
+    }
+
+
+@pytest.mark.parametrize(
+    "form",
+    [Form((INT,), (DOUBLE,), (False,)), Form((INT,), (DOUBLE,)), Form((INT, DOUBLE))],
+    ids=str,
+)
+def test_pieces_are_small_although_keys_are_few(form: Form, tmp_path: Path) -> None:
+    """Two keys of many rows are cut within; the rows of a piece are about as many as asked for."""
+    parts = [
+        change(form, [((n % 2, float(7 * n % 999 + part)), 1) for n in range(1000)])
+        for part in range(3)
+    ]
+    sizes = [len(piece) for piece in pieces([RunRows.of(part) for part in parts], 100)]
+    assert len(sizes) > 10
+    assert max(sizes) <= 300
+    assert listed(gathered(parts, 100, tmp_path)) == listed(consolidated(concat(parts)))
+
+
+def test_a_key_that_keeps_few_rows_is_not_cut() -> None:
+    form = Form((INT,), (DOUBLE,), (False,), most=3)
+    parts = [change(form, [((1, float(n)), 1) for n in range(part, part + 5)]) for part in (4, 0)]
+    (piece,) = pieces([RunRows.of(part) for part in parts], 1)
+    assert piece.rest.columns[0].to_pylist() == [0.0, 1.0, 2.0]
+
+
+def test_a_run_is_written_with_its_checksum(tmp_path: Path) -> None:
+    form = Form((STRING,), (INT,), (True,))
+    parts = [change(form, [((text, n), 1) for n in range(9)]) for text in ("a", "bb", "")]
+    whole = Gathered(form, tmp_path, 27)
+    for piece in pieces([RunRows.of(part) for part in parts], 4):
+        whole.add(piece)
+    run = write_run(tmp_path, "000001-x.run", whole.table(), {0: 27})
+    check(tmp_path, run)
+    assert run.rows == 27
+    found = Opened().rows(tmp_path, run, form).content()
+    assert listed(found) == listed(consolidated(concat(parts)))
+    assert [path.name for path in tmp_path.iterdir()] == ["000001-x.run"], "scratch files are gone"
+
+
+def test_text_that_arrow_cannot_hold_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_LONGEST", 10)
+    whole = Gathered(Form((STRING,)), tmp_path, 4)
+    whole.add(change(Form((STRING,)), [(("12345678",), 1)]))
+    with pytest.raises(pa.ArrowInvalid, match="more than 10 bytes"):
+        whole.add(change(Form((STRING,)), [(("abc",), 1)]))

@@ -1,0 +1,195 @@
+"""Arithmetic that fails where it is used: kept batch by batch, equal to the same from scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from incmrql.algebra.failures.watches import watched
+from incmrql.engine.compile.program import compiled
+from incmrql.engine.operators.joins import JoinOp
+from incmrql.errors import DataError
+from incmrql.plan.changes import Weighted
+from incmrql.plan.program import Program, program_of
+from incmrql.reference import evaluate
+from incmrql.values import Bag, Record, Value, identical, show
+from tests.engine.kernels import KernelRun
+from tests.plan.stepping import ALL, Batch, Run, deleted, inserted, r, s
+
+MOST, LEAST = 2**31 - 1, -(2**31)
+
+
+class WatchedRun:
+    """A query in the kernel, its watches compared with the evaluator after every batch."""
+
+    def __init__(self, text: str, folder: Path) -> None:
+        self.run = Run(text, ALL)
+        self.program = program_of([self.run.item], self.run.script, watch=True)
+        self.watched = watched(self.run.item.expr, self.run.script)
+        self.kernel = KernelRun(self.program, folder)
+
+    def step(self, batch: Batch) -> list[tuple[str, Value]]:
+        """One batch; the operations that fail after it, with their rows."""
+        self.kernel.step(batch)
+        for name, rows in batch.items():
+            self.run.data[name].merge(Weighted(rows))
+        assert identical(self.kernel.answer(), self.run.expected()), self.run.text
+        kept = [self.kernel.answer(1 + n) for n in range(len(self.program.watches))]
+        scratch = [evaluate(each.expr, self.run.env()) for each in self.watched.watches]
+        for one, other in zip(kept, scratch, strict=True):
+            assert identical(one, other), f"{self.run.text}\n{show(other)}\n{show(one)}"
+        return [(self.watched.sites[site].text, row) for pairs in kept for site, row in Bag(pairs)]
+
+    def fails(self) -> bool:
+        """Whether the evaluator, asked to stop at arithmetic without a result, stops."""
+        env = self.run.env()
+        env.world.fail_arithmetic = True
+        try:
+            evaluate(self.run.item.expr, env)
+        except DataError:
+            return True
+        return False
+
+
+def texts(found: Sequence[tuple[str, Value]]) -> list[str]:
+    return sorted(text for text, _ in found)
+
+
+def test_a_product_of_ints_in_a_sum(tmp_path: Path) -> None:
+    """The ints 100000 * 100000: the sum is 6, and the row that is missing in it is told."""
+    text = "select (k, sum(select z.A * z.B from z in x)) from x in R group by k: x.S"
+    run = WatchedRun(text, tmp_path)
+    bad = r(100_000, 100_000, 0.0, "a")
+    found = run.step(inserted(R=[bad, r(2, 3, 0.0, "a")]))
+    assert found == [("z.A * z.B", Record({"x": bad}))]
+    assert run.kernel.answer() == [("a", 6)]
+    assert run.step(deleted(R=[bad])) == []
+
+
+QUERIES = [
+    ("select x.A + x.B from x in R", ["x.A + x.B"]),
+    ("select x.B from x in R where x.A + x.B > 0", ["x.A + x.B"]),
+    ("select -x.A from x in R", []),
+    ("select x.A / x.B from x in R", ["x.A / x.B"]),
+    ("select x.A / x.C from x in R", ["x.A / x.C"]),
+    ("select x.A % x.B from x in R", ["x.A % x.B"]),
+    ("select x.A / 2 + x.B % 7 from x in R", []),
+    ("select x.A from x in R where x.B <> 0 and x.A / x.B > 1", []),
+    ("select x.A from x in R where x.B = 0 or x.A / x.B > 1", []),
+    ("select if x.B = 0 then 0 else x.A / x.B from x in R", []),
+    ("select if x.B <> 0 then 0 else x.A / x.B from x in R", ["x.A / x.B"]),
+    ("select k from x in R group by k: x.A + x.B", ["x.A + x.B"]),
+    ("select distinct x.A * x.B from x in R", ["x.A * x.B"]),
+    ("select x.A from x in R order by x.A * x.B", ["x.A * x.B"]),
+    ("sum(select x.A * x.B from x in R)", ["x.A * x.B"]),
+    ("select x.A from x in (select < A: y.A, V: y.A * y.B > from y in R)", []),
+    ("select x.V from x in (select < A: y.A, V: y.A * y.B > from y in R)", ["y.A * y.B"]),
+    ("select x.V from x in (select < A: y.A, V: y.A * y.B > from y in R) where x.A = 0", []),
+    ('select x.S as int from x in R', []),
+    ("select x.A + y.A from x in R, y in S where x.B = y.A", ["x.A + y.A"]),
+    ("select x.A * x.B from x in R, y in S where x.B = y.A", ["x.A * x.B"]),
+    ("select x.A * x.B from x in R, y in S where x.A = y.A and y.T = \"none\"", []),
+    ("select y.T from x in R, y in S where x.A * x.B > 3 and x.A = y.A", ["x.A * x.B"]),
+    ("select y.T from x in R, y in S where x.A * x.B = y.A", ["x.A * x.B"]),
+    ("select (x.A, (select y.A * x.A from y in S where y.A = x.B)) from x in R", ["y.A * x.A"]),
+    ("select (k, sum(x.A) / (count(x) - 1)) from x in R group by k: x.S",
+     ["sum(x.A) / (count(x) - 1)"]),
+    ("select (k, sum(z)) from x in R, z = x.A * x.B group by k: x.S", ["x.A * x.B"]),
+    ("select (k, count(x)) from x in R, z = x.A * x.B group by k: x.S", []),
+    ("select let z = x.A * x.B in z from x in R", ["x.A * x.B"]),
+    ("select case x.B { 0: x.A / x.B | b: x.A } from x in R", ["x.A / x.B"]),
+    ("select abs(x.A) from x in R where x.A < 0", []),
+]  # fmt: skip
+"""Queries, and what fails in them over the rows below."""
+
+ROWS_R = [r(MOST, MOST, 0.0, "a"), r(7, 0, 0.0, "b"), r(0, 7, 1.0, "b"), r(None, 0, None, "c")]
+ROWS_S = [s(MOST, 1.0, "x"), s(7, 0.0, "y")]
+
+
+@pytest.mark.parametrize(("text", "wanted"), QUERIES)
+def test_what_fails_where_it_is_used(text: str, wanted: list[str], tmp_path: Path) -> None:
+    run = WatchedRun(text, tmp_path)
+    assert sorted(set(texts(run.step(inserted(R=ROWS_R, S=ROWS_S))))) == wanted
+    assert run.step(deleted(R=ROWS_R)) == []
+
+
+def test_a_sum_that_does_not_fit(tmp_path: Path) -> None:
+    text = "select (k, sum(x.id)) from x in W group by k: x.flag"
+    run = WatchedRun(text, tmp_path)
+    big = Record(
+        {"id": 2**63 - 1, "flag": True, "day": None, "at": None, "price": None, "pair": None,
+         "marks": []}
+    )  # fmt: skip
+    assert run.step(inserted(W=[big])) == []
+    assert run.step(inserted(W=[big])) == [("sum(x.id)", Record({"k": True}))]
+    assert run.step(deleted(W=[big])) == []
+
+
+FLAT = [
+    "select x.A + x.B * 2 from x in R",
+    "select (x.A, -x.B) from x in R where x.A <> 0 and x.B / x.A > 0",
+    "select (k, sum(select z.A - z.B from z in x)) from x in R group by k: x.A * x.B",
+    "select if x.A / x.B > 1 or x.A * 2 > 3 then x.A % x.B else abs(x.A) from x in R",
+    "sum(select x.A * x.A from x in R) / count(R)",
+    "select (x.A, sum(select y.A * y.A from y in S where y.A = x.A)) from x in R",
+    "select (k, sum(x.A) % (count(x) - 2)) from x in R group by k: x.B having sum(x.A) / k > 0",
+    "select x.A * y.A from x in R, y in S where x.B = y.A and x.A - y.A > 0",
+    "select x.C / y.D from x in R, y in S where x.A = y.A",
+    "select (x.K, sum(select i.v * i.v from i in x.items)) from x in N",
+]
+INTS = (None, 0, 1, -1, 2, 70_000, MOST, LEAST)
+
+
+def rows(chance: Random) -> Iterator[tuple[str, Value]]:
+    for _ in range(chance.randrange(4)):
+        a, b = chance.choice(INTS), chance.choice(INTS)
+        yield "R", r(a, b, chance.choice((0.0, 1.5, None)), "a")
+    for _ in range(chance.randrange(3)):
+        yield "S", s(chance.choice(INTS), chance.choice((0.0, 2.0)), "t")
+    for _ in range(chance.randrange(2)):
+        items = [Record({"v": chance.choice(INTS), "w": 0.0}) for _ in range(2)]
+        yield "N", Record({"K": 1, "items": Bag(items)})
+
+
+@pytest.mark.parametrize("text", FLAT)
+def test_random_batches_agree_with_the_evaluator(text: str) -> None:
+    """There are failures exactly if the evaluator, asked to stop at one, stops."""
+    stopped = 0
+    for seed in range(12):
+        chance = Random(f"{text} {seed}")
+        there: list[tuple[str, Value]] = []
+        with TemporaryDirectory() as folder:
+            run = WatchedRun(text, Path(folder))
+            for _ in range(4):
+                gone = [each for each in there if chance.random() < 0.3]
+                came = list(rows(chance))
+                for each in gone:
+                    there.remove(each)
+                there += came
+                batch: dict[str, list[tuple[Value, int]]] = {name: [] for name in ALL}
+                for weight, changed in ((1, came), (-1, gone)):
+                    for name, row in changed:
+                        batch[name].append((row, weight))
+                assert bool(run.step(batch)) == run.fails(), text
+                stopped += run.fails()
+    assert stopped
+
+
+def joined_tables(program: Program) -> list[str | None]:
+    physical = compiled(program)
+    return [
+        side.table for step in physical.steps if isinstance(step, JoinOp) for side in step.sides
+    ]
+
+
+def test_a_watch_uses_the_rows_that_the_join_of_the_answer_keeps() -> None:
+    """What is joined twice over the same rows is kept once."""
+    run = Run("select x.A + y.A from x in R, y in S where x.B = y.A", ALL)
+    program = program_of([run.item], run.script, watch=True)
+    tables = joined_tables(program)
+    assert len(tables) == 4
+    assert len(set(tables)) == 2

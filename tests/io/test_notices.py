@@ -1,0 +1,95 @@
+"""Warnings about sources that were read, and are hardly what was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from incmrql import api
+from incmrql.io.rows import Notice
+
+LINES = 'source(line, "{}", "{}", type({}));'
+PAIR = "< k: int, v: string >"
+
+
+def noticed(path: Path, script: str) -> list[Notice]:
+    found: list[Notice] = []
+    api.run(script.replace("PATH", str(path)), on_report=lambda r, _: found.extend(r.notices))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "fits"),
+    [
+        ("1|a\n2|b\n", ",", '"|"'),
+        ("1|a|\n2|b|\n", ",", '"|"'),
+        ("1;a\n2;b\n", ",", '";"'),
+        ("1\ta\n2\tb\n", ",", "a tab"),
+        ("1,a\n2,b\n", "|", '","'),
+    ],
+)
+def test_a_delimiter_that_fits_is_named(
+    tmp_path: Path, text: str, delimiter: str, fits: str
+) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(text)
+    (notice,) = noticed(path, LINES.format("PATH", delimiter, PAIR))
+    assert notice.code == "W201"
+    assert notice.message == f"none of the 2 lines of {path} could be read: the source is empty"
+    assert notice.place == f"{path}:1"
+    assert notice.hint == f'The lines look delimited by {fits}, and the source says "{delimiter}".'
+
+
+def test_without_one_the_first_reason_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("x,a\n")
+    (notice,) = noticed(path, LINES.format("PATH", ",", PAIR))
+    assert notice.message == f"the only line of {path} could not be read: the source is empty"
+    assert notice.hint == 'The first: line 1: column 1 "k": "x" is not an int.'
+
+
+def test_nothing_is_said_where_a_line_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("x,a\n1,b\n2,c,\n")
+    assert noticed(path, LINES.format("PATH", ",", PAIR)) == []
+
+
+def test_columns_beyond_are_mentioned_once(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("1,a,x\n2,b\n")
+    (tmp_path / "2.csv").write_text("3,c,,y\n")
+    (notice,) = noticed(tmp_path, LINES.format("PATH", ",", PAIR))
+    assert notice.code == "W202"
+    message = f"2 lines of {tmp_path} have more than the 2 columns declared; the rest is ignored"
+    assert notice.message == message
+
+
+JSON = 'source(json, "PATH", type(< Amount: int, name: string >));'
+
+
+def test_a_field_that_no_row_has(tmp_path: Path) -> None:
+    (tmp_path / "1.json").write_text('{"amount": 1, "name": "x"}\n{"amount": 2, "n": 1}\n')
+    (notice,) = noticed(tmp_path, JSON)
+    assert notice.code == "W203"
+    assert notice.message == f'no row of {tmp_path} has the field "Amount": it is null everywhere'
+    assert notice.hint == 'Did you mean "amount"? Rows have: amount, n, name.'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"amount": 1}\n{"Amount": 2, "name": "y"}\n',
+        '{"Amount": null, "name": null}\n',
+        "",
+        '[{"Amount": 1, "name": "x"}, {"name": "y"}]',
+    ],
+)
+def test_a_field_that_some_row_has_or_that_is_null(tmp_path: Path, text: str) -> None:
+    (tmp_path / "1.json").write_text(text)
+    assert noticed(tmp_path, JSON) == []
+
+
+def test_a_field_of_another_file(tmp_path: Path) -> None:
+    (tmp_path / "1.json").write_text('{"name": "x"}\n')
+    (tmp_path / "2.json").write_text('{"Amount": 2, "name": "y"}\n')
+    assert noticed(tmp_path, JSON) == []

@@ -1,0 +1,42 @@
+"""Breaking any one rule makes a test fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.plan.mutants import MUTANTS, Mutant, broken, killer
+from tests.plan.stepping import Run, inserted, r
+
+FEWEST = 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_broken_rule_is_noticed(mutant: Mutant) -> None:
+    assert killer(mutant) is not None
+
+
+def test_there_are_many_and_each_has_its_own_rule() -> None:
+    assert len({str(mutant) for mutant in MUTANTS}) == len(MUTANTS) >= FEWEST
+    assert len({(mutant.place, mutant.old, mutant.new) for mutant in MUTANTS}) == len(MUTANTS)
+    modules = {mutant.place.partition(":")[0] for mutant in MUTANTS}
+    assert modules >= {"changes", "edges", "judge"}
+    assert modules >= {
+        f"oracle.{name}" for name in ("states.base", "states.groups", "stepper", "sums")
+    }
+
+
+def test_a_mutant_leaves_nothing_behind() -> None:
+    text = "select x.A from x in R where x.B > 0"
+    (mutant,) = [each for each in MUTANTS if each.rule == "a map keeps the weight of its row"]
+    with broken(mutant):
+        run = Run(text)
+        run.stepper.step({"R": [(r(1, 1), 2)]})
+        assert run.stepper.answer() == [1]
+    Run(text).step(inserted(R=[r(1, 1), r(1, 1)]))
+
+
+def test_a_mutant_must_fit_the_code() -> None:
+    other = Mutant("none", "oracle.sums:_scaled", "not there", "", ())
+    with pytest.raises(AssertionError, match="is 0 times in"), broken(other):
+        pass

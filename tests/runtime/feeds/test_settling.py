@@ -1,0 +1,211 @@
+"""Ingested files that are forgotten or retracted: durable, and the same after any crash."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from incmrql.api.options import StartOptions, stream_options
+from incmrql.errors import DataError
+from incmrql.runtime import StreamOptions, driver
+from incmrql.runtime.checkpoint import manifests
+from incmrql.values import show
+from tests.runtime.here import driver_here
+from tests.runtime.streaming import OPTIONS, Place, average
+
+KEPT = replace(OPTIONS, keep_input="all", max_files_per_batch=None)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A stream that has ingested a file of which only half was written, and another one."""
+    place = average(tmp_path)
+    place.put("1.csv", "1,10\n")
+    place.put("half.csv", "1,20\n2,30\n")
+    assert run(place, KEPT) == "{ (1,15.0), (2,30.0) }"
+    place.put("half.csv", "1,20\n2,30\n2,50\n")
+    return place
+
+
+def run(place: Place, options: StreamOptions) -> str:
+    """All batches, and the answer after them, which is that of the files that count."""
+    with driver_here(place, options) as run:
+        run.look()
+        while run.step() is not None:
+            pass
+        return show(run.answer())
+
+
+def test_a_half_written_file_is_refused_and_the_message_names_both_ways_out(place: Place) -> None:
+    with pytest.raises(DataError) as caught:
+        run(place, KEPT)
+    path = place.data / "half.csv"
+    assert caught.value.code == "R301"
+    assert f"--forget {path} " in caught.value.hint
+    assert f"--retract {path} " in caught.value.hint
+    path.unlink()
+    with pytest.raises(DataError) as caught:
+        run(place, KEPT)
+    assert caught.value.code == "R302"
+    assert f"--forget {path} " in caught.value.hint
+    assert f"--retract {path} " in caught.value.hint
+
+
+def test_the_rows_of_a_forgotten_file_stay_and_it_is_watched_no_more(place: Place) -> None:
+    path = place.data / "half.csv"
+    forgetting = replace(KEPT, forget=(str(path),))
+    assert run(place, forgetting) == "{ (1,15.0), (2,30.0) }"
+    assert run(place, forgetting) == "{ (1,15.0), (2,30.0) }"  # again: nothing to do
+    path.unlink()
+    assert run(place, KEPT) == "{ (1,15.0), (2,30.0) }"
+    place.put("half.csv", "7,70\n")  # the path is taken
+    place.put("2.csv", "2,50\n")
+    assert run(place, KEPT) == "{ (1,15.0), (2,40.0) }"
+
+
+def test_a_forgotten_file_counts_once_when_the_state_is_built_again(place: Place) -> None:
+    run(place, replace(KEPT, forget=(str(place.data / "half.csv"),)))
+    with driver_here(place, KEPT) as again:
+        files = sorted(Path(file.path).name[7:] for file in again.replayed())
+        assert len(files) == 2
+    for number in range(60):  # until a manifest names all files so far
+        place.put(f"more{number}.csv", "3,1\n")
+        run(place, KEPT)
+    with driver_here(place, KEPT) as again:
+        assert again.state.consumed[0][str(place.data / "half.csv")][0].forgotten
+        assert len(again.replayed()) == 62
+
+
+def test_the_rows_of_a_retracted_file_leave_and_the_file_as_it_is_now_is_new(place: Place) -> None:
+    retracting = replace(KEPT, retract=(str(place.data / "half.csv"),))
+    assert run(place, retracting) == "{ (1,15.0), (2,40.0) }"
+    assert run(place, KEPT) == "{ (1,15.0), (2,40.0) }"
+
+
+def test_a_file_that_was_removed_is_retracted_and_may_come_back(place: Place) -> None:
+    path = place.data / "half.csv"
+    path.unlink()
+    retracting = replace(KEPT, retract=(str(path),))
+    assert run(place, retracting) == "{ (1,10.0) }"
+    assert run(place, retracting) == "{ (1,10.0) }"  # again: nothing to do
+    place.put("half.csv", "5,50\n")
+    assert run(place, KEPT) == "{ (1,10.0), (5,50.0) }"
+    place.put("half.csv", "5,511\n")  # it is watched like any other
+    with pytest.raises(DataError, match="no longer what was taken in"):
+        run(place, KEPT)
+
+
+def test_a_forgotten_file_can_still_be_retracted(place: Place) -> None:
+    path = place.data / "half.csv"
+    path.unlink()
+    run(place, replace(KEPT, forget=(str(path),)))
+    assert run(place, replace(KEPT, retract=(str(path),))) == "{ (1,10.0) }"
+
+
+def test_files_are_found_by_relative_paths_too(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place.data)
+    assert run(place, replace(KEPT, forget=("half.csv",))) == "{ (1,15.0), (2,30.0) }"
+
+
+class Killed(BaseException):
+    """Stands for a SIGKILL."""
+
+
+@pytest.mark.parametrize("way", ["forget", "retract"])
+@pytest.mark.parametrize(
+    "point", ["intent", "runs", "archive", "manifest", "committed", "publish", "after"]
+)
+@pytest.mark.parametrize("again", [True, False])
+def test_a_crash_at_any_point(
+    place: Place, monkeypatch: pytest.MonkeyPatch, way: str, point: str, again: bool
+) -> None:
+    path = place.data / "half.csv"
+    path.unlink()
+    chosen = replace(KEPT, **{way: (str(path),)})  # type: ignore[arg-type]
+
+    def crash(name: str, number: int) -> None:
+        if (name, number) == (point, 1):
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        for module in (driver, manifests):
+            patch.setattr(module, "crash_here", crash)
+        with pytest.raises(Killed):
+            run(place, chosen)
+    wanted = "{ (1,15.0), (2,30.0) }" if way == "forget" else "{ (1,10.0) }"
+    is_done = point not in ("intent", "runs", "archive")
+    if again or is_done:
+        assert run(place, chosen if again else KEPT) == wanted
+    else:
+        with pytest.raises(DataError, match="no longer there"):
+            run(place, KEPT)
+        assert run(place, chosen) == wanted
+    assert place.outputs_sum() == wanted
+
+
+def test_to_retract_needs_what_was_ingested(tmp_path: Path) -> None:
+    place = average(tmp_path)
+    path = place.put("1.csv", "1,10\n")
+    run(place, OPTIONS)
+    with pytest.raises(DataError, match="not kept") as caught:
+        run(place, replace(OPTIONS, retract=(str(path),)))
+    assert caught.value.code == "R305"
+    assert "--keep-input all" in caught.value.hint
+    assert run(place, OPTIONS) == "{ (1,10.0) }"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"forget": ("halv.csv",)}, "was never ingested"),
+        ({"retract": ("halv.csv",)}, "was never ingested"),
+        ({"retract": ("x",), "forget": ("x",)}, "cannot be both forgotten and retracted"),
+    ],
+)
+def test_a_file_that_is_none_of_the_ingested_ones_is_refused(
+    place: Place, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        run(place, replace(KEPT, **options))
+    assert caught.value.code == "R323"
+
+
+@pytest.mark.parametrize("option", ["forget", "retract"])
+def test_a_misspelt_file_gets_the_nearest_one_as_a_hint(place: Place, option: str) -> None:
+    given: Any = {option: (str(place.data / "halff.csv"),)}
+    with pytest.raises(DataError, match="was never ingested") as caught:
+        run(place, replace(KEPT, **given))
+    assert f'Did you mean "{place.data / "half.csv"}"?' in caught.value.hint
+
+
+def test_files_are_named_from_python_too() -> None:
+    given = StartOptions(forget=[Path("a.csv"), "b.csv"], retract=["c.csv"], allow_empty=True)
+    options = stream_options(given)
+    assert (options.forget, options.retract) == (("a.csv", "b.csv"), ("c.csv",))
+    assert options.allow_empty
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mode": "all"}, "mode='all': mode must be one of 'changes', 'snapshot'"),
+        ({"on_arithmetic": "refuse"}, "must be one of 'null', 'report', 'fail'"),
+        ({"keep_input": "some"}, "is not all, none or a number of batches"),
+        ({"keep_input": -1}, "is not all, none or a number of batches"),
+        ({"tolerance": -1.0}, "must be a number above 0"),
+        ({"on_batch": 3}, "must be a function"),
+        ({"max_files_per_batch": 0}, "must be an int, at least 1"),
+        ({"buckets": "8"}, "must be an int, at least 1"),
+        ({"verify": 0}, "must be an int, at least 1"),
+        ({"forget": "a.csv"}, r"write forget=\['a.csv'\]"),
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_refused(given: Any, message: str) -> None:
+    """With `max_files_per_batch=0` the answer stayed empty in silence."""
+    with pytest.raises(DataError, match=message):
+        stream_options(given)
