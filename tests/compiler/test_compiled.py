@@ -14,7 +14,6 @@ from incmrql.compiler.checks import advice
 from incmrql.compiler.compiled import Compiled
 from incmrql.compiler.stages import explain, explained_plans
 from incmrql.plan import planner
-from incmrql.plan import program as watching
 from incmrql.runtime.checkpoint.program import describe, remade
 
 SCRIPT = """
@@ -28,7 +27,7 @@ incr max(select x.B from x in S);
 def done(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
     """How often each expression was translated, and how often an item was planned."""
     from incmrql.compiler import compiled
-    from incmrql.plan import program as streams
+    from incmrql.plan import program
 
     counts: Counter[object] = Counter()
 
@@ -41,7 +40,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
 
         monkeypatch.setattr(module, name, counted)
 
-    for module in (compiled, streams, watching):
+    for module in (compiled, program):
         count(module, "translate", lambda expr: ("translated", expr))
     count(planner.Planning, "plan", lambda _: "planned")
     return counts

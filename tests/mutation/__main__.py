@@ -34,27 +34,25 @@ from tests.mutation.draw import PACKAGE, ROOT, Mutant, drawn
 
 BUILD = ROOT / "build" / "mutation"
 KNOWN = Path(__file__).with_name("known.toml")
-RECORDED = ("tests/io", "tests/kernel", "tests/runtime", "tests/plan/test_work.py")
+RECORDED = ("tests/io", "tests/engine", "tests/runtime", "tests/plan/test_work.py")
 """Tests without a JVM whose lines are recorded."""
 SPARK_TESTS: dict[str, tuple[str, ...]] = {
-    "kernel/pinned": ("spark/test_means.py", "spark/test_values.py"),
-    "kernel/": ("runtime/test_stream.py", "runtime/test_shapes_streamed.py"),
-    "runtime/ownership": ("cli/test_trust.py",),
+    "engine/columns/pinned": ("spark/test_means.py", "spark/test_values.py"),
+    "engine/": ("runtime/test_stream.py", "runtime/test_shapes_streamed.py"),
+    "runtime/checkpoint/ownership": ("cli/test_trust.py",),
     "runtime/reach": ("cli/test_trust.py",),
-    "runtime/rebuild": ("cli/test_streams.py", "runtime/test_changed_query.py"),
+    "runtime/checkpoint/rebuild": ("cli/test_streams.py", "runtime/test_changed_query.py"),
     "runtime/verify": ("runtime/test_verify.py",),
+    "runtime/replay": ("runtime/test_verify.py", "runtime/test_python.py"),
     "runtime/": ("runtime/test_python.py", "runtime/test_stream.py", "cli/test_streams.py"),
-    "spark/archive": ("spark/test_archive.py",),
     "spark/clusters": ("spark/test_clusters.py",),
-    "spark/loop": ("spark/test_loops.py", "spark/test_loops_task.py",
-                   "runtime/test_loops_streamed.py"),
-    "spark/native": ("spark/test_sources.py", "spark/test_frame_types.py"),
+    "spark/loops/": ("spark/test_loops.py", "spark/test_loops_task.py",
+                     "runtime/test_loops_streamed.py"),
     "spark/probe": ("spark/test_probe.py",),
-    "spark/replay": ("runtime/test_verify.py", "runtime/test_python.py"),
-    "spark/sources": ("spark/test_sources.py", "io/test_vectorised.py", "spark/test_notices.py",
-                      "spark/test_trees.py"),
-    "spark/startup": ("spark/test_session.py", "cli/test_mistakes.py"),
-    "spark/streaming": ("runtime/test_stream.py", "runtime/test_loops_streamed.py"),
+    "spark/sources/": ("spark/test_sources.py", "io/test_vectorised.py", "spark/test_notices.py",
+                       "spark/test_trees.py", "spark/test_frame_types.py"),
+    "spark/session": ("spark/test_session.py", "cli/test_mistakes.py", "spark/test_archive.py"),
+    "spark/stream_job": ("runtime/test_stream.py", "runtime/test_loops_streamed.py"),
     "spark/": ("spark/test_texts.py", "spark/test_api.py", "spark/test_outputs.py",
                "spark/test_shapes.py"),
 }  # fmt: skip

@@ -15,7 +15,7 @@ from tests.mutation.edits import Edit, edits
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "incmrql"
-SHARES = {"kernel": 90, "runtime": 45, "spark": 25}
+SHARES = {"engine": 90, "runtime": 45, "spark": 25}
 """How many mutants of each part there are."""
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import coverage
 import pytest
 
-_SOURCES = ("kernel", "runtime", "spark")
+_SOURCES = ("engine", "runtime", "spark")
 
 
 class Recorder:

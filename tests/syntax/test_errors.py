@@ -38,6 +38,6 @@ def test_golden(update_golden: bool) -> None:
 
 
 def test_every_code_of_the_parser_has_a_text() -> None:
-    sources = Path(syntax.__file__).parent.glob("*.py")
+    sources = Path(syntax.__file__).parent.rglob("*.py")
     raised = {code for path in sources for code in re.findall(r'"(P\d{3})"', path.read_text())}
     assert raised == set(re.findall(r"^error\[(P\d{3})\]", GOLDEN.read_text(), re.MULTILINE))

@@ -19,8 +19,7 @@ from incmrql.cli.options import (
 from incmrql.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from incmrql.plan.explain.text import Strict
-    from incmrql.plan.loops import Iterate
+    from incmrql.api.scripts import Iterate, Strict
 
 
 @click.command(cls=StrictCommand)
@@ -53,9 +52,8 @@ def check(  # noqa: PLR0913 - one parameter for each option
 ) -> int:
     """Parse, type and plan FILE; report every problem, and what queries over streams cost."""
     from incmrql import api
-    from incmrql.compiler.load import Imports
+    from incmrql.api.scripts import Imports, Paths
     from incmrql.errors import DataError, Diagnostic, QueryError, Source, Span
-    from incmrql.io.files import Paths
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
     try:

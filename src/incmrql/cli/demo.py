@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from incmrql.api.runs import LoopWork
+    from incmrql.api.runs import Batch, LoopWork
     from incmrql.api.session import Result, Session
-    from incmrql.runtime.report import Batch
 
 
 # --- The loops of `incmrql demo`: k-means over points in four squares, PageRank over random lin ---

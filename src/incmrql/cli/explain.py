@@ -7,7 +7,7 @@ import json
 import click
 
 from incmrql.cli.options import allow_import, allow_path, chosen_script
-from incmrql.cli.terminal import answer
+from incmrql.cli.terminal import print_answer
 
 _STAGES = ("tree", "types", "algebra", "normal", "incremental", "spark")
 
@@ -34,8 +34,7 @@ def explain(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Show the script FILE at one stage of its way from text to what Spark runs."""
     from incmrql import api
-    from incmrql.compiler.load import Imports
-    from incmrql.io.files import Paths
+    from incmrql.api.scripts import Imports, Paths
 
     if stage != "incremental" and (as_json or paper):
         raise click.UsageError("--json and --paper go with --stage incremental.")
@@ -45,8 +44,8 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     imports = Imports(frozenset(modules), is_read=True, paths=Paths.of(allowed))
     if as_json:
         for item in api.explain_data(script, imports):
-            answer(json.dumps(item, ensure_ascii=False))
+            print_answer(json.dumps(item, ensure_ascii=False))
     elif paper:
-        answer(api.explain_as_the_paper(script, imports))
+        print_answer(api.explain_as_the_paper(script, imports))
     else:
-        answer(api.explain(script, stage, trace=trace, imports=imports))
+        print_answer(api.explain(script, stage, trace=trace, imports=imports))

@@ -24,7 +24,7 @@ from incmrql.api.options import About, UserOptions, declared
 from incmrql.errors import DataError
 
 if TYPE_CHECKING:
-    from incmrql.plan.explain.text import Strict
+    from incmrql.api.scripts import Strict
 
 
 # --- The option `--strict`: alone, or as `--strict=groups` ---

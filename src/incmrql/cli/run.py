@@ -18,12 +18,10 @@ from incmrql.cli.options import (
     stream_options,
 )
 from incmrql.cli.streams import run_script
-from incmrql.cli.terminal import answer as answer_line
-from incmrql.cli.terminal import tell
+from incmrql.cli.terminal import print_answer, tell
 
 if TYPE_CHECKING:
-    from incmrql.io.rows import Policy, ReadReport
-    from incmrql.plan.explain.text import Strict
+    from incmrql.api.scripts import Policy, ReadReport, Strict
     from incmrql.values import Value
 
 
@@ -79,10 +77,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
     from incmrql import api
-    from incmrql.api.scripts import doubts
-    from incmrql.compiler.load import Imports
-    from incmrql.io.files import Paths
-    from incmrql.io.json.values import dump_json
+    from incmrql.api.scripts import Imports, Paths, doubts, dump_json
     from incmrql.values import show
 
     script = chosen_script(file, query)
@@ -113,7 +108,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
         for problem in doubts(compiled):
             tell(problem.render())
         api.run(
-            compiled, words, on_answer=lambda answer: answer_line(shown(answer.value)), **settings
+            compiled, words, on_answer=lambda answer: print_answer(shown(answer.value)), **settings
         )
     else:
         from incmrql.api.session import FloatSums, Session

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from incmrql.cli.options import allow_import, allow_path
-from incmrql.cli.terminal import answer, tell
+from incmrql.cli.terminal import print_answer, tell
 
 if TYPE_CHECKING:
     from incmrql.api.checkpoints import SavedRun
@@ -48,7 +48,7 @@ def state(  # noqa: PLR0913, PLR0917 - one parameter for each option
         tell(f"{rows:,} rows from {before} to {rebucket} buckets")
     else:
         facts = saved.facts()
-        answer(json.dumps(facts) if as_json else "\n".join(_told(facts)))
+        print_answer(json.dumps(facts) if as_json else "\n".join(_told(facts)))
 
 
 def _told(facts: dict[str, Any]) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _many(count: int, one: str, several: str) -> str:
 
 
 def _show_rows(saved: SavedRun, node: int, limit: int, *, as_json: bool) -> None:
-    from incmrql.io.json.values import dump_json
+    from incmrql.api.scripts import dump_json
     from incmrql.values import show
 
     count = len(saved.described["nodes"])
@@ -138,4 +138,4 @@ def _show_rows(saved: SavedRun, node: int, limit: int, *, as_json: bool) -> None
     for table in mine:
         tell(f"{table.name}: {table.holds}, {table.rows:,} rows in runs")
         for row in saved.rows(table.name, limit):
-            answer(shown(row))
+            print_answer(shown(row))

@@ -13,14 +13,13 @@ import click
 
 from incmrql.cli.options import CONSOLE
 from incmrql.cli.signals import ending_by_signal, stopping
-from incmrql.cli.terminal import Console, Json, Live, Plain, answer, tell
+from incmrql.cli.terminal import Console, Json, Live, Plain, print_answer, tell
 from incmrql.errors import DataError
 
 if TYPE_CHECKING:
-    from incmrql.api.runs import Failures, Run
+    from incmrql.api.runs import Batch, Failures, Run, Verified
+    from incmrql.api.scripts import Strict
     from incmrql.api.session import Script
-    from incmrql.plan.explain.text import Strict
-    from incmrql.runtime.report import Batch, Verified
     from incmrql.values import Value
 
 
@@ -91,7 +90,7 @@ def run_script(
     _refuse_options(script, given)
     console = _console(show, as_json=as_json, shows_changes=shows_changes)
     run = script.run(
-        options, lambda _item, value: answer(show(value)), Printer(console, shows_changes)
+        options, lambda _item, value: print_answer(show(value)), Printer(console, shows_changes)
     )
     if run is None:
         return

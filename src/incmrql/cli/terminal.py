@@ -47,7 +47,7 @@ def tell(text: str) -> None:
     click.echo(visible(text), err=True)
 
 
-def answer(text: str) -> None:
+def print_answer(text: str) -> None:
     """Print an answer on stdout."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     click.echo(visible(text) if on_terminal else text)
@@ -81,7 +81,7 @@ class Plain:
     def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
         """Print the answers, and a summary."""
         for answer in answers:
-            answer(self.show(answer))
+            print_answer(self.show(answer))
         tell(summary(report))
 
     def say(self, text: str) -> None:
@@ -116,7 +116,7 @@ class Json:
             found["loops"] = [asdict(loop) for loop in report.loops]
         text = json.dumps(found)[:-1]
         values = ", ".join(map(self.show, answers))
-        answer(f'{text}, "{self.name}": [{values}]}}' if answers else f"{text}}}")
+        print_answer(f'{text}, "{self.name}": [{values}]}}' if answers else f"{text}}}")
 
     def say(self, text: str) -> None:
         """Print a text."""
@@ -142,7 +142,7 @@ class Live:
         self._clear()
         for answer in answers:
             text = self.show(answer)
-            answer(text)
+            print_answer(text)
             if self.answers_too:
                 self.lines += sum(-(-max(len(line), 1) // width) for line in text.split("\n"))
         sys.stdout.flush()

@@ -33,15 +33,8 @@ from incmrql.io.files import ANYWHERE
 from incmrql.plan.program import Program
 from incmrql.runtime import quarantine
 from incmrql.runtime.arithmetic import Failure, Tallies, Tally, failures, refuse_failures
+from incmrql.runtime.checkpoint import files as batch_files
 from incmrql.runtime.checkpoint.changed import check_kept, refuse_other_way, settle_change, ways
-from incmrql.runtime.checkpoint.files import (
-    absolute,
-    as_named,
-    check_parts,
-    check_quarantine,
-    check_written,
-    names_of,
-)
 from incmrql.runtime.checkpoint.lock import Lock
 from incmrql.runtime.checkpoint.manifests import (
     Checkpoint,
@@ -372,8 +365,8 @@ class Driver:
             begun = time.perf_counter()
             read = tuple(file for file in files if not (skipped or file.forgotten))
             order = self._order(number, attempt, read, targets)
-            result = self._run(replace(order, quarantine=bad, names=names_of(files)))
-            result = replace(result, reading=as_named(result.reading, files))
+            result = self._run(replace(order, quarantine=bad, names=batch_files.names_of(files)))
+            result = replace(result, reading=batch_files.as_named(result.reading, files))
             ran = time.perf_counter()
             crash_here("runs", number)
             taken = with_checksums(files, result.reading.checksums, self.state)
@@ -381,8 +374,8 @@ class Driver:
             crash_here("archive", number)
             for target in targets:
                 sync_folder(Path(target.folder))
-            check_written(order, result.done)
-            check_quarantine(bad, result.reading)
+            batch_files.check_written(order, result.done)
+            batch_files.check_quarantine(bad, result.reading)
             tallies = self._tallies(result, number)
             self._commit(self._change(attempt, targets, taken, result))
             self.tallies.remember(tallies, number)
@@ -536,11 +529,9 @@ class Driver:
         targets: tuple[Target, ...],
     ) -> Order:
         first, tables = number == 0 or self.options.window, self.tables_before()
-        runs = str(self.checkpoint.runs.absolute())
-        return Order(
-            number, attempt, absolute(files), tables, self.checkpoint.buckets, runs, targets, first,
-            self.compactor.limits,
-        )  # fmt: skip
+        buckets, runs = self.checkpoint.buckets, str(self.checkpoint.runs.absolute())
+        named, limits = batch_files.absolute(files), self.compactor.limits
+        return Order(number, attempt, named, tables, buckets, runs, targets, first, limits)
 
     def tables_before(self) -> Mapping[str, Table]:
         """The state that the next batch starts from."""
@@ -566,7 +557,7 @@ class Driver:
         reach: Reach = self.kit.paths
         if self.lock is None and reach == ANYWHERE:
             reach = NamedFiles(self.program, self.checkpoint.folder)
-        return absolute(self.archive.replay(read, reach))
+        return batch_files.absolute(self.archive.replay(read, reach))
 
     def rebuilt(self, files: Sequence[InputFile], folder: Path) -> Mapping[str, Table]:
         """The tables that files build as one batch, with runs in a folder; nothing is committed."""
@@ -576,7 +567,7 @@ class Driver:
         order = Order(number, attempt, tuple(files), tables, buckets, runs, is_first=True)
         large, loop_rows = self.options.large, self.options.loop_rows
         done = self.job.run(order, large=large, loop_rows=loop_rows).done
-        check_written(order, done)
+        batch_files.check_written(order, done)
         return done.tables
 
     def _change_program(self, recorded: Sequence[Mapping[str, Any]], *, rebuild: bool) -> None:
@@ -599,7 +590,7 @@ class Driver:
                 parts += before.write(self.job, order)
             for target in targets:
                 sync_folder(Path(target.folder))
-            check_parts(order, parts)
+            batch_files.check_parts(order, parts)
             outputs = sinks.outputs_of(attempt, changed, targets, parts)
             checkpoint.program = dict(self._description)
             checkpoint.sinks = self.binding.as_json(self.program)

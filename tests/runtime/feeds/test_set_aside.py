@@ -29,7 +29,7 @@ from incmrql.types.infer.scripts import type_from_text
 from incmrql.values import Bag, Record, identical
 from tests.runtime.here import Here
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ROW = "< K: int, V: int >"
 SUM = "select (k, sum(r.V)) from r in rows group by k: r.K"
 
