@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 
 from incmrql.errors import Source
-from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
-from incmrql.types import Catalog, infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
+from incmrql.types.scope import Catalog
 
 ROUNDS = 9
 LINES = 1000

@@ -28,7 +28,8 @@ from incmrql.api.session import Session
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import catalog_for, read_include
 from incmrql.errors import Source
-from incmrql.plan.program import Program, program_of
+from incmrql.plan.assembly import program_of
+from incmrql.plan.program import Program
 from incmrql.runtime import BatchReport, Driver, StreamOptions
 
 T = TypeVar("T")

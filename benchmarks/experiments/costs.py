@@ -30,7 +30,7 @@ from benchmarks.incremental_queries import Workload
 from benchmarks.incremental_run import Bench, Stage, opened
 from incmrql.engine.columns import pipelines
 from incmrql.engine.store.segments import Guard
-from incmrql.spark import stream_job
+from incmrql.spark import stream_tasks
 from incmrql.spark.packing import SentKit
 
 NAME: Final = "costs"
@@ -128,7 +128,7 @@ def _task(way: Way, sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, s
     pipelines.FEW = -1 if way.parsing else FEW
     for name, check in CHECKS.items():
         setattr(Guard, name, _unchecked if way.unchecked else check)
-    yield from stream_job.whole_task(sent, rows)
+    yield from stream_tasks.batch_task(sent, rows)
 
 
 def _unchecked(*_: object) -> None:

@@ -24,9 +24,10 @@ from incmrql.algebra.term import (
 )
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import InternalError, QueryError, Source
-from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
-from incmrql.types import infer_script, typed
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import BOOL, INT, LONG, STRING, bag
 from tests.algebra.check import well_typed
 from tests.algebra.refusals import reject_if_refused

@@ -11,8 +11,8 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.show import show_query
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import QueryError, Source
-from incmrql.syntax import parse_script
-from incmrql.types import infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from tests import golden
 from tests.generators.tables import CATALOG
 

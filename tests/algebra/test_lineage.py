@@ -13,9 +13,10 @@ from incmrql.algebra.lineage.queries import annotated
 from incmrql.algebra.scripts import run_item
 from incmrql.errors import QueryError, Source
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
-from incmrql.types import infer_script, typed
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.walk import bound, free, nodes
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.check import check_expr

@@ -14,9 +14,10 @@ from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import variables_of
 from incmrql.errors import QueryError, Source
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
-from incmrql.types import infer_script, typed
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
 from incmrql.values import Bag, Record, identical, show
 from tests.algebra.check import well_typed
 from tests.algebra.evaluating import evaluate_query

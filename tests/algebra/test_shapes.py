@@ -11,9 +11,9 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import Source
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
-from incmrql.types import infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from incmrql.values import Bag, Record, identical, show
 from tests.algebra.evaluating import evaluate_query
 from tests.generators.tables import CATALOG

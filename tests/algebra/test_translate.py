@@ -7,9 +7,9 @@ from hypothesis import given
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import QueryError, Source
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
-from incmrql.types import infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.evaluating import evaluate_query
 from tests.algebra.refusals import reject_if_refused

@@ -11,11 +11,12 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import Source
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax import parse_script
-from incmrql.types import Catalog, infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import BOOL, DOUBLE, INT, LONG, STRING, Type
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.types.model import Record as RecordType
+from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.evaluating import evaluate_query
 

@@ -9,8 +9,8 @@ from incmrql.algebra.term import Scan
 from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import terms, used_type
 from incmrql.errors import Source
-from incmrql.syntax import parse_script
-from incmrql.types import infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from tests.generators.tables import CATALOG
 
 ITEMS = "items: [< product: string, pieces: int, price: double >]"

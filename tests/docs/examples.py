@@ -17,7 +17,8 @@ from pathlib import Path
 
 from incmrql import api
 from incmrql.errors import DataError, QueryError, Source
-from incmrql.syntax import ast, parse_script
+from incmrql.syntax import ast
+from incmrql.syntax.parser.scripts import parse_script
 from incmrql.values import show
 
 _BLOCK = re.compile(r"^```(\S+)[ ]*(.*)\n((?:(?!```).*\n)*)```$", re.MULTILINE)

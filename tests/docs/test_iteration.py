@@ -12,7 +12,7 @@ import pytest
 import incmrql
 from incmrql.api.options import StartOptions
 from incmrql.cli.terminal import _loop
-from incmrql.plan.loops import Iterate
+from incmrql.plan.loops.looping import Iterate
 from incmrql.runtime.report import LoopWork
 from tests.docs.conftest import DOCS
 from tests.docs.examples import page

@@ -19,11 +19,14 @@ from incmrql.api import scripts
 from incmrql.errors import DataError, QueryError, Source
 from incmrql.io.parquet import schema_type
 from incmrql.reference import new_world
-from incmrql.syntax import ast, parse_script
+from incmrql.syntax import ast
+from incmrql.syntax.parser.scripts import parse_script
 from incmrql.syntax.parser.tokens import KEYWORDS, scan
-from incmrql.types import Catalog, infer_script, model
+from incmrql.types import model
 from incmrql.types.builtins import NAMES
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.infer.sources import FORMATS, OPTIONS
+from incmrql.types.scope import Catalog
 from incmrql.values import identical, show
 from tests.docs.conftest import DOCS, PAGES, Ran
 from tests.docs.examples import Example, Outcome, blocks, page, rewritten, tree

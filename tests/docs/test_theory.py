@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.plan import Weighted
+from incmrql.plan.changes import Weighted
 from tests.cli.commands import incmrql
 from tests.docs.conftest import DOCS
 from tests.docs.examples import page

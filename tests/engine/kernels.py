@@ -12,8 +12,8 @@ import numpy as np
 from incmrql.engine.batch import Kit, run_batch
 from incmrql.engine.columns.rows import Rows, of_values
 from incmrql.engine.compile.physical import Physical
-from incmrql.engine.compile.program import compiled, environment
-from incmrql.engine.context import Desk
+from incmrql.engine.compile.program import compiled
+from incmrql.engine.context import Desk, environment
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.offload import content_bytes, content_of_bytes
 from incmrql.engine.messages import Done, Order, Reading, Target, together

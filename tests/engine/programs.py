@@ -7,8 +7,8 @@ from functools import lru_cache
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import catalog_for, read_include
 from incmrql.errors import Source
+from incmrql.plan.assembly import program_of as derived
 from incmrql.plan.program import Program
-from incmrql.plan.program import program_of as derived
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.types import typed
 from incmrql.values import Value

@@ -20,8 +20,9 @@ from incmrql.engine.compile.program import compiled
 from incmrql.engine.context import Desk
 from incmrql.engine.operators.joins import Sums
 from incmrql.engine.program import Worked
-from incmrql.plan.loops import Iterate, Iteration
-from incmrql.plan.program import Program, program_of
+from incmrql.plan.assembly import program_of
+from incmrql.plan.loops.looping import Iterate, Iteration
+from incmrql.plan.program import Program
 from incmrql.syntax.depth import room
 from incmrql.values import Bag, Record, Value
 from tests.engine.kernels import KernelRun

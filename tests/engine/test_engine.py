@@ -32,8 +32,9 @@ from incmrql.engine.operators.source import SourceOp
 from incmrql.engine.outputs import shown_values
 from incmrql.engine.store import tables
 from incmrql.errors import DataError, QueryError
+from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Negative, Weighted
-from incmrql.plan.program import Program, program_of
+from incmrql.plan.program import Program
 from incmrql.syntax.depth import room
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.refusals import reject_if_refused

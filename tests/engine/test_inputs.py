@@ -34,7 +34,8 @@ from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.spools import read_spool, write_spool, write_spool_table
 from incmrql.io.vectorised import blocks
-from incmrql.plan.program import Stream, program_of
+from incmrql.plan.assembly import program_of
+from incmrql.plan.program import Stream
 from incmrql.reference import Environment, new_world, read_source
 from incmrql.reference.sources import parser_rows
 from incmrql.types import typed

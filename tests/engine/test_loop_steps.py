@@ -9,12 +9,13 @@ import pytest
 
 from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.rows import Rows, of_values
-from incmrql.engine.compile.program import compiled, environment
+from incmrql.engine.compile.program import compiled
+from incmrql.engine.context import environment
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.loops.steps import StepInterpreter
 from incmrql.engine.store.lookup import portions
-from incmrql.plan.loops import Iteration
-from incmrql.plan.program import program_of
+from incmrql.plan.assembly import program_of
+from incmrql.plan.loops.looping import Iteration
 from tests.plan.loops import PAGERANK, Loops
 
 

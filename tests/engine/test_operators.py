@@ -21,9 +21,10 @@ from incmrql.engine.stages import Route
 from incmrql.engine.store.content import Content
 from incmrql.engine.store.lookup import look_up
 from incmrql.engine.store.sorting import Form, StateTable
+from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import inputs
-from incmrql.plan.program import Program, program_of
+from incmrql.plan.program import Program
 from incmrql.reference import Environment
 from incmrql.values import Bag, identical
 from tests.engine.kernels import FileRun, StagedRun

@@ -20,7 +20,7 @@ from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.plan.access import Scope
 from incmrql.plan.explain.nodes import program_shapes
-from incmrql.plan.loops import Iterate
+from incmrql.plan.loops.looping import Iterate
 from incmrql.plan.program import Program
 from tests.engine.reads import Work, compiled_program, histories, measured
 from tests.generators.stacked import BILINEAR, PARTNERS, SHAPES, TABLES_BELOW, TOPS, over

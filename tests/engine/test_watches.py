@@ -13,8 +13,9 @@ from incmrql.algebra.failures.watches import watched
 from incmrql.engine.compile.program import compiled
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.errors import DataError
+from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.program import Program, program_of
+from incmrql.plan.program import Program
 from incmrql.reference import evaluate
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.engine.kernels import KernelRun

@@ -12,7 +12,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from incmrql.types import Catalog
 from incmrql.types.model import (
     BOOL,
     DATE,
@@ -30,6 +29,7 @@ from incmrql.types.model import (
 )
 from incmrql.types.model import Basic as BasicType
 from incmrql.types.model import Decimal as DecimalType
+from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Value
 from incmrql.values import Record as RecordValue
 

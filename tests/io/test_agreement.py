@@ -28,7 +28,8 @@ from incmrql.io.arrow.columns import column_values
 from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Row
 from incmrql.io.vectorised import blocks
-from incmrql.plan.program import Stream, program_of
+from incmrql.plan.assembly import program_of
+from incmrql.plan.program import Stream
 from incmrql.spark.sources import context as sources_context
 from incmrql.spark.sources import frames
 from incmrql.spark.sources import pieces as sources_pieces
@@ -36,7 +37,7 @@ from incmrql.spark.sources.files import row_type
 from incmrql.spark.sources.parts import good_rows
 from incmrql.spark.sources.plan import Plan, Tally
 from incmrql.spark.values import value_type, values
-from incmrql.types.infer.sources import element_type
+from incmrql.types.columns import element_type
 from incmrql.types.model import PREDEFINED
 from incmrql.values import encode
 

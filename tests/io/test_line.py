@@ -16,7 +16,7 @@ from incmrql.io import line as line_module
 from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.types import model as t
-from incmrql.types.infer.sources import element_type
+from incmrql.types.columns import element_type
 from incmrql.types.model import Type
 from incmrql.values import Record, Value
 

@@ -26,8 +26,8 @@ from incmrql.io.xml.values import (
     text_of,
     xml_text,
 )
-from incmrql.syntax import parse_query
 from incmrql.syntax.ast import Step, XPath
+from incmrql.syntax.parser.scripts import parse_query
 from incmrql.types import model as t
 from incmrql.types.model import Type
 from incmrql.values import Bag, Data, Record, Value, encode, identical

@@ -25,9 +25,10 @@ from incmrql.lower.relations.statements import Statement, statement
 from incmrql.lower.relations.terms import may_hold_null
 from incmrql.lower.tree import Dialect
 from incmrql.reference import Environment, new_world
-from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
-from incmrql.types import infer_script, typed
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import Record, Type
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.refusals import reject_if_refused

@@ -15,8 +15,8 @@ from incmrql.lower.context import WIDE, Context
 from incmrql.lower.expressions.dispatch import lower
 from incmrql.lower.relations.statements import Statement, show_statements, statement
 from incmrql.lower.tree import Dialect
-from incmrql.syntax import parse_script
-from incmrql.types import infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from tests import golden
 from tests.generators.tables import CATALOG
 

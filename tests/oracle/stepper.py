@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from incmrql.errors import DataError, nearest
 from incmrql.plan.changes import Negative, Weighted
-from incmrql.plan.loops import Iterate, numbered_program
+from incmrql.plan.loops.looping import Iterate
+from incmrql.plan.loops.program import numbered_program
 from incmrql.plan.nodes import Constant, Input, Node, Part, Plan, Repeated
 from incmrql.reference import Environment, evaluate, from_python
 from incmrql.types import typed

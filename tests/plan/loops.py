@@ -11,13 +11,15 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import Source
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops import Iterate
+from incmrql.plan.loops.looping import Iterate
 from incmrql.plan.nodes import Input
 from incmrql.plan.planner import plan_query
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax import parse_script
-from incmrql.types import Catalog, infer_script, typed
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import DOUBLE, LONG, Tuple, Type
+from incmrql.types.scope import Catalog
 from incmrql.values import Value, identical, show
 from tests.oracle.stepper import Stepper
 

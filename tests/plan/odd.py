@@ -13,7 +13,7 @@ from typing import Final
 
 from incmrql.errors import DataError
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops import Iterate
+from incmrql.plan.loops.looping import Iterate
 from incmrql.reference import from_python
 from incmrql.types import typed
 from incmrql.types.model import DOUBLE, LONG, STRING, Tuple, Type

@@ -17,8 +17,10 @@ from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import Groups, Input, Node, Plan
 from incmrql.plan.planner import plan_query
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax import parse_script
-from incmrql.types import Catalog, infer_script, typed
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
+from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.generators.tables import TABLES, values
 from tests.oracle.stepper import Stepper

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from incmrql.plan.loops import numbered_program, step_program
+from incmrql.plan.loops.program import numbered_program, step_program
 from incmrql.plan.nodes import Repeated, inputs
 from tests.effort import fewer
 from tests.oracle.states.loops import NumberedState

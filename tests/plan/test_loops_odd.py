@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from incmrql.plan.loops import Iterate
+from incmrql.plan.loops.looping import Iterate
 from incmrql.values import Value
 from tests.oracle.states.base import RepeatedState
 from tests.oracle.states.loops import NumberedState

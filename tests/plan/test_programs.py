@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from incmrql.plan.assembly import program_of
 from incmrql.plan.nodes import Input
-from incmrql.plan.program import Program, program_of
+from incmrql.plan.program import Program
 from incmrql.values import Value
 from tests.plan.stepping import typed_script
 

@@ -12,8 +12,10 @@ from incmrql.errors import Source
 from incmrql.reference import Environment, World, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.syntax.parser.scripts import parse_script
-from incmrql.types import Catalog, infer_script, typed
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import Type
+from incmrql.types.scope import Catalog
 from incmrql.values import Value, encode, show
 
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 30_000))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from incmrql.algebra.scripts import run_script
 from incmrql.errors import Source
 from incmrql.reference import new_world
-from incmrql.syntax import parse_script
-from incmrql.types import infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import INT, Collection, Tuple
 from incmrql.values import Bag, Record, Value, encode
 from tests.generators.queries import queries

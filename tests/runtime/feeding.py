@@ -15,7 +15,8 @@ from incmrql.engine.columns.layouts import of_rows
 from incmrql.engine.columns.rows import from_table, to_values
 from incmrql.engine.inputs import InputFile, checksum, read_file
 from incmrql.errors import Source
-from incmrql.plan.program import Stream, program_of
+from incmrql.plan.assembly import program_of
+from incmrql.plan.program import Stream
 from incmrql.runtime.feeds import Feed
 from incmrql.types import typed
 from incmrql.types.infer.scripts import type_from_text

@@ -13,7 +13,7 @@ import pytest
 from incmrql.engine.batch import bag_rows
 from incmrql.engine.messages import BagChange
 from incmrql.errors import CheckpointError, DataError
-from incmrql.plan.program import program_of
+from incmrql.plan.assembly import program_of
 from incmrql.runtime import Driver, StreamOptions, arithmetic
 from incmrql.runtime.arithmetic import Tally
 from incmrql.runtime.checkpoint.program import read_program

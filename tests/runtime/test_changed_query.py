@@ -11,8 +11,8 @@ import pytest
 
 from incmrql.engine.compile.program import compiled
 from incmrql.errors import CheckpointError
+from incmrql.plan.assembly import program_of as planned
 from incmrql.plan.identity.versions import VERSIONS
-from incmrql.plan.program import program_of as planned
 from incmrql.runtime import Driver
 from incmrql.runtime.checkpoint import program as opening
 from incmrql.values import Bag

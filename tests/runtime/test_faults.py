@@ -19,7 +19,7 @@ import pytest
 from incmrql.engine import batch as batches
 from incmrql.engine import inputs
 from incmrql.errors import CheckpointError, DataError, IncmrqlError
-from incmrql.plan.program import program_of
+from incmrql.plan.assembly import program_of
 from incmrql.runtime import Driver
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.sinks import folders

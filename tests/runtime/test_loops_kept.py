@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from incmrql.errors import CheckpointError, DataError
-from incmrql.plan.loops import Iterate
+from incmrql.plan.loops.looping import Iterate
 from incmrql.runtime.verify import verify
 from incmrql.values import identical
 from tests.runtime.here import driver_here

@@ -13,7 +13,7 @@ import incmrql
 from incmrql.engine.messages import Order
 from incmrql.errors import IncmrqlError
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops import Iterate
+from incmrql.plan.loops.looping import Iterate
 from incmrql.spark.loops.placement import Offload
 from incmrql.spark.stream_job import LARGE, JobResult, StreamJob
 from incmrql.types.model import DOUBLE, Tuple, Type

@@ -17,7 +17,7 @@ import pytest
 
 from incmrql.engine import batch as batches
 from incmrql.errors import CheckpointError
-from incmrql.plan.program import program_of
+from incmrql.plan.assembly import program_of
 from incmrql.runtime import Driver, driver
 from incmrql.runtime.checkpoint import manifests
 from incmrql.runtime.feeds.push import PushFeed

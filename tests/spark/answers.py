@@ -9,9 +9,11 @@ from incmrql.algebra.scripts import run_script
 from incmrql.errors import Source
 from incmrql.reference import new_world
 from incmrql.spark.batch.scripts import Engine
-from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
-from incmrql.types import Catalog, infer_script, typed
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
+from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Value, identical, show
 from tests.generators.tables import CATALOG
 

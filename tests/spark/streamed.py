@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from incmrql.engine.inputs import InputFile
 from incmrql.errors import QueryError
 from incmrql.io.spools import write_spool
+from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.program import Program, program_of
+from incmrql.plan.program import Program
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.types import typed

@@ -15,9 +15,11 @@ from incmrql.algebra.scripts import run_script
 from incmrql.errors import Source
 from incmrql.reference import Environment, new_world
 from incmrql.spark.batch.scripts import Engine
-from incmrql.syntax import parse_script
-from incmrql.types import Catalog, infer_script, typed
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import INT, STRING, Tuple
+from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.shapes import shaped
 from tests.generators.queries import queries

@@ -18,9 +18,10 @@ from incmrql.reference import new_world
 from incmrql.spark.batch.scripts import Engine
 from incmrql.spark.loops import placement, steps
 from incmrql.spark.loops.parts import split_loop
-from incmrql.syntax import parse_script
-from incmrql.types import Catalog, infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import DOUBLE, LONG, Tuple, Type
+from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Value, identical
 from tests.plan.loops import EXACT, OTHERS, ROWS
 from tests.spark.answers import agree

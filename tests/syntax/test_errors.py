@@ -8,7 +8,7 @@ from pathlib import Path
 
 from incmrql import syntax
 from incmrql.errors import QueryError, Source
-from incmrql.syntax import parse_query, parse_script
+from incmrql.syntax.parser.scripts import parse_query, parse_script
 from tests import golden
 
 GOLDEN = Path(__file__).parent / "errors.golden"

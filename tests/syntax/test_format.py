@@ -9,10 +9,11 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from incmrql.errors import QueryError, Source, Span
-from incmrql.syntax import ast, parse_query, parse_script
+from incmrql.syntax import ast
 from incmrql.syntax.parser.cursor import cursor_over
 from incmrql.syntax.parser.leaves import parse_type
 from incmrql.syntax.parser.patterns import parse_pattern
+from incmrql.syntax.parser.scripts import parse_query, parse_script
 from incmrql.syntax.printer.expressions import format_expr
 from incmrql.syntax.printer.scripts import format_pattern, format_script, format_type
 from tests.syntax.strategies import exprs, items, nodes, patterns, scripts, tuples, types

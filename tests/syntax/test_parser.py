@@ -7,8 +7,9 @@ import math
 import pytest
 
 from incmrql.errors import QueryError, Source
-from incmrql.syntax import ast, parse_query, parse_script, parse_type_text
+from incmrql.syntax import ast
 from incmrql.syntax.depth import room
+from incmrql.syntax.parser.scripts import parse_query, parse_script, parse_type_text
 from incmrql.syntax.parser.tokens import KEYWORDS
 from incmrql.syntax.printer.scripts import format_script, format_type
 

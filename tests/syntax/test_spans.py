@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.errors import Source, Span
-from incmrql.syntax import ast, parse_query, parse_script
+from incmrql.syntax import ast
+from incmrql.syntax.parser.scripts import parse_query, parse_script
 from incmrql.syntax.parser.tokens import scan
 from incmrql.syntax.printer.expressions import format_expr
 from incmrql.syntax.printer.parts import format_label

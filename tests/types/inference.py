@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from incmrql.errors import DataError, Source
-from incmrql.syntax import parse_script
-from incmrql.types import Catalog, infer_script, typed
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import (
     BOOL,
     DATE,
@@ -21,6 +22,7 @@ from incmrql.types.model import (
     Type,
     bag,
 )
+from incmrql.types.scope import Catalog
 from tests.types.checker import problems
 
 _ITEM = Record((("v", INT), ("w", DOUBLE)))

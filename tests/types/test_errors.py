@@ -10,8 +10,8 @@ import pytest
 
 import incmrql.types
 from incmrql.errors import MOST_REPORTED, QueryError, Source
-from incmrql.syntax import parse_script
-from incmrql.types import infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from tests import golden
 from tests.types.inference import CATALOG
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 
 from incmrql.errors import Source
-from incmrql.syntax import ast, parse_query, parse_script
+from incmrql.syntax import ast
+from incmrql.syntax.parser.scripts import parse_query, parse_script
 from incmrql.syntax.printer.expressions import format_expr
 from incmrql.syntax.printer.scripts import format_script
-from incmrql.types import infer_script
+from incmrql.types.infer.scripts import infer_script
 from tests.generators.queries import query_trees, script_trees
 from tests.generators.tables import CATALOG
 from tests.types.checker import problems

@@ -9,8 +9,8 @@ from hypothesis import given
 from incmrql.algebra.scripts import run_script
 from incmrql.errors import Source
 from incmrql.reference import new_world
-from incmrql.syntax import parse_script
-from incmrql.types import infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from incmrql.values import Bag, show
 from tests.generators.queries import queries, scripts
 from tests.generators.tables import CATALOG, tables

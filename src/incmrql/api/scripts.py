@@ -18,7 +18,7 @@ from incmrql.io.files import ANYWHERE, Paths
 from incmrql.io.json.values import dump_json
 from incmrql.io.rows import Policy, ReadReport
 from incmrql.plan.explain.text import Strict
-from incmrql.plan.loops import Iterate
+from incmrql.plan.loops.looping import Iterate
 from incmrql.reference import new_world
 from incmrql.reference.script import check_script
 from incmrql.syntax.depth import room

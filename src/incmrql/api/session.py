@@ -29,8 +29,9 @@ from incmrql.reference.python import row_type
 from incmrql.reference.script import check_script
 from incmrql.runtime.checkpoint.manifests import PRIVATE
 from incmrql.syntax.depth import room
-from incmrql.types import Catalog, model, typed
+from incmrql.types import model, typed
 from incmrql.types.infer.scripts import type_from_text
+from incmrql.types.scope import Catalog
 from incmrql.types.walk import with_sources
 from incmrql.values import Value, show
 

@@ -14,7 +14,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from incmrql.compiler.compiled import Compiled, ReadInclude, compile_script
 from incmrql.errors import DataError, QueryError, Source
-from incmrql.types import Catalog
+from incmrql.types.scope import Catalog
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Final
 from incmrql.compiler.compiled import Compiled
 from incmrql.errors import Diagnostic, QueryError, in_text_order
 from incmrql.plan.explain.text import Strict, cautions
-from incmrql.plan.loops import Iterate
+from incmrql.plan.loops.looping import Iterate
 from incmrql.syntax.depth import room
 from incmrql.types import typed
 from incmrql.types.questionable import questionable

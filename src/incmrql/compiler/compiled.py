@@ -28,14 +28,18 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Query
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import Diagnostic, QueryError, Source, in_text_order
+from incmrql.plan.assembly import PlannedItems, Watches, plan_items, watches_of
 from incmrql.plan.nodes import Plan
 from incmrql.plan.planner import follows_streams, plan_query
-from incmrql.plan.program import PlannedItems, Program, Watches, plan_items, watches_of
+from incmrql.plan.program import Program
 from incmrql.reference import check_aggregation, new_world
-from incmrql.syntax import ast, parse_items
+from incmrql.syntax import ast
 from incmrql.syntax.depth import room
-from incmrql.types import Catalog, infer_script, typed
+from incmrql.syntax.parser.scripts import parse_items
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import Collection
+from incmrql.types.scope import Catalog
 from incmrql.types.walk import with_sources
 from incmrql.values import Bag, Value
 

@@ -25,8 +25,9 @@ from incmrql.io.files import ANYWHERE, Paths
 from incmrql.io.parquet import schema_type
 from incmrql.reference.python import raised, user_code
 from incmrql.syntax import ast
-from incmrql.types import Catalog, model, typed
+from incmrql.types import model, typed
 from incmrql.types.infer.scripts import type_from_text
+from incmrql.types.scope import Catalog
 
 LARGEST_SCRIPT = 64 * 1024 * 1024
 

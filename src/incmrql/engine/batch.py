@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from incmrql.engine.columns.rows import Rows, from_table, of_values
 from incmrql.engine.compile.physical import Answer, Physical
-from incmrql.engine.compile.program import environment
-from incmrql.engine.context import Desk
+from incmrql.engine.context import Desk, environment
 from incmrql.engine.inputs import BadRowWriter, InputFile, check_unchanged, checksum, read_file
 from incmrql.engine.messages import BagChange, Done, Order, Part, Reading, Seconds
 from incmrql.engine.operators.answers import bucket_rows, whole_answer

@@ -16,7 +16,8 @@ from incmrql.engine.store.content import Content, added_up, empty, merge
 from incmrql.engine.store.segments import Run, RunRows
 from incmrql.engine.store.sorting import Form
 from incmrql.engine.store.tables import Reader, Table, cuts_of, scan
-from incmrql.reference import Environment
+from incmrql.plan.program import Program
+from incmrql.reference import Environment, new_world
 
 
 @dataclass(slots=True)
@@ -195,3 +196,9 @@ def keep_counters(counters: Counters, name: str, form: Form, desk: Desk) -> None
         )
         weights = np.array(list(some.values()), np.int64)
         desk.change(name, content_of(form, Rows(columns, weights)))
+
+
+def environment(program: Program) -> Environment:
+    """Where the expressions of a program are evaluated."""
+    stored = dict(program.stored)
+    return Environment(new_world(program.script, arguments=list(program.arguments), stored=stored))

@@ -19,7 +19,7 @@ from incmrql.io.files import open_text
 from incmrql.io.json.files import read_raw
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Notice, Policy, ReadReport, Row
 from incmrql.types import typed
-from incmrql.types.infer.sources import column_types
+from incmrql.types.columns import column_types
 from incmrql.types.model import Record, Type
 from incmrql.values import Value
 

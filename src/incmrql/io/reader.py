@@ -19,7 +19,7 @@ from incmrql.io.writers import dump, store
 from incmrql.io.xml.files import read_xml, select
 from incmrql.io.xml.values import parse_xml, xml_text
 from incmrql.syntax.ast import Step
-from incmrql.types.infer.sources import element_type
+from incmrql.types.columns import element_type
 from incmrql.types.model import PREDEFINED, Constructor, Type
 
 

@@ -8,19 +8,3 @@
 
 Start with `nodes`, then `planner`.
 """
-
-from incmrql.plan.changes import Weighted
-from incmrql.plan.nodes import Plan
-from incmrql.plan.planner import plan_of, plan_query
-from incmrql.plan.program import Output, Program, Stream, program_of
-
-__all__ = [
-    "Output",
-    "Plan",
-    "Program",
-    "Stream",
-    "Weighted",
-    "plan_of",
-    "plan_query",
-    "program_of",
-]

@@ -7,88 +7,19 @@ Items that read the same source share its input, so that all of them take in the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from incmrql.algebra import rows
-from incmrql.algebra.failures.watches import Site
-from incmrql.algebra.failures.watches import watched as watched_query
-from incmrql.algebra.normalize.strategy import normal_form
-from incmrql.algebra.reading import Reading
-from incmrql.algebra.show import show_query
-from incmrql.algebra.term import Query
-from incmrql.algebra.translate.queries import translate
-from incmrql.errors import DataError, QueryError, Span
-from incmrql.plan.identity import program_identity
-from incmrql.plan.loops import Iteration
-from incmrql.plan.nodes import Edge, Input, Node, Part, Plan
-from incmrql.plan.planner import plan_queries, refuse_chance
-from incmrql.reference import Environment, new_world
-from incmrql.reference.environment import Evaluate
+from incmrql.algebra.failures.sites import Site
+from incmrql.errors import Span
+from incmrql.plan.loops.looping import Iteration
+from incmrql.plan.nodes import Edge, Node, Part
 from incmrql.types import typed
 from incmrql.types.model import Collection, Type
-from incmrql.types.walk import used
 from incmrql.values import Value
 
-# --- The query of an item together with its watches, so that they share what they group and joi ---
-
-
-@dataclass(frozen=True)
-class Watches:
-    """The arithmetic of an item that may fail: what is watched of it, and what is not."""
-
-    item: typed.ScriptItem
-    script: typed.Script
-    bags: tuple[typed.Expr, ...]
-    """The pairs (site, row) of each watch."""
-    sites: tuple[Site, ...]
-    """Empty if nothing is watched."""
-    unwatched: tuple[Span, ...]
-
-    @cached_property
-    def query(self) -> Query | None:
-        """A tuple of the item's answer and the bags in normal form; None if nothing is watched."""
-        if not self.bags:
-            return None
-        both = rows.tuple_of(self.item.expr, *self.bags)
-        return normal_form(translate(both, self.script))[0]
-
-    def as_data(self) -> dict[str, list[str]]:
-        """The arithmetic that is watched and that is not, with places."""
-        return {
-            "watched": [f"{site.text} ({site.span})" for site in self.sites],
-            "unwatched": [f"{span.text} ({span})" for span in self.unwatched],
-        }
-
-    def lines(self) -> list[str]:
-        """The same for a reader."""
-        names = {"watched": "arithmetic that is watched", "unwatched": "arithmetic not watched, in"}
-        return [
-            f"{names[key]}: {', '.join(places)}" for key, places in self.as_data().items() if places
-        ]
-
-
-def watches_of(item: typed.ScriptItem, script: typed.Script) -> Watches:
-    """What can be watched of an item: the bags that read a source and have terms."""
-    found, reading = watched_query(item.expr, script), Reading(script)
-    bags: list[typed.Expr] = []
-    unwatched = list(found.unwatched)
-    for each in found.watches:
-        if not reading.reads(each.expr):
-            continue
-        try:
-            translate(each.expr, script)
-        except QueryError as problem:
-            unwatched.append(problem.problems[0].span)
-        else:
-            bags.append(each.expr)
-    sites = found.sites if bags else ()
-    return Watches(item, script, tuple(bags), tuple(sites), tuple(dict.fromkeys(unwatched)))
-
-
-# --- The program of changes of a script: all its streaming items, over the sources they share ---
-
+if TYPE_CHECKING:
+    from incmrql.plan.identity import ProgramIdentity
 
 PUSHED = ("registered", "python")
 """Formats whose rows do not lie in files of the user's."""
@@ -187,117 +118,14 @@ class Program:
     @property
     def identity(self) -> str:
         """Changes whenever the program's state or answers may change."""
-        return program_identity(self).whole
+        return self._identity().whole
 
     @property
     def identities(self) -> tuple[str, ...]:
         """The same for each node: what it does, and the nodes it takes changes from."""
-        return program_identity(self).nodes
+        return self._identity().nodes
 
+    def _identity(self) -> ProgramIdentity:
+        from incmrql.plan.identity import program_identity  # the driver's: workers do without
 
-@dataclass(frozen=True, slots=True)
-class PlannedItems:
-    """The plans of some items over the sources they share, whatever arguments are given to them."""
-
-    items: tuple[typed.ScriptItem, ...]
-    queries: tuple[Query, ...]
-    """Their normal forms."""
-    watches: tuple[Watches | None, ...]
-    """The arithmetic that is watched of each; None: nothing is to be."""
-    plans: tuple[Plan, ...]
-    """The last one has the nodes of all."""
-    script: typed.Script
-
-    def program(
-        self,
-        arguments: Sequence[str] = (),
-        stored: Mapping[str, Value] | None = None,
-        iteration: Iteration | None = None,
-    ) -> Program:
-        """The program, with arguments, stored values and a way to keep loops."""
-        nodes, edges = self.plans[-1].nodes, self.plans[-1].edges
-        known = dict(stored or {})
-        world = new_world(self.script, arguments=list(arguments), stored=known)
-        streams = tuple(
-            _stream(place, node, world.evaluate, Environment(world))
-            for place, node in enumerate(nodes)
-            if isinstance(node, Input)
-        )
-        outputs: list[Output] = []
-        watches: list[Watch] = []
-        every = zip(self.items, self.plans, self.queries, self.watches, strict=True)
-        for number, (item, plan, query, watched) in enumerate(every):
-            is_watched = watched is not None and watched.query is not None
-            results = _components(plan.result) if is_watched else (plan.result,)
-            outputs.append(_output(item, plan, results[0], show_query(query)))
-            for result in results[1:]:
-                assert watched is not None
-                pairs = _output(replace(item, kind="print", target=""), plan, result, "")
-                watches.append(Watch(pairs, watched.sites, number))
-        unwatched = tuple(span for each in self.watches if each for span in each.unwatched)
-        given = tuple(arguments), tuple(known.items()), iteration or Iteration()
-        return Program(
-            nodes, edges, streams, tuple(outputs), self.script, *given, tuple(watches), unwatched
-        )
-
-
-def plan_items(
-    items: Sequence[typed.ScriptItem],
-    queries: Sequence[Query],
-    watches: Sequence[Watches | None],
-    script: typed.Script,
-) -> PlannedItems:
-    """The plans of some items from their normal forms; may raise `QueryError`."""
-    for item, query in zip(items, queries, strict=True):
-        refuse_chance(query, script, item.span)
-    planned = [
-        (each.query if each else None) or query
-        for query, each in zip(queries, watches, strict=True)
-    ]
-    plans = plan_queries(planned, script)
-    return PlannedItems(tuple(items), tuple(queries), tuple(watches), plans, script)
-
-
-def program_of(
-    items: Sequence[typed.ScriptItem],
-    script: typed.Script,
-    arguments: Sequence[str] = (),
-    stored: Mapping[str, Value] | None = None,
-    iteration: Iteration | None = None,
-    *,
-    watch: bool = False,
-) -> Program:
-    """The program of some items of a script; may raise `QueryError`.
-
-    With `watch` the rows for which arithmetic fails are kept beside the answers.
-    """
-    queries = [normal_form(translate(item.expr, script))[0] for item in items]
-    watches = [watches_of(item, script) if watch else None for item in items]
-    return plan_items(items, queries, watches, script).program(arguments, stored, iteration)
-
-
-def _components(result: typed.Expr) -> tuple[typed.Expr, ...]:
-    assert isinstance(result, typed.MakeTuple)
-    return result.items
-
-
-def _output(item: typed.ScriptItem, plan: Plan, result: typed.Expr, text: str) -> Output:
-    wanted = used(result)
-    parts = tuple(part for part in plan.parts if part.variable in wanted)
-    return Output(item.kind, item.target, parts, result, text, item)
-
-
-def _stream(place: int, node: Input, evaluate: Evaluate, env: Environment) -> Stream:
-    """The source of an input, its path known."""
-    source, options = node.source, dict(node.source.options)
-    streaming = source.streaming
-    known = (place, node.name, source, node.element, streaming, node.ledger)
-    if source.host is not None and source.port is not None:
-        return Stream(*known, socket=(evaluate(source.host, env), evaluate(source.port, env)))
-    if source.path is None or source.format == "registered":
-        return Stream(*known)
-    path = evaluate(source.path, env)
-    if path is None:
-        hint = "args[i] is null where there is no such argument."
-        raise DataError("R207", "the path of a source is null", hint=hint)
-    return Stream(*known, path=path, deletes=options.get("deletes"))
+        return program_identity(self)

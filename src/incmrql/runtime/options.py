@@ -7,7 +7,7 @@ from pathlib import Path
 
 from incmrql.engine.store.compaction import INLINE
 from incmrql.io.files import ANYWHERE, Paths
-from incmrql.plan.loops import Iteration
+from incmrql.plan.loops.looping import Iteration
 from incmrql.runtime.user_options import UserOptions
 from incmrql.spark.loops.placement import LOOP_ROWS
 from incmrql.spark.stream_job import LARGE

@@ -11,33 +11,38 @@ import json
 import os
 import shutil
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from incmrql.engine.batch import Kit, run_batch, write_answers
+from incmrql.engine.batch import Kit
 from incmrql.engine.inputs import InputFile
-from incmrql.engine.loops.offload import Apart, TooLarge, content_bytes, content_of_bytes
+from incmrql.engine.loops.offload import Apart
 from incmrql.engine.messages import Done, Order, Part, Reading, together
-from incmrql.engine.stages import Route, Sent, meet_stage, read_stage
-from incmrql.engine.store.compaction import Chore, merge_runs
-from incmrql.engine.store.segments import Opened, Run
-from incmrql.engine.store.tables import Reader, Table
+from incmrql.engine.stages import Route
+from incmrql.engine.store.compaction import Chore
+from incmrql.engine.store.segments import Run
 from incmrql.errors import CheckpointError, DataError, InternalError
-from incmrql.plan.changes import Negative
 from incmrql.spark.batch.queries import with_runner
 from incmrql.spark.clusters import is_local, watched
 from incmrql.spark.internals import job_counts
 from incmrql.spark.loops.placement import LOOP_ROWS, Offload, loop_named, most_rows
-from incmrql.spark.packing import SentKit, kit_of, sent_kit
-from incmrql.spark.probe import Proof, check_proofs, create_probe, prove
+from incmrql.spark.packing import sent_kit
+from incmrql.spark.probe import Proof, check_proofs, create_probe
+from incmrql.spark.stream_tasks import (
+    REQUEST_PROPERTY,
+    batch_task,
+    meet_task,
+    merge_task,
+    prove_task,
+    read_task,
+    write_answers_task,
+)
 from incmrql.storage import create, delete
 
 if TYPE_CHECKING:
@@ -51,19 +56,11 @@ LOOPS: Final = "loops-"
 """How folders are named in which loops that run apart have their rows."""
 REQUEST: Final = "request-"
 """How files are named that tell a task what to do."""
-_REQUEST: Final = "incmrql.request"
-"""The property of a job that names its request."""
 _SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",  # it adds jobs
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # what is sent is large
     "spark.sql.optimizer.singleTaskExecution.enabled": "true",
 }
-_SPREAD: Final = 0.3
-"""Seconds that the first task of an executor waits, so that the others get one too."""
-_RESULT: Final = pa.schema([("kind", pa.string()), ("text", pa.string())])
-_SENT: Final = pa.schema(
-    [("bucket", pa.int32()), ("name", pa.string()), ("data", pa.large_binary())]
-)
 _SENT_TYPE: Final = "bucket int, name string, data binary"
 
 
@@ -101,7 +98,7 @@ class StreamJob:
     def _small(self) -> RDD[tuple[str, str]]:
         """The job of small batches; not a frame: an action of Spark's SQL takes twice as long."""
         one = self.spark.sparkContext.parallelize([0], 1)
-        return one.mapPartitions(partial(whole_task, self.sent))
+        return one.mapPartitions(partial(batch_task, self.sent))
 
     def _prepare(self) -> None:
         """Before the first job that writes: let every executor of a cluster prove what it sees.
@@ -114,7 +111,7 @@ class StreamJob:
         self.sent = replace(self.sent, probe=create_probe(self.folder))
         self.small = self._small()
         tasks = max(2, context.defaultParallelism)
-        job = context.parallelize(range(tasks), tasks).mapPartitions(partial(_prove, self.sent))
+        job = context.parallelize(range(tasks), tasks).mapPartitions(partial(prove_task, self.sent))
         self._check(job.collect())
 
     def _check(self, rows: Iterable[tuple[str, str]], files: Iterable[InputFile] = ()) -> None:
@@ -170,7 +167,7 @@ class StreamJob:
         request = self.folder / f"{REQUEST}{order.number:06d}-{order.attempt}-{_token()}.json"
         create(request, json.dumps(order.as_json()).encode(), durable=False)
         try:
-            self.spark.sparkContext.setLocalProperty(_REQUEST, str(request))
+            self.spark.sparkContext.setLocalProperty(REQUEST_PROPERTY, str(request))
             return self.small.collect()
         finally:
             delete(request)
@@ -179,7 +176,7 @@ class StreamJob:
         """Write all rows of answers to the targets of an order, as rows that come or go."""
         self._prepare()
         sent = self.sent if kit is None else replace(sent_kit(kit), probe=self.sent.probe)
-        task = partial(_write_answers, sent, json.dumps(order.as_json()), sign)
+        task = partial(write_answers_task, sent, json.dumps(order.as_json()), sign)
         frame = self.spark.range(0, order.buckets, 1, order.buckets)
         rows = frame.mapInArrow(task, "kind string, text string").collect()
         self._check((row[0], row[1]) for row in rows)
@@ -192,7 +189,7 @@ class StreamJob:
         context = self.spark.sparkContext
         context.setJobGroup(f"{self.group}-merging", f"merging {chore.rows} rows")
         text = json.dumps(chore.as_json())
-        task = partial(_merged, self.sent, text, runs, self.buckets)
+        task = partial(merge_task, self.sent, text, runs, self.buckets)
         frame = self.spark.range(0, 1, 1, 1).mapInArrow(task, "kind string, text string")
         rows = [(row[0], row[1]) for row in frame.collect()]
         self._check(rows)
@@ -205,12 +202,12 @@ class StreamJob:
         groups = balanced(order.files, width) or [[]]
         text = json.dumps(order.as_json())
         frame = self.spark.range(0, len(groups), 1, len(groups)).mapInArrow(
-            partial(_take, self.sent, text, groups), _SENT_TYPE
+            partial(read_task, self.sent, text, groups), _SENT_TYPE
         )
         for stage in range(1, self.route.last + 1):
             is_last = stage == self.route.last
             frame = frame.repartition(order.buckets, "bucket").mapInArrow(
-                partial(_meet, self.sent, text, stage, is_last=is_last),
+                partial(meet_task, self.sent, text, stage, is_last=is_last),
                 "kind string, text string" if is_last else _SENT_TYPE,
             )
         return frame
@@ -282,180 +279,3 @@ def balanced(files: Iterable[InputFile], width: int) -> list[list[InputFile]]:
         groups[least].append(file)
         sizes[least] += file.size
     return [group for group in groups if group]
-
-
-# --- inside tasks --------------------------------------------------------------------------
-
-
-def whole_task(sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
-    """A whole batch in one task; the properties of the job name its request."""
-    from pyspark import TaskContext
-
-    for _ in rows:
-        pass
-    context = TaskContext.get()
-    assert context is not None
-    path = context.getLocalProperty(_REQUEST)
-    assert path is not None
-
-    def done() -> Iterator[tuple[str, Any]]:
-        yield from _proofs(sent)
-        kit = kit_of(sent)
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        order = Order.of_json(found, kit.physical.forms)
-        yield from _proofs(sent, order, order.files)
-        reading, result = run_batch(kit, order)
-        yield "reading", reading.as_json()
-        yield "done", result.as_json()
-
-    for kind, found in _guarded(done):
-        yield kind, json.dumps(found)
-
-
-def _merged(
-    sent: SentKit, text: str, runs: str, buckets: int, rows: Iterator[Any]
-) -> Iterator[Any]:
-    """The runs of a chore, merged."""
-    for _ in rows:
-        pass
-
-    def merged() -> Iterator[tuple[str, Any]]:
-        yield from _proofs(sent)
-        chore = Chore.of_json(json.loads(text))
-        form = dict(kit_of(sent).physical.forms)[chore.table]
-        run = merge_runs(chore, Table(chore.table, form, buckets), Reader(Path(runs), Opened()))
-        yield "merged", None if run is None else run.as_json()
-
-    for kind, found in _unless_blind(merged):
-        yield _answered(kind, json.dumps(found))
-
-
-def _write_answers(sent: SentKit, text: str, sign: int, batches: Iterator[Any]) -> Iterator[Any]:
-    """The rows of answers in some buckets, written to the targets of an order."""
-    kit = kit_of(sent)
-    order = Order.of_json(json.loads(text), kit.physical.forms)
-
-    def written(buckets: list[int]) -> Iterator[tuple[str, Any]]:
-        yield from _proofs(sent, order)
-        yield "parts", [asdict(part) for part in write_answers(kit, order, sign, buckets)]
-
-    for batch in batches:
-        for kind, found in _unless_blind(partial(written, batch.column(0).to_pylist())):
-            yield _answered(kind, json.dumps(found))
-
-
-def _take(
-    sent: SentKit, text: str, groups: list[list[InputFile]], rows: Iterator[Any]
-) -> Iterator[Any]:
-    """Some files: what they bring to the steps above, cut by bucket."""
-    kit = kit_of(sent)
-    order = Order.of_json(json.loads(text), kit.physical.forms)
-
-    def taken(number: int) -> Iterator[tuple[str, Any]]:
-        yield from _proofs(sent, order, groups[number])
-        for found in read_stage(kit, order, groups[number], is_one=number == 0):
-            yield ("reading", found.as_json()) if isinstance(found, Reading) else ("", found)
-
-    for batch in rows:
-        for number in batch.column(0).to_pylist():
-            for kind, found in _guarded(partial(taken, number)):
-                yield _message(kind, found)
-
-
-def _meet(
-    sent: SentKit, text: str, stage: int, rows: Iterator[Any], *, is_last: bool
-) -> Iterator[Any]:
-    """What has met by bucket, bucket by bucket; what is for a later stage is passed on."""
-    kit = kit_of(sent)
-    order = Order.of_json(json.loads(text), kit.physical.forms)
-    route = Route(kit.physical)
-    waiting: dict[int, list[Sent]] = {}
-    for batch in rows:
-        for bucket, name, data in zip(*[c.to_pylist() for c in batch.columns], strict=True):
-            if bucket < 0:
-                yield _answered(name, data.decode()) if is_last else _row(-1, name, data)
-                continue
-            kind, number, slot = name.split(" ")
-            whom = (kind, int(number), int(slot))
-            if route.stage(whom) > stage:
-                yield _row(bucket, name, data)
-            else:
-                content = content_of_bytes(data, route.form(whom))
-                waiting.setdefault(bucket, []).append(Sent(bucket, whom, content))
-
-    def met(bucket: int) -> Iterator[tuple[str, Any]]:
-        yield from _proofs(sent, order)
-        for found in meet_stage(kit, order, stage, bucket, waiting.pop(bucket)):
-            yield ("done", found.as_json()) if isinstance(found, Done) else ("", found)
-
-    for bucket in sorted(waiting):
-        for kind, found in _guarded(partial(met, bucket)):
-            if is_last:
-                yield _answered(kind, json.dumps(found))
-            else:
-                yield _message(kind, found)
-
-
-class _Blind(Exception):
-    """A process that does not see the checkpoint or an output; its proofs say which."""
-
-
-def _proofs(
-    sent: SentKit, order: Order | None = None, files: Iterable[InputFile] = ()
-) -> Iterator[tuple[str, Any]]:
-    """What this process proves before it reads and writes, if it has not proved it."""
-    if sent.probe is None:
-        return
-    # the changes that are kept for the driver itself are in the checkpoint, as are spools
-    targets = [each.folder for each in order.targets if each.mode != "rows"] if order else []
-    sources = [file for file in files if file.kind == "file"]
-    for proof in prove(sent.probe, targets, sources):
-        yield "proof", asdict(proof)
-        if proof.problem and proof.kind != "source":
-            raise _Blind
-
-
-def _prove(sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
-    """What an executor sees of the checkpoint; slow enough for each executor to get a task."""
-    for _ in rows:
-        time.sleep(_SPREAD)
-    for kind, found in _unless_blind(partial(_proofs, sent)):
-        yield kind, json.dumps(found)
-
-
-def _unless_blind(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
-    """What a task makes, up to where it sees that its storage is not the driver's."""
-    try:
-        yield from run()
-    except _Blind:
-        return
-
-
-def _message(kind: str, found: Any) -> Any:
-    """What is sent on: a content to its bucket, or a result."""
-    if isinstance(found, Sent):
-        return _row(found.bucket, " ".join(map(str, found.name)), content_bytes(found.content))
-    return _row(-1, kind, json.dumps(found).encode())
-
-
-def _row(bucket: int, name: str, data: bytes) -> Any:
-    return pa.record_batch([[bucket], [name], [data]], schema=_SENT)
-
-
-def _answered(kind: str, text: str) -> Any:
-    return pa.record_batch([[kind], [text]], schema=_RESULT)
-
-
-def _guarded(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
-    """What a task makes; problems of data and checkpoint as results too."""
-    try:
-        yield from _unless_blind(run)
-    except DataError as problem:
-        names = ("code", "message", "place", "hint")
-        yield "data-error", {name: getattr(problem, name) for name in names}
-    except CheckpointError as problem:
-        yield "checkpoint-error", str(problem)
-    except Negative as problem:
-        yield "negative", str(problem)
-    except TooLarge as request:
-        yield "loop", request.args

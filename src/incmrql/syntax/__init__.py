@@ -7,7 +7,3 @@
 
 Start with `ast`, then `parser.expressions`.
 """
-
-from incmrql.syntax.parser.scripts import parse_items, parse_query, parse_script, parse_type_text
-
-__all__ = ["parse_items", "parse_query", "parse_script", "parse_type_text"]

@@ -7,8 +7,3 @@
 
 Start with `model` and `typed`, then `infer.expressions`.
 """
-
-from incmrql.types.infer.scripts import infer_script, resolve_type_tree
-from incmrql.types.scope import Catalog
-
-__all__ = ["Catalog", "infer_script", "resolve_type_tree"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from incmrql.errors import QueryError, Source, Span, nearest
-from incmrql.syntax import ast, parse_query
+from incmrql.syntax import ast
+from incmrql.syntax.parser.scripts import parse_query
 from incmrql.types import typed
 from incmrql.types.lattice import castable, widens
 from incmrql.types.model import (

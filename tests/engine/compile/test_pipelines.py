@@ -10,7 +10,7 @@ from incmrql.engine.columns.pipelines import Picked, Text
 from incmrql.engine.compile.program import compiled
 from incmrql.engine.operators.base import MapOp
 from incmrql.errors import Source
-from incmrql.plan.program import program_of
+from incmrql.plan.assembly import program_of
 
 QUERY = (
     'incr select {head} from x in stream(line, "data", ",", type(< c1: string, c0: double >))'

@@ -28,10 +28,11 @@ from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.store.segments import Opened, write_runs
 from incmrql.engine.store.sorting import Form
 from incmrql.engine.store.tables import Reader, Table, plan
+from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import Affine, diffused
+from incmrql.plan.diffusion.shape import diffused
+from incmrql.plan.diffusion.ways import Affine
 from incmrql.plan.nodes import Repeated
-from incmrql.plan.program import program_of
 from incmrql.values import Record, encode
 from tests.effort import fewer
 from tests.oracle.diffusion.state import Error, Settings

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incmrql.errors import QueryError
+from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops import Iteration
-from incmrql.plan.program import program_of
+from incmrql.plan.loops.looping import Iteration
 from incmrql.values import Value, identical, show
 from tests.effort import fewer
 from tests.engine.kernels import KernelRun

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 from incmrql.engine.loops import operator
+from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops import Iterate, Iteration
-from incmrql.plan.program import Program, program_of
+from incmrql.plan.loops.looping import Iterate, Iteration
+from incmrql.plan.program import Program
 from incmrql.values import identical, show
 from tests.effort import fewest
 from tests.engine.kernels import KernelRun, StagedRun

@@ -15,9 +15,9 @@ from incmrql.engine.compile.physical import Physical
 from incmrql.engine.context import Counters
 from incmrql.engine.loops.operator import PATIENCE, _judge
 from incmrql.errors import QueryError
+from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops import Iterate, Iteration
-from incmrql.plan.program import program_of
+from incmrql.plan.loops.looping import Iterate, Iteration
 from incmrql.values import Bag, Value, encode, identical, show
 from tests.engine.kernels import KernelRun
 from tests.plan.loops import Batch, Loops

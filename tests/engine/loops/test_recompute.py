@@ -22,8 +22,8 @@ from incmrql.algebra.interpret import elements
 from incmrql.engine.columns.keys import Keys
 from incmrql.engine.columns.layouts import Layout, Leaf, Struct
 from incmrql.engine.columns.rows import Rows, of_values, to_values
-from incmrql.engine.compile.program import compiled, environment
-from incmrql.engine.context import Desk
+from incmrql.engine.compile.program import compiled
+from incmrql.engine.context import Desk, environment
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.loops.recompute import columns as recompute_columns
 from incmrql.engine.loops.recompute import joins
@@ -40,12 +40,14 @@ from incmrql.engine.store.segments import Opened
 from incmrql.engine.store.tables import Reader
 from incmrql.errors import DataError, Source
 from incmrql.io.arrow.types import arrow_type
-from incmrql.plan.program import Program, program_of
+from incmrql.plan.assembly import program_of
+from incmrql.plan.program import Program
 from incmrql.reference import Environment
-from incmrql.syntax import parse_script
 from incmrql.syntax.depth import room
-from incmrql.types import Catalog, infer_script
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import BOOL, DOUBLE, LONG, STRING, Tuple, Type
+from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Value, encode
 from tests.effort import fewer
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import Centroids, UnmeasuredError
 from incmrql.plan.diffusion.slopes import doubles
+from incmrql.plan.diffusion.ways import Centroids, UnmeasuredError
 from incmrql.plan.nodes import Given, Groups
 from incmrql.reference import Environment
 from incmrql.values import Value, encode

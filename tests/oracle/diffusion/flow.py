@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import UnmeasuredError
+from incmrql.plan.diffusion.ways import UnmeasuredError
 from incmrql.values import Value, decode, encode
 from tests.oracle.diffusion.columns import Columns
 from tests.oracle.diffusion.program import Program, Table

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops import Looping
+from incmrql.plan.loops.looping import Looping
 from incmrql.plan.nodes import Constant
 from incmrql.reference import Environment, evaluate
 from tests.oracle.states.base import State

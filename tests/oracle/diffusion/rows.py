@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from incmrql.plan.diffusion.shape import UnmeasuredError
 from incmrql.plan.diffusion.slopes import Path
+from incmrql.plan.diffusion.ways import UnmeasuredError
 from incmrql.values import ExactSum, Record, Value, encode
 from incmrql.values.exact import nearest_double
 

@@ -11,14 +11,8 @@ from typing import Literal, TypeAlias
 
 from incmrql.algebra.interpret import elements
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import (
-    Affine,
-    Centroids,
-    Diffusion,
-    Residual,
-    UnmeasuredError,
-    diffused,
-)
+from incmrql.plan.diffusion.shape import Diffusion, diffused
+from incmrql.plan.diffusion.ways import Affine, Centroids, Residual, UnmeasuredError
 from incmrql.plan.nodes import Repeated
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.queries import Ending, iterate

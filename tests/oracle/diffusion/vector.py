@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import Affine, Residual, UnmeasuredError
+from incmrql.plan.diffusion.ways import Affine, Residual, UnmeasuredError
 from incmrql.reference import Environment
 from incmrql.values import Value
 from tests.oracle.diffusion.bound import Account

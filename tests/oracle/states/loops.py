@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops import Course, Looping, drive
+from incmrql.plan.loops.driving import Course, drive
+from incmrql.plan.loops.looping import Looping
 from incmrql.plan.nodes import Constant, Groups, Join, Node, Repeated
 from incmrql.plan.nodes import inputs as inputs_of
 from incmrql.reference import Environment, evaluate

@@ -19,16 +19,19 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import DataError, Source
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import Affine, Diffusion, diffused
+from incmrql.plan.diffusion.shape import Diffusion, diffused
 from incmrql.plan.diffusion.slopes import doubles
+from incmrql.plan.diffusion.ways import Affine
 from incmrql.plan.monoids import SUM, keyed
 from incmrql.plan.nodes import Input, Plan, Repeated
 from incmrql.plan.planner import plan_query
 from incmrql.reference import Environment, new_world
-from incmrql.syntax import parse_script
-from incmrql.types import Catalog, infer_script, typed
+from incmrql.syntax.parser.scripts import parse_script
+from incmrql.types import typed
+from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import DOUBLE, INT, LONG, Collection
 from incmrql.types.model import Record as RecordType
+from incmrql.types.scope import Catalog
 from incmrql.values import Record, Value, encode
 from tests.oracle.diffusion.state import DiffusedState, Error, Settings
 from tests.oracle.states.base import RepeatedState, Work

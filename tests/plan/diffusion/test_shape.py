@@ -10,17 +10,9 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import QueryError
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import (
-    REFUSED,
-    Affine,
-    Centroids,
-    Diffusion,
-    Refused,
-    Residual,
-    diffused,
-    diffusion,
-)
-from incmrql.plan.loops import step_program
+from incmrql.plan.diffusion.shape import Diffusion, diffused, diffusion
+from incmrql.plan.diffusion.ways import REFUSED, Affine, Centroids, Refused, Residual
+from incmrql.plan.loops.program import step_program
 from incmrql.plan.nodes import Edge
 from incmrql.plan.planner import plan_query
 from incmrql.reference import Environment, new_world

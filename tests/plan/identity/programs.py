@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from incmrql.plan.assembly import program_of as planned
 from incmrql.plan.program import Program
-from incmrql.plan.program import program_of as planned
 from incmrql.values import Value
 from tests.plan.stepping import typed_script
 

@@ -16,8 +16,8 @@ import pytest
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import catalog_for, read_include
 from incmrql.errors import Source
+from incmrql.plan.assembly import program_of
 from incmrql.plan.identity.python import python_texts
-from incmrql.plan.program import program_of
 
 _NUMBERS = itertools.count()
 

@@ -53,6 +53,7 @@ from incmrql.algebra.failures.conditions import (
     uses_part,
     value_of,
 )
+from incmrql.algebra.failures.sites import Site
 from incmrql.algebra.reading import (
     Reading,
     flattened,
@@ -69,16 +70,6 @@ from incmrql.types.walk import children, free, nodes, renamed, root, substitute
 
 _LARGEST = 400
 """Nodes of an expression that may stand in the place of a variable."""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """An operation that may fail, and what failing means for it."""
-
-    span: Span
-    text: str
-    """The operation as the query writes it."""
-    fault: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.operators.base import StatefulOp
 from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.store.sorting import STATE_OF_A_STEP, Form
-from incmrql.plan.diffusion.shape import Affine, Centroids, diffused
-from incmrql.plan.loops import Looping, numbered_program, step_program
+from incmrql.plan.diffusion.shape import diffused
+from incmrql.plan.diffusion.ways import Affine, Centroids
+from incmrql.plan.loops.looping import Looping
+from incmrql.plan.loops.program import numbered_program, step_program
 from incmrql.plan.nodes import Given, Repeated
 from incmrql.reference import evaluate
 from incmrql.types.model import LONG, STRING

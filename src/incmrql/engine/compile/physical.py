@@ -15,15 +15,15 @@ from incmrql.engine.columns.pipelines import Segment
 from incmrql.engine.operators.base import NamedForm, Operator, any_by_row
 from incmrql.engine.operators.source import SourceOp
 from incmrql.engine.store.sorting import Form, StateTable
-from incmrql.plan.access import Scope
-from incmrql.plan.diffusion.shape import Centroids
-from incmrql.plan.loops import Looping
 from incmrql.plan.nodes import Reading, Request
 from incmrql.plan.program import Output
 from incmrql.types import typed
 
 if TYPE_CHECKING:
     from incmrql.engine.operators.groups import GroupOp
+    from incmrql.plan.access import Scope
+    from incmrql.plan.diffusion.ways import Centroids
+    from incmrql.plan.loops.looping import Looping
 
 
 @dataclass(frozen=True, slots=True)

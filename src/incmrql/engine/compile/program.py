@@ -29,6 +29,7 @@ from incmrql.engine.compile.loops import LoopCompiler
 from incmrql.engine.compile.physical import Answer, AnswerPart, Derived, Physical, Side
 from incmrql.engine.compile.pipelines import Lowering
 from incmrql.engine.compile.single_rows import flattened, group_of, over
+from incmrql.engine.context import environment
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.operators.base import (
     ConstOp,
@@ -44,7 +45,8 @@ from incmrql.engine.operators.joins import JoinOp
 from incmrql.engine.operators.source import SourceOp
 from incmrql.engine.store.sorting import Form, StateTable
 from incmrql.plan.explain.nodes import program_shapes
-from incmrql.plan.loops import Iteration, step_program
+from incmrql.plan.loops.looping import Iteration
+from incmrql.plan.loops.program import step_program
 from incmrql.plan.merging import how_many
 from incmrql.plan.nodes import (
     Constant,
@@ -62,7 +64,7 @@ from incmrql.plan.nodes import (
     edge,
 )
 from incmrql.plan.program import Output, Program
-from incmrql.reference import Environment, new_world
+from incmrql.reference import Environment
 from incmrql.types import typed
 
 
@@ -73,12 +75,6 @@ def compiled(program: Program, *, keep_answer: bool = True) -> Physical:
     is not kept.
     """
     return ProgramCompiler(program, keep_answer).physical()
-
-
-def environment(program: Program) -> Environment:
-    """Where the expressions of a program are evaluated."""
-    stored = dict(program.stored)
-    return Environment(new_world(program.script, arguments=list(program.arguments), stored=stored))
 
 
 LEDGER = "ledger of rows, for deletions"

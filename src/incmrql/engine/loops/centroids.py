@@ -24,7 +24,7 @@ from incmrql.engine.store.content import Content, added_up, empty
 from incmrql.engine.store.sorting import Form, Groups
 from incmrql.engine.store.tables import scan
 from incmrql.plan.changes import Negative
-from incmrql.plan.diffusion.shape import StatedError
+from incmrql.plan.diffusion.ways import StatedError
 from incmrql.values import Value, encode
 
 

@@ -41,8 +41,9 @@ from incmrql.engine.store.content import Content, merge
 from incmrql.engine.store.sorting import Form
 from incmrql.engine.store.tables import scan
 from incmrql.plan.changes import Negative
-from incmrql.plan.diffusion.shape import StatedError
-from incmrql.plan.loops import Iteration, drive
+from incmrql.plan.diffusion.ways import StatedError
+from incmrql.plan.loops.driving import drive
+from incmrql.plan.loops.looping import Iteration
 from incmrql.plan.nodes import Repeated
 from incmrql.reference import Environment
 from incmrql.reference.queries import Ending

@@ -16,8 +16,6 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from incmrql.errors import InternalError, QueryError, Source
-from incmrql.syntax import parse_type_text
-from incmrql.types import resolve_type_tree
 from incmrql.types.model import (
     BASIC_NAMES,
     BOOL,
@@ -184,6 +182,10 @@ def write_type(type_: Type) -> str:
 def read_type(text: str) -> Type:
     """The type that a text stands for; raises a ValueError if it stands for none."""
     data = {word for word in _WORD.findall(text) if word} - _KNOWN
+    # Only files that `store` wrote need the parser; workers import this module for every batch.
+    from incmrql.syntax.parser.scripts import parse_type_text
+    from incmrql.types.infer.scripts import resolve_type_tree
+
     try:
         return resolve_type_tree(parse_type_text(Source(text, "<type>")), data)
     except QueryError as error:

@@ -22,7 +22,7 @@ from incmrql.io.scalars import Unparsable
 from incmrql.io.vectorised.blocks import Block
 from incmrql.io.vectorised.parser import Mask, Parser
 from incmrql.io.vectorised.scalars import finished, pattern, raw_type
-from incmrql.types.infer.sources import column_types, element_type
+from incmrql.types.columns import column_types, element_type
 from incmrql.types.model import ANY, STRING, Record, Tuple, Type
 
 _DELIMITERS: Final = frozenset(",;|\t~^#&!")

@@ -25,23 +25,23 @@ The error is stated as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 from incmrql.algebra.term import CMap, CoGroup, Loop, Sort, Term, Union
 from incmrql.algebra.walk import terms
 from incmrql.errors import NOWHERE, Diagnostic, QueryError, Span
 from incmrql.plan.additivity import Judge
 from incmrql.plan.diffusion.matrix import matrix
-from incmrql.plan.diffusion.slopes import Path, doubles, leaves
-from incmrql.plan.loops import Looping, step_program
+from incmrql.plan.diffusion.slopes import doubles, leaves
+from incmrql.plan.diffusion.ways import Affine, Centroids, Refused, Residual
+from incmrql.plan.loops.looping import Looping
+from incmrql.plan.loops.program import step_program
 from incmrql.plan.nodes import Edge, Groups, Join, Repeated, inputs
 from incmrql.types import typed
 from incmrql.types.model import Collection, is_float
 from incmrql.types.walk import children, nodes, used
 
-REFUSED: Final = "A104"
 _ADDED_UP: Final = frozenset(
     ("sum", "avg", "count", "variance", "stddev", "sum#part", "sum#total", "avg#total")
 )
@@ -53,77 +53,7 @@ _COUNTEREXAMPLE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
-    """An affine step: `program` is the step, `entries` its matrix as a step.
-
-    `paths` is where rows have their value.  It is `steady` if constants do not depend on which
-    rows are there.
-    """
-
-    program: Looping
-    entries: Looping
-    paths: tuple[Path, ...]
-    steady: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Centroids:
-    """Groups by the nearest row, averaged.
-
-    `averaged` is the node that averages, and `assigned` the one below that gives each point its
-    nearest row.  `points` and `pairs` are the nodes that this one takes points from, and pairs of
-    them with rows of the variable; `fed` and `ranked` are the inputs that these are made of.
-    """
-
-    program: Looping
-    averaged: int
-    assigned: int
-    points: int
-    pairs: int
-    fed: int
-    ranked: int
-
-
-@dataclass(frozen=True, slots=True)
-class Residual:
-    """Any other step over rows with doubles, and why no bound is known."""
-
-    program: Looping
-    paths: tuple[Path, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A loop that is not diffused, and why."""
-
-    message: str
-    hint: str
-    code: str = REFUSED
-
-
 Diffusion: TypeAlias = Affine | Centroids | Residual | Refused
-
-
-@dataclass(frozen=True, slots=True)
-class StatedError:
-    """What is known of the error of a result: a figure, what it is made of, the result's norm."""
-
-    kind: Literal["bound", "residual"]
-    figure: float
-    norm: float
-    """The sum of the sizes of all values."""
-    parts: Mapping[str, float] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """The error as text can hold it."""
-        told = {"kind": self.kind, "figure": self.figure, "norm": self.norm}
-        return {**told, "parts": dict(self.parts)} if self.parts else told
-
-
-class UnmeasuredError(Exception):
-    """Values that are no numbers, or rows of one label that are not the same."""
 
 
 def diffused(

@@ -31,7 +31,8 @@ from incmrql.plan.explain.warnings import (
     join_warnings,
     loop_warnings,
 )
-from incmrql.plan.loops import Iterate, Looping, numbered_program, why_not
+from incmrql.plan.loops.looping import Iterate, Looping
+from incmrql.plan.loops.program import numbered_program, why_not
 from incmrql.plan.nodes import (
     Accumulator,
     AccumulatorKind,

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 from incmrql.errors import Diagnostic, Span
 from incmrql.plan.access import Scope
 from incmrql.plan.explain.nodes import Kept, Shape, shapes
-from incmrql.plan.loops import Iterate
+from incmrql.plan.loops.looping import Iterate
 from incmrql.plan.merging import state_monoid
 from incmrql.plan.monoids import BAG
 from incmrql.plan.nodes import (

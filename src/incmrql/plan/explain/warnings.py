@@ -18,7 +18,7 @@ from incmrql.plan.access import (
     whole_requests,
     whole_sides,
 )
-from incmrql.plan.loops import Looping
+from incmrql.plan.loops.looping import Looping
 from incmrql.plan.nodes import Edge, Groups, Join, Linear, Node, Ordered, inputs, is_unit
 from incmrql.types import typed
 from incmrql.types.model import Tuple

@@ -38,7 +38,7 @@ from incmrql.spark.sources.pieces import cut
 from incmrql.spark.sources.plan import Plan
 from incmrql.spark.values import spark_schema, spark_type, value_type
 from incmrql.types import typed
-from incmrql.types.infer.sources import element_type
+from incmrql.types.columns import element_type
 from incmrql.types.model import DATE, FLOATS, INT, LONG, PREDEFINED, TIMESTAMP, Record, Type
 
 _ODD: Final = frozenset("[]{}*?\\=,")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from incmrql.errors import OUTSIDE, DataError, QueryError, Source, Span, in_text_order
-from incmrql.syntax import ast, parse_type_text
+from incmrql.syntax import ast
+from incmrql.syntax.parser.scripts import parse_type_text
 from incmrql.types import typed
 from incmrql.types.infer.aggregates import function_value
 from incmrql.types.infer.expressions import infer_expr

@@ -24,9 +24,9 @@ from incmrql.engine.operators.base import Operator, ParamOp, StatefulOp
 from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.engine.store.sorting import STATE_OF_A_STEP, Form
-from incmrql.plan.diffusion.shape import Affine
 from incmrql.plan.diffusion.slopes import Path, Slopes, simplify
 from incmrql.plan.diffusion.slopes import leaves as components
+from incmrql.plan.diffusion.ways import Affine
 from incmrql.plan.nodes import Join, Linear, Node, Repeated
 from incmrql.types import typed
 from incmrql.types.model import BOOL, DOUBLE, LONG, Record

@@ -34,7 +34,7 @@ from incmrql.engine.loops.affine.state import (
     values_by_label,
 )
 from incmrql.engine.loops.affine.tables import AffineTables
-from incmrql.plan.diffusion.shape import StatedError, UnmeasuredError
+from incmrql.plan.diffusion.ways import StatedError, UnmeasuredError
 from incmrql.values.exact.sums import Integers
 
 

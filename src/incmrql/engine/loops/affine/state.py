@@ -31,7 +31,7 @@ from incmrql.engine.store.lookup import grouped_rows, span_of
 from incmrql.engine.store.segments import RunRows
 from incmrql.engine.store.sorting import Form, Groups
 from incmrql.engine.store.tables import scan
-from incmrql.plan.diffusion.shape import UnmeasuredError
+from incmrql.plan.diffusion.ways import UnmeasuredError
 from incmrql.types.model import LONG
 from incmrql.values.exact.sums import Integers
 

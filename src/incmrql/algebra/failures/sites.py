@@ -1,0 +1,17 @@
+"""A place of a query whose arithmetic may fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from incmrql.errors import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An operation that may fail, and what failing means for it."""
+
+    span: Span
+    text: str
+    """The operation as the query writes it."""
+    fault: str

@@ -1,0 +1,1 @@
+"""Loops: what their steps do with changes, and how changes are driven through them."""
