@@ -14,7 +14,6 @@ from incmrql.algebra.normalize.rules import (
     groups,
     selfjoins,
 )
-from incmrql.algebra.normalize.rules import expressions as cmaps
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import Query
 from incmrql.algebra.walk import variables_of
@@ -28,7 +27,7 @@ class Phase:
     rules: tuple[Rule, ...]
 
 
-SIMPLIFYING: tuple[Rule, ...] = (*cmaps.CMAP_RULES, *expressions.RULES)
+SIMPLIFYING: tuple[Rule, ...] = (*expressions.CMAP_RULES, *expressions.RULES)
 
 PHASES = (
     Phase("fuse maps and simplify what they do", SIMPLIFYING),

@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from incmrql.algebra import rows as build
 from incmrql.algebra.normalize.rewrite import normalize
 from incmrql.algebra.normalize.rules import expressions
-from incmrql.algebra.normalize.rules import expressions as cmaps
 from incmrql.algebra.normalize.rules.inrow import in_row, with_values
 from incmrql.algebra.normalize.rules.joins import at
 from incmrql.algebra.rows import Names
@@ -454,5 +453,5 @@ def with_fused_maps(term: Term, names: Names) -> Term:
     """A term whose maps of maps are one map."""
     answer = names.variable("answer", bag(element(term)))
     query = Query(((answer, term),), build.var(answer))
-    ((_, fused),) = normalize(query, (*cmaps.CMAP_RULES, *expressions.RULES), names)[0].parts
+    ((_, fused),) = normalize(query, (*expressions.CMAP_RULES, *expressions.RULES), names)[0].parts
     return fused

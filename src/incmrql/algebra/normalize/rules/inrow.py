@@ -9,7 +9,6 @@ from __future__ import annotations
 from incmrql.algebra import rows as build
 from incmrql.algebra.normalize.rewrite import Rule, normalize, term_rule
 from incmrql.algebra.normalize.rules import expressions, groups
-from incmrql.algebra.normalize.rules import expressions as cmaps
 from incmrql.algebra.normalize.rules.expressions import comprehension, is_plain
 from incmrql.algebra.normalize.rules.joins import (
     Pairs,
@@ -156,7 +155,7 @@ def _alone(
 
 
 RULES = (meet_in_row, answer_in_row)
-_ALL: tuple[Rule, ...] = (*RULES, *groups.RULES, *cmaps.CMAP_RULES, *expressions.RULES)
+_ALL: tuple[Rule, ...] = (*RULES, *groups.RULES, *expressions.CMAP_RULES, *expressions.RULES)
 
 
 def with_values(term: Term, variable: typed.Variable, values: typed.Expr) -> Term:
