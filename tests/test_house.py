@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -37,6 +38,18 @@ def test_modules_are_short() -> None:
     for name in LONGER:
         long.pop(name)
     assert not long, "split these modules"
+
+
+def test_no_private_name_crosses_modules() -> None:
+    crossing = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {name.name}"
+        for path in sorted(ROOT.glob("src/**/*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("incmrql")
+        for name in node.names
+        if re.match(r"_(?!_)", name.name)
+    ]
+    assert not crossing, "make these names public where they are defined"
 
 
 def test_no_file_names_a_folder_of_one_machine() -> None:

@@ -68,8 +68,7 @@ from incmrql.lower.tree import Dialect
 from incmrql.plan.nodes import Repeated
 from incmrql.reference import Environment, new_world
 from incmrql.reference.environment import World
-from incmrql.spark.batch.functions import DEEPEST
-from incmrql.spark.batch.functions import _carrying as carrying
+from incmrql.spark.batch.functions import DEEPEST, carried_errors
 from incmrql.spark.clusters import Carried
 from incmrql.spark.internals import blocks_size, estimated_size, free_blocks
 from incmrql.spark.loops.parts import SplitLoop, split_loop
@@ -290,7 +289,7 @@ def _run_loop_in_task(
     )
     desk = Desk({}, Reader(Path(), Opened()), Environment(world), is_first=True)
     try:
-        with room(DEEPEST), carrying():
+        with room(DEEPEST), carried_errors():
             rows, _ = recompute_loop(work.loop, inputs, desk, work.most_rows)
     except TooManyRows:
         gave_up.add(1)
