@@ -1,4 +1,4 @@
-"""A loop as a program of changes of its own: from rows of its inputs and variables to a step.
+"""A loop as a program of changes of its own, and how changes go through its steps.
 
 *Plain*: rows are those of one step.  *Numbered*: rows are pairs (step, row), and those of a step
 are the difference to the step before, so that what a step does not change is not there:
@@ -48,7 +48,7 @@ from incmrql.types import typed
 from incmrql.types.model import BOOL, LONG, Collection, Tuple, Type, bag
 from incmrql.types.walk import map_children, substitute
 
-# --- A loop over numbered rows: changes go through step after step, as far as they reach ---
+# --- Changes through numbered steps ---
 #
 # With X_i the rows of a variable after i steps, what is kept of them are the differences
 #
@@ -57,11 +57,11 @@ from incmrql.types.walk import map_children, substitute
 # and the number of true flags of each step, as differences too.  A change of D_i goes through step
 # i, whose change is that of D_i+1.  A step that nothing reaches costs nothing.
 #
-# limit n                 the answer is X_n
-# nothing changes         the answer is X_m with D_m+1 empty; then all later ones are
-# no flag is true         the answer is X_m with no true flag in the step that made it: when m
-# grows, the steps from the old m on are run with all of D_m; when it
-# shrinks, the steps from the new m on are forgotten
+#   limit n             the answer is X_n
+#   nothing changes     the answer is X_m with D_m+1 empty; then all later ones are
+#   no flag is true     the answer is X_m with no true flag in the step that made it: when m
+#                       grows, the steps from the old m on are run with all of D_m; when it
+#                       shrinks, the steps from the new m on are forgotten
 
 
 T = TypeVar("T", bound=Sized)
@@ -191,7 +191,7 @@ def _change_of_answer(machine: Machine[T], course: Course[T], known: int) -> lis
     return machine.sums(parts)
 
 
-# --- A loop as a program of changes of its own: from rows of its inputs and variables to a step ---
+# --- Programs of a loop ---
 
 
 Iterate: TypeAlias = Literal["default", "exact", "recompute", "diffuse"]

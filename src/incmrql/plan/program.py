@@ -31,7 +31,9 @@ from incmrql.types.model import Collection, Type
 from incmrql.types.walk import used
 from incmrql.values import Value
 
-# --- The query of an item together with its watches, so that they share what they group and joi ---
+# --- Watches ---
+#
+# The query of an item is planned together with its watches, so that they share groups and joins.
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def watches_of(item: typed.ScriptItem, script: typed.Script) -> Watches:
     return Watches(item, script, tuple(bags), tuple(sites), tuple(dict.fromkeys(unwatched)))
 
 
-# --- The program of changes of a script: all its streaming items, over the sources they share ---
+# --- The program ---
 
 
 PUSHED = ("registered", "python")

@@ -26,7 +26,7 @@ from incmrql.types.model import Any as AnyType
 from incmrql.types.resolve import fit, plain_string, resolve_type
 from incmrql.types.scope import Inference, Scope
 
-# --- The columns of a line source: which are read, and what a row of them is ---
+# --- Columns of a line source ---
 
 
 def column_types(row: Type) -> tuple[Type, ...] | None:
@@ -57,7 +57,7 @@ def element_type(row: Type) -> Type:
             return row
 
 
-# --- Sources and streams: their arguments, their options, and the type of their rows ---
+# --- Arguments and rows ---
 
 
 FORMATS = {"line": "line", "csv": "line", "json": "json", "xml": "xml", "text": "text",
