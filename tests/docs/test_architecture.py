@@ -26,6 +26,17 @@ def test_the_modules_exist() -> None:
     assert sorted(name for name in modules if importlib.util.find_spec(name) is None) == []
 
 
+def test_the_words_name_classes_that_exist() -> None:
+    words = page(DOCS / "architecture.md")
+    told = re.findall(r"\((`\w+`(?:, `\w+`)*) in `([\w.]+)`\)", words)
+    assert len(told) > 10
+    for classes, module in told:
+        path = ROOT / "src/incmrql" / f"{module.replace('.', '/')}.py"
+        text = path.read_text(encoding="utf-8")
+        there = set(re.findall(r"^(?:class )?([A-Z]\w+)(?:\(|: TypeAlias|:$)", text, re.MULTILINE))
+        assert set(re.findall(r"\w+", classes)) <= there, module
+
+
 def test_the_layers_are_those_that_are_enforced() -> None:
     section = page(DOCS / "architecture.md").split("\n## Layers\n")[1].split("\n## ")[0]
     told = re.findall(r"^\| `(incmrql\.\w+)` \|", section, re.MULTILINE)
