@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import incmrql
 
 ROOT = Path(__file__).parent.parent
 LONGEST_MODULE = 600
+LONGEST_OVERVIEW = 10
 # The nodes of a tree are one subject, however many there are.
 LONGER = ("src/incmrql/syntax/ast.py", "src/incmrql/types/typed.py")
 # Folders of somebody's own machine. A slash put before each word here would be found by the test.
@@ -37,6 +39,66 @@ def test_modules_are_short() -> None:
     for name in LONGER:
         long.pop(name)
     assert not long, "split these modules"
+
+
+def test_no_private_name_crosses_modules() -> None:
+    crossing = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {name.name}"
+        for path in sorted(ROOT.glob("src/**/*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("incmrql")
+        for name in node.names
+        if re.match(r"_(?!_)", name.name)
+    ]
+    assert not crossing, "make these names public where they are defined"
+
+
+def packages() -> list[Path]:
+    """The folders of all packages in src."""
+    return sorted(path.parent for path in ROOT.glob("src/**/__init__.py"))
+
+
+def overview(package: Path) -> str:
+    """The docstring of a package."""
+    return ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+
+
+def is_module(path: Path) -> bool:
+    """Whether a path without an ending is that of a module or package."""
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+def names_in(package: Path) -> set[str]:
+    """Functions and classes of the modules in a package and in the packages below it."""
+    return {
+        node.name
+        for path in package.rglob("*.py")
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
+
+
+def test_every_package_says_where_to_start() -> None:
+    for package in packages():
+        text = overview(package)
+        lines = [line for line in text.splitlines() if line]
+        assert len(lines) > 1, f"the docstring of {package} says nothing"
+        assert len(lines) <= LONGEST_OVERVIEW, f"the docstring of {package} is too long"
+        assert "`" in text, f"the docstring of {package} names no module"
+
+
+def test_the_overviews_of_packages_name_what_is_there() -> None:
+    """A module relative to its package or to incmrql, or a function or class of the package."""
+    source = ROOT / "src/incmrql"
+    missing = [
+        f"{package.relative_to(ROOT)}: {name}"
+        for package in packages()
+        for name in re.findall(r"`(\w+(?:\.\w+)*)`", overview(package))
+        if not is_module(package.joinpath(*name.split(".")))
+        and not is_module(source.joinpath(*name.split(".")))
+        and name not in names_in(package)
+    ]
+    assert not missing
 
 
 def test_no_file_names_a_folder_of_one_machine() -> None:

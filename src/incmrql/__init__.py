@@ -1,4 +1,10 @@
-"""Incremental MRQL for Spark: queries whose answers follow their changing input."""
+"""Incremental MRQL for Spark: queries whose answers follow their changing input.
+
+`Session` runs queries on Spark; `Run` is a query over streams that is kept up to date.  Data and
+query problems are errors of `errors`.
+
+Start with `compiler.compiled` to follow a query from its text to what runs.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -50,7 +50,9 @@ def test_the_console_shows_what_happens(tmp_path: Path) -> None:
         assert (done.stdout + without_times(done.stderr)).strip("\n") == expected, command
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/architecture.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/architecture.md", "docs/theory.md", "CONTRIBUTING.md"]
+)
 def test_files_that_are_named_exist(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     named = re.findall(r"`((?:src|docs|tests|benchmarks|examples)/[\w./-]*)`", text)

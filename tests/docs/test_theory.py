@@ -18,7 +18,7 @@ from tests.plan.stepping import Batch, Run, r, s
 
 ROOT = DOCS.parent
 THEORY = page(DOCS / "theory.md")
-FEWEST_TESTS, FEWEST_NAMES = 30, 20
+FEWEST_TESTS, FEWEST_NAMES, FEWEST_LAWS = 30, 20, 30
 CODE = r"(?:incmrql|tests\.oracle|tests\.paper)"
 """How the names of the code begin."""
 
@@ -76,11 +76,35 @@ def exists(name: str) -> bool:
     return False
 
 
+def laws() -> list[tuple[str, str, str, str]]:
+    """The rows of all tables of laws: a law, the code that runs, the oracle, the tests."""
+    head = "| law | in the code that runs | in the oracle | tests |\n|---|---|---|---|\n"
+    tables = [text.split("\n\n")[0] for text in THEORY.split(head)[1:]]
+    rows = [re.split(r" *\| *", line)[1:-1] for table in tables for line in table.splitlines()]
+    return [(law, code, oracle, tests) for law, code, oracle, tests in rows]
+
+
 def test_every_law_has_a_test() -> None:
-    rows = re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", THEORY, re.MULTILINE)
-    laws = [row for row in rows if row[0] != "law" and re.search(f"`{CODE}", row[1])]
-    assert len(laws) >= FEWEST_NAMES
-    assert [law for law, _, test in laws if "::test_" not in test] == []
+    assert len(laws()) >= FEWEST_LAWS
+    assert [law for law, _, _, tests in laws() if "::test_" not in tests] == []
+
+
+def test_every_law_names_code_that_users_run() -> None:
+    assert [law for law, code, _, _ in laws() if not code.startswith("`incmrql.")] == []
+    assert [law for law, code, _, _ in laws() if "`tests." in code] == []
+    engine = [law for law, code, _, _ in laws() if "`incmrql.engine." in code]
+    assert len(engine) >= len(laws()) * 2 // 3
+
+
+def test_the_oracle_is_beside_the_engine_and_both_are_tested() -> None:
+    assert sum("`tests.oracle." in oracle for _, _, oracle, _ in laws()) >= FEWEST_LAWS // 2
+    untested = [
+        law
+        for law, code, oracle, tests in laws()
+        if "`incmrql.engine." in code and "`tests.oracle." in oracle
+        if "`tests/engine/" not in tests and "`tests/plan/test_minimal.py" not in tests
+    ]
+    assert untested == []
 
 
 def test_the_links_lead_somewhere() -> None:

@@ -1,6 +1,6 @@
 """The oracle: an independent engine that runs plans over dictionaries, for tests only.
 
-It follows the calculus of changes rule by rule, and tests compare the kernel with it batch by
+It follows the calculus of changes rule by rule, and tests compare the engine with it batch by
 batch.  What both build on is in `incmrql.plan`: plans, monoids, weighted bags, and the
 order in which the steps of a loop are run.
 

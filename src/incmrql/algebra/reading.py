@@ -179,7 +179,9 @@ def refused(code: str, expr: typed.Expr, message: str) -> QueryError:
     return QueryError(Diagnostic(code, message, expr.span, "here", hint))
 
 
-# --- Comprehensions flattened: a query that ranges over a query ranges over what that one does ---
+# --- Flattened comprehensions ---
+#
+# A query that ranges over a query ranges over what that one does.
 #
 # select h from p in (select g from qs where c), rs = select h from qs, c, p = g, rs
 #

@@ -1,4 +1,4 @@
-"""Terms whose elements are rows of variables, and the steps that translation builds them with.
+"""Rows of variables: the expressions and terms that translation and rules build.
 
 `Rows(X, vs)` stands for a term X of records with one field for each variable in vs.  An
 expression over variables becomes one over a row by reading each variable's field.
@@ -16,7 +16,7 @@ from incmrql.types.lattice import join
 from incmrql.types.model import BOOL, NOTHING, Collection, Record, Tuple, Type, bag
 from incmrql.types.walk import substitute
 
-# --- Small typed expressions that translation and rules are made of ---
+# --- Small typed expressions ---
 
 
 def var(variable: typed.Variable) -> typed.Expr:
@@ -125,7 +125,7 @@ def least_type(types: Iterable[Type]) -> Type:
     return common
 
 
-# --- Terms whose elements are rows of variables, and the steps that translation builds them wit ---
+# --- Terms over rows of variables ---
 
 
 class Names:

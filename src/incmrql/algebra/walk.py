@@ -1,4 +1,7 @@
-"""What a query uses of the rows of a source: their type without the fields that nobody asks for."""
+"""Walking terms: their parts, equality up to names of variables, and the fields they use.
+
+This is the one module that knows where a term keeps its parts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from incmrql.types import typed
 from incmrql.types.model import Collection, Record, Type
 from incmrql.types.walk import children as parts_of
 
-# --- Walking terms: the one module that knows where a term keeps its parts ---
+# --- Parts of a term ---
 
 
 def children(term: Term) -> tuple[Term, ...]:
@@ -117,7 +120,7 @@ def with_variables(part: Any, f: Callable[[typed.Variable], typed.Variable]) -> 
     return part
 
 
-# --- Which terms and expressions are equal but for the names of their variables ---
+# --- Equal but for names ---
 #
 # Variables are numbered in the order in which they are met; two parts are then equal exactly when
 # their texts are, types and constants included.
@@ -204,7 +207,7 @@ def same_term(one: Term, other: Term) -> bool:
     return _own(one, ()) == _own(other, ()) and all(map(same_term, children(one), children(other)))
 
 
-# --- What a query uses of the rows of a source: their type without the fields that nobody asks  ---
+# --- Fields that a query uses ---
 
 
 Path = tuple[str, ...]

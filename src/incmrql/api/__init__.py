@@ -1,9 +1,12 @@
-"""All that front ends use: scripts, sessions, runs, options and checkpoints.
+"""What front ends use: scripts, sessions, runs, options and checkpoints.
 
-`scripts` checks, explains and evaluates a script without Spark; its functions are here by name.
-`session` has `Session`, for queries on Spark.  `runs` has `Run`, a program that follows its
-streams, and the only owner of a driver; `streams` are the streams that Python pushes rows to.
-`options` are what `start()` and the command line take.  `checkpoints` opens what a run has left.
+* `scripts` checks, explains and evaluates a script without Spark; its functions are here by name.
+* `session` has `Session`, for queries on Spark.
+* `runs` has `Run`, a program that follows its streams, and the only owner of a driver.
+* `streams` has the streams that Python pushes rows to; `options` what `start()` takes.
+* `checkpoints` opens what a run has left.
+
+Start with `session`, then `runs`.
 """
 
 from importlib import import_module

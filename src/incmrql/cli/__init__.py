@@ -1,4 +1,11 @@
-"""The command line: data on stdout, talk on stderr."""
+"""The command line: data on stdout, everything else on stderr.
+
+`main` has the command group and the exit codes; each command has a module of its own (`run`,
+`explain`, `check`, `verify`, `state`, `demo`, `bench`).  `options` makes their options from the
+fields of the API's option classes; `streams`, `terminal` and `signals` follow a running stream.
+
+Start with `main`.
+"""
 
 from incmrql.cli.main import main
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from incmrql.api.session import Result, Session
 
 
-# --- The loops of `incmrql demo`: k-means over points in four squares, PageRank over random lin ---
+# --- The streams of the loops ---
 
 
 LOOP_QUERIES: Final = {
@@ -90,7 +90,7 @@ def kept_by(loop: LoopWork) -> str:
     return f"the loop: {loop.way}, {steps} ({loop.reason})"
 
 
-# --- `incmrql demo`: a query over generated streams of insertions and deletions, batch by batch ---
+# --- The demonstration ---
 
 
 QUERIES = {

@@ -1,4 +1,4 @@
-"""The options of `incmrql run` that are about streams, made from the fields of `UserOptions`."""
+"""Options and arguments that several commands share, and the stream options of `incmrql run`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from incmrql.api.scripts import Strict
 
 
-# --- The option `--strict`: alone, or as `--strict=groups` ---
+# --- `--strict` ---
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -63,7 +63,7 @@ def strict_option(text: str) -> Callable[[_Command], _Command]:
     )
 
 
-# --- Settings of Spark on the command line, and the modules and paths that a script may use ---
+# --- Settings, modules and paths ---
 
 
 def spark_settings(given: tuple[str, ...]) -> dict[str, str]:
@@ -97,7 +97,7 @@ allow_path = click.option(
 """The option that limits the paths of a script."""
 
 
-# --- Which script a command works on: a file, or a text given with `-e` ---
+# --- The script ---
 
 
 def chosen_script(file: str | None, query: str | None) -> str | Path:
@@ -128,7 +128,7 @@ def checked_words(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-# --- The options of `incmrql run` that are about streams, made from the fields of `UserOptions` ---
+# --- Streams ---
 
 
 CONSOLE = "console"

@@ -1,4 +1,4 @@
-"""What a stream prints, batch by batch: answers on stdout, talk about them on stderr.
+"""What is printed: answers on stdout, everything else on stderr.
 
 On a terminal the answer and a table of the newest batches are drawn again in their place.
 """
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from incmrql.api.runs import BatchReport, LoopWork
 
 
-# --- What is printed: text of others must not steer the terminal, nor forge lines of a log ---
+# --- Text of others ---
+#
+# Text of others must not steer the terminal, nor forge lines of a log.
 #
 # Names of files, fields and modules, bad lines and messages of other programs may hold escape
 # sequences. On stderr, and on stdout if it is a terminal, control characters are shown as `\x1b`.
@@ -53,7 +55,7 @@ def print_answer(text: str) -> None:
     click.echo(visible(text) if on_terminal else text)
 
 
-# --- What a stream prints, batch by batch: answers on stdout, talk about them on stderr ---
+# --- Batches of a stream ---
 
 
 _NEWEST = 8

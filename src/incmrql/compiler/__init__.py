@@ -2,11 +2,12 @@
 
     text -> tree -> typed tree -> terms -> normal form -> plan -> program
 
-`compile_script` gives a `Compiled`, which holds every stage; `Compiled.items` has the stages of
-each item.  A stage is made when it is first asked for, and only once.  `loading` reads scripts,
-includes and Python modules, and nothing else here touches a disk; `cache` remembers what a
-session compiled; `stages` shows a script at one stage; `checks` says what is wrong with it, or
-costly.
+`compile_script` gives a `Compiled`, which holds every stage, each made once and on first use.
+`load` reads scripts, includes and Python modules (`python` reads their signatures); nothing else
+here touches a disk.  `cache` remembers what a session compiled, `stages` shows a script at one
+stage, and `checks` reports what is wrong with it or costly.
+
+Start with `compiled`.
 """
 
 from incmrql.compiler.compiled import Compiled, CompiledItem, compile_script

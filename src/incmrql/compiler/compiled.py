@@ -8,7 +8,7 @@
 | check laws | typed aggregations | problems | `reference.laws` |
 | translate | typed expression | terms | `algebra.translate.queries` |
 | normalize | terms | normal form | `algebra.normalize.strategy` |
-| plan | terms in normal form | nodes that follow changes | `incremental` |
+| plan | terms in normal form | nodes that follow changes | `plan.planner` |
 
 Nothing here touches a disk: what lies outside the text comes in through a `Catalog` and a
 function that reads an include.

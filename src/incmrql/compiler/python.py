@@ -182,7 +182,7 @@ def _names(statement: ast.stmt) -> list[str]:
             return []
 
 
-# --- Types of Python functions and parsers that are read, not imported (`python_sources`) ---
+# --- Types of functions and parsers ---
 
 
 _DEEPEST: Final = 30

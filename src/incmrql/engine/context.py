@@ -1,4 +1,4 @@
-"""What steps work with: the state tables before a batch, and what the batch adds to them."""
+"""The state that operators work with: tables before a batch, and what the batch adds to them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def zeros(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.zeros(count, np.int64)
 
 
-# --- State tables with what a batch has added so far: contents in memory that count as runs ---
+# --- Tables with what the batch has added ---
 
 
 _MEMORY = ""
@@ -147,7 +147,7 @@ def overlay(below: Desk, names: Mapping[str, str]) -> Overlay:
     return Overlay({}, reader, below.env, below.is_first, names=names, below=below)
 
 
-# --- Counters that a step keeps of itself, in a table of its own ---
+# --- Counters of an operator ---
 
 
 @dataclass(slots=True)

@@ -153,7 +153,9 @@ def _table(chunk: Chunk, stream: Stream, sign: int) -> Any:
     return pa.table([*values.flatten(), weights], schema=schema("c", types_of(element)))
 
 
-# --- Lines of a batch that are no rows, written by the task that meets them ---
+# --- Bad rows ---
+#
+# The task that meets lines which are no rows writes them down.
 #
 # They are part of what the batch commits: the driver publishes the files that results name, and
 # nothing is read a second time for them.

@@ -29,7 +29,7 @@ Written = tuple[str, int, int]
 def write_part(folder: Path, name: str, answer: Answer, rows: Rows, target: Target) -> Written:
     """Write rows of an answer to a new file, with their weights or as often as they are there.
 
-    Rows that are meant for ourselves are written as the kernel has them.
+    Rows that are meant for ourselves are written as the engine has them.
     """
     if target.mode == "rows":
         return _stored(folder / f"{name}.parquet", to_table(rows))

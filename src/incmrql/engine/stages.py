@@ -4,9 +4,9 @@
     stage n    what was brought to a bucket meets its state; what that changes is sent on
     last       answers
 
-What is sent is a content (`content.py`) with the name of whom it is for: a ledger, a step, or a
+What is sent is a content (`store.content`) with the name of whom it is for: a ledger, a step, or a
 part of an answer.  What is for a later stage is passed on.  The same functions as in one place
-(`engine.py`) give the same state and the same answers.
+(`batch.py`) give the same state and the same answers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Files to values and values to files.
 
-* `line`, `json`, `xml`, `parquet` read a format row by row: the reference of what a file means.
-* `files` finds and opens files, `rows` has the policy for rows that cannot be read.
-* `scalars` reads one value of a basic type; `arrow` maps types and values to Arrow and back.
+* `line`, `json`, `xml` and `parquet` read row by row and say what a file means (`reader`).
+* `vectorised` reads the same files as columns, for batch queries and streams (`chunks`).
+* `files` finds and opens files, `rows` has the policy for bad rows, `spec` what a reader is told.
+* `scalars` reads one value of a basic type, `arrow` maps types and values to Arrow and back.
 * `writers` writes answers, `spools` keeps rows that were pushed.
 
 Start with `rows`, then `line`.

@@ -1,6 +1,6 @@
 """Files to chunks of rows: vectorised where that is sure to be right, else row by row.
 
-The rows, weights and bad rows of all chunks of a file are, in order, those of `formats.read`.
+The rows, weights and bad rows of all chunks of a file are, in order, those of `reader.read`.
 """
 
 from __future__ import annotations

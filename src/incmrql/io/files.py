@@ -234,7 +234,7 @@ def _around(folder: Path, name: str) -> str:
     return f'{nearest(name, names)} Folder "{folder}" has: {shown}.'.strip()
 
 
-# --- Which files a script may read and write ---
+# --- Allowed paths ---
 #
 # A path is where it leads: links are resolved before it is compared, those of a folder that does
 # not exist yet as far as it does. So a link inside an allowed folder allows nothing outside of it.

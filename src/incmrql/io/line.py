@@ -323,7 +323,7 @@ class FieldSplitter:
         return -1
 
 
-# --- Text files to rows: `source(text, path)`, each line a string ---
+# --- Lines as strings ---
 
 
 def read_text(lines: Iterable[Line], path: str) -> Iterator[Read]:

@@ -184,7 +184,7 @@ _PARSERS: Final[dict[Type, Parser]] = {
 }
 
 
-# --- The sign of a row: whether the input says that it is inserted or deleted ---
+# --- The sign of a row ---
 
 
 _SIGNS: Final = {"+": 1, "-": -1, "1": 1, "+1": 1, "-1": -1, "insert": 1, "delete": -1}

@@ -115,7 +115,7 @@ def _csv_text(text: str) -> str:
 
 @contextmanager
 def _text_file(path: Path, ending: str) -> Iterator[IO[str]]:
-    with _binary_file(path, ending) as file:
+    with binary_file(path, ending) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         yield text
         text.flush()
@@ -123,7 +123,7 @@ def _text_file(path: Path, ending: str) -> Iterator[IO[str]]:
 
 
 @contextmanager
-def _binary_file(path: Path, ending: str) -> Iterator[IO[bytes]]:
+def binary_file(path: Path, ending: str) -> Iterator[IO[bytes]]:
     """A file that compresses by the ending of the name it will have; the same for equal input."""
     match ending:
         case ".gz":

@@ -1,4 +1,4 @@
-"""What all steps of one lowering share: the dialect, fresh names, and the places left to Python."""
+"""What all steps of one lowering share: the dialect, names, and what is left to Python and why."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from incmrql.types.model import LONG, Type
 from incmrql.types.walk import is_random, map_children, nodes, root
 from incmrql.values import Value
 
-# --- Why something runs in Python, for people ---
+# --- Reasons for Python ---
 
 
 def why_not(
@@ -60,7 +60,7 @@ def name_of(expr: typed.Expr) -> str:
             return type(expr).__name__
 
 
-# --- What all steps of one lowering share: the dialect, fresh names, and the places left to Pyt ---
+# --- The context ---
 
 
 PYTHON_PREFIX = "python_"

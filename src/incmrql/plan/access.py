@@ -6,8 +6,8 @@
 | `groups` | whole groups of touched keys, although no row of the output may change |
 | `tables` | all rows of a table |
 
-`answer_mode` and `read_method` say how a node reads.  The kernel compiles nodes by them and
-`shapes.py` classifies nodes by them, so that the two cannot disagree.
+`answer_mode` and `read_method` say how a node reads.  The engine compiles nodes by them and
+`explain.nodes` classifies nodes by them, so that the two cannot disagree.
 
 A group counts as part of the output where the output row holds it: a row with a nested
 collection changes as a whole, and reading the collection is reading the row.

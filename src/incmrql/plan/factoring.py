@@ -2,9 +2,9 @@
 
     F(k, s)  =  F'(k, e1(s), ..., en(s))        ei(s + t) = merge(ei(s), ei(t))
 
-An aggregate over a bag that is additive in one side (`judge.py`) becomes a variable of F': its
-accumulators merge what the bag of each row alone holds.  What needs values in order becomes one
-that reads a table (`ordering.py`), or an accumulator where nothing is ever taken away.  Any other
+An aggregate over a bag that is additive in one side (`additivity.py`) becomes a variable of F':
+its accumulators merge what the bag of each row alone holds.  What needs values in order becomes a
+variable that reads a table, or an accumulator where nothing is ever taken away.  Any other
 aggregate of one side becomes a variable too, so that it is not computed again while its side
 stays as it is.
 """
@@ -34,7 +34,7 @@ from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Collection, Tuple, Type, is_float
 from incmrql.types.walk import free, map_children, nodes, renamed, with_copies
 
-# --- Which parts of an answer need values in order, and what they read of them ---
+# --- Values in order ---
 #
 # min(e) first(e) elem(e)                   the first value
 # max(e)                                    the last one
@@ -44,8 +44,8 @@ from incmrql.types.walk import free, map_children, nodes, renamed, with_copies
 # (select h from … order by …)[i:j]         those from i to j
 # collect(e), a user aggregation, fold      all
 #
-# Each is over a bag that is additive in one side (`judge.py`), so that a table can hold what the
-# bag of each row alone brings, and `p n i j` depend on the key of the group at most.
+# Each is over a bag that is additive in one side (`additivity.py`), so that a table can hold what
+# the bag of each row alone brings, and `p n i j` depend on the key of the group at most.
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +206,13 @@ def _replaced(expr: typed.Expr, part: typed.Expr, by: typed.Expr) -> typed.Expr:
     return map_children(lambda child: _replaced(child, part, by), expr)
 
 
-# --- Write out names for parts of a group, so that factoring sees what each aggregate is over ---
+# --- Named parts of a group ---
 #
-# select (sum(v), avg(v)) from v = (select y.C from y in rows where y.B > 1) = (sum(select y.C
-# ...), avg(select y.C ...))
+#   select (sum(v), avg(v)) from v = (select y.C from y in rows where y.B > 1)
+#       = (sum(select y.C ...), avg(select y.C ...))
+#   f(rows.C) = sum(rows.C) / count(rows.C)      where f(v) is sum(v) / count(v)
 #
-# f(rows.C) = sum(rows.C) / count(rows.C), where f(v) is sum(v) / count(v)
-#
-# `asking.py` factors each aggregate on its own and keeps equal accumulators once, so nothing is
+# `Asking` factors each aggregate on its own and keeps equal accumulators once, so nothing is
 # computed twice. A value that goes through pairs of rows keeps its name: it would be walked for
 # each use.
 
@@ -261,7 +260,7 @@ class Views:
         return expr
 
 
-# --- Factoring: what an answer asks of a group, as what is merged over the rows of one side ---
+# --- Factoring ---
 
 
 ACCUMULATED: Final[dict[str, tuple[AccumulatorKind, ...]]] = {

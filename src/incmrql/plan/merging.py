@@ -1,4 +1,4 @@
-"""Weighted values in order, in blocks with counts: a value is found by its rank in few steps.
+"""What nodes remember: weighted values in order, read by rank, and how states are merged.
 
     at(n)      the value at place n, each value as often as its weight says
     first(n)   the first n values, and no other is looked at
@@ -28,7 +28,7 @@ from incmrql.types import typed
 from incmrql.types.model import Collection
 from incmrql.values import Bag, Value, encode, show
 
-# --- Values of a group in order: what a request reads of them ---
+# --- What a request reads ---
 
 
 class Spanned(Protocol):
@@ -106,7 +106,7 @@ def _collection(asked: typed.Expr, values: Iterable[Value]) -> Value:
     return list(values) if asked.type.kind == "list" else Bag(values)
 
 
-# --- Weighted values in order, in blocks with counts: a value is found by its rank in few steps ---
+# --- Values by rank ---
 
 
 BLOCK: Final = 64
@@ -244,18 +244,18 @@ class Ranked:
                 yield self.rows[place]
 
 
-# --- What a node remembers as an element of a monoid: its merge and its deletions ---
+# --- States as monoids ---
 #
 # state(X + Y) = state(X) ⊗ state(Y)        state(X - Y) = state(X) ⊗ inverse(state(Y))
 #
 # over changes at the node's own inputs.  In the state of a bag a key is there exactly while its
 # multiplicity is not 0.
 #
-# Join      ⊎ of pairs, for each side that is kept
-# Groups    ⇑ (multiplicity, (multiplicities, accumulators, ⊎ of tables, ⊎ of rows)); what is
-# accumulated over the different values of a table follows from the table
-# Ordered   ⊎; the first rows of ⊎ where nothing is taken away, in tables too
-# Repeated  none: its last result is replaced
+#   Join      ⊎ of pairs, for each side that is kept
+#   Groups    ⇑ (multiplicity, (multiplicities, accumulators, ⊎ of tables, ⊎ of rows)); what is
+#             accumulated over the different values of a table follows from the table
+#   Ordered   ⊎; the first rows of ⊎ where nothing is taken away, in tables too
+#   Repeated  none: its last result is replaced
 
 
 def state_monoid(node: Node, env: Environment | None = None) -> Monoid | None:

@@ -257,7 +257,7 @@ def user(
     return Monoid(aggregation.name, zero, merged, commutative, idempotent, inverse)
 
 
-# --- User aggregations that are seen to be commutative, so that rows may come in any order ---
+# --- Commutative user aggregations ---
 #
 # The language asks that a merge be associative, and tries it; by rounding and overflow even that
 # may fail, and nothing is said of the order. To be sure that a merge gives the same bits in every

@@ -296,7 +296,7 @@ def is_unit(key: Type) -> bool:
     return key == Tuple(()) or (isinstance(key, Tuple) and all(map(is_unit, key.items)))
 
 
-# --- What is known of a node's changes before any data are there ---
+# --- What edges are known to carry ---
 #
 # *Invariant*: there are none after the first batch. *Insert-only*: nothing is ever taken away. A
 # node that answers with -old +new takes away even where its inputs only grow, unless its answer

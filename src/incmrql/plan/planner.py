@@ -57,7 +57,7 @@ from incmrql.types.model import bag
 from incmrql.types.show import show_source
 from incmrql.types.walk import nodes, substitute, used
 
-# --- What hides behind calls and names: streams, and `random`, which over a stream has no answe ---
+# --- Streams and `random` behind names ---
 
 
 def refuse_chance(query: Query, script: typed.Script, span: Span) -> None:
@@ -115,7 +115,7 @@ def reached(expr: typed.Expr, script: typed.Script, seen: set[str]) -> Iterator[
                 yield from reached(each, script, seen)
 
 
-# --- From a query in normal form to its program of changes: one node for each term ---
+# --- Planning ---
 
 
 def plan_of(item: typed.ScriptItem, script: typed.Script) -> Plan:

@@ -1,4 +1,4 @@
-"""The reference evaluator: what the language means, and the judge of every other engine.
+"""The reference evaluator: what the language means; every other engine is compared with it.
 
 It is as plain as can be and knows nothing of plans, changes or Spark.
 

@@ -22,10 +22,12 @@ from incmrql.values.exact import nearest_double, variance_of
 from incmrql.values.exact.packed import pack_one, unpack_one
 from incmrql.values.numbers import LONG, decimal_nearest, wrap_none
 
-# --- Sums in two steps: exact parts first, then their total, each part as often as it counts ---
+# --- Sums in two steps ---
 #
-# sum(n copies of every x in X, …) = sum#total({(sum#part(X), n), …}) avg(n copies of every x in X,
-# …) = avg#total({(sum#part(X), count(X), n), …})
+# Exact parts first, then their total, each part as often as it counts.
+#
+#   sum(n copies of every x in X, …)  =  sum#total({(sum#part(X), n), …})
+#   avg(n copies of every x in X, …)  =  avg#total({(sum#part(X), count(X), n), …})
 #
 # No script can name these aggregates; rewrite rules make them. A part is exact whatever its terms
 # are, so nothing is rounded, and no sum found too large, before the end. The part of integers is a
@@ -82,7 +84,7 @@ def _from_data(part: Value) -> ExactSum:
     return ExactSum(int(units, 16), *counts)
 
 
-# --- Aggregates over a collection, by their definitions ---
+# --- By definition ---
 
 
 def aggregate(

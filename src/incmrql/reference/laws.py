@@ -1,6 +1,6 @@
-"""Random values of a type, to try laws on.
+"""Whether the laws of a user aggregation hold, tried on random values of its types.
 
-Small ones: their sums stay in range and are exact, as doubles are multiples of a half.  Extreme
+Small values: their sums stay in range and are exact, as doubles are multiples of a half.  Extreme
 ones: the limits of the type among them.
 """
 
@@ -158,7 +158,7 @@ def _holds_data(type_: Type) -> bool:
             return False
 
 
-# --- Whether the laws of a user aggregation hold ---
+# --- The laws ---
 #
 # merge(merge(a, b), c) = merge(a, merge(b, c))        merge(zero, a) = a = merge(a, zero)
 #

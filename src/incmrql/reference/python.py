@@ -1,4 +1,4 @@
-"""Python objects to values: results of Python functions, registered rows, rows of parsers.
+"""Python objects and code of the user: objects to values, calls, and types of what Python brings.
 
     from_python(object, type) -> value of that type, or ValueError
 
@@ -46,7 +46,7 @@ from incmrql.values import Bag, Value, canonical, encode, ordered
 from incmrql.values import Data as DataValue
 from incmrql.values import Record as RecordValue
 
-# --- Running code of the user: Python functions, parsers, modules that are imported ---
+# --- Calls ---
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def raised(problem: BaseException) -> str:
     return f"raised {type(problem).__name__}" + (f": {text}" if text else "")
 
 
-# --- Python objects to values: results of Python functions, registered rows, rows of parsers ---
+# --- Objects to values ---
 
 
 def from_python(given: AnyObject, type_: Type) -> Value:
@@ -178,7 +178,7 @@ def _refuse(given: AnyObject, type_: Type) -> NoReturn:
     raise ValueError(f"{given!r} is not a value of type {type_}")
 
 
-# --- The types of data that come from Python: what a row of them is in the language ---
+# --- Types of rows ---
 
 
 _SCALARS: tuple[tuple[type, model.Type], ...] = (

@@ -1,7 +1,7 @@
-"""Queries: rows from the qualifiers, a condition, groups, a head, an order, a limit.
+"""Queries, patterns and loops.
 
-A row is an environment.  The steps run one after the other over all rows, in the order in
-which a query is read.
+A row is an environment.  The steps of a query run one after the other over all rows, in the order
+in which the query is read: qualifiers, condition, groups, head, order, limit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from incmrql.types import typed
 from incmrql.types.walk import bound, is_random, used
 from incmrql.values import Bag, Data, Record, Value, encode, identical
 
-# --- Matching a value with a pattern ---
+# --- Patterns ---
 
 
 Bindings: TypeAlias = dict[int, Value]
@@ -93,7 +93,7 @@ def _members_match(
     return True
 
 
-# --- Queries: rows from the qualifiers, a condition, groups, a head, an order, a limit ---
+# --- Queries ---
 
 
 def select(query: typed.Select, env: Environment) -> list[Value]:
@@ -221,7 +221,7 @@ def positions(
     return chosen
 
 
-# --- Loops: `repeat x = initial step next limit n`, for several variables at once ---
+# --- Loops ---
 
 
 @dataclass(frozen=True, slots=True)

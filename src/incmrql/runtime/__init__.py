@@ -1,9 +1,10 @@
 """The runtime: sources at work, the loop over batches, commit and recovery, outputs.
 
-* `driver` runs a batch from the look at its sources to the commit.
+* `driver` runs a batch from the poll of its sources to the commit; `loop` repeats that.
 * `checkpoint` is the directory from which a killed program resumes.
 * `feeds` turn whatever arrives into files that do not change; `sinks` publish answers.
-* `verify` compares an answer with the same query over all input.
+* `verify` compares an answer with a full recomputation from kept input (`replay`).
+* `options` and `user_options` say how a program runs, `report` how it ran.
 
 Start with `driver`, then `checkpoint.manifests`.
 """

@@ -1,4 +1,4 @@
-"""Lines of a batch that are no rows: where they are kept, and what is said of them.
+"""Bad rows of a batch: where they are kept, and what is reported of them and of their sources.
 
 Tasks write those of sources whose policy is `quarantine`; they are published like the output of
 the batch, also by the start that follows a crash.
@@ -73,7 +73,7 @@ def sentences(program: Program, report: BatchReport, *, is_kept: bool) -> list[s
     return said
 
 
-# --- Warnings about the sources of a running query, batch after batch ---
+# --- Warnings ---
 #
 # That no line of a batch could be read is said for each batch. What is odd about a source as such,
 # columns beyond the declared ones or a field that no row has, is said once.

@@ -23,7 +23,9 @@ from incmrql.reference.environment import place
 from incmrql.runtime.checkpoint.manifests import Checkpoint
 from incmrql.runtime.sinks.folders import Sink
 
-# --- Folders that a run writes to and watches at once: each batch would be the input of the nex ---
+# --- Overlaps of input and output ---
+#
+# What a run writes to a folder that it watches would be the input of its next batch.
 
 
 _HIDDEN = (".", "_")
@@ -96,7 +98,7 @@ def _overlap(what: str, folder: Path, watched: str) -> DataError:
     return DataError("R321", message, place=str(folder), hint=hint)
 
 
-# --- What a run may read and write outside of its checkpoint ---
+# --- Allowed paths ---
 
 
 class Reach(Protocol):

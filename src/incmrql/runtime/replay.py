@@ -1,4 +1,4 @@
-"""Rows from files that tasks of the kernel know how to read: kept input, and buckets of answers."""
+"""Rows from files that tasks of the engine know how to read: kept input, and buckets of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch did, in numbers."""
+"""What a run reports: the work of each batch in numbers, problems, and its status."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _bad(reading: Reading) -> ReadReport:
     return ReadReport(rows, reading.bad.total(), bad, first)
 
 
-# --- What a run tells of itself: its batches, its problems, how it is doing ---
+# --- For users ---
 
 
 class Batch:

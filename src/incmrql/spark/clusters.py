@@ -1,4 +1,4 @@
-"""A cluster that does not come: its master cannot be reached, or it gives no executors.
+"""Clusters: masters that cannot be reached, executors that do not come or lack what tasks need.
 
 Spark retries for a minute and then says that a context is stopped, or waits for ever without a
 word.  Here the master is tried before Spark starts, and while a job runs a thread looks at how
@@ -234,9 +234,9 @@ def _asked(context: SparkContext) -> str:
     return f"each executor asks for {memory} of memory and {how}"
 
 
-# --- Whether the workers of a cluster have what tasks need: this package, and its libraries ---
+# --- What workers have ---
 #
-# Tasks of a stream run the kernel, so that the Python of every executor must have incmrql of the
+# Tasks of a stream run the engine, so that the Python of every executor must have incmrql of the
 # same version, with DuckDB, Arrow and NumPy. One tiny job asks before the first batch.
 
 
@@ -315,7 +315,7 @@ def _refused(message: str) -> DataError:
     return DataError("R213", message, hint=_SHIP)
 
 
-# --- Errors that come out of Spark, as what they are ---
+# --- Errors out of Spark ---
 #
 # A problem with the data that is met in a Python worker travels in the text of the exception that
 # Spark makes of it, and is the same error again here.

@@ -1,4 +1,4 @@
-"""The user's Python objects on their way to Spark's workers.
+"""Python objects and programs on their way to Spark's workers.
 
 A module of the user's is packed with what is used of it, as workers may not find it; the folders
 of such modules go along, for what they import themselves.
@@ -62,7 +62,7 @@ def _users_module(part: Any) -> ModuleType | None:
     return module
 
 
-# --- A program of changes on its way to Spark's workers ---
+# --- Programs ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from incmrql.lower.sums import rounding
 from incmrql.spark.clusters import check_master, is_local, starting
 from incmrql.spark.internals import byte_size, driver_memory
 
-# --- A faster start of Spark: the classes that it loads, kept in a file that Java maps ---
+# --- A faster start ---
 #
 # Java can write, when it ends, what it had to parse and check of its classes, and a later Java
 # that is given this archive starts in about half the time. The first Spark of a machine writes the
@@ -81,7 +81,7 @@ def _is_running(number: int) -> bool:
     return True
 
 
-# --- A Spark that does not start, as one error that says why and what to do ---
+# --- A Spark that does not start ---
 #
 # Java and Spark write what went wrong to stderr before Python knows of it. That text is collected,
 # and the lines that give the reason become part of the error; the stack trace does not.
@@ -178,7 +178,7 @@ def _reason(text: str) -> str:
     return "; ".join(said)[:500]
 
 
-# --- A Spark session to work in: our own, or a private one beside the user's ---
+# --- The session ---
 
 
 LOCAL: Final = "local[*]"

@@ -1,4 +1,4 @@
-"""One Spark job for each batch: the kernel inside tasks that read files and write runs.
+"""One Spark job for each batch: the engine inside tasks that read files and write runs.
 
 A small change runs in one task.  A large one is read in many tasks, and what they add up meets
 by bucket, stage after stage: the same functions, the same run files, the same answers.  Tasks

@@ -2,7 +2,8 @@
 
 Manifests, intents and requests use these calls and no others. Nothing is overwritten or renamed
 once it is visible, so two drivers cannot replace each other's files, and an object store that has
-conditional creation can take the place of a local disk.
+conditional creation can take the place of a local disk.  `files` has small JSON files with a
+checksum, and files that replace others as a whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small JSON files with a checksum, which are on disk as a whole or not at all."""
+"""Files that are on disk as a whole or not at all, and small JSON files with a checksum."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _checksum(content: dict[str, Any]) -> int:
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
-# --- Writing a file so that a reader sees all of it or nothing ---
+# --- Replacing a file ---
 #
 # with replacing(path) as temporary: ...        # write to `temporary`
 #
@@ -105,7 +105,9 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# --- Places to crash for tests: where a process is killed as if by the system, if a test asks s ---
+# --- Crash points of tests ---
+#
+# A process is killed as if by the system, where a test asks for it.
 
 
 CRASH: Final = "INCMRQL_CRASH_AT"

@@ -1,4 +1,8 @@
-"""Expressions."""
+"""The tree: what a script can say, as frozen nodes that know their place in the text.
+
+Nodes are compared by meaning: the span is not part of equality.  There are five closed unions:
+`TypeTree`, `Pattern`, `Expr`, `Item`, and the parts of templates and paths.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Literal as OneOf
 
 from incmrql.errors import NOWHERE, Span
 
-# --- What all nodes share, and constants ---
+# --- Nodes and constants ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class PathCondition(Node):
     equals: Literal | None
 
 
-# --- Types as they are written ---
+# --- Types ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ TypeTree: TypeAlias = (
 )
 
 
-# --- Templates: trees with holes ---
+# --- Templates ---
 
 
 Held = TypeVar("Held")
@@ -590,7 +594,7 @@ Expr: TypeAlias = (
 )
 
 
-# --- Items: what a script is made of ---
+# --- Items ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -742,9 +746,3 @@ class Script(Node):
     """All items, in order."""
 
     items: tuple[Item, ...]
-
-
-# --- What a script can say ---
-#
-# Frozen nodes, compared by meaning: the span is not part of equality. Five closed unions:
-# `TypeTree`, `Pattern`, `Expr`, `Item`, and the parts of templates and paths.

@@ -38,7 +38,7 @@ from incmrql.types.model import (
 )
 from incmrql.types.scope import Inference
 
-# --- `text(xs)` of a collection of XML trees, where a single string is wanted ---
+# --- `text(xs)` of several trees ---
 #
 # On its own `text(xs)` is the collection of the trees' texts. Where that has no type and one
 # string has, as in `text(x.name.first) = "Ann"`, it is the text of all trees joined, as in Apache
@@ -81,7 +81,7 @@ def as_text(node: typed.Expr) -> typed.Expr:
     return joined_text(node) or node
 
 
-# --- Type trees to types, and values into the type that is wanted ---
+# --- Types and conversions ---
 
 
 _COLLECTIONS = ("bag", "list", "set", "Bag", "List", "Set")

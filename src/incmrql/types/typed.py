@@ -1,4 +1,9 @@
-"""Leaves, constructed values and operators."""
+"""The typed tree: what a script means, every name resolved and every conversion written out.
+
+Each expression knows its type.  Variables are numbered, so no two binders share one and nothing
+can be captured.  Wherever a value must change its form to fit, a `Widen` (cannot fail) or a
+`Cast` (null when it fails) stands in the tree; operators therefore find operands of one type.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from incmrql.errors import NOWHERE, Span
 from incmrql.syntax.ast import Step
 from incmrql.types.model import Constructor, Type
 
-# --- What all typed nodes share, and variables ---
+# --- Nodes and variables ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class Node:
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
 
-# --- Patterns with their variables ---
+# --- Patterns ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ class ReadAs:
 Pattern: TypeAlias = Bind | Anything | Equals | TupleOf | ListOf | Made | Fields | Members | ReadAs
 
 
-# --- Leaves, constructed values and operators ---
+# --- Constants, constructors and operators ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +268,7 @@ class Cast(Node):
     operand: Expr
 
 
-# --- Where rows come from ---
+# --- Sources ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,7 +478,7 @@ class Lambda:
     body: Expr
 
 
-# --- Select queries, and the union of all expressions ---
+# --- Queries and the union of expressions ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,7 +588,7 @@ Expr: TypeAlias = (
 )
 
 
-# --- Declarations and items of a typed script ---
+# --- Items ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -653,10 +658,3 @@ class Script:
     data: dict[str, tuple[Constructor, ...]]
     allowed: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
     """The folders and files that it may use, wherever it is evaluated; None: all."""
-
-
-# --- The typed tree: what a script means, every name resolved and every conversion written out ---
-#
-# Each expression knows its type. Variables are numbered, so no two binders share one and nothing
-# can be captured. Wherever a value must change its form to fit, a `Widen` (cannot fail) or a
-# `Cast` (null when it fails) stands in the tree; operators therefore find operands of one type.

@@ -165,7 +165,7 @@ def _rename(part: Any, names: Mapping[typed.Variable, typed.Variable]) -> Any:
     return replace(part, **changed) if changed else part
 
 
-# --- A script with other sources in the places of its own ---
+# --- Other sources ---
 
 
 def with_sources(

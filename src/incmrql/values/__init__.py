@@ -1,7 +1,7 @@
 """Values: what equal, ordered, null, rounded and failed mean, for every engine.
 
 * `data` has the classes; `canonical` identity, order and canonical bytes; `encoding` the bytes.
-* `exact` adds doubles exactly: `exact.scalar` one by one, `exact.limbs` whole columns.
+* `exact` adds doubles exactly: `exact.scalar` one by one, `exact.sums` whole columns.
 * `numbers` has arithmetic that never raises, `elementary` exp, log and the like with pinned bits.
 * `hashing` has the one hash of the package; `notation` prints values and reads them back.
 

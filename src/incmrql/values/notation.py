@@ -1,4 +1,4 @@
-"""The way back from text to values: `read` parses what `notation.show` writes.
+"""Values as text in MRQL's own notation: `show` writes them, `read` parses what it writes.
 
     value  = null | true | false | integer | double | string | NaN | [-]Infinity
            | "(" [ values ] ")" | "{" [ values ] "}" | "[" [ values ] "]"
@@ -25,11 +25,11 @@ from incmrql.values.data import Bag, Data, Record, Value
 from incmrql.values.encoding import encode
 from incmrql.values.numbers import LONG, fits, normal
 
-# --- Values as text: `show` writes MRQL's own notation ---
+# --- Writing ---
 #
 # identical(read(show(v)), v)
 #
-# with `read` from `reader.py`. Equal values are shown alike: bags in canonical order, one zero,
+# Equal values are shown alike: bags in canonical order, one zero,
 # one NaN, times in UTC. Only the zeros at the end of a decimal are kept as they are.
 
 
@@ -134,7 +134,7 @@ def _escape(found: re.Match[str]) -> str:
     return SHORT_ESCAPES.get(character) or f"\\u{ord(character):04x}"
 
 
-# --- The way back from text to values: `read` parses what `notation.show` writes ---
+# --- Reading ---
 
 
 _WORD: Final = re.compile(

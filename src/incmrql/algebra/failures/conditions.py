@@ -1,4 +1,4 @@
-"""Parts of watches (`failures.py`): conditions that say that an operation fails, rows, patterns."""
+"""Conditions that an operation fails: which ones can at all, and when they do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from incmrql.types.show import show_expr, show_variable
 from incmrql.types.walk import children, free, root, substitute
 from incmrql.values.numbers import INTEGER_RANGES, decimal_result
 
-# --- Which operations can fail: overflow and division by zero, decided from types and constants ---
+# --- Which operations can fail ---
 #
 # may_fail(e) is false only if e has a value for all operands that are not null
 #
@@ -119,7 +119,7 @@ def _fits_decimal(op: str, left: Type, right: Type, result: Decimal) -> bool:
     return result.precision < _WIDEST and digits == (result.precision, result.scale)
 
 
-# --- Parts of watches (`failures.py`): conditions that say that an operation fails, rows, patte ---
+# --- Conditions and rows of watches ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,7 @@
-"""translate."""
+"""Translation: typed queries become terms.
+
+`queries` is the entry point (`translate`).  `clauses` turns the clauses of a select into joins,
+filters and groups; `unnest` turns each sub-query over a source into a join with the rows around it.
+
+Start with `queries`.
+"""

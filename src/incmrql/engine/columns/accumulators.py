@@ -1,4 +1,9 @@
-"""From accumulators to the aggregates that answers ask for, key by key, as columns."""
+"""The sums of groups as columns: what rows bring, how they merge, which aggregates they give.
+
+An accumulator is spread over named parts, all of which are added up: `a3.n` counts values,
+`a3.l17` is a limb of an exact sum, `a3.inf`, `a3.ninf` and `a3.nan` count the doubles that are not
+finite.  A part that is zero for every key is not there.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +27,9 @@ from incmrql.values.exact.packed import pack, unpack
 from incmrql.values.exact.sums import Integers, Limbs
 from incmrql.values.numbers import decimal_of, half_up
 
-# --- Accumulators as columns of integers: one group each, merged by adding column by column ---
+# --- Merging ---
 #
-# An accumulator is spread over named parts: `a3.n` counts values, `a3.l17` is a limb of an exact
-# sum, `a3.inf`, `a3.ninf` and `a3.nan` count the doubles that are not finite. A part that is zero
-# for every key is not there. `tidy` gives the one form of each accumulator.
+# `tidy` gives the one form of each accumulator.
 
 
 Parts: TypeAlias = dict[str, Integers]
@@ -81,10 +84,7 @@ def named(limbs: Limbs, owner: str = "") -> Parts:
     return {f"{owner}l{place}": column for place, column in limbs.items()}
 
 
-# --- What rows bring to the accumulators of their groups: sums of integers, column by column ---
-#
-# An accumulator is spread over named parts, all of which are added up: `a3.n` counts, `a3.l17` is
-# a limb of an exact sum, `a3.inf`, `a3.ninf` and `a3.nan` count the doubles that are not finite.
+# --- Rows to accumulators ---
 
 
 Summed: TypeAlias = Literal["integers", "floats", "decimals"]
@@ -231,7 +231,7 @@ def _squares(lift: Lift, column: Any, weights: Integers, of: Integers, n: int) -
     return sums.limbs_of(totals)
 
 
-# --- From accumulators to the aggregates that answers ask for, key by key, as columns ---
+# --- Accumulators to aggregates ---
 
 
 _EXACT_DOUBLE: Final = 1 << 53

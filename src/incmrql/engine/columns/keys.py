@@ -1,4 +1,4 @@
-"""Canonical bytes of whole columns, the same bytes as `values.encode` has for each value.
+"""Keys as columns: the canonical bytes of each row (as `values.encode` gives them), and hashes.
 
     encoded(columns, types)[i]  =  encode((columns[0][i], columns[1][i], ...))
 
@@ -263,7 +263,7 @@ def _filler(arrow: Any) -> Any:
     return None if pa.types.is_nested(arrow) else pa.scalar(0).cast(arrow)
 
 
-# --- Keys as columns: their hashes, and which of them are the same ---
+# --- Hashes and equality ---
 #
 # A hash is of the canonical bytes. Whether two keys are the same is seen from the columns where
 # that comes to the same thing, and from the bytes elsewhere.

@@ -1,7 +1,7 @@
 """Linear segments: rows with weights to other rows, each on its own in meaning.
 
-A segment is compiled (`lowering.py`) to one of three forms: columns that are picked, a text that
-DuckDB runs, or expressions that the reference evaluator goes through row by row.
+`engine.compile.pipelines` compiles a segment to one of three forms: columns that are picked, a
+text that DuckDB runs, or expressions that the reference evaluator goes through row by row.
 """
 
 from __future__ import annotations

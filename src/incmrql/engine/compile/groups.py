@@ -1,4 +1,4 @@
-"""A node over groups as the kernel runs it: what rows bring, what is asked, how it answers."""
+"""Compilation of groups: what rows contribute, what is requested of them, how they answer."""
 
 from __future__ import annotations
 
@@ -388,7 +388,9 @@ def columns_of(
     ]
 
 
-# --- Joins with the fold above them: where each partner need only be met by a sum ---
+# --- Joins with the fold above them ---
+#
+# A fold above a join: where each partner need only be met by a sum.
 #
 # fold by g(left) of h(right) over X ⋈ Y       h of the rows of ΔY with one key is added up first
 #

@@ -69,7 +69,7 @@ from incmrql.types import typed
 
 
 def compiled(program: Program, *, keep_answer: bool = True) -> Physical:
-    """The program as the kernel runs it.
+    """The program as the engine runs it.
 
     Without `keep_answer` an answer that changes row by row, and does not follow from other state,
     is not kept.
@@ -79,7 +79,7 @@ def compiled(program: Program, *, keep_answer: bool = True) -> Physical:
 
 LEDGER = "ledger of rows, for deletions"
 _BESIDE = 1 << 40
-"""Variables from this number on are the kernel's own."""
+"""Variables from this number on are the engine's own."""
 
 
 @dataclass(slots=True)
@@ -341,7 +341,7 @@ def _keeps_all(segment: Segment, given: Layout) -> bool:
     return isinstance(how, Picked) and set(how.columns) == set(range(width(given)))
 
 
-# --- A loop on its own, without the program of changes that it would stand in ---
+# --- A loop on its own ---
 
 
 def compile_single_task_loop(

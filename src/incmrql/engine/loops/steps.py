@@ -2,9 +2,9 @@
 
 | way | what flows through the steps | subclass |
 |---|---|---|
-| recompute | all rows of the variables, iteration by iteration | `recompute.Steps` |
-| exact | deltas that carry the number of their iteration | `numbered.Machine` |
-| diffuse | deltas of the loop's matrix | `diffuse_affine_state.PartRun` |
+| recompute | all rows of the variables, iteration by iteration | `recompute.steps.Steps` |
+| exact | deltas that carry the number of their iteration | `exact.Machine` |
+| diffuse | deltas of the loop's matrix | `affine.state.PartRun` |
 
 The interpreter walks the steps in order and hands rows on.  A subclass says what one step makes of
 its inputs: that is all in which the ways differ.

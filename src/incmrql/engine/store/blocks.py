@@ -164,7 +164,9 @@ def damaged(path: Path, what: str) -> CheckpointError:
     return CheckpointError(f"error[{DAMAGED}]: {message}\n = hint: {hint}")
 
 
-# --- Where the values of a column lie in the bytes of a run, so that they can be verified by ro ---
+# --- Regions of a column ---
+#
+# Where the values of a column lie in a file, so that they can be verified by row.
 #
 # A column of an open run consists of regions: values of a fixed number of bits, or offsets that
 # say where in further regions a value lies. Offsets are verified before they are followed.

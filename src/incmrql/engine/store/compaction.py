@@ -1,4 +1,4 @@
-"""Sorted contents added up and written without ever being in memory as a whole.
+"""Compaction: sorted contents are merged and written in pieces, never in memory as a whole.
 
     sum of parts  =  piece 1, piece 2, ...      cut at the same places of the order in all parts
 
@@ -207,7 +207,7 @@ class Gathered:
         return pa.table({name: each.column(self.count) for name, each in self.columns.items()})
 
 
-# --- Merging of large runs beside the batches: what is due, how it is done, how it is swapped i ---
+# --- Merging beside the batches ---
 #
 # Runs only ever add up, so that some of them may be merged at any time. While a chore is at work
 # its runs are locked: batches leave them alone, and a later manifest has the merged run in their

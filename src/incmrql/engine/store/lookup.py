@@ -177,7 +177,7 @@ def weight_between(rows: RunRows, starts: Places, stops: Places) -> Integers:
     return total
 
 
-# --- What state tables hold for keys and rows: looked up, as it lies in the runs, or merged ---
+# --- Look-ups in tables ---
 
 
 MOST_ROWS: Final = 1 << 20

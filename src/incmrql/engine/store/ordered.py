@@ -25,7 +25,7 @@ from incmrql.plan.changes import Negative
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
 
-# --- The parts of several sorted runs that hold the rows between two ranks, by bisection ---
+# --- Bisection by rank ---
 #
 # A row is chosen from the longest part and sought in all runs; the sums of weights up to it say on
 # which side of it a rank lies, in all runs at once. So a part is halved for a few steps of search.
@@ -109,7 +109,7 @@ def _halve(
         span.stops[chosen[~on]] = ends[~on]
 
 
-# --- Rows of ordered tables by their place within a key: from the front, from the end, or by ra ---
+# --- Rows by place ---
 
 
 _GROWTH: Final = 4

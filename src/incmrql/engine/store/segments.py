@@ -1,4 +1,4 @@
-"""The rows of a run as steps read them: searched, looked at and taken, and verified before.
+"""State files: written once, mapped into memory, and verified wherever they are read.
 
 A corrupt byte must not change an answer.  So the columns of an open run are not at hand as such:
 everything that reads them goes through `RunRows`, which verifies the blocks of the rows that are
@@ -258,7 +258,9 @@ class RunRows:
         return bool(right)
 
 
-# --- Run files: immutable sorted contents, packed several to a file, read through memory maps ---
+# --- Files ---
+#
+# Immutable sorted contents, packed several to a file, read through memory maps.
 #
 # A file is a sequence of sections, each starting at a multiple of 64 bytes: an Arrow IPC file and
 # the checksums of its blocks (`engine.store.blocks`). It is on disk when `write_runs` returns,

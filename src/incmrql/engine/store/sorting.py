@@ -1,9 +1,9 @@
-"""The order of rows within a key: a word for each row that sorts like it, and bytes for ties.
+"""The schema of a state table, and how its rows are sorted and grouped by it.
 
     order_words   from the first column: eight bytes, most significant first, null least
     order_bytes   canonical bytes, column after column; those of a falling column are inverted
 
-A word never contradicts the bytes.  It is a function of the row alone, so rows of all runs
+A word never contradicts the bytes.  It is a function of the row alone, so rows of all segments
 compare; `decides` says where no two different rows have the same word.
 """
 
@@ -48,7 +48,7 @@ from incmrql.types.model import (
 from incmrql.types.model import Any as AnyType
 from incmrql.values.hashing.columns import Hashes
 
-# --- The form of a state table: what its rows are hashed by, told apart by and sorted by ---
+# --- The schema of a table ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class StateTable:
     answer: int | None = None
 
 
-# --- The order of rows within a key: a word for each row that sorts like it, and bytes for ties ---
+# --- Order within a key ---
 
 
 _LONG_DIGITS: Final = 18
@@ -209,7 +209,7 @@ def _inverted(piece: Piece) -> Piece:
     return pa.Array.from_buffers(piece.type, len(piece), buffers, offset=piece.offset)
 
 
-# --- Rows sorted by (hash, key, order within the key), and grouped where all of these are the s ---
+# --- Sorting and grouping ---
 #
 # The hashes and the order words are sorted as numbers. Keys are compared only where hashes are the
 # same, and the bytes of the rest only where words are the same and do not decide; rows are sorted

@@ -266,7 +266,7 @@ def cuts_of(content: Content, buckets: int) -> Any:
     return np.concatenate([[0], inner, [len(content)]]).astype(np.int64)
 
 
-# --- State tables compared: what one has more of than the other ---
+# --- Differences of tables ---
 #
 # Tables only add up, so that the difference of two is the sum of one and of the other turned
 # round.

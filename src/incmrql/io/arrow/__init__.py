@@ -1,1 +1,7 @@
-"""arrow."""
+"""Values and types in Arrow and Parquet.
+
+`types` maps the types of the language to Arrow types and back, `values` single values.  `columns`
+spreads the elements of a type over the columns of a table, and converts tables of others.
+
+Start with `types`.
+"""

@@ -1,7 +1,7 @@
-"""Tables of others to the Arrow form of a type: data frames, registered tables.
+"""Elements of a type spread over the columns of an Arrow table, and tables of others read as such.
 
-Columns that surely hold the same values are cast; any others are made value by value, as a Parquet
-file of the same columns would be read.
+Columns of others that surely hold the same values are cast; any others are made value by value,
+as a Parquet file of the same columns would be read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from incmrql.types.model import (
 from incmrql.values import Value
 from incmrql.values.encoding import EPOCH, EPOCH_DAY, MICROSECOND
 
-# --- Values as columns: how elements of a type are spread over an Arrow table, and back ---
+# --- Elements and their columns ---
 #
 # A record or a tuple has a column for each field, anything else one column. Columns are numbered
 # (`c0, c1, ...`), so that no field of a user's gets in the way of our own columns.
@@ -106,7 +106,7 @@ def flat(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-# --- Tables of others to the Arrow form of a type: data frames, registered tables ---
+# --- Tables of others ---
 
 
 _ONE: Final = "value"

@@ -163,7 +163,7 @@ def _is_list(arrow: Arrow) -> bool:
     )
 
 
-# --- A type as text that stands in the metadata of a file, and back ---
+# --- Types as text ---
 #
 # read_type(write_type(t)) == t
 #

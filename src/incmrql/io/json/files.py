@@ -176,7 +176,7 @@ def _members(document: Raw, keys: frozenset[str]) -> Iterator[Raw]:
             pending.extend(("", item) for item in reversed(raw))
 
 
-# --- JSON documents to values of a declared type: `source(json, path, type(T))` ---
+# --- Documents of a declared type ---
 #
 # Objects become records (a missing member is null, others are ignored), arrays become tuples of
 # that length, bags and lists; null is null. A document of another shape is refused with the path

@@ -1,8 +1,9 @@
-"""`xpath(...)` on trees: from an element to the elements or attributes that a path selects.
+"""XML files to rows: `source(xml, path, {"tag", ...} [, xpath(p)] [, type(T)])`.
 
-Steps mean what they mean in XPath: `a` the child elements a, `//a` those at any depth, `@a` an
-attribute, `.` the element itself; `[n]` is the nth of a step's children of one element, from 1.
-Results come in document order, each once.  Elements are trees, attributes strings.
+Steps of `xpath(...)` mean what they mean in XPath: `a` the child elements a, `//a` those at any
+depth, `@a` an attribute, `.` the element itself; `[n]` is the nth of a step's children of one
+element, from 1.  Results come in document order, each once.  Elements are trees, attributes
+strings.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def _equals(text: str, constant: Literal) -> bool:
                 return False
 
 
-# --- XML elements to values of a declared type: `source(xml, path, {"tag"}, type(T))` ---
+# --- Elements of a declared type ---
 #
 # A field of a record is the child element of that name, or else the attribute; where the field is
 # a bag or a list, all children of that name. A tuple takes the child elements in order. A basic
@@ -215,7 +216,7 @@ def _text(found: Data | str) -> str:
     return text_of(found) if isinstance(found, Data) else found
 
 
-# --- XML files to rows: the elements with some tags, wherever they stand in a document ---
+# --- Files ---
 #
 # source(xml, path, {"tag", ...} [, xpath(p)] [, type(T)])
 #

@@ -1,4 +1,4 @@
-"""The first element of an ordered query inside a row: a minimum, and no sort.
+"""Elements of collections inside a row: by place, by key, in slices, and the first in order.
 
 `elem(select … order by …)` and `(select … order by …)[0]` are the head beside the least keys.
 Over the rows of a group that is a native aggregate, whose state is one row.
@@ -96,7 +96,7 @@ def _of_row(query: typed.Select, env: Env, ctx: Context) -> Cell:
     return Cell(ranking.last_part(least, type_), query.head.type)
 
 
-# --- Elements of collections by place, by key, and in slices ---
+# --- By place, key and slice ---
 
 
 MOST_IN_ROW: Final = 2**31

@@ -1,7 +1,7 @@
-"""Aggregates over the rows of a group: native, where the group is formed.
+"""Aggregates and folds: over a collection inside a row, or native over the rows of a group.
 
 An aggregate whose operand goes through the rows of one group and nothing else is a native
-aggregate beside the group's key.  Any other is a fold over an array (`folds`).
+aggregate beside the group's key.  Any other is a fold over an array.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from incmrql.lower.tree import Dialect
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Decimal, Type, is_float, is_integer
 
-# --- Aggregates and folds over a collection inside a row ---
+# --- Over a collection ---
 
 
 def aggregate_elements(
@@ -142,7 +142,7 @@ def _in_order(shape: Shape, ctx: Context) -> tuple[exp.Expression, Type]:
     return array, element
 
 
-# --- Aggregates over the rows of a group: native, where the group is formed ---
+# --- Over the rows of a group ---
 
 
 _SUMS = ("sum", "avg", "sum#part")

@@ -1,4 +1,4 @@
-"""The relations that one query is made of, by name, and how rows become columns."""
+"""The relations that one query is made of, the sides of its groups, and how rows become columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from incmrql.lower.tree import Dialect
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Record, Type
 
-# --- The sides of a group: what is wanted of them beside the key, and how they are joined ---
+# --- Relations and sides ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Side:
         return Env({self.group: Parts((self.key, Hidden(hidden)), type_)})
 
 
-# --- The relations that one query is made of, by name, and how rows become columns ---
+# --- The builder ---
 
 
 @dataclass(slots=True)

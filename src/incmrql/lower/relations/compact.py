@@ -136,7 +136,7 @@ def _written(
     return made
 
 
-# --- Columns that nobody asks for, left out of the relations that a query is made of ---
+# --- Unused columns ---
 
 
 def pruned(relations: Relations, final: exp.Select) -> Relations:

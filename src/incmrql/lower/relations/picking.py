@@ -204,7 +204,7 @@ def _is_total(expr: typed.Expr) -> bool:
             return isinstance(expr, _TOTAL)
 
 
-# --- Steps into trees above joins and groups, taken where the trees are parsed ---
+# --- Above joins and groups ---
 #
 # A relation may pass a row of a source on as it is, and one above it call Python for a step into
 # it. The step is then picked with the row (`picking`), and the relations between pass what was

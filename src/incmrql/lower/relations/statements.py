@@ -1,4 +1,4 @@
-"""A term as one SQL text, with all that an engine needs to run it."""
+"""A term as one SQL text with all that an engine needs to run it, and shown to people."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def view(name: str, row: Shape, size: int | None) -> Relation:
     return Relation(name, row, size=size)
 
 
-# --- What Spark is asked to run, for people: the texts, where Python runs and why ---
+# --- Statements for people ---
 
 
 def show_statements(query: Query, script: typed.Script, *, fast_sums: bool = False) -> str:

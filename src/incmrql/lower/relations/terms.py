@@ -2,7 +2,7 @@
 
 A cMap becomes the SELECT that its body's shape says (`flows`): `{e}` columns, `if` a filter, a
 generator over a collection of the row an explode.  Over a group (`joins`), generators become
-joins, and everything else asks the group for aggregates (`groups.Side`).
+joins, and everything else asks the group for aggregates (`builder.Side`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`variance` and `stddev` of a group from exact sums: of the values, and of their squares.
+"""Aggregates over exact sums: `sum`, `avg`, and `variance` and `stddev` from sums of squares.
 
 The sums are columns of integer limbs, as many for one row as for a million; one Python function
 (`engine.columns.pinned`) makes the exact fraction of them and rounds it once.  The square of a
@@ -41,7 +41,7 @@ from incmrql.types.model import (
     is_integer,
 )
 
-# --- `sum` and `avg`, from sums of what is made of each element: native columns or folds ---
+# --- `sum` and `avg` ---
 
 
 def or_else(value: exp.Expression, default: exp.Expression) -> exp.Expression:
@@ -115,7 +115,7 @@ class Summing:
                 return Cell(long, type_)
 
 
-# --- `variance` and `stddev` of a group from exact sums: of the values, and of their squares ---
+# --- `variance` and `stddev` ---
 
 
 NAMES: Final = ("variance", "stddev")

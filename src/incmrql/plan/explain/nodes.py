@@ -8,7 +8,7 @@
 | W104 | all rows are one group, or one value, which every change goes through |
 | W105 | whole groups of touched keys are read |
 
-The scope of a node (`access.py`) follows from its warnings: W105 is `groups`, the others are
+The scope of a node (`plan.access`) follows from its warnings: W105 is `groups`, the others are
 `tables`.
 """
 

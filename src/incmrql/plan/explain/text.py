@@ -41,11 +41,13 @@ from incmrql.types import typed
 from incmrql.types.show import show_expr, show_variable
 from incmrql.types.walk import nodes as inside
 
-# --- Lineage θ: the tree of the keys that lead to a value, as in the paper's Algorithm 1 ---
+# --- Lineage ---
 #
-# θ  =  ()                  a row of a source
-# |  (k, θ)              grouped by k
-# |  (k, (θ, θ'))        two sides that meet by k
+# θ is the tree of the keys that lead to a value, as in the paper's Algorithm 1.
+#
+#   θ  =  ()                  a row of a source
+#      |  (k, θ)              grouped by k
+#      |  (k, (θ, θ'))        two sides that meet by k
 #
 # Two forms the paper does not have: rows of a union come by one of several ways, and a loop mixes
 # all it reads.
@@ -155,7 +157,7 @@ def _of_node(node: Node, place: int, below: list[Lineage]) -> Lineage:
             assert_never(node)
 
 
-# --- A plan for people and programs to read: what flows where, what is kept for whom, what it c ---
+# --- Nodes ---
 
 
 NOTHING_CHANGES: Final = "reads no stream: nothing changes, and it is answered once"

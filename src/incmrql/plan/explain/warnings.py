@@ -1,6 +1,6 @@
 """What a user should be warned of: nodes that may read more than the change and its partners.
 
-`shapes.py` has the codes, `access.py` how nodes over groups read.
+`nodes.py` has the codes, `plan.access` how nodes over groups read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bytes that a digest is over: structure, tag by tag, every text with its length.
+"""The identity of a program: digests over bytes that encode its structure, tag by tag.
 
 No two different structures have the same bytes, whatever texts the user wrote: each item starts
 with the letter of its kind, and texts, tuples and fields say how long they are.  Variables, and
@@ -185,7 +185,7 @@ def _is_default(kept: Kept, value: Any) -> bool:
     )
 
 
-# --- The identity of a program: one digest for each node, and one for the whole ---
+# --- Digests ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Before a batch is committed: the driver itself finds every file that tasks say they wrote.
+"""Names of files for tasks and users, and the check that tasks have written what they say.
 
 A worker whose checkpoint path is a folder of its own machine writes its state there and succeeds.
-Only a look from here shows that nobody else can read it.
+Only a look from the driver shows that nobody else can read it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from incmrql.engine.messages import Done, Order, Part, Reading
 from incmrql.engine.store.blocks import MAGIC
 from incmrql.errors import CheckpointError
 
-# --- Files by names that mean the same to tasks, wherever these run, and back to the user's nam ---
+# --- Names ---
 
 
 def absolute(files: Iterable[InputFile]) -> tuple[InputFile, ...]:
@@ -53,7 +53,7 @@ def as_named(reading: Reading, files: Iterable[InputFile]) -> Reading:
     )
 
 
-# --- Before a batch is committed: the driver itself finds every file that tasks say they wrote ---
+# --- Before a commit ---
 
 
 _ENDINGS: Final = {".run": MAGIC, ".parquet": b"PAR1"}

@@ -504,7 +504,9 @@ def _remove(paths: Iterable[Path], grace: float) -> None:
                 path.unlink()
 
 
-# --- Folders of a checkpoint, which holds copies of data: others may not look into them ---
+# --- Folders ---
+#
+# A checkpoint holds copies of data: others may not look into it.
 
 
 PRIVATE: Final = 0o700

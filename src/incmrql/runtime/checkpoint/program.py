@@ -1,6 +1,6 @@
-"""A checkpoint without the script beside it: its program made again, and what its tables hold.
+"""A program in its checkpoint: described by the run that starts it, and compiled again without it.
 
-Nothing here needs Spark, and nothing is written.
+Compiling it again needs no Spark, and nothing is written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from incmrql.types.infer.scripts import type_from_text
 from incmrql.types.model import PREDEFINED
 from incmrql.values import Bag, Record, Value, read
 
-# --- What a program's run starts with: its description in the checkpoint, and its sources at wo ---
+# --- Description and sources ---
 
 
 class Framed:
@@ -159,7 +159,7 @@ def feeds_of(  # noqa: PLR0913 (a program, where it stands, and its data)
     return found
 
 
-# --- A checkpoint without the script beside it: its program made again, and what its tables hol ---
+# --- Compiled again ---
 
 
 def read_program(

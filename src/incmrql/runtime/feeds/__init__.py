@@ -1,11 +1,12 @@
-"""Feeds: the sources of a running program, which say what files there are to take in.
+"""Feeds: the sources of a running program, which report the files to ingest.
 
-FolderFeed      files of a folder, a pattern or one file, as they appear
-OnceFeed        files of a source that does not change, in the first batch
-RegisteredFeed  data that were registered, in the first batch
-PushFeed        rows that Python inserts and deletes
-SocketFeed      lines that a peer sends
-FrameFeed       batches of a streaming data frame
+* `folders` has `FolderFeed`: files of a folder, a pattern or one file, as they appear.
+* `once` has `OnceFeed` for sources that do not change and `RegisteredFeed` for registered data.
+* `push` has `PushFeed`: rows that Python inserts and deletes.
+* `sockets` has `SocketFeed`, lines that a peer sends; `frames` has `FrameFeed`, a streaming frame.
+* `spooled` has what a feed is and where rows wait; `archive` keeps copies of ingested input.
+
+Start with `spooled`, then `folders`.
 """
 
 from incmrql.runtime.feeds.archive import Archive

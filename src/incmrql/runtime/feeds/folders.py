@@ -27,7 +27,7 @@ from incmrql.plan.program import Stream
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.spooled import Consumed, News
 
-# --- Which files a path stands for now: one pass over the names, each with its size and time ---
+# --- Which files there are ---
 #
 # Names that start with `.` or `_` are hidden and names that end in `.tmp` are being written:
 # neither is there. A pattern that matches nothing yet stands for no file, as an empty folder does.
@@ -121,7 +121,7 @@ def _stats(files: list[Path]) -> Iterator[Found]:
             raise unreadable(file, cause) from cause
 
 
-# --- Watched folders: which files are new and at rest, which were tampered with ---
+# --- The feed ---
 
 
 class FolderFeed:

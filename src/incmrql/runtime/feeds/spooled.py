@@ -1,4 +1,4 @@
-"""Folders of the checkpoint in which what arrived waits until it is taken in.
+"""What a feed is, and the folders of the checkpoint in which arrivals wait to be ingested.
 
 A file is in such a folder, whole, from its arrival until its batch is committed; the archive keeps
 it from then on.  Names are never used twice, so that a file whose batch was committed before a
@@ -28,7 +28,7 @@ from incmrql.storage.files import crash_here
 from incmrql.types.model import Type
 from incmrql.values import Value, decode, encode
 
-# --- What a feed is: a source at run time, which turns whatever arrives into files at rest ---
+# --- Feeds ---
 
 
 Consumed: TypeAlias = dict[str, tuple[InputFile, str]]
@@ -65,7 +65,7 @@ class Feed(Protocol):
         """Let go of what is open; what is durable stays."""
 
 
-# --- Folders of the checkpoint in which what arrived waits until it is taken in ---
+# --- Folders ---
 
 
 ASIDE: Final = "refused"

@@ -107,7 +107,7 @@ def _evaluated(place: PythonPlace, setting: Setting) -> Callable[[list[Arrow]], 
         ]
         plain = [column.cast(plain_type(column.type)).to_pylist() for column in columns]
         found = []
-        with room(DEEPEST), _carrying():
+        with room(DEEPEST), carried_errors():
             for row in zip(*plain, strict=True):
                 env = outer
                 for variable, read, value in zip(place.parameters, readers, row, strict=True):
@@ -119,7 +119,7 @@ def _evaluated(place: PythonPlace, setting: Setting) -> Callable[[list[Arrow]], 
 
 
 @contextmanager
-def _carrying() -> Iterator[None]:
+def carried_errors() -> Iterator[None]:
     """Problems with the data as exceptions that survive the way to the driver."""
     try:
         yield

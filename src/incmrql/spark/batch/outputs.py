@@ -31,7 +31,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from incmrql.errors import DataError
 from incmrql.io.arrow.types import arrow_type, write_type
 from incmrql.io.arrow.values import stored
-from incmrql.io.writers import _binary_file as binary_file
+from incmrql.io.writers import binary_file
 from incmrql.io.writers import dump as dump_values
 from incmrql.spark.values import ONE, is_packed, is_wide, maker, spark_type
 from incmrql.storage.files import replacing, unwritable

@@ -1,4 +1,4 @@
-"""Queries over all data, on Spark: each term one SQL text, the rest a look at small results."""
+"""Queries over all data, on Spark: each term is one SQL text, the rest runs over small results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from incmrql.compiler.compiled import CompiledItem
 
 
-# --- What a script became on its way to Spark, kept for when it is run again ---
+# --- Kept texts ---
 #
 # A normal form depends on the script alone. The text of a term depends on a few settings too, and
 # on the sizes of its sources, which are asked again each time: it is kept by all of them. A text
@@ -110,7 +110,7 @@ def _are_as_before(sizes: _Sizes, size_of: Callable[[Scan], int | None]) -> bool
     return all(size_of(scan) == size for scan, size in sizes)
 
 
-# --- Queries over all data, on Spark: each term one SQL text, the rest a look at small results ---
+# --- Queries ---
 
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Where a loop runs: inside one task, by the kernel that streams run on, or as steps on Spark.
+"""Where a loop runs: inside one task, by the engine that streams run on, or as steps on Spark.
 
 | loop of | begins | moves |
 |---|---|---|
@@ -68,8 +68,7 @@ from incmrql.lower.tree import Dialect
 from incmrql.plan.nodes import Repeated
 from incmrql.reference import Environment, new_world
 from incmrql.reference.environment import World
-from incmrql.spark.batch.functions import DEEPEST
-from incmrql.spark.batch.functions import _carrying as carrying
+from incmrql.spark.batch.functions import DEEPEST, carried_errors
 from incmrql.spark.clusters import Carried
 from incmrql.spark.internals import blocks_size, estimated_size, free_blocks
 from incmrql.spark.loops.parts import SplitLoop, split_loop
@@ -195,7 +194,7 @@ def _run(frame: DataFrame, work: _Work, runner: Runner) -> Held | None:
 
 
 def _keep_rows(frame: DataFrame, layout: Layout) -> Held:
-    """Rows of the kernel that tasks make, kept as blocks."""
+    """Rows of the engine that tasks make, kept as blocks."""
     rows = frame.localCheckpoint(eager=True)
     shape = shape_of(layout, iter(names_of(leaves(layout))))
     return Held(rows, shape, rows, blocks_size(rows))
@@ -232,7 +231,7 @@ def _input(term: Arrow, runner: Runner, views: Views) -> _Input:
 
 
 def _layout(row: Shape) -> Layout:
-    """The columns of a row in the kernel."""
+    """The columns of a row in the engine."""
     if isinstance(row, Parts):
         return Struct(tuple(map(_layout, row.parts)), row.type)
     return Leaf(row.type)
@@ -290,7 +289,7 @@ def _run_loop_in_task(
     )
     desk = Desk({}, Reader(Path(), Opened()), Environment(world), is_first=True)
     try:
-        with room(DEEPEST), carrying():
+        with room(DEEPEST), carried_errors():
             rows, _ = recompute_loop(work.loop, inputs, desk, work.most_rows)
     except TooManyRows:
         gave_up.add(1)
@@ -333,7 +332,7 @@ def _kernel_rows(chunks: list[Arrow], columns: tuple[int, ...], types: tuple[Typ
 WithRunner: TypeAlias = Callable[
     [SparkSession, World, Query, Callable[[Runner], Offloaded]], Offloaded
 ]
-"""Calls a function with a runner of loops: `batch.with_runner`, which builds on this module."""
+"""Calls a function with a runner of loops: `with_runner` of `batch.queries`, which imports us."""
 _SENT: Final = pa.schema([("bucket", pa.int32()), ("data", pa.large_binary())])
 
 
@@ -404,7 +403,7 @@ _TEXT: Final = "bucket int, data binary"
 
 
 def _cells(row: Shape, layout: Layout, ctx: Context) -> Iterator[Cell]:
-    """The columns of a row that the kernel has for it."""
+    """The columns of a row that the engine has for it."""
     if isinstance(layout, Struct):
         for part, each in zip(split(row).parts, layout.parts, strict=True):
             yield from _cells(part, each, ctx)
@@ -486,11 +485,11 @@ def _compare(
             yield pa.record_batch([[leave_answer(order.apart.folder, change)]], ["file"])
 
 
-# --- rows of Spark as rows of the kernel, and back --------------------------------------------
+# --- rows of Spark as rows of the engine, and back --------------------------------------------
 
 
 def kernel_column(column: Arrow, type_: Type) -> Arrow:
-    """A column of Spark as one of the kernel."""
+    """A column of Spark as one of the engine."""
     wanted = column_type(type_)
     if column.type == wanted:
         return column
@@ -509,7 +508,7 @@ def _spark_column(column: Arrow, type_: Type) -> Arrow:
 
 
 def spark_batches(rows: Rows, layout: Layout) -> Iterator[Arrow]:
-    """Rows of the kernel as batches for Spark, each as often as its weight says."""
+    """Rows of the engine as batches for Spark, each as often as its weight says."""
     if (rows.weights != 1).any():
         times = np.repeat(np.arange(len(rows)), rows.weights)
         rows = rows.take(times)

@@ -1,4 +1,4 @@
-"""Parquet files that Spark may read itself, since it reads of them what the reference reader does.
+"""The files of a source: which of them Spark may read itself, and how the others are read in tasks.
 
 Their footers are looked at here, without a job.  A file is left to the reference reader if its
 columns are not those of the wanted type or of one that widens to it, if a time may lie outside
@@ -161,7 +161,7 @@ def _column_type(arrow: Arrow) -> spark_types.DataType:
     return spark_type(model_type(arrow, ""))
 
 
-# --- The files of a source on their way to frames: by the reference reader in tasks, or by Spar ---
+# --- All files of a source ---
 
 
 def key_of(source: typed.Source, path: str | None, *, packed: bool) -> object:

@@ -1,8 +1,8 @@
 """The rows of a source as a data frame, the same as the reference reader gives.
 
 Files are read inside Spark's Python workers by that very reader, a file or more a task; Parquet
-by Spark itself where its columns are as they should be.  `sources_context` says what becomes of
-bad rows and errors, and that `Context.settle` must be called when the query's job is done.
+by Spark itself where its columns are as they should be.  `context` says what becomes of bad rows
+and errors, and that `Context.settle` must be called when the query's job is done.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from incmrql.spark.values import ONE, is_wide, values
 from incmrql.types import typed
 from incmrql.types.model import Basic, Decimal, Record, Type
 
-# --- The rows of a source that are left: those inserted without those deleted ---
+# --- Insertions without deletions ---
 #
-# flat rows      I - D  =  (I without rows equal to some of D)
-# + counts of the rest, which are about as few as D has rows
-# others         I - D  =  counts of all rows
+#   flat rows      I - D  =  (I without rows equal to some of D)
+#                            + counts of the rest, which are about as few as D has rows
+#   others         I - D  =  counts of all rows
 #
 # Flat rows are read as fast as those of any other source; the places of deletions without a row are
 # looked for when there are some.  Rows are equal when their columns are, as bags in them are sorted
@@ -137,7 +137,7 @@ def _not_there(rows: DataFrame, missing: DataFrame, element: Type, path: str) ->
     return not_there([*named, *[None] * (gone.count() - len(named))], path)
 
 
-# --- The rows of a source as a data frame, the same as the reference reader gives ---
+# --- Reading ---
 
 
 _COLUMN = 8

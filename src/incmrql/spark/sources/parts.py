@@ -3,7 +3,7 @@
 Bad rows and errors do not go through Spark as rows or exceptions.  Each task says at its end,
 in an accumulator, what became of each of its parts; an error ends the part it is in, and the
 driver raises it when the query's job is done.  A part that Spark did not read to its end, for
-want of need, says nothing, and is read once more by `sources_context`.
+want of need, says nothing, and is read once more by `context`.
 """
 
 from __future__ import annotations

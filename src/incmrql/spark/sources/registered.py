@@ -37,7 +37,7 @@ from incmrql.types.model import (
     Type,
 )
 
-# --- Types of a Spark data frame's columns as types of the language ---
+# --- Types of data frames ---
 #
 # A timestamp with or without a time zone is a `timestamp` (without one: in UTC), a map is a bag of
 # pairs. Bytes, intervals, times of day, variants and user-defined types have no counterpart, and a
@@ -99,7 +99,7 @@ def _refuse_unknown(type_: spark_types.DataType, path: str, column: str, name: s
         _refuse_unknown(part, inside, column, name)
 
 
-# --- What Python registered as a source: a data frame, a pandas frame, an Arrow table, rows ---
+# --- Registered data ---
 
 
 def registered(

@@ -189,7 +189,7 @@ def cursor_over(source: Source, start: int = 0, end: int | None = None) -> Curso
     return Cursor(source, tokens)
 
 
-# --- A place in a text with a syntax of its own, inside a token: a path, a template ---
+# --- Texts inside a token ---
 
 
 class EmbeddedReader(ABC):

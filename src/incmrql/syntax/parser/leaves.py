@@ -1,4 +1,4 @@
-"""Types and parameter lists: tokens to trees."""
+"""Constants, types and parameter lists: tokens to trees."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from incmrql.syntax.ast import (
 from incmrql.syntax.parser.cursor import Cursor
 from incmrql.syntax.parser.tokens import CONSTANTS, LONGEST, NUMBERS, too_large
 
-# --- Constants: tokens to literals ---
+# --- Constants ---
 
 
 _INT_MAX = 2**31 - 1
@@ -85,7 +85,7 @@ def _is_word(cursor: Cursor) -> bool:
     return cursor.token.kind == "id" and cursor.token.text in CONSTANTS
 
 
-# --- Types and parameter lists: tokens to trees ---
+# --- Types and parameters ---
 
 
 def parse_type(cursor: Cursor) -> TypeTree:

@@ -1,4 +1,4 @@
-"""Scripts back to text: parsing what is printed here gives an equal tree."""
+"""Scripts back to text that parses to an equal tree, and trees as an outline."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _declaration(
             assert_never(item)
 
 
-# --- Trees as an indented outline, a node a line: what `explain --stage tree` shows ---
+# --- Outline ---
 
 
 def outline(node: Any, depth: int = 0, role: str = "") -> str:

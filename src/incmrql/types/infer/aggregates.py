@@ -23,7 +23,7 @@ from incmrql.types.resolve import fit, parameter_names, refuse_repeated, resolve
 from incmrql.types.scope import GroupRows, Inference, MacroArgument, Scope
 from incmrql.types.walk import substitute
 
-# --- Functions as values: lambdas, and names of functions, where a function is wanted ---
+# --- Functions as values ---
 
 
 def function_value(
@@ -89,7 +89,7 @@ def wrong_count(inference: Inference, call: ast.Call, wanted: str) -> typed.Expr
     return inference.problem("T307", call.span, message, "wrong number of arguments")
 
 
-# --- Aggregates, built in and declared: `sum(xs)`, and `sum(x.A * x.B)` after a group by ---
+# --- Aggregates ---
 
 
 def infer_aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:

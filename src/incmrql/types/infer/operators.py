@@ -32,7 +32,7 @@ from incmrql.types.resolve import as_text, cast_hint, condition, fit, joined_tex
 from incmrql.types.scope import Inference, Scope
 from incmrql.values.numbers import decimal_result
 
-# --- Conversions that a script asks for: `e as T`, and decimals that are written out ---
+# --- Conversions ---
 
 
 _DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
@@ -80,7 +80,7 @@ def written_decimal(text: str) -> decimal.Decimal | None:
     return number if max(len(digits), scale) <= 38 else None
 
 
-# --- Operators, conditionals and collections: their operands brought to one type ---
+# --- Operators and collections ---
 
 
 _PARENTHESES = "A range binds tighter than arithmetic: write a..(b + c)."

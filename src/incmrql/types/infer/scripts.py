@@ -284,7 +284,7 @@ def _key(inference: Inference, name: str) -> str:
     return f"{name}@{inference.count}"
 
 
-# --- Types that are spelled in a text of their own, as in Python annotations ---
+# --- Types from text ---
 
 
 def type_from_text(text: str) -> Type:

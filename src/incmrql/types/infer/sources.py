@@ -22,7 +22,7 @@ from incmrql.types.model import (
 from incmrql.types.resolve import fit, plain_string, resolve_type
 from incmrql.types.scope import Inference, Scope
 
-# --- The columns of a line source: which are read, and what a row of them is ---
+# --- Columns of a line source ---
 
 
 # --- Sources and streams: their arguments, their options, and the type of their rows ---

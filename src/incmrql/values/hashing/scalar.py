@@ -4,7 +4,7 @@
 
 over the words of 8 bytes, little-endian, the last padded with 0, with `mix` the 64-bit finaliser
 of MurmurHash3.  The terms do not depend on each other, so that short keys are hashed side by side
-and long ones in one go (`hash_columns.py`), with the same bits.  `mix` is one-to-one: keys that
+and long ones in one go (`columns.py`), with the same bits.  `mix` is one-to-one: keys that
 differ in one word never share a hash.  State on disk is laid out by this hash: another hash needs
 another format of checkpoints.
 """

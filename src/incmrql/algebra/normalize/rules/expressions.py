@@ -1,4 +1,4 @@
-"""Rules for expressions inside a row."""
+"""Rules for expressions inside a row, and for cMap and union."""
 
 from __future__ import annotations
 
@@ -368,7 +368,7 @@ RULES = (
 )
 
 
-# --- Rules for cMap and union ---
+# --- cMap and union ---
 
 
 Comprehension = tuple[tuple[typed.Qualifier, ...], typed.Expr]

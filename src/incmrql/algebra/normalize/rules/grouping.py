@@ -1,4 +1,4 @@
-"""One grouping for all that is asked of the same groups."""
+"""Rules that compute once what a query asks for several times: one grouping, one shared term."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def _replaced(query: Query, register: Register, made: dict[int, Term]) -> Query:
     return Query(parts, query.result)
 
 
-# --- Rules that compute once what a query asks for several times ---
+# --- Shared terms ---
 #
 # They come last: a term that is written out at each of its uses can be fused and narrowed there.
 

@@ -175,7 +175,9 @@ def tells(wanted: typed.Expr, told: list[typed.Expr]) -> bool:
     return all(tells(rows.item(wanted, i), told) for i in range(len(wanted.type.items)))
 
 
-# --- Two views of the same rows: terms of pairs that read one source, side by side ---
+# --- Two views of the same rows ---
+#
+# Terms of pairs that read one source, side by side.
 
 
 Qualifiers = tuple[typed.Qualifier, ...]

@@ -1,4 +1,4 @@
-"""From an affine loop to what diffuses it in the kernel."""
+"""From an affine loop to what diffuses it in the engine."""
 
 from __future__ import annotations
 
