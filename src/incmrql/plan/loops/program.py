@@ -1,4 +1,4 @@
-"""A loop as a program of changes of its own, and how changes go through its steps.
+"""A loop as a program of changes of its own: from rows of its inputs and variables to a step.
 
 *Plain*: rows are those of one step.  *Numbered*: rows are pairs (step, row), and those of a step
 are the difference to the step before, so that what a step does not change is not there:
