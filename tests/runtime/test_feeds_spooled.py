@@ -47,7 +47,7 @@ Pair = namedtuple("Pair", ["X", "Y"])
     "given_rows",
     [
         [{"X": 1, "Y": "a"}],
-        [{"Y": "a", "X": 1, "Z": 5}],
+        [{"Y": "a", "X": 1}],
         [(1, "a")],
         (Point(1, "a"),),
         iter([Pair(1, "a")]),
@@ -128,6 +128,19 @@ def test_fields_inside_fields_are_named(tmp_path: Path) -> None:
     stream = pushed("< P: (int, < Q: double >) >")
     with pytest.raises(DataError, match=r'row 0, field "P._2.Q"'):
         PushFeed(stream, tmp_path).insert([{"P": (1, {"Q": "x"})}])
+
+
+@pytest.mark.parametrize("as_table", [pa.Table.from_pylist, pd.DataFrame, list])
+def test_a_field_that_the_stream_does_not_have_is_named(as_table: Any, tmp_path: Path) -> None:
+    feed = PushFeed(pushed("< X: int, Y: int >"), tmp_path)
+    for call in (feed.insert, feed.delete):
+        with pytest.raises(DataError, match=r'row 0: there is no field "Z" in < X') as caught:
+            call(as_table([{"X": 1, "Y": 2, "Z": 3}]))
+        assert caught.value.code == "R306"
+    assert feed.look(0).files == ()
+    inside = PushFeed(pushed("< P: bag(< Q: int >) >"), tmp_path / "inside")
+    with pytest.raises(DataError, match=r'row 0, field "P": there is no field "R"'):
+        inside.insert(as_table([{"P": [{"Q": 1, "R": 2}]}]))
 
 
 def test_nothing_is_deleted_from_a_stream_that_only_grows(tmp_path: Path) -> None:

@@ -65,8 +65,11 @@ def raised(problem: BaseException) -> str:
 # --- Python objects to values: results of Python functions, registered rows, rows of parsers ---
 
 
-def from_python(given: AnyObject, type_: Type) -> Value:
-    """The value of a type that a Python object stands for; ValueError if it is none."""
+def from_python(given: AnyObject, type_: Type, *, exact: bool = False) -> Value:
+    """The value of a type that a Python object stands for; ValueError if it is none.
+
+    Fields that a record type does not have are left out, unless the match has to be `exact`.
+    """
     plain = given.item() if isinstance(given, np.generic) else given
     match type_:
         case _ if plain is None:
@@ -79,12 +82,17 @@ def from_python(given: AnyObject, type_: Type) -> Value:
             parts = plain if isinstance(plain, tuple | list) else _refuse(plain, type_)
             if len(parts) != len(items):
                 _refuse(plain, type_)
-            return tuple([from_python(part, item) for part, item in zip(parts, items, strict=True)])
+            pairs = zip(parts, items, strict=True)
+            return tuple([from_python(part, item, exact=exact) for part, item in pairs])
         case Record(fields):
             named = _named(plain, type_)
-            return RecordValue.of(type_.names, [from_python(named[n], t) for n, t in fields])
+            if exact and len(named) > len(fields):
+                surplus = next(name for name in named if name not in type_.names)
+                raise ValueError(f'there is no field "{surplus}" in {type_}')
+            values = [from_python(named[name], part, exact=exact) for name, part in fields]
+            return RecordValue.of(type_.names, values)
         case Collection(_, element):
-            values = [from_python(part, element) for part in _elements(plain, type_)]
+            values = [from_python(part, element, exact=exact) for part in _elements(plain, type_)]
             is_set = isinstance(plain, set | frozenset | Bag)
             return collection(type_, ordered(values) if is_set else values)
         case Data():
