@@ -440,6 +440,15 @@ class Run:
         self._driver.look()
         self._driver.job  # noqa: B018 - made when it is first asked for
 
+    def is_idle(self) -> bool:
+        """Whether there is nothing new since the last batch, at the start of a run."""
+        return self._driver.is_done()
+
+    @property
+    def rebuilt_from(self) -> int | None:
+        """The number of files that the state was built from at the start; None if it was kept."""
+        return self._driver.rebuilt_from
+
     @property
     def is_committing(self) -> bool:
         """Whether a commit has begun and is not published."""
