@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import incmrql
 from incmrql.errors import DataError
 from incmrql.io import spools
 from incmrql.io.arrow.types import arrow_type
@@ -404,6 +405,21 @@ def test_data_of_a_run_that_took_in_nothing_are_not_used(tmp_path: Path) -> None
     RegisteredFeed(STREAM, tmp_path, [record(1)], begun=False).look(0)
     feed = RegisteredFeed(STREAM, tmp_path, [record(2)], begun=False)
     assert content(STREAM, feed.look(0).files) == rows(record(2))
+
+
+OBJECTS = pd.DataFrame({"X": [1, 2], "Y": ["a", object()]})
+
+
+def test_a_pandas_column_of_objects_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match='column "Y" of "rows" has objects that no type') as caught:
+        RegisteredFeed(STREAM, tmp_path / "a", OBJECTS, begun=False).look(0)
+    assert caught.value.code == "R208"
+    with pytest.raises(DataError, match='column "Y" of "rows" has objects that no type') as caught:
+        PushFeed(STREAM, tmp_path / "b").insert(OBJECTS)
+    assert caught.value.code == "R306"
+    with pytest.raises(DataError, match=r'column "Y" of "t" .*\(object, str\)') as caught:
+        incmrql.Session().register("t", OBJECTS)
+    assert caught.value.code == "R208"
 
 
 @pytest.mark.parametrize(

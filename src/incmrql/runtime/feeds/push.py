@@ -25,7 +25,7 @@ from incmrql.io.arrow.columns import element_array, is_spread, parts_of
 from incmrql.io.files import broken
 from incmrql.io.spools import BATCH, spool_batch, spool_schema, spooling
 from incmrql.plan.program import Stream
-from incmrql.reference import from_python
+from incmrql.reference import arrow_table, from_python
 from incmrql.runtime.feeds.spooled import News, SpoolFolder
 from incmrql.storage import sync_folder
 from incmrql.storage.files import unwritable
@@ -147,7 +147,7 @@ class PushFeed(SpoolFolder):
 def _batches(rows: Iterable[Any], weight: int, stream: Stream) -> list[Any]:
     """The rows of a call as record batches; tables whose columns fit are taken as they are."""
     if isinstance(rows, pd.DataFrame):
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
+        rows = arrow_table(rows, stream.name, "R306")
     if isinstance(rows, pa.Table):
         with suppress(DataError):
             return _table_batches(rows, weight, stream)
