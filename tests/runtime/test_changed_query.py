@@ -75,6 +75,18 @@ def test_another_value_that_was_stored_is_another_query(tmp_path: Path) -> None:
             assert len(followed(place)) == 1
 
 
+def test_items_in_another_order_are_told_apart(tmp_path: Path) -> None:
+    put(tmp_path, "1.csv", "a", "b")
+    items = [f"incr count({STREAM});", f"incr sum(select x.N from x in {STREAM});"]
+    with driver_here(Place(tmp_path, "".join(items))) as driver:
+        driver.step()
+    with pytest.raises(CheckpointError, match="The items are the same, in another order") as caught:
+        driver_here(Place(tmp_path, "".join(reversed(items))))
+    lines = str(caught.value).splitlines()
+    assert [line for line in lines if "item " in line] == ["  item 1:", "  item 2:"]
+    assert "0 of" not in str(caught.value)
+
+
 def test_another_version_of_incmrql_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,7 @@ from incmrql.runtime.checkpoint.manifests import (
 from incmrql.runtime.checkpoint.program import describe, feeds_of
 from incmrql.runtime.checkpoint.rebuild import Retraction
 from incmrql.runtime.compacting import Compactor
-from incmrql.runtime.failures import spark_failures, unstarted, unwritten
+from incmrql.runtime.failures import spark_failures, unskippable, unstarted, unwritten
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.settling import exempt, settled_files, still_ingested, with_checksums
 from incmrql.runtime.feeds.spooled import Feed, News
@@ -287,7 +287,8 @@ class Driver:
     def look(self) -> News:
         """What is new in all sources, after a look at what was taken in before."""
         now = time.time()
-        found = [feed.look(now) for feed in self.feeds]
+        with unskippable(self.options.skip_batch):
+            found = [feed.look(now) for feed in self.feeds]
         for notice in (notice for news in found for notice in news.notices):
             self._notices.append(notice)
             self.on_notice(notice)
