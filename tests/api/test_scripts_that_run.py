@@ -9,10 +9,12 @@ from typing import Any, cast
 import pytest
 
 import incmrql
+from incmrql import api
 from incmrql.api.checkpoints import SavedRun
 from incmrql.api.options import stream_options
 from incmrql.api.runs import Failures, Run
 from incmrql.api.session import Script
+from incmrql.errors import DataError
 from incmrql.runtime.report import Batch, Verified
 from incmrql.spark.stream_job import StreamJob
 from incmrql.values import Bag
@@ -125,3 +127,11 @@ def test_a_script_without_streams_has_no_run() -> None:
     script = incmrql.Session().script("1 + 1;")
     assert script.run(options(), lambda _, value: answers.append(value), Heard()) is None
     assert answers == [2]
+
+
+@pytest.mark.parametrize("script", [None, 3, b"1;"])
+def test_a_script_that_is_no_text_is_refused(script: Any) -> None:
+    for use in (incmrql.Session().query, incmrql.Session().script, api.run, api.check):
+        with pytest.raises(DataError, match="a script is a text or a Path") as caught:
+            use(script)
+        assert caught.value.code == "R212"

@@ -142,6 +142,26 @@ def test_a_rebuild_takes_readers_from_the_old_answer_to_the_new_one(shop: Shop) 
     assert "was written with rows of type" in other.err
 
 
+def test_a_start_without_new_input_says_so(shop: Shop) -> None:
+    shop.sells("2.csv", "Rome,6\n")
+    assert "nothing new" not in shop.run().err
+    again = shop.run()
+    assert (again.code, again.lines, again.err) == (0, [], "nothing new since batch 0\n")
+    least = AVERAGE.replace("avg(s.price)", "min(s.price)")
+    rebuilt = shop.run(least, "--on-change", "rebuild")
+    assert rebuilt.lines == ['{ ("Oslo",2,10.0), ("Rome",2,4.0) }']
+    assert rebuilt.err == "state rebuilt from 2 files\n"
+    shop.sells("3.csv", "Rome,8\n")
+    back = shop.run(AVERAGE, "--on-change", "rebuild", "--json")
+    assert back.err == "state rebuilt from 2 files\n"
+    (batch,) = map(json.loads, back.lines)
+    assert batch["answers"] == [[["Oslo", 2, 15.0], ["Rome", 3, 6.0]]]
+    (batch,) = map(json.loads, shop.run(least, "--on-change", "rebuild", "--json").lines)
+    assert batch["answers"] == [[["Oslo", 2, 10.0], ["Rome", 3, 4.0]]]
+    in_folder = shop.run(least, "--output", "out")
+    assert (in_folder.lines, in_folder.code) == ([], 0)
+
+
 def test_a_rebuild_of_state_in_other_columns_asks_for_a_new_folder(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

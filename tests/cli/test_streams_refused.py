@@ -146,7 +146,7 @@ def test_another_query_on_an_old_checkpoint(shop: Shop) -> None:
     assert elsewhere.code == 1
     assert "It cannot be rebuilt here: its sources are others." in elsewhere.err
     rebuilt = shop.run(other, "--on-change", "rebuild")
-    assert (rebuilt.code, rebuilt.lines) == (0, [])
+    assert (rebuilt.code, rebuilt.lines) == (0, ['{ "Oslo", "Oslo", "Rome" }'])
     assert shop.run().code == 1
     shop.sells("2.csv", "Rome,6\n")
     assert shop.run(other).lines == ['{ "Oslo", "Oslo", "Rome", "Rome" }']
@@ -160,6 +160,10 @@ def test_an_ingested_file_that_changed_is_forgotten_or_retracted(shop: Shop) -> 
     assert "--forget sales/1.csv" in refused.err
     assert "--retract sales/1.csv" in refused.err
     kept = ("--keep-input", "all")
+    assert "--skip-batch" not in refused.err
+    skipped = shop.run(AVERAGE, *kept, "--skip-batch", "1")
+    assert skipped.err.startswith("error[R301]")
+    assert "--skip-batch 1 does not help" in skipped.err
     forgotten = shop.run(AVERAGE, *kept, "--forget", "sales/1.csv")
     assert (forgotten.code, forgotten.lines) == (0, ['{ ("Oslo",2,15.0), ("Rome",1,4.0) }'])
     retracted = shop.run(AVERAGE, *kept, "--retract", str(path))

@@ -75,6 +75,50 @@ def test_a_field_that_no_row_has(tmp_path: Path) -> None:
     assert notice.hint == 'Did you mean "amount"? Rows have: amount, n, name.'
 
 
+NESTED = 'source(json, "PATH", type(< p: < name: string, at: < x: int > >, age: int >));'
+
+
+def test_a_field_inside_a_field_that_no_row_has(tmp_path: Path) -> None:
+    (tmp_path / "1.json").write_text('{"p": {"nam": "x", "at": {"y": 1}}, "age": 1}\n{"age": 2}\n')
+    one, other = noticed(tmp_path, NESTED)
+    assert one.message == f'no row of {tmp_path} has the field "p.name": it is null everywhere'
+    assert one.hint == 'Did you mean "nam"? "p" has: at, nam.'
+    assert '"p.at.x"' in other.message
+    assert other.hint.endswith('"p.at" has: y.')
+
+
+TYPED_XML = 'source(xml, "PATH", {"b"}, type(< id: int, p: < name: string >, tags: bag(string) >));'
+
+
+def test_a_field_that_no_xml_element_has(tmp_path: Path) -> None:
+    path = tmp_path / "1.xml"
+    path.write_text('<a><b id="1"><p nam="x"/></b><b id="2"><p><name/></p></b></a>')
+    assert noticed(tmp_path, TYPED_XML) == []
+    path.write_text('<a><b ID="1"><p nam="x"/></b><b><p><n>y</n></p></b></a>')
+    one, other = noticed(tmp_path, TYPED_XML)
+    assert one.message == f'no row of {tmp_path} has the field "id": it is null everywhere'
+    assert one.hint.endswith("Rows have: ID, p.")
+    assert other.message == f'no row of {tmp_path} has the field "p.name": it is null everywhere'
+    assert other.hint == 'Did you mean "nam"? "p" has: n, nam.'
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ('{"q": {"name": "x"}, "age": 1}', ["p"]),
+        ('{"p": {"name": null, "at": {"x": null}}, "age": 1}', []),
+        ('{"p": {"name": "x", "at": {"x": 1}}, "age": 1}', []),
+        ('{"p": {"name": "x", "a": 1}, "age": 1}', ["p.at"]),
+        ('{"p": {}, "age": 1}', []),
+    ],
+)
+def test_of_fields_inside_each_other_the_outermost_is_named(
+    tmp_path: Path, text: str, fields: list[str]
+) -> None:
+    (tmp_path / "1.json").write_text(text)
+    assert [each.message.split('"')[1] for each in noticed(tmp_path, NESTED)] == fields
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -15,6 +15,7 @@ from incmrql.plan.assembly import program_of as planned
 from incmrql.plan.identity.versions import VERSIONS
 from incmrql.runtime import Driver
 from incmrql.runtime.checkpoint import program as opening
+from incmrql.runtime.sinks.binding import bind
 from incmrql.values import Bag
 from tests.engine.programs import AVERAGE, SEVERAL, program_of
 from tests.plan.identity.test_identity import LOOKALIKES
@@ -74,6 +75,18 @@ def test_another_value_that_was_stored_is_another_query(tmp_path: Path) -> None:
             assert len(followed(place)) == 1
 
 
+def test_items_in_another_order_are_told_apart(tmp_path: Path) -> None:
+    put(tmp_path, "1.csv", "a", "b")
+    items = [f"incr count({STREAM});", f"incr sum(select x.N from x in {STREAM});"]
+    with driver_here(Place(tmp_path, "".join(items))) as driver:
+        driver.step()
+    with pytest.raises(CheckpointError, match="The items are the same, in another order") as caught:
+        driver_here(Place(tmp_path, "".join(reversed(items))))
+    lines = str(caught.value).splitlines()
+    assert [line for line in lines if "item " in line] == ["  item 1:", "  item 2:"]
+    assert "0 of" not in str(caught.value)
+
+
 def test_another_version_of_incmrql_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +109,30 @@ def test_an_operator_whose_meaning_was_fixed_is_refused_or_built_again(
     monkeypatch.setitem(VERSIONS, "compare =", 2)
     with pytest.raises(CheckpointError, match="belongs to another query"):
         followed(place)
+
+
+ROWS = f"incr select %s (x.T, x.N) from x in {STREAM} %s;"
+ORDERED, DISTINCT = ROWS % ("", "order by x.N limit 2"), ROWS % ("distinct", "")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [(ORDERED, DISTINCT, "with a column"), (DISTINCT, ORDERED, "without a column")],
+)
+def test_a_list_and_a_bag_do_not_share_an_output_folder(
+    tmp_path: Path, one: str, other: str, said: str
+) -> None:
+    """Changes of a list have a column with the position of each row; whole answers have none."""
+    first, second = Place(tmp_path, one), Place(tmp_path, other)
+    known = bind(first.program, [], first.output, OPTIONS, has_batches=False).as_json(first.program)
+    with pytest.raises(CheckpointError, match=f"{said} _position, not with") as caught:
+        bind(second.program, known, second.output, OPTIONS, has_batches=True)
+    assert "Use a new folder" in str(caught.value)
+    whole = [{**sink, "mode": "snapshot"} for sink in known]
+    earlier = [{name: sink[name] for name in sink if name != "list"} for sink in known]
+    for allowed in (whole, earlier):
+        bound = bind(second.program, allowed, None, OPTIONS, has_batches=True)
+        assert [sink.folder for sink in bound.sinks] == [first.output]
 
 
 def test_state_in_another_form_is_refused_though_the_query_is_the_same(

@@ -19,6 +19,7 @@ from incmrql.engine.batch import Kit, run_batch
 from incmrql.engine.compile.program import compiled
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.messages import Order
+from incmrql.engine.store import segments
 from incmrql.errors import CheckpointError
 from incmrql.runtime.checkpoint import manifests as checkpoints
 from incmrql.runtime.checkpoint.changed import settle_change
@@ -187,6 +188,30 @@ def test_a_damaged_manifest_is_noticed(tmp_path: Path) -> None:
     assert read(tmp_path).number == 0
 
 
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ("", "is damaged and cannot be read: it is empty"),
+        ('{"format": 3, "ba', "is damaged and cannot be read: it is cut off"),
+        ('{"format": 3}', "is damaged: it has no checksum"),
+        ("[]", "is damaged: it has no checksum"),
+        ('{"format": 3, "checksum": 1}', "is damaged: its checksum is not"),
+        (None, "cannot be read: it is missing"),
+    ],
+)
+def test_a_damaged_file_is_named_with_a_way_out(
+    tmp_path: Path, found: str | None, said: str
+) -> None:
+    path = tmp_path / "000000.json"
+    if found is not None:
+        path.write_text(found)
+    with pytest.raises(CheckpointError) as caught:
+        load(path)
+    first, hint = str(caught.value).split("\n")
+    assert first.startswith(f"error[R361]: {path} {said}")
+    assert "Restore the file from a backup, or start with a new checkpoint" in hint
+
+
 def test_a_manifest_in_the_middle_that_is_gone_is_noticed(tmp_path: Path) -> None:
     checkpoint = opened(tmp_path)
     state = checkpoint.recovered()
@@ -223,8 +248,20 @@ def test_a_damaged_run_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="fewer bytes"):
         checkpoint.check_runs(state)
     (checkpoint.runs / run).unlink()
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="cannot be read") as caught:
         checkpoint.check_runs(state)
+    for problem in (caught.value, opened_without(checkpoint.runs / run)):
+        assert str(problem).startswith(
+            f"error[R361]: {checkpoint.runs / run} cannot be read: it is"
+        )
+        assert "Restore the file from a backup, or start with a new checkpoint" in str(problem)
+
+
+def opened_without(path: Path) -> CheckpointError:
+    """What a task is told that opens a state file which is missing."""
+    with pytest.raises(CheckpointError) as caught:
+        segments._mapped(path)
+    return caught.value
 
 
 def test_only_what_is_closed_is_removed_after_a_while(tmp_path: Path) -> None:

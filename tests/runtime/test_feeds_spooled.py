@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import incmrql
 from incmrql.errors import DataError
 from incmrql.io import spools
 from incmrql.io.arrow.types import arrow_type
@@ -47,7 +48,7 @@ Pair = namedtuple("Pair", ["X", "Y"])
     "given_rows",
     [
         [{"X": 1, "Y": "a"}],
-        [{"Y": "a", "X": 1, "Z": 5}],
+        [{"Y": "a", "X": 1}],
         [(1, "a")],
         (Point(1, "a"),),
         iter([Pair(1, "a")]),
@@ -128,6 +129,19 @@ def test_fields_inside_fields_are_named(tmp_path: Path) -> None:
     stream = pushed("< P: (int, < Q: double >) >")
     with pytest.raises(DataError, match=r'row 0, field "P._2.Q"'):
         PushFeed(stream, tmp_path).insert([{"P": (1, {"Q": "x"})}])
+
+
+@pytest.mark.parametrize("as_table", [pa.Table.from_pylist, pd.DataFrame, list])
+def test_a_field_that_the_stream_does_not_have_is_named(as_table: Any, tmp_path: Path) -> None:
+    feed = PushFeed(pushed("< X: int, Y: int >"), tmp_path)
+    for call in (feed.insert, feed.delete):
+        with pytest.raises(DataError, match=r'row 0: there is no field "Z" in < X') as caught:
+            call(as_table([{"X": 1, "Y": 2, "Z": 3}]))
+        assert caught.value.code == "R306"
+    assert feed.look(0).files == ()
+    inside = PushFeed(pushed("< P: bag(< Q: int >) >"), tmp_path / "inside")
+    with pytest.raises(DataError, match=r'row 0, field "P": there is no field "R"'):
+        inside.insert(as_table([{"P": [{"Q": 1, "R": 2}]}]))
 
 
 def test_nothing_is_deleted_from_a_stream_that_only_grows(tmp_path: Path) -> None:
@@ -391,6 +405,21 @@ def test_data_of_a_run_that_took_in_nothing_are_not_used(tmp_path: Path) -> None
     RegisteredFeed(STREAM, tmp_path, [record(1)], begun=False).look(0)
     feed = RegisteredFeed(STREAM, tmp_path, [record(2)], begun=False)
     assert content(STREAM, feed.look(0).files) == rows(record(2))
+
+
+OBJECTS = pd.DataFrame({"X": [1, 2], "Y": ["a", object()]})
+
+
+def test_a_pandas_column_of_objects_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match='column "Y" of "rows" has objects that no type') as caught:
+        RegisteredFeed(STREAM, tmp_path / "a", OBJECTS, begun=False).look(0)
+    assert caught.value.code == "R208"
+    with pytest.raises(DataError, match='column "Y" of "rows" has objects that no type') as caught:
+        PushFeed(STREAM, tmp_path / "b").insert(OBJECTS)
+    assert caught.value.code == "R306"
+    with pytest.raises(DataError, match=r'column "Y" of "t" .*\(object, str\)') as caught:
+        incmrql.Session().register("t", OBJECTS)
+    assert caught.value.code == "R208"
 
 
 @pytest.mark.parametrize(

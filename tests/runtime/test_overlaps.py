@@ -104,6 +104,17 @@ def test_a_folder_that_lost_all_files_at_once_is_refused(tmp_path: Path, pattern
     assert len(feed.look(10).files) == 3
 
 
+def test_a_folder_that_lost_its_only_file_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    feed = replacing(folder, "")
+    (folder / "a.csv").unlink()
+    feed.taken(summed(feed.look(10).files))
+    (folder / "b.csv").unlink()
+    with pytest.raises(DataError) as caught:
+        feed.look(10)
+    assert caught.value.message == f'the only file of "{folder}/" that was ingested is gone'
+
+
 @pytest.mark.parametrize("pattern", ["", "*.csv"])
 def test_a_folder_that_lost_all_files_on_purpose(tmp_path: Path, pattern: str) -> None:
     folder = tmp_path / "data"

@@ -31,6 +31,10 @@ SOURCES = {
              '{"amount": 1, "name": "x"}\n{"amount": 2, "name": "y"}\n'),
     "odd JSON": ('json, "{}", type(< Amount: int, name: string >)',
                  '[{"amount": 1, "name": "x"}]\n{"amount": 2,\n "names": 1}\n'),
+    "XML": ('xml, "{}", {{"b"}}, type(< id: int, p: < name: string > >)',
+            '<a><b ID="1"><p nam="x"/></b></a>'),
+    "nested JSON": ('json, "{}", type(< p: < name: string, at: < x: int > >, age: int >)',
+                    '{"p": {"nam": "x", "at": {"y": 1}}, "age": 1}\n{"age": 2}\n'),
 }  # fmt: skip
 
 

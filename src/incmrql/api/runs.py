@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 MOST_EVENTS: Final = 1000
 """Events that a run remembers."""
 _POLL: Final = 0.1
+_SET_ASIDE: Final = (
+    "The rows at fault were set aside, and the batch was not ingested: the next batch, or step(), "
+    "takes all other rows."
+)
 
 
 class Listener(Protocol):
@@ -243,10 +247,14 @@ class Run:
     def _guarded(self, step: Callable[[], BatchReport | None]) -> BatchReport | None:
         try:
             return step()
+        except DataError as problem:
+            refusal = self._set_aside(problem)
+            self._events.append(Event(time.time(), problem=refusal or problem))
+            if refusal is not None:
+                raise refusal from None
+            raise
         except BaseException as problem:
             self._events.append(Event(time.time(), problem=problem))
-            if isinstance(problem, DataError):
-                self._set_aside(problem)
             raise
 
     def _told(self, report: BatchReport) -> Batch:
@@ -280,13 +288,13 @@ class Run:
             said.append("Session(quarantine=...) names a folder in which such lines are kept.")
         return "\n".join(said)
 
-    def _set_aside(self, problem: DataError) -> bool:
-        """Whether the rows for which a batch was refused are set aside, and no others."""
+    def _set_aside(self, problem: DataError) -> DataError | None:
+        """Set the rows aside for which a batch was refused: the refusal that says so, or None."""
         driver = self._driver
         if problem.code not in CODES or driver.refused is None:
-            return False
+            return None
         driver.checkpoint.check_newest()
-        done = False
+        notes = []
         for feed in driver.feeds:
             spools = feed.spools if isinstance(feed, Flow) else feed
             files = [each for each in driver.refused_files if each.place == feed.place]
@@ -300,9 +308,14 @@ class Run:
             if rows and isinstance(known, PushedStream) and not driver.options.window:
                 known.refused(self._checkpoint, rows)
             if rows:
-                done = True
-                problem.add_note(told(rows, stream.name, spools.aside))
-        return done
+                notes.append(told(rows, stream.name, spools.aside))
+        if not notes:
+            return None
+        hint = f"{_SET_ASIDE} {problem.hint}".strip()
+        refusal = DataError(problem.code, problem.message, place=problem.place, hint=hint)
+        for note in notes:
+            refusal.add_note(note)
+        return refusal
 
     def follow(self, stop: threading.Event | None = None) -> None:
         """Make batch after batch in this thread, until all is done that the options ask for.
@@ -315,11 +328,11 @@ class Run:
             self._keep_last()
 
         def refused(problem: DataError) -> bool:
-            if not self._set_aside(problem):
+            refusal = self._set_aside(problem)
+            if refusal is None:
                 return False
-            self._events.append(Event(time.time(), problem=problem))
-            notes = getattr(problem, "__notes__", ())
-            self._listener.notice("\n".join((str(problem), *notes)))
+            self._events.append(Event(time.time(), problem=refusal))
+            self._listener.notice("\n".join((str(refusal), *refusal.__notes__)))
             return True
 
         def run() -> None:
@@ -426,6 +439,15 @@ class Run:
         """Look at the sources, and start Spark: what is wrong is known before the first batch."""
         self._driver.look()
         self._driver.job  # noqa: B018 - made when it is first asked for
+
+    def is_idle(self) -> bool:
+        """Whether there is nothing new since the last batch, at the start of a run."""
+        return self._driver.is_done()
+
+    @property
+    def rebuilt_from(self) -> int | None:
+        """The number of files that the state was built from at the start; None if it was kept."""
+        return self._driver.rebuilt_from
 
     @property
     def is_committing(self) -> bool:

@@ -56,9 +56,14 @@ class Answer:
     """What produced it: print, incr, lineage or debug."""
 
 
-def load(script: str | Path) -> Source:
-    """The text of a script: a `Path` is read, a text is taken as it is."""
-    return read_script(script) if isinstance(script, Path) else Source(script, SCRIPT_NAME)
+def load(script: object) -> Source:
+    """The text of a script: a `Path` is read, a text is taken as it is, and no other is one."""
+    if isinstance(script, Path):
+        return read_script(script)
+    if not isinstance(script, str):
+        message = f"a script is a text or a Path, not a value of type {type(script).__name__}"
+        raise DataError("R212", message, hint='Give a text, as in "select x from x in R".')
+    return Source(script, SCRIPT_NAME)
 
 
 def compiled(

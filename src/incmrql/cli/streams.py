@@ -48,6 +48,18 @@ class Printer:
         """Print a batch with its answers."""
         self.console.batch(batch.report, [self._shown(run, item) for item in run.printed])
 
+    def start(self, run: Run) -> None:
+        """Print what a start has done to the state, and whether there is anything new."""
+        files, number = run.rebuilt_from, run.status.batch
+        if files is not None:
+            self.console.say(f"state rebuilt from {'1 file' if files == 1 else f'{files:,} files'}")
+        if not run.is_idle():
+            return
+        if files is None:
+            self.console.say(f"nothing new since batch {number}")
+        elif not self.shows_changes:
+            self.console.answers(number, [run.answer(item) for item in run.printed])
+
     def verified(self, verified: Verified) -> None:
         """Print what was compared."""
         self.console.say(str(verified))
@@ -89,13 +101,13 @@ def run_script(
         tell(note)
     _refuse_options(script, given)
     console = _console(show, as_json=as_json, shows_changes=shows_changes)
-    run = script.run(
-        options, lambda _item, value: print_answer(show(value)), Printer(console, shows_changes)
-    )
+    printer = Printer(console, shows_changes)
+    run = script.run(options, lambda _item, value: print_answer(show(value)), printer)
     if run is None:
         return
     with run, ending_by_signal(run, run.own_folder) as stop:
         run.prepare()  # Spark starts now, and sets a handler of its own for Ctrl-C
+        printer.start(run)
         with stopping(console, stop), _advised(run, has_checkpoint=run.own_folder is None):
             run.follow(stop)
 

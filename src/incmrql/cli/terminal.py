@@ -70,6 +70,9 @@ class Console(Protocol):
     def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
         """Tell of a batch, with the value of each answer that is printed."""
 
+    def answers(self, number: int, answers: Sequence[Any]) -> None:
+        """Tell the answers after a batch that was told before."""
+
     def say(self, text: str) -> None:
         """Tell anything else."""
 
@@ -85,6 +88,11 @@ class Plain:
         for answer in answers:
             print_answer(self.show(answer))
         tell(summary(report))
+
+    def answers(self, number: int, answers: Sequence[Any]) -> None:  # noqa: ARG002 - not shown
+        """Print the answers."""
+        for answer in answers:
+            print_answer(self.show(answer))
 
     def say(self, text: str) -> None:
         """Print a text."""
@@ -116,7 +124,14 @@ class Json:
                 }
         if report.loops:
             found["loops"] = [asdict(loop) for loop in report.loops]
-        text = json.dumps(found)[:-1]
+        self._print(found, answers)
+
+    def answers(self, number: int, answers: Sequence[Any]) -> None:
+        """Print an object with the number of the batch."""
+        self._print({"number": number}, answers)
+
+    def _print(self, fields: dict[str, Any], answers: Sequence[Any]) -> None:
+        text = json.dumps(fields)[:-1]
         values = ", ".join(map(self.show, answers))
         print_answer(f'{text}, "{self.name}": [{values}]}}' if answers else f"{text}}}")
 
@@ -151,6 +166,11 @@ class Live:
         for line in table(self.newest):
             tell(line[: width - 1])
             self.lines += 1
+
+    def answers(self, number: int, answers: Sequence[Any]) -> None:  # noqa: ARG002 - not shown
+        """Print the answers, which stay until the next batch."""
+        for answer in answers:
+            print_answer(self.show(answer))
 
     def say(self, text: str) -> None:
         """Print a text, which stays."""

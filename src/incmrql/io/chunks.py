@@ -13,10 +13,11 @@ from typing import Any as Arrow
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from incmrql.io.arrow.values import stored
 from incmrql.io.files import broken
-from incmrql.io.notices import Noticed
+from incmrql.io.notices import INSIDE, Noticed
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Read, Row, refused
 from incmrql.io.spec import Part, ReadSpec, read_rows
 from incmrql.io.vectorised.parquet import parquet_arrays
@@ -52,7 +53,7 @@ def read_chunks(spec: ReadSpec, part: Part) -> Iterator[Chunk]:
         whole.add(chunk.noticed)
         yield chunk
     known = Noticed(rows=whole.rows, present=set(whole.present))
-    known.look_up_names(part.path, spec.source.keys, spec.watched)
+    known.look_up_names(part.path, spec.source, spec.watched)
     if known.names:
         last = Noticed(present=known.present, names=known.names)
         yield Chunk(pa.array([], spec.arrow_type), pa.array([], pa.int64()), noticed=last)
@@ -113,10 +114,19 @@ def _half_a_character(row: Row, place: str) -> BadRow:
 def _chunk(
     spec: ReadSpec, values: Arrow, weights: Arrow, bad: list[BadRow], beyond: int = 0
 ) -> Chunk:
-    present = {name for name in spec.watched if values.field(name).null_count < len(values)}
+    present = {path for path in spec.watched if _has_value(values, path)}
     first = bad[:MOST_REMEMBERED]
     noticed = Noticed(len(values), len(bad), beyond, present, first=first)
     return Chunk(values, weights, tuple(bad), noticed)
+
+
+def _has_value(values: Arrow, path: str) -> bool:
+    """Whether the field with a path is not null in all rows."""
+    name, *inside = path.split(INSIDE)
+    column = values.field(name)
+    if inside:
+        column = pc.struct_field(column, inside)  # null also where a parent is
+    return bool(column.null_count < len(column))
 
 
 def _ones(values: Arrow) -> Arrow:

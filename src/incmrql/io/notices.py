@@ -2,13 +2,13 @@
 
 Every reader counts a few facts (`Noticed`) while it reads; facts of files and tasks add up.  When
 a source has been read, `notices` turns them into warnings: no line could be read (W201), lines
-have more columns than are declared (W202), a declared JSON field is in no row (W203).
+have more columns than are declared (W202), a declared field of JSON or XML is in no row (W203).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -17,12 +17,16 @@ from typing import Any, Final
 from incmrql.errors import IncmrqlWarning, nearest
 from incmrql.io.files import open_text
 from incmrql.io.json.files import read_raw
-from incmrql.io.rows import MOST_REMEMBERED, BadRow, Notice, Policy, ReadReport, Row
+from incmrql.io.rows import MOST_REMEMBERED, BadRow, Notice, Policy, Read, ReadReport, Row
+from incmrql.io.xml.files import read_xml
+from incmrql.io.xml.values import attributes, children, tag_of
 from incmrql.types import typed
 from incmrql.types.columns import column_types
-from incmrql.types.model import Record, Type
-from incmrql.values import Value
+from incmrql.types.model import XML, Record, Type
+from incmrql.values import Data, Value
 
+INSIDE: Final = "\0"
+"""Between the names in the path of a field that is inside another one; no name contains it."""
 _DELIMITERS: Final = (",", ";", "\t", "|", ":", " ")
 _SAMPLE: Final = 100
 """Documents in which the names of members are looked up."""
@@ -40,9 +44,9 @@ class Noticed:
     beyond: int = 0
     """Lines with columns beyond the declared ones."""
     present: set[str] = field(default_factory=set)
-    """Declared fields that a row has."""
+    """Paths of declared fields that a row has."""
     names: set[str] = field(default_factory=set)
-    """Names that documents have, if a declared field was null in every row of a file."""
+    """Paths that documents have, if a declared field was null in every row of a file."""
     first: list[BadRow] = field(default_factory=list)
 
     def add(self, other: Noticed) -> None:
@@ -78,27 +82,64 @@ class Noticed:
             if any(_has(row.value, name) for row in rows):
                 self.present.add(name)
 
-    def look_up_names(self, path: str | Path, keys: Iterable[str], watched: Iterable[str]) -> None:
+    def look_up_names(self, path: str | Path, source: typed.Source, watched: Iterable[str]) -> None:
         """Where a field is null in every row of a file, see which names its documents have."""
         absent = set(watched) - self.present
         if not self.rows or not absent:
             return
-        documents = read_raw(open_text(Path(path)), str(path), keys)
+        documents = _documents(Path(path), source)
+        parents = {path.rpartition(INSIDE)[0] for path in watched}
         for row in islice(documents, _SAMPLE):
-            if isinstance(row, Row) and isinstance(row.value, dict):
-                self.names.update(row.value)
+            if isinstance(row, Row):
+                self.names.update(path for each in parents for path in _members(row.value, each))
         self.present |= absent & self.names
 
 
-def _has(value: Value, name: str) -> bool:
-    return value is not None and value[name] is not None
+def _documents(path: Path, source: typed.Source) -> Iterator[Read]:
+    """The rows of a file before they are brought to their type."""
+    if source.format == "xml":
+        return read_xml(path, XML, source.keys, source.steps)
+    return read_raw(open_text(path), str(path), source.keys)
+
+
+def _members(document: Any, parent: str) -> Iterator[str]:
+    """The paths of the members of an object in a document; `parent` is the object's own path."""
+    found = _parts(document)
+    for name in parent.split(INSIDE) if parent else ():
+        found = _parts(found.get(name))
+    yield from (f"{parent}{INSIDE}{name}" if parent else name for name in found)
+
+
+def _parts(document: Any) -> Mapping[str, Any]:
+    """The members of a JSON object, or attributes and child elements of an XML element."""
+    match document:
+        case dict():
+            return document
+        case Data() if document.constructor == "Node":
+            inner = {str(tag_of(child)): child for child in children(document)}
+            return {**dict(attributes(document)), **inner}
+        case _:
+            return {}
+
+
+def _has(value: Value, path: str) -> bool:
+    for name in path.split(INSIDE):
+        value = None if value is None else value[name]
+    return value is not None
 
 
 def watched_fields(source: typed.Source, element: Type) -> tuple[str, ...]:
-    """The declared fields of a source that rows may lack in silence."""
-    if source.format != "json" or not isinstance(element, Record):
+    """The paths of the declared fields of a source that rows may lack in silence."""
+    if source.format not in ("json", "xml") or not isinstance(element, Record):
         return ()
-    return element.names
+    return tuple(_field_paths(element))
+
+
+def _field_paths(record: Record, above: str = "") -> Iterator[str]:
+    for name, type_ in record.fields:
+        yield f"{above}{name}"
+        if isinstance(type_, Record):
+            yield from _field_paths(type_, f"{above}{name}{INSIDE}")
 
 
 def notices(
@@ -116,11 +157,18 @@ def notices(
         message = f"{lines} of {path} {verb} more than the {columns} declared; the rest is ignored"
         hint = "Declare the others as any to skip them without this warning."
         found.append(Notice("W202", message, hint=hint))
-    for name in watched_fields(source, element or source.row):
-        if noticed.names and name not in noticed.present:
-            message = f'no row of {path} has the field "{name}": it is null everywhere'
-            others = ", ".join(sorted(noticed.names)[:10])
-            hint = f"{nearest(name, noticed.names)} Rows have: {others}.".strip()
+    for field_path in watched_fields(source, element or source.row):
+        parent, _, name = field_path.rpartition(INSIDE)
+        siblings = {
+            other for above, _, other in (each.rpartition(INSIDE) for each in noticed.names)
+            if above == parent
+        }  # fmt: skip
+        # Where no row has the parent, that is all there is to say.
+        if siblings and field_path not in noticed.present and parent in {"", *noticed.present}:
+            shown, owner = field_path.replace(INSIDE, "."), parent.replace(INSIDE, ".")
+            message = f'no row of {path} has the field "{shown}": it is null everywhere'
+            has = "Rows have" if not parent else f'"{owner}" has'
+            hint = f"{nearest(name, siblings)} {has}: {', '.join(sorted(siblings)[:10])}.".strip()
             found.append(Notice("W203", message, hint=hint))
     return tuple(found)
 

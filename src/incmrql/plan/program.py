@@ -72,6 +72,11 @@ class Output:
                 return None
 
     @property
+    def is_list(self) -> bool:
+        """Whether it changes row by row and its rows are in order: a change says where a row is."""
+        return self.part is not None and self.part.order is not None
+
+    @property
     def element(self) -> Type:
         """The type of a row of the answer; an answer that is no part is one row."""
         type_ = self.result.type

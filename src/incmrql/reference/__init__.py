@@ -13,13 +13,14 @@ Start with `evaluate`.
 from incmrql.reference.environment import Environment, World
 from incmrql.reference.evaluate import evaluate
 from incmrql.reference.laws import check_aggregation
-from incmrql.reference.python import from_python
+from incmrql.reference.python import arrow_table, from_python
 from incmrql.reference.script import new_world
 from incmrql.reference.sources import read_source
 
 __all__ = [
     "Environment",
     "World",
+    "arrow_table",
     "check_aggregation",
     "evaluate",
     "from_python",

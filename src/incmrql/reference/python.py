@@ -65,8 +65,11 @@ def raised(problem: BaseException) -> str:
 # --- Objects to values ---
 
 
-def from_python(given: AnyObject, type_: Type) -> Value:
-    """The value of a type that a Python object stands for; ValueError if it is none."""
+def from_python(given: AnyObject, type_: Type, *, exact: bool = False) -> Value:
+    """The value of a type that a Python object stands for; ValueError if it is none.
+
+    Fields that a record type does not have are left out, unless the match has to be `exact`.
+    """
     plain = given.item() if isinstance(given, np.generic) else given
     match type_:
         case _ if plain is None:
@@ -79,12 +82,17 @@ def from_python(given: AnyObject, type_: Type) -> Value:
             parts = plain if isinstance(plain, tuple | list) else _refuse(plain, type_)
             if len(parts) != len(items):
                 _refuse(plain, type_)
-            return tuple([from_python(part, item) for part, item in zip(parts, items, strict=True)])
+            pairs = zip(parts, items, strict=True)
+            return tuple([from_python(part, item, exact=exact) for part, item in pairs])
         case Record(fields):
             named = _named(plain, type_)
-            return RecordValue.of(type_.names, [from_python(named[n], t) for n, t in fields])
+            if exact and len(named) > len(fields):
+                surplus = next(name for name in named if name not in type_.names)
+                raise ValueError(f'there is no field "{surplus}" in {type_}')
+            values = [from_python(named[name], part, exact=exact) for name, part in fields]
+            return RecordValue.of(type_.names, values)
         case Collection(_, element):
-            values = [from_python(part, element) for part in _elements(plain, type_)]
+            values = [from_python(part, element, exact=exact) for part in _elements(plain, type_)]
             is_set = isinstance(plain, set | frozenset | Bag)
             return collection(type_, ordered(values) if is_set else values)
         case Data():
@@ -195,14 +203,39 @@ def row_type(data: AnyObject, name: str) -> model.Type:
     """The type of a row of a table of pandas or Arrow, or of rows in a list."""
     if isinstance(data, list):
         return _common(data, name)
-    return table_type(_arrow_schema(data), name)
+    return table_type(_arrow_schema(data, name), name)
 
 
-def _arrow_schema(data: AnyObject) -> AnyObject:
+def arrow_table(frame: AnyObject, name: str, code: str = "R208") -> AnyObject:
+    """A pandas frame as an Arrow table; objects that no type of the language holds are refused."""
+    with _objects_refused(frame, name, code):
+        return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+@contextmanager
+def _objects_refused(frame: AnyObject, name: str, code: str) -> Iterator[None]:
+    """Name the column of a pandas frame that Arrow cannot hold."""
+    try:
+        yield
+    except pa.ArrowException:
+        hint = "Give the column values of one basic type, or leave it out."
+        for column, values in frame.items():
+            try:
+                pa.array(values, from_pandas=True)
+            except pa.ArrowException as problem:
+                kinds = sorted({type(value).__name__ for value in values if value is not None})
+                what = f"objects that no type holds ({', '.join(kinds[:5])})"
+                message = f'column "{column}" of "{name}" has {what}'
+                raise DataError(code, message, hint=hint) from problem
+        raise
+
+
+def _arrow_schema(data: AnyObject, name: str) -> AnyObject:
     if isinstance(data, pa.Table):
         return data.schema
     if hasattr(data, "dtypes") and hasattr(data, "to_numpy"):
-        return pa.Schema.from_pandas(data, preserve_index=False)
+        with _objects_refused(data, name, "R208"):
+            return pa.Schema.from_pandas(data, preserve_index=False)
     message = f"data of type {type(data).__name__} cannot be registered"
     hint = "Give a DataFrame of Spark or pandas, an Arrow table, or a list of rows."
     raise DataError("R208", message, hint=hint)

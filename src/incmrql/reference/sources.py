@@ -118,7 +118,7 @@ def _notices(
     noticed.add_rows(collected.rows, watched)
     if watched:
         for file in paths.expand(path):
-            noticed.look_up_names(file, source.keys, watched)
+            noticed.look_up_names(file, source, watched)
     return notices(source, path, noticed)
 
 

@@ -48,7 +48,7 @@ from incmrql.runtime.checkpoint.manifests import (
 from incmrql.runtime.checkpoint.program import describe, feeds_of
 from incmrql.runtime.checkpoint.rebuild import Retraction
 from incmrql.runtime.compacting import Compactor
-from incmrql.runtime.failures import spark_failures, unstarted, unwritten
+from incmrql.runtime.failures import spark_failures, unskippable, unstarted, unwritten
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.settling import exempt, settled_files, still_ingested, with_checksums
 from incmrql.runtime.feeds.spooled import Feed, News
@@ -104,6 +104,8 @@ class Driver:
         self.refused: int | None = None
         """The batch that was begun last, if the data forbade it."""
         self.refused_files: tuple[InputFile, ...] = ()
+        self.rebuilt_from: int | None = None
+        """The number of files that the state was built from at this start; None if it was kept."""
         self.on_notice: Callable[[str], None] = lambda _notice: None
         """Called with what a user should know of the sources, each thing once."""
         self._notices: list[str] = []
@@ -285,7 +287,8 @@ class Driver:
     def look(self) -> News:
         """What is new in all sources, after a look at what was taken in before."""
         now = time.time()
-        found = [feed.look(now) for feed in self.feeds]
+        with unskippable(self.options.skip_batch):
+            found = [feed.look(now) for feed in self.feeds]
         for notice in (notice for news in found for notice in news.notices):
             self._notices.append(notice)
             self.on_notice(notice)
@@ -293,7 +296,9 @@ class Driver:
         return News(files, sum(news.restless for news in found))
 
     def is_done(self) -> bool:
-        """Whether there is nothing to take in, nor will be when what is there has come to rest."""
+        """Whether no batch is due: nothing is begun, no input is ready or still settling."""
+        if self.state.number < 0 or self._settled or self.intended() is not None:
+            return False
         news = self.look()
         return not news.restless and not any(map(self._is_streaming, news.files))
 
@@ -308,22 +313,11 @@ class Driver:
         if files is None and self._settled:
             files = self._settled
         elif files is None:
-            files = self._portion(self.look().files)
+            most = self.options.max_files_per_batch
+            files = batch_files.portion(self.look().files, most, self._is_streaming)
             if self.state.number >= 0 and not any(map(self._is_streaming, files)):
                 return None
         return self.run_batch(files)
-
-    def _portion(self, files: tuple[InputFile, ...]) -> tuple[InputFile, ...]:
-        """As many files as a batch takes; those of sources that do not change all at once."""
-        most = self.options.max_files_per_batch
-        if most is None:
-            return files
-        once = [file for file in files if not self._is_streaming(file)]
-        others = sorted(
-            filter(self._is_streaming, files),
-            key=lambda file: (file.modified, file.deletes, file.path),
-        )
-        return (*once, *others[:most])
 
     def _is_streaming(self, file: InputFile) -> bool:
         return any(each.streaming for each in self.program.streams if each.place == file.place)
@@ -582,7 +576,9 @@ class Driver:
         before = Retraction.of(checkpoint, changed, recorded, self.kit.paths) if rebuild else None
         tables = self.state.tables
         if rebuild:
-            tables = self.rebuilt(self.replayed(), checkpoint.runs)
+            files = self.replayed()
+            tables = self.rebuilt(files, checkpoint.runs)
+            self.rebuilt_from = len(files)
         with self._staged(number, attempt, () if self.options.window else changed) as targets:
             order = replace(self._order(number, attempt, (), targets), tables=tables)
             parts = self.job.write_answers(order, 1) if targets else []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from incmrql.errors import CheckpointError
+from incmrql.errors import CheckpointError, DataError
 
 _SYSTEM = re.compile(
     r"^(?:\w*Error|OSError): \[Errno \d+\] (?P<why>[^\n:]+)(?:: '(?P<path>[^'\n]*)')?", re.MULTILINE
@@ -60,3 +60,19 @@ def spark_failures(number: int) -> Iterator[None]:
             where = f" ({causes[-1]['path']})" if causes[-1]["path"] else ""
             raise unwritten(number, f"{causes[-1]['why'].lower()}{where}") from None
         raise translated(problem) from None
+
+
+@contextmanager
+def unskippable(skip_batch: int | None) -> Iterator[None]:
+    """Say of a file that changed or vanished why it cannot be left out by skipping a batch."""
+    try:
+        yield
+    except DataError as problem:
+        if skip_batch is None or problem.code not in ("R301", "R302"):
+            raise
+        why = (
+            f"--skip-batch {skip_batch} does not help: it leaves out what batch {skip_batch} would "
+            "ingest, and this file was ingested before."
+        )
+        hint = f"{problem.hint} {why}"
+        raise DataError(problem.code, problem.message, place=problem.place, hint=hint) from None

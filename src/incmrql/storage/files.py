@@ -15,6 +15,9 @@ from typing import Any, Final
 from incmrql.errors import CheckpointError, DataError
 from incmrql.storage import create, read, sync_folder
 
+DAMAGED: Final = "R361"
+"""The code for a file of a checkpoint that is missing or damaged."""
+
 
 def write_new(path: Path, content: dict[str, Any], *, durable: bool = True) -> None:
     """Create a file; `FileExistsError` if there is one of that name.
@@ -42,15 +45,35 @@ def load(path: Path) -> dict[str, Any]:
     """The content of a file that was written by the functions above."""
     try:
         data = read(path)
-        if data is None:
-            raise FileNotFoundError("there is no such file")
-        content: dict[str, Any] = json.loads(data)
-        given = content.pop("checksum")
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as cause:
-        raise CheckpointError(f"{path} cannot be read: {cause}") from cause
-    if given != _checksum(content):
-        raise CheckpointError(f"{path} is not what was written: its checksum differs")
+    except OSError as cause:
+        raise unreadable(path, cause) from cause
+    if data is None:
+        raise unreadable(path, FileNotFoundError())
+    try:
+        content = json.loads(data)
+    except ValueError:
+        what = "it is cut off or overwritten" if data else "it is empty"
+        raise damaged(f"{path} is damaged and cannot be read: {what}") from None
+    if not isinstance(content, dict) or "checksum" not in content:
+        raise damaged(f"{path} is damaged: it has no checksum")
+    if content.pop("checksum") != _checksum(content):
+        raise damaged(f"{path} is damaged: its checksum is not the one it was written with")
     return content
+
+
+def unreadable(path: Path, cause: OSError) -> CheckpointError:
+    """The error for a file of a checkpoint that is missing or cannot be opened."""
+    is_missing = isinstance(cause, FileNotFoundError)
+    return damaged(f"{path} cannot be read: {'it is missing' if is_missing else cause.strerror}")
+
+
+def damaged(message: str) -> CheckpointError:
+    """The error for a file of a checkpoint that is missing or not what was written."""
+    hint = (
+        "Nothing was computed from it. Restore the file from a backup, or start with a new "
+        "checkpoint: the answer is then computed again from the input."
+    )
+    return CheckpointError(f"error[{DAMAGED}]: {message}\n = hint: {hint}")
 
 
 def _encoded(content: dict[str, Any]) -> bytes:

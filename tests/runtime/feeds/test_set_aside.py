@@ -82,6 +82,10 @@ def test_one_mistaken_delete_costs_nobody_else_a_row(session: incmrql.Session) -
     (note,) = caught.value.__notes__
     assert note.startswith("1 deletion was set aside, in ")
     assert "< K: 99, V: 99 >" in note
+    assert "The rows at fault were set aside" in str(caught.value)
+    assert "the next batch, or step(), takes all other rows" in caught.value.hint
+    assert "remove what deletes" not in str(caught.value)
+    assert run.events()[-1].problem is caught.value
     batch = run.step()
     assert batch is not None
     assert (batch.number, batch.inserted, batch.deleted) == (0, 1001, 0)
@@ -116,6 +120,7 @@ def test_in_the_background_the_run_goes_on_and_the_caller_is_warned(
     (told,) = [str(each.message) for each in recwarn if each.category is incmrql.IncmrqlWarning]
     assert "R205" in told
     assert "1 deletion was set aside" in told
+    assert "the next batch, or step(), takes all other rows" in told
     assert [type(event.problem).__name__ for event in run.events()] == ["DataError", "NoneType"]
 
 

@@ -258,12 +258,12 @@ class Answer:
     @property
     def is_placed(self) -> bool:
         """Whether it is a list: a change of it has the place of each row in its last column."""
-        return self.output.part is not None and self.output.part.order is not None
+        return self.output.is_list
 
     @property
     def is_single(self) -> bool:
         """Whether all of it has to be in one place: a value, or rows in order."""
-        return self.output.part is None or self.output.part.order is not None
+        return self.output.part is None or self.output.is_list
 
 
 @dataclass(frozen=True, slots=True)

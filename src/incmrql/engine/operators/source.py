@@ -100,7 +100,8 @@ class SourceOp(Operator):
         shown = ", ".join(show(row, 10) for row, _ in rows)
         more = f" and {len(absent) - len(first)} more" if len(absent) > len(first) else ""
         place = self.stream.deletes or self.stream.path or self.stream.name
-        hint = "Mend or remove what deletes them; the batch was not taken in."
+        is_pushed = self.stream.source.format == "registered"
+        hint = "" if is_pushed else "Fix or remove what deletes them; the batch was not ingested."
         message = f"rows are deleted that are not there: {shown}{more}"
         return DataError("R205", message, place=place, hint=hint)
 

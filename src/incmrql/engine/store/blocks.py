@@ -22,11 +22,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from incmrql.errors import CheckpointError
+from incmrql.storage import files
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
 
-DAMAGED: Final = "R361"
-"""The code of the error for a run file that is not what was written."""
 SHIFT: Final = 16
 BLOCK: Final = 1 << SHIFT
 """Bytes of a block."""
@@ -156,12 +155,7 @@ class Blocks:
 
 def damaged(path: Path, what: str) -> CheckpointError:
     """The error for a run file that is not what was written."""
-    message = f"state file {path} is damaged: {what} than when it was written"
-    hint = (
-        "nothing was computed from it. Restore the file from a backup, or start with a new "
-        "checkpoint: the answer is then computed again from the input"
-    )
-    return CheckpointError(f"error[{DAMAGED}]: {message}\n = hint: {hint}")
+    return files.damaged(f"state file {path} is damaged: {what} than when it was written")
 
 
 # --- Regions of a column ---

@@ -42,6 +42,7 @@ from incmrql.engine.store.sorting import Form
 from incmrql.errors import CheckpointError, InternalError
 from incmrql.io.arrow.columns import WEIGHT, flat, names
 from incmrql.storage import sync_folder
+from incmrql.storage.files import unreadable
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
 
@@ -439,7 +440,7 @@ def _mapped(path: Path) -> Any:
         with pa.memory_map(str(path)) as mapped:
             return mapped.read_buffer()
     except OSError as cause:
-        raise CheckpointError(f"state file {path} cannot be read: {cause}") from cause
+        raise unreadable(path, cause) from cause
 
 
 def check(folder: Path, run: Run) -> None:
@@ -450,7 +451,7 @@ def check(folder: Path, run: Run) -> None:
             stream.seek(run.offset)
             section = stream.read(run.size)
     except OSError as cause:
-        raise CheckpointError(f"state file {path} cannot be read: {cause}") from cause
+        raise unreadable(path, cause) from cause
     if len(section) != run.size:
         raise damaged(path, "it has fewer bytes")
     trailer = Trailer.of_section(section, run.checksum)

@@ -68,12 +68,20 @@ def _told(checkpoint: Checkpoint, known: Mapping[str, Any], now: Mapping[str, An
         )
     kept = {node["identity"] for node in known["nodes"]}
     lines = [f"checkpoint {checkpoint.folder} belongs to another query:"]
-    lines += [f"  {line}" for text in known["texts"] for line in text.splitlines()]
+    several = len(known["texts"]) > 1
+    for number, text in enumerate(known["texts"], 1):
+        lines += [f"  item {number}:"] if several else []
+        lines += [f"{'    ' if several else '  '}{line}" for line in text.splitlines()]
     if known["engine"] != now["engine"]:
         lines.append(f"It was written by version {known['engine']}; this is {now['engine']}.")
     new = [(n, node) for n, node in enumerate(now["nodes"]) if node["identity"] not in kept]
-    lines.append(f"{len(new)} of {len(now['nodes'])} nodes would be built again:")
-    lines += [f"  node {n}: {node['kind']} {node['about']}".rstrip() for n, node in new]
+    if new:
+        lines.append(f"{len(new)} of {len(now['nodes'])} nodes would be built again:")
+        lines += [f"  node {n}: {node['kind']} {node['about']}".rstrip() for n, node in new]
+    elif known["texts"] != now["texts"] and sorted(known["texts"]) == sorted(now["texts"]):
+        lines.append("The items are the same, in another order.")
+    else:
+        lines.append("All nodes of this query are there, but not the same ones make its answers.")
     lines.append(
         "With --on-change rebuild this is done from the input, if that is still there; "
         "or give another checkpoint."

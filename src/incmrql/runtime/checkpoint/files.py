@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -108,3 +108,19 @@ def _unseen(path: Path, why: str) -> CheckpointError:
         "path. Nothing was committed; run again when that is so."
     )
     return CheckpointError(f"error: {message}\n = hint: {hint}")
+
+
+# --- The files of the next batch ---
+
+
+def portion(
+    files: tuple[InputFile, ...], most: int | None, is_streaming: Callable[[InputFile], bool]
+) -> tuple[InputFile, ...]:
+    """As many files as a batch takes; those of sources that do not change all at once."""
+    if most is None:
+        return files
+    once = [file for file in files if not is_streaming(file)]
+    others = sorted(
+        filter(is_streaming, files), key=lambda file: (file.modified, file.deletes, file.path)
+    )
+    return (*once, *others[:most])

@@ -261,8 +261,10 @@ class FolderFeed:
                     "If its disk is not mounted, mount it and run again; if the files were removed "
                     "on purpose, run with --allow-empty."
                 )
-                count = f"all {len(before)} files" if len(before) > 1 else "the only file"
-                message = f'{count} of "{path}" that were ingested are gone at once'
+                message = f'the only file of "{path}" that was ingested is gone'
+                if len(before) > 1:
+                    what = f'all {len(before)} files of "{path}" that were ingested'
+                    message = f"{what} are gone at once"
                 raise DataError("R322", message, place=str(path), hint=hint)
 
     def _is_same(self, before: InputFile, after: InputFile, digest: str) -> bool:

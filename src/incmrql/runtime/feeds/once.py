@@ -14,7 +14,7 @@ from incmrql.errors import DataError
 from incmrql.io.files import expand
 from incmrql.io.spools import SpoolWriter, spooling
 from incmrql.plan.program import Stream
-from incmrql.reference import from_python
+from incmrql.reference import arrow_table, from_python
 from incmrql.runtime.feeds.folders import altered, gone
 from incmrql.runtime.feeds.spooled import Consumed, News, SpoolFolder
 from incmrql.types.model import Type
@@ -96,7 +96,7 @@ class RegisteredFeed(SpoolFolder):
 
 def _fill(spool: SpoolWriter, data: Any, stream: Stream) -> None:
     if isinstance(data, pd.DataFrame):
-        data = pa.Table.from_pandas(data, preserve_index=False)
+        data = arrow_table(data, stream.name)
     if isinstance(data, pa.Table):
         try:
             spool.table(data)

@@ -21,11 +21,11 @@ import pandas as pd
 import pyarrow as pa
 
 from incmrql.errors import DataError
-from incmrql.io.arrow.columns import element_array, is_spread
+from incmrql.io.arrow.columns import element_array, is_spread, parts_of
 from incmrql.io.files import broken
 from incmrql.io.spools import BATCH, spool_batch, spool_schema, spooling
 from incmrql.plan.program import Stream
-from incmrql.reference import from_python
+from incmrql.reference import arrow_table, from_python
 from incmrql.runtime.feeds.spooled import News, SpoolFolder
 from incmrql.storage import sync_folder
 from incmrql.storage.files import unwritable
@@ -147,7 +147,7 @@ class PushFeed(SpoolFolder):
 def _batches(rows: Iterable[Any], weight: int, stream: Stream) -> list[Any]:
     """The rows of a call as record batches; tables whose columns fit are taken as they are."""
     if isinstance(rows, pd.DataFrame):
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
+        rows = arrow_table(rows, stream.name, "R306")
     if isinstance(rows, pa.Table):
         with suppress(DataError):
             return _table_batches(rows, weight, stream)
@@ -164,6 +164,8 @@ def _batches(rows: Iterable[Any], weight: int, stream: Stream) -> list[Any]:
 
 
 def _table_batches(table: Any, weight: int, stream: Stream) -> list[Any]:
+    if len(table.column_names) > len(parts_of(stream.element)):
+        raise DataError("R306", "the table has more columns than the row type", place=stream.name)
     schema, found = spool_schema(stream.element), []
     for batch in table.to_batches(max_chunksize=BATCH):
         weights = pa.repeat(pa.scalar(weight, pa.int64()), batch.num_rows)
@@ -187,7 +189,7 @@ def converted(rows: Iterable[Any], stream: Stream) -> list[Value]:
             hint = "Leave the row out; nothing of the call was taken."
             raise DataError("R303", f"row {number} is null", place=stream.name, hint=hint)
         try:
-            values.append(from_python(row, stream.source.row))
+            values.append(from_python(row, stream.source.row, exact=True))
         except ValueError as problem:
             raise _bad(number, *_blamed(row, stream.source.row, str(problem)), stream) from None
     return values
@@ -252,7 +254,7 @@ def _blamed(row: Any, type_: Type, problem: str) -> tuple[str, str]:
     """The field that is at fault, if one is, and what is wrong with it."""
     for name, part, inner in _parts(row, type_):
         try:
-            from_python(part, inner)
+            from_python(part, inner, exact=True)
         except ValueError as found:
             deeper, why = _blamed(part, inner, str(found))
             return f"{name}.{deeper}" if deeper else name, why

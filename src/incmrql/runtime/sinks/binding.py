@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from incmrql.engine.outputs import PLACE
 from incmrql.errors import CheckpointError
 from incmrql.plan.program import Program
 from incmrql.runtime.sinks.folders import Sink, sinks_of
@@ -39,6 +40,7 @@ class Binding:
                 "format": sink.format,
                 "named": sink.named,
                 "row": str(program.outputs[sink.answer].element),
+                "list": program.outputs[sink.answer].is_list,
             }
             for sink in self.sinks
         ]
@@ -123,11 +125,17 @@ def _refuse_other_answers(program: Program, kept: Sequence[Mapping[str, Any]]) -
 
 
 def _refuse_other_kind(program: Program, sink: Sink, before: Mapping[str, Any]) -> None:
-    row = str(program.outputs[sink.answer].element)
+    answer = program.outputs[sink.answer]
+    row = str(answer.element)
     for name, now in (("mode", sink.mode), ("format", sink.format), ("row", row)):
         if before[name] != now:
             what = "rows of type" if name == "row" else f"--{name}"
             raise _refusal(f"{sink.folder} was written with {what} {before[name]}, not {now}")
+    was_list = before.get("list")  # unknown in manifests of earlier versions
+    if sink.mode == "changes" and was_list is not None and was_list != answer.is_list:
+        was, now = ("with", "without") if was_list else ("without", "with")
+        rows = f"rows of type {row} {was} a column {PLACE}, not {now} it"
+        raise _refusal(f"{sink.folder} was written with {rows}")
 
 
 def _refusal(message: str) -> CheckpointError:

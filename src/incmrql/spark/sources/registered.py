@@ -18,7 +18,7 @@ from pyspark.sql import types as spark_types
 from incmrql.errors import DataError, nearest
 from incmrql.io.arrow.types import NoSuchType, arrow_type, struct_type, widened
 from incmrql.io.arrow.values import same_floats
-from incmrql.reference.python import from_python
+from incmrql.reference.python import arrow_table, from_python
 from incmrql.spark.internals import arrow_type_of, in_session
 from incmrql.spark.sources.columns import fits, packed_frame, rebuilt, selected
 from incmrql.spark.values import ONE, dataframe, is_wide, spark_schema
@@ -113,7 +113,7 @@ def registered(
     if isinstance(rows, DataFrame):
         return _of_spark(in_session(spark, rows), source, packed=packed)
     if isinstance(rows, pd.DataFrame):
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
+        rows = arrow_table(rows, source.name)
     if isinstance(rows, pa.Table) and (table := _cast(rows, source.row)) is not None:
         frame = spark.createDataFrame(table, spark_schema(source.row))
         return packed_frame(frame, source.row, packed=packed)
