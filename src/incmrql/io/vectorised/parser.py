@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from incmrql.io.files import Line
+from incmrql.io.files import BOM, Line
 from incmrql.io.rows import Read
 from incmrql.io.vectorised.blocks import Block, bytes_of, is_text
 
@@ -67,6 +67,8 @@ class Parser(ABC):
         matching, empty = self.matches(lines), self._empty(lines)
         if not is_text(block.data):
             matching &= np.array([is_text(line) for line in lines.to_pylist()], bool)
+        # Arrow drops this mark wherever what it is given starts; only the start of a file counts.
+        matching &= ~np.array(pc.starts_with(lines, pattern=BOM))
         if not block.ended:  # the row-by-row reader knows what a line without an end is
             matching[-1:] = empty[-1:] = False
         odd = ~(matching | empty)
