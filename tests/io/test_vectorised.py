@@ -143,14 +143,14 @@ def line_files(draw: st.DrawFn) -> tuple[typed.Source, bytes]:
     return typed.Source("line", False, None, row, delimiter, options=tuple(options)), data
 
 
-WORDS = typed.Source("line", False, None, t.Record((("A", t.STRING), ("B", t.BOOL))))
+STRING_AND_BOOL = typed.Source("line", False, None, t.Record((("A", t.STRING), ("B", t.BOOL))))
 BOOLS = typed.Source("line", False, None, t.Record((("A", t.BOOL),)))
 
 
 @settings(max_examples=150)
 @example((BOOLS, b"0\n\r\n"), 8)
 @example((BOOLS, b"0\n\r"), 8)
-@example((WORDS, b"0\n\xef\xbb\xbf,\n"), 1 << 20)
+@example((STRING_AND_BOOL, b"0\n\xef\xbb\xbf,\n"), 1 << 20)
 @given(line_files(), st.sampled_from([8, 32, 1 << 20]))
 def test_lines(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) -> None:
     source, data = made
