@@ -23,7 +23,7 @@ from benchmarks.incremental_data import Draw, Supply, Table
 from benchmarks.incremental_process import watched, workers
 from benchmarks.incremental_queries import FACTS, Workload, average, stream
 from benchmarks.incremental_run import Bench, prepared, timed
-from incmrql.engine.store.segments import Run
+from incmrql.engine.store.segments import Segment
 from incmrql.runtime import Driver
 from incmrql.runtime.checkpoint.manifests import State
 
@@ -103,7 +103,7 @@ def _batches(bench: Bench, supply: Supply, driver: Driver) -> list[float]:
     return found
 
 
-def _runs(state: State) -> Iterator[Run]:
+def _runs(state: State) -> Iterator[Segment]:
     for table in state.tables.values():
         yield from table.runs
 

@@ -27,7 +27,7 @@ from benchmarks.experiments.base import Experiment, Finding, Options, Tell, fail
 from benchmarks.incremental_chain import CHAIN
 from benchmarks.incremental_queries import AVERAGE, WORKLOADS, Workload
 from benchmarks.incremental_run import Bench, Stage, opened
-from incmrql.engine.messages import Order
+from incmrql.engine.messages import BatchRequest
 from incmrql.runtime import BatchReport
 from incmrql.spark.stream_job import JobResult
 
@@ -50,7 +50,7 @@ class Clock:
         job = stage.driver.job
         original = job.run
 
-        def run(order: Order, **named: int) -> JobResult:
+        def run(order: BatchRequest, **named: int) -> JobResult:
             begun = time.time()
             result = original(order, **named)
             group = f"{job.group}-{order.number}-{order.attempt}"

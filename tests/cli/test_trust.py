@@ -292,7 +292,7 @@ def test_a_link_in_a_watched_folder_does_not_lead_out(shop: Shop, outside: Path)
 
 @pytest.mark.spark
 def test_a_file_that_became_a_link_is_refused_by_the_task(tmp_path: Path, outside: Path) -> None:
-    from incmrql.engine.batch import Kit, read_rows
+    from incmrql.engine.batch import CompiledProgram, read_rows
     from incmrql.engine.compile.program import compiled
     from incmrql.engine.inputs import InputFile
     from incmrql.engine.messages import Reading
@@ -306,10 +306,10 @@ def test_a_file_that_became_a_link_is_refused_by_the_task(tmp_path: Path, outsid
     link.symlink_to(secret)
     found = secret.stat()
     file = InputFile(str(link), found.st_size, found.st_mtime_ns, program.streams[0].place)
-    kit = Kit(program, compiled(program), Paths.of([tmp_path]))
+    kit = CompiledProgram(program, compiled(program), Paths.of([tmp_path]))
     with pytest.raises(DataError, match="R104"):
         list(read_rows(kit, file, Reading()))
-    kit = Kit(program, compiled(program), Paths.of([tmp_path, outside]))
+    kit = CompiledProgram(program, compiled(program), Paths.of([tmp_path, outside]))
     assert len(list(read_rows(kit, file, Reading()))) == 1
 
 

@@ -13,7 +13,7 @@ from incmrql.cli.main import commands
 from incmrql.cli.options import stream_options
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.store.content import added_up, to_table
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.runtime.checkpoint.manifests import FORMAT, Checkpoint, Commit, State
 from incmrql.runtime.checkpoint.program import describe
 from incmrql.storage.files import load
@@ -56,8 +56,10 @@ def test_the_files_and_fields_of_a_checkpoint(tmp_path: Path) -> None:
         assert path.name in PAGE
 
 
-@pytest.mark.parametrize("form", [Form((INT,)), Form((INT,), (INT,)), Form((), (INT,), (False,))])
-def test_the_columns_of_runs(form: Form) -> None:
+@pytest.mark.parametrize(
+    "form", [TableSchema((INT,)), TableSchema((INT,), (INT,)), TableSchema((), (INT,), (False,))]
+)
+def test_the_columns_of_runs(form: TableSchema) -> None:
     width = len(form.keys) + len(form.rest)
     column = pa.array([1, 2], pa.int32())
     content = added_up(form, [column] * width, np.ones(2, np.int64))

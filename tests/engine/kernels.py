@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from incmrql.engine.batch import Kit, run_batch
+from incmrql.engine.batch import CompiledProgram, run_batch
 from incmrql.engine.columns.rows import Rows, of_values
 from incmrql.engine.compile.physical import Physical
 from incmrql.engine.compile.program import compiled
-from incmrql.engine.context import Desk, environment
+from incmrql.engine.context import BatchContext, environment
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.offload import content_bytes, content_of_bytes
-from incmrql.engine.messages import Done, Order, Reading, Target, together
+from incmrql.engine.messages import BatchRequest, BatchResult, Reading, Target, together
 from incmrql.engine.operators.answers import whole_answer
 from incmrql.engine.operators.source import SourceOp
 from incmrql.engine.outputs import read_rows, shown_values
 from incmrql.engine.program import Worked, run_steps
 from incmrql.engine.stages import Route, Sent, meet_stage, read_stage
 from incmrql.engine.store.segments import Opened, write_runs
-from incmrql.engine.store.tables import Reader, Table, plan, scan
+from incmrql.engine.store.tables import Reader, StateTable, plan, scan
 from incmrql.io.spools import write_spool
 from incmrql.plan.changes import Weighted
 from incmrql.plan.program import Program
@@ -40,7 +40,7 @@ class KernelRun:
         self.program, self.folder, self.buckets = program, folder, buckets
         folder.mkdir(parents=True, exist_ok=True)
         self.physical = physical or compiled(program)
-        self.tables = {name: Table(name, form, buckets) for name, form in self.physical.forms}
+        self.tables = {name: StateTable(name, form, buckets) for name, form in self.physical.forms}
         self.reader = Reader(folder, Opened())
         self.env = environment(program)
         self.number = 0
@@ -73,7 +73,7 @@ class KernelRun:
 
     def run(self, given: Mapping[int, Sequence[Rows]]) -> list[Rows]:
         """One batch of rows, by the places of the sources."""
-        desk = Desk(self.tables, self.reader, self.env, is_first=self.number == 0)
+        desk = BatchContext(self.tables, self.reader, self.env, is_first=self.number == 0)
         changes, self.worked = run_steps(self.physical, given, desk)
         self._write(desk)
         self.number += 1
@@ -83,10 +83,10 @@ class KernelRun:
         answers = zip(changes, self.physical.answers, strict=True)
         return [Weighted(shown_values(rows, answer)) for rows, answer in answers]
 
-    def _write(self, desk: Desk) -> None:
+    def _write(self, desk: BatchContext) -> None:
         everything = range(self.buckets)
-        for name, content in desk.changes.items():
-            made = plan(desk.known(name), self.reader, content, self.number, everything)
+        for name, content in desk.deltas.items():
+            made = plan(desk.committed(name), self.reader, content, self.number, everything)
             contents = [(each.content, each.counts) for each in made.written]
             runs = write_runs(self.folder, f"{uuid.uuid4().hex}.run", contents) if contents else []
             bases = [r for r, w in zip(runs, made.written, strict=True) if w.base]
@@ -95,7 +95,7 @@ class KernelRun:
 
     def answer(self, number: int = 0) -> Value:
         """The whole answer, from the state."""
-        desk = Desk(self.tables, self.reader, self.env, is_first=False)
+        desk = BatchContext(self.tables, self.reader, self.env, is_first=False)
         return whole_answer(self.physical.answers[number], desk)
 
     def state(self) -> dict[str, list[Any]]:
@@ -137,11 +137,11 @@ class FileRun(KernelRun):
         targets = tuple(
             Target(n, str(self.folder), "rows") for n in range(len(self.physical.answers))
         )
-        order = Order(
+        order = BatchRequest(
             self.number, uuid.uuid4().hex[:8], tuple(files), self.tables, self.buckets,
             str(self.folder), targets, is_first=self.number == 0,
         )  # fmt: skip
-        _, done = self.done(Kit(self.program, self.physical), order)
+        _, done = self.done(CompiledProgram(self.program, self.physical), order)
         self.tables = {**self.tables, **done.tables}
         self.worked = done.worked
         self.number += 1
@@ -151,7 +151,7 @@ class FileRun(KernelRun):
             found[part.target].merge(Weighted(read_rows(self.folder / part.file, answer)))
         return found
 
-    def done(self, kit: Kit, order: Order) -> tuple[Reading, Done]:
+    def done(self, kit: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
         """What the batch does."""
         return run_batch(kit, order)
 
@@ -162,12 +162,12 @@ class StagedRun(FileRun):
     staged = True
     """Whether the next batch is done in stages."""
 
-    def done(self, kit: Kit, order: Order) -> tuple[Reading, Done]:
+    def done(self, kit: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
         if not self.staged:
             return run_batch(kit, order)
         route = Route(kit.physical)
         waiting: dict[int, list[Sent]] = {}
-        reading, results = Reading(), list[Done]()
+        reading, results = Reading(), list[BatchResult]()
         for number, file in enumerate(order.files or (None,)):
             files = [] if file is None else [file]
             for read in read_stage(kit, order, files, is_one=number == 0):
@@ -182,9 +182,9 @@ class StagedRun(FileRun):
                 later = [sent for sent in all_ if route.stage(sent.name) > stage]
                 waiting.setdefault(bucket, []).extend(later)
                 for found in meet_stage(kit, order, stage, bucket, now) if now else ():
-                    if isinstance(found, Done):
+                    if isinstance(found, BatchResult):
                         results.append(
-                            Done.of_json(found.as_json(), kit.physical.forms, self.buckets)
+                            BatchResult.of_json(found.as_json(), kit.physical.forms, self.buckets)
                         )
                     else:
                         waiting.setdefault(found.bucket, []).append(_sent(found, route))

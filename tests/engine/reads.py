@@ -17,7 +17,7 @@ import pytest
 from incmrql.engine.columns.rows import Rows, to_values
 from incmrql.engine.compile.physical import Physical
 from incmrql.engine.compile.program import compiled
-from incmrql.engine.context import Desk
+from incmrql.engine.context import BatchContext
 from incmrql.engine.operators.joins import Sums
 from incmrql.engine.program import Worked
 from incmrql.plan.assembly import program_of
@@ -130,7 +130,9 @@ class sizes_of:  # noqa: N801 (used as a context)
         self._patch = pytest.MonkeyPatch()
         counted = Worked.counted
 
-        def sized(worked: Worked, place: int, chunks: Iterable[Rows], desk: Desk) -> Iterator[Rows]:
+        def sized(
+            worked: Worked, place: int, chunks: Iterable[Rows], desk: BatchContext
+        ) -> Iterator[Rows]:
             for rows in counted(worked, place, chunks, desk):
                 if self.sent:
                     self.sent[place] += self._size(place, rows)

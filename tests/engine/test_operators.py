@@ -15,12 +15,12 @@ from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.rows import Rows
 from incmrql.engine.compile.physical import Physical
 from incmrql.engine.compile.program import compiled
-from incmrql.engine.context import Desk, rows_of
-from incmrql.engine.operators.base import NamedForm, Operator, StatefulOp, all_rows
+from incmrql.engine.context import BatchContext, rows_of
+from incmrql.engine.operators.base import NamedSchema, Operator, StatefulOp, all_rows
 from incmrql.engine.stages import Route
-from incmrql.engine.store.content import Content
+from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.lookup import look_up
-from incmrql.engine.store.sorting import Form, StateTable
+from incmrql.engine.store.sorting import TableInfo, TableSchema
 from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import inputs
@@ -42,7 +42,7 @@ LOOP = (
 class Twice(Operator):
     """Each row twice."""
 
-    def advance(self, inputs: Sequence[Iterable[Rows]], _desk: Desk) -> Iterator[Rows]:
+    def advance(self, inputs: Sequence[Iterable[Rows]], _desk: BatchContext) -> Iterator[Rows]:
         return (rows.times(2) for rows in inputs[0])
 
 
@@ -50,25 +50,25 @@ class Twice(Operator):
 class Different(StatefulOp):
     """Each row once, however often it is there."""
 
-    form: Form
+    form: TableSchema
 
     @property
-    def state_tables(self) -> tuple[NamedForm, ...]:
+    def state_tables(self) -> tuple[NamedSchema, ...]:
         return (("different", self.form),)
 
     @property
-    def delta_forms(self) -> tuple[Form, ...]:
+    def delta_forms(self) -> tuple[TableSchema, ...]:
         return (self.form,)
 
-    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         return [all_rows(self.form, inputs[0], None, env)]
 
-    def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
         (delta,) = deltas
         before, _ = look_up(desk.table("different", self.form), desk.reader, delta)
         signs = (before + delta.weights > 0).astype(np.int64) - (before > 0)
         yield rows_of(delta.with_weights(signs)).take(signs != 0)
-        desk.change("different", delta)
+        desk.add("different", delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,10 @@ def with_operator(text: str, kind: type[Different] | type[Twice]) -> tuple[Run, 
     program = program_of([run.item], run.script)
     physical = compiled(program)
     last = len(physical.steps) - 1
-    form = Form(leaves(physical.layouts[last]))
+    form = TableSchema(leaves(physical.layouts[last]))
     step: Operator
     step = kind(form, inputs=(last,)) if issubclass(kind, Different) else kind(inputs=(last,))
-    tables = [StateTable(name, form, "rows", last + 1) for name, form in step.state_tables]
+    tables = [TableInfo(name, form, "rows", last + 1) for name, form in step.state_tables]
     (answer,) = physical.answers
     (part,) = answer.parts
     above = replace(
@@ -129,7 +129,7 @@ def test_an_operator_says_whether_all_is_brought_to_one_place(kind: type[Differe
     assert route.is_single(name) is is_single
     assert route.single_tables() == (["different"] if is_single else [])
     assert list(route.names()) == ([name] if is_single else [])
-    assert route.form(name) == Form(leaves(physical.layouts[-1]))
+    assert route.form(name) == TableSchema(leaves(physical.layouts[-1]))
 
 
 @pytest.mark.parametrize("text", [*SHAPES, LOOP])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.engine.batch import Kit
+from incmrql.engine.batch import CompiledProgram
 from incmrql.engine.compile.program import compiled
 from incmrql.plan.assembly import program_of
 from incmrql.spark.packing import sent_kit
@@ -56,7 +56,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     script = programs.compiled(PROGRAM)
     program = program_of(script.items, script, watch=True)
     assert program.watches
-    sent = sent_kit(Kit(program, compiled(program)))
+    sent = sent_kit(CompiledProgram(program, compiled(program)))
     path = tmp_path_factory.mktemp("kit") / "content"
     path.write_bytes(sent.content.content)
     unpack = f"""

@@ -14,7 +14,7 @@ from incmrql.errors import QueryError
 from incmrql.paper.construct import opened, split
 from incmrql.paper.form import names_after
 from incmrql.paper.inference import RULES, Growth, Judgment, Rule, judge, show_judgment
-from incmrql.plan.additivity import Judge
+from incmrql.plan.additivity import Additivity
 from incmrql.plan.monoids import BAG, INVARIANT, Monoid, product
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
@@ -235,7 +235,7 @@ def test_what_is_additive_in_a_side_is_a_homomorphism_of_it(text: str) -> None:
         if isinstance(map_.source, GroupBy | CoGroup):
             count = 1 if isinstance(map_.source, GroupBy) else 2
             for expr in nodes(map_.body):
-                sides = Judge(map_.variable, count).additive(expr)
+                sides = Additivity(map_.variable, count).additive(expr)
                 if sides and free(expr) <= {map_.variable}:
                     for side in range(count):
                         agrees(expr, map_.variable, count, side, additive=side in sides)

@@ -13,8 +13,8 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
-from incmrql.engine.batch import Kit, run_batch, write_answers
-from incmrql.engine.messages import Order, Part, together
+from incmrql.engine.batch import CompiledProgram, run_batch, write_answers
+from incmrql.engine.messages import BatchRequest, Part, together
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.spark.stream_job import JobResult, StreamJob
 from tests.runtime.streaming import OPTIONS, Place
@@ -23,14 +23,16 @@ from tests.runtime.streaming import OPTIONS, Place
 class Here:
     """What stands for the Spark job: one task in this process."""
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: CompiledProgram) -> None:
         self.kit = kit
 
-    def run(self, order: Order, **_: int) -> JobResult:
+    def run(self, order: BatchRequest, **_: int) -> JobResult:
         reading, done = run_batch(self.kit, order)
         return JobResult(reading, together(order, [done]), 0, 0, 1)
 
-    def write_answers(self, order: Order, sign: int, kit: Kit | None = None) -> list[Part]:
+    def write_answers(
+        self, order: BatchRequest, sign: int, kit: CompiledProgram | None = None
+    ) -> list[Part]:
         return write_answers(kit or self.kit, order, sign, range(order.buckets))
 
 

@@ -15,10 +15,10 @@ from uuid import uuid4
 import pytest
 
 from incmrql import storage
-from incmrql.engine.batch import Kit, run_batch
+from incmrql.engine.batch import CompiledProgram, run_batch
 from incmrql.engine.compile.program import compiled
 from incmrql.engine.inputs import InputFile
-from incmrql.engine.messages import Order
+from incmrql.engine.messages import BatchRequest
 from incmrql.engine.store import segments
 from incmrql.errors import CheckpointError
 from incmrql.runtime.checkpoint import manifests as checkpoints
@@ -31,7 +31,7 @@ from incmrql.storage.files import load, write_new, write_over
 from tests.engine.programs import AVERAGE, SEVERAL, program_of
 
 PROGRAM = program_of(SEVERAL.format(data="in", deletes="out", names="names"))
-KIT = Kit(PROGRAM, compiled(PROGRAM))
+KIT = CompiledProgram(PROGRAM, compiled(PROGRAM))
 
 
 DESCRIBED = describe(PROGRAM, {})
@@ -227,13 +227,13 @@ def test_a_damaged_run_is_noticed(tmp_path: Path) -> None:
     data.mkdir()
     (data / "1.csv").write_text("1,2.0\n2,3.0\n")
     program = program_of(AVERAGE.format(data=data, deletes=data))
-    kit = Kit(program, compiled(program))
+    kit = CompiledProgram(program, compiled(program))
     checkpoint = Checkpoint(tmp_path / "ck", kit.physical.forms)
     checkpoint.prepare()
     before = checkpoint.take_over(describe(program, {}), (), 4)
     stat = (data / "1.csv").stat()
     file = InputFile(str(data / "1.csv"), stat.st_size, stat.st_mtime_ns, 0)
-    order = Order(0, "a1", (file,), before.tables, 4, str(checkpoint.runs), is_first=True)
+    order = BatchRequest(0, "a1", (file,), before.tables, 4, str(checkpoint.runs), is_first=True)
     _, done = run_batch(kit, order)
     state = checkpoint.commit(before, Commit({**before.tables, **done.tables}))
     checkpoint.check_runs(state)

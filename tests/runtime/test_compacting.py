@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from incmrql.engine.store.compaction import Chore
-from incmrql.engine.store.segments import Run
+from incmrql.engine.store.compaction import CompactionTask
+from incmrql.engine.store.segments import Segment
 from incmrql.engine.store.tables import NO_LIMITS
 from incmrql.runtime import compacting
 from incmrql.runtime.compacting import Compactor
@@ -25,7 +25,7 @@ class Merges:
         self.may_end = threading.Event()
         self.problem: Exception | None = None
 
-    def __call__(self, chore: Chore) -> Run | None:
+    def __call__(self, chore: CompactionTask) -> Segment | None:
         self.begun.append(chore.attempt)
         assert self.may_end.wait(PATIENCE)
         if self.problem is not None:
@@ -44,8 +44,8 @@ def compactor(merges: Merges, monkeypatch: pytest.MonkeyPatch) -> Iterator[Compa
     numbers = iter(range(10))
     made = Compactor(merges, attempt=lambda: f"attempt {next(numbers)}")
 
-    def due(*_: Any) -> Chore:
-        return Chore("t", (), (), base=False)
+    def due(*_: Any) -> CompactionTask:
+        return CompactionTask("t", (), (), base=False)
 
     monkeypatch.setattr(compacting, "chore_of", due)
     monkeypatch.setattr(compacting, "swapped", lambda *_: None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import incmrql
-from incmrql.engine.messages import Order
+from incmrql.engine.messages import BatchRequest
 from incmrql.errors import IncmrqlError
 from incmrql.plan.changes import Weighted
 from incmrql.plan.loops.looping import Iterate
@@ -95,7 +95,7 @@ def test_a_loop_too_large_for_a_task_takes_its_steps_on_spark(
     run = session.query(EXACT[name]).start(iterate="default")
     original, large = StreamJob.run, 0 if changes_are == "large" else LARGE
 
-    def patched(job: StreamJob, order: Order, **_: int) -> JobResult:
+    def patched(job: StreamJob, order: BatchRequest, **_: int) -> JobResult:
         return original(job, order, large=large, loop_rows=8)
 
     monkeypatch.setattr(StreamJob, "run", patched)

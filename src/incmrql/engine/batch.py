@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from incmrql.engine.columns.rows import Rows, from_table, of_values
 from incmrql.engine.compile.physical import Answer, Physical
-from incmrql.engine.context import Desk, environment
+from incmrql.engine.context import BatchContext, environment
 from incmrql.engine.inputs import BadRowWriter, InputFile, check_unchanged, checksum, read_file
-from incmrql.engine.messages import BagChange, Done, Order, Part, Reading, Seconds
+from incmrql.engine.messages import BagChange, BatchRequest, BatchResult, Part, Reading, Seconds
 from incmrql.engine.operators.answers import bucket_rows, whole_answer
 from incmrql.engine.outputs import shown_values, write_part, write_values
 from incmrql.engine.program import Worked, run_steps
-from incmrql.engine.store.segments import Opened, Run, write_runs
-from incmrql.engine.store.tables import Plan, Reader, Table, plan
+from incmrql.engine.store.segments import Opened, Segment, write_runs
+from incmrql.engine.store.tables import Plan, Reader, StateTable, plan
 from incmrql.io.files import ANYWHERE, Paths
 from incmrql.plan.program import Program, Stream
 from incmrql.reference import Environment
@@ -32,7 +32,7 @@ OPENED = Opened()
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
+class CompiledProgram:
     """A program, ready to run in tasks."""
 
     program: Program
@@ -45,7 +45,7 @@ class Kit:
         return environment(self.program)
 
 
-def run_batch(kit: Kit, order: Order) -> tuple[Reading, Done]:
+def run_batch(kit: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
     """A whole batch."""
     reading = Reading(attempt=order.attempt)
     given: dict[int, list[Rows]] = {}
@@ -64,7 +64,7 @@ def run_batch(kit: Kit, order: Order) -> tuple[Reading, Done]:
 
 
 def read_rows(
-    kit: Kit, file: InputFile, reading: Reading, bad: BadRowWriter | None = None
+    kit: CompiledProgram, file: InputFile, reading: Reading, bad: BadRowWriter | None = None
 ) -> Iterator[Rows]:
     """The rows of a file; what is noticed on the way goes to `reading`, bad rows to `bad`."""
     start = time.perf_counter()
@@ -93,34 +93,36 @@ def stream_at(program: Program, place: int) -> Stream:
     return next(stream for stream in program.streams if stream.place == place)
 
 
-def desk_of(kit: Kit, order: Order, tables: Mapping[str, Table]) -> Desk:
+def desk_of(
+    kit: CompiledProgram, order: BatchRequest, tables: Mapping[str, StateTable]
+) -> BatchContext:
     """The state before a batch, as steps see it."""
     reader = Reader(Path(order.runs), OPENED)
     OPENED.keep(reader.folder, (run for table in order.tables.values() for run in table.runs))
-    return Desk(tables, reader, kit.env(), order.is_first, apart=order.apart)
+    return BatchContext(tables, reader, kit.env(), order.is_first, apart=order.apart)
 
 
 def finish(
-    kit: Kit,
-    order: Order,
-    desk: Desk,
+    kit: CompiledProgram,
+    order: BatchRequest,
+    desk: BatchContext,
     answers: Mapping[int, Rows],
     buckets: Sequence[int],
     single: Iterable[str] = (),
-) -> Done:
+) -> BatchResult:
     """Write the runs of what changed, and the outputs; `single` tables are wholly here."""
     start = time.perf_counter()
     everything, alone = range(order.buckets), frozenset(single)
     plans = {
         name: plan(
-            desk.known(name),
+            desk.committed(name),
             desk.reader,
             content,
             order.number,
             everything if name in alone else buckets,
             order.limits,
         )
-        for name, content in desk.changes.items()
+        for name, content in desk.deltas.items()
     }
     task = uuid.uuid4().hex[:8]
     tables = _written(order, plans, task)
@@ -137,7 +139,7 @@ def finish(
     crash_here("task-parts", order.number)
     rewritten = sum(each.rewritten for each in plans.values())
     seconds = Seconds(write=time.perf_counter() - start)
-    return Done(
+    return BatchResult(
         tables,
         parts,
         changed,
@@ -164,10 +166,10 @@ def _bag_change(answer: Answer, rows: Rows | None) -> BagChange:
     return BagChange(net, min(came, default=None), min(went, default=None))
 
 
-def _written(order: Order, plans: Mapping[str, Plan], task: str) -> dict[str, Table]:
+def _written(order: BatchRequest, plans: Mapping[str, Plan], task: str) -> dict[str, StateTable]:
     """Write what the plans say, all in one file; the tables with the new runs."""
     contents = [(w.content, w.counts) for each in plans.values() for w in each.written]
-    runs: list[Run] = []
+    runs: list[Segment] = []
     if contents:
         file = f"{order.number:06d}-{order.attempt}-{task}.run"
         try:
@@ -185,15 +187,15 @@ def _written(order: Order, plans: Mapping[str, Plan], task: str) -> dict[str, Ta
 
 
 def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
-    kit: Kit,
-    order: Order,
-    desk: Desk,
-    tables: Mapping[str, Table],
+    kit: CompiledProgram,
+    order: BatchRequest,
+    desk: BatchContext,
+    tables: Mapping[str, StateTable],
     answers: Mapping[int, Rows],
     buckets: Sequence[int],
     task: str,
 ) -> Iterator[Part]:
-    after = Desk(tables, desk.reader, desk.env, is_first=False)
+    after = BatchContext(tables, desk.reader, desk.env, is_first=False)
     for number, target in enumerate(order.targets):
         if target.answer not in answers:
             continue
@@ -218,7 +220,9 @@ def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
             yield Part(number, *write_part(folder, name, answer, shown, target))
 
 
-def write_answers(kit: Kit, order: Order, sign: int, buckets: Sequence[int]) -> list[Part]:
+def write_answers(
+    kit: CompiledProgram, order: BatchRequest, sign: int, buckets: Sequence[int]
+) -> list[Part]:
     """Write all rows of answers to targets: as they are, or as changes that bring or take them.
 
     `sign` is 1 for rows that come, and -1 for rows that go.
@@ -263,20 +267,22 @@ def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
     return answer.shown.apply(values, env).beside(rows.columns[-1])
 
 
-def answer_value(kit: Kit, number: int, tables: Mapping[str, Table], runs: Path) -> Value:
+def answer_value(
+    kit: CompiledProgram, number: int, tables: Mapping[str, StateTable], runs: Path
+) -> Value:
     """The whole of an answer as a value, from the state; it has to fit into memory."""
-    desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
+    desk = BatchContext(tables, Reader(runs, OPENED), kit.env(), is_first=False)
     return whole_answer(kit.physical.answers[number], desk)
 
 
 def bag_rows(
-    kit: Kit, number: int, tables: Mapping[str, Table], runs: Path
+    kit: CompiledProgram, number: int, tables: Mapping[str, StateTable], runs: Path
 ) -> Iterator[tuple[Value, int]]:
     """The rows of an answer that is a bag, with how often each is there, bucket by bucket.
 
     Equal rows may come from several buckets.
     """
-    desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
+    desk = BatchContext(tables, Reader(runs, OPENED), kit.env(), is_first=False)
     answer = kit.physical.answers[number]
     if answer.is_single:
         yield from ((row, 1) for row in whole_answer(answer, desk))

@@ -12,24 +12,24 @@ import pyarrow as pa
 
 from incmrql.engine.columns.rows import Rows
 from incmrql.engine.loops.offload import NOTHING_APART, Apart
-from incmrql.engine.store.content import Content, added_up, empty, merge
-from incmrql.engine.store.segments import Run, RunRows
-from incmrql.engine.store.sorting import Form
-from incmrql.engine.store.tables import Reader, Table, cuts_of, scan
+from incmrql.engine.store.content import SortedRows, added_up, empty, merge
+from incmrql.engine.store.segments import Segment, SegmentRows
+from incmrql.engine.store.sorting import TableSchema
+from incmrql.engine.store.tables import Reader, StateTable, cuts_of, scan
 from incmrql.plan.program import Program
 from incmrql.reference import Environment, new_world
 
 
 @dataclass(slots=True)
-class Desk:
+class BatchContext:
     """The state before a batch and its changes, by the names of tables."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, StateTable]
     reader: Reader
     env: Environment
     is_first: bool
-    changes: dict[str, Content] = field(default_factory=dict)
-    cleared: set[str] = field(default_factory=set)
+    deltas: dict[str, SortedRows] = field(default_factory=dict)
+    truncated: set[str] = field(default_factory=set)
     """The tables of which nothing is kept but the changes."""
     apart: Apart = NOTHING_APART
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -37,48 +37,48 @@ class Desk:
     part_reads: Counter[int] = field(default_factory=Counter)
     """Rows read of whole parts of answers, by the places of the steps that make them."""
 
-    def table(self, name: str | None, form: Form) -> Table:
+    def table(self, name: str | None, form: TableSchema) -> StateTable:
         """A state table; one that is not kept is empty."""
         if name is None or name not in self.tables:
-            return Table(name or "", form, 1)
-        return self.known(name)
+            return StateTable(name or "", form, 1)
+        return self.committed(name)
 
-    def known(self, name: str) -> Table:
+    def committed(self, name: str) -> StateTable:
         """What is kept of a table beside its changes."""
         found = self.tables[name]
-        return replace(found, levels=(), bases=()) if name in self.cleared else found
+        return replace(found, levels=(), bases=()) if name in self.truncated else found
 
-    def change(self, name: str | None, content: Content) -> None:
+    def add(self, name: str | None, content: SortedRows) -> None:
         """Add to a table, if it is kept."""
         if name is not None and name in self.tables and len(content):
-            known = self.changes.get(name)
-            self.changes[name] = content if known is None else merge([known, content])
+            known = self.deltas.get(name)
+            self.deltas[name] = content if known is None else merge([known, content])
 
-    def clear(self, name: str, form: Form) -> None:
+    def truncate(self, name: str, form: TableSchema) -> None:
         """Forget all that a table has, its changes too."""
         if name in self.tables:
-            self.cleared.add(name)
-            self.changes[name] = empty(form)
+            self.truncated.add(name)
+            self.deltas[name] = empty(form)
 
 
-def content_of(form: Form, rows: Rows) -> Content:
+def content_of(form: TableSchema, rows: Rows) -> SortedRows:
     """Rows as a content of a table."""
     if not len(rows):
         return empty(form)
     return added_up(form, rows.columns, rows.weights)
 
 
-def rows_of(content: Content) -> Rows:
+def rows_of(content: SortedRows) -> Rows:
     """The rows of a content."""
     return Rows(content.columns, content.weights)
 
 
-def merged(form: Form, parts: Sequence[Content]) -> Content:
+def merged(form: TableSchema, parts: Sequence[SortedRows]) -> SortedRows:
     """One content from several."""
     return merge(parts) if parts else empty(form)
 
 
-def consolidated(form: Form, rows: Rows) -> Rows:
+def consolidated(form: TableSchema, rows: Rows) -> Rows:
     """Equal rows added up, and those of weight 0 left out."""
     return rows_of(content_of(form, rows))
 
@@ -99,34 +99,34 @@ _MEMORY = ""
 class MemoryReader(Reader):
     """A reader that also knows contents in memory."""
 
-    contents: list[Content] = field(default_factory=list)
+    contents: list[SortedRows] = field(default_factory=list)
 
-    def whole(self, table: Table, run: Run) -> RunRows:
+    def whole(self, table: StateTable, run: Segment) -> SegmentRows:
         """All rows of a run."""
         if run.file == _MEMORY:
-            return RunRows.of(self.contents[run.offset])
+            return SegmentRows.of(self.contents[run.offset])
         return self.opened.rows(self.folder, run, table.form)
 
 
 @dataclass(slots=True)
-class Overlay(Desk):
+class Overlay(BatchContext):
     """A desk whose tables grow with their changes; `names` are those of the tables below."""
 
     names: Mapping[str, str] = field(default_factory=dict)
-    below: Desk | None = None
-    added: dict[str, Table] = field(default_factory=dict)
+    below: BatchContext | None = None
+    added: dict[str, StateTable] = field(default_factory=dict)
 
-    def table(self, name: str | None, form: Form) -> Table:
+    def table(self, name: str | None, form: TableSchema) -> StateTable:
         """A state table with all that was added to it."""
         if name is None or name not in self.names:
-            return Table(name or "", form, 1)
+            return StateTable(name or "", form, 1)
         found = self.added.get(name)
         if found is None:
             assert self.below is not None
             found = self.added[name] = self.below.table(self.names[name], form)
         return found
 
-    def change(self, name: str | None, content: Content) -> None:
+    def change(self, name: str | None, content: SortedRows) -> None:
         """Add to a table, here and below."""
         if name is None or name not in self.names or not len(content):
             return
@@ -135,13 +135,13 @@ class Overlay(Desk):
         self.reader.contents.append(content)
         counts = np.diff(cuts_of(content, table.buckets))
         place = len(self.reader.contents) - 1
-        run = Run(_MEMORY, place, 0, 0, tuple(range(table.buckets)), tuple(counts.tolist()))
+        run = Segment(_MEMORY, place, 0, 0, tuple(range(table.buckets)), tuple(counts.tolist()))
         self.added[name] = replace(table, levels=(*table.levels, run))
         assert self.below is not None
-        self.below.change(self.names[name], content)
+        self.below.add(self.names[name], content)
 
 
-def overlay(below: Desk, names: Mapping[str, str]) -> Overlay:
+def overlay(below: BatchContext, names: Mapping[str, str]) -> Overlay:
     """A desk over some tables of another one."""
     reader = MemoryReader(below.reader.folder, below.reader.opened, below.reader.tally)
     return Overlay({}, reader, below.env, below.is_first, names=names, below=below)
@@ -174,7 +174,7 @@ class Counters:
         return {n: count for (each, n), count in self.known.items() if each == name and count}
 
 
-def counters_in(name: str, form: Form, desk: Desk) -> Counters:
+def counters_in(name: str, form: TableSchema, desk: BatchContext) -> Counters:
     """The counters that a table has."""
     table = desk.table(name, form)
     known: dict[tuple[str, int], int] = {}
@@ -186,7 +186,7 @@ def counters_in(name: str, form: Form, desk: Desk) -> Counters:
     return Counters(known, {})
 
 
-def keep_counters(counters: Counters, name: str, form: Form, desk: Desk) -> None:
+def keep_counters(counters: Counters, name: str, form: TableSchema, desk: BatchContext) -> None:
     """Put what has changed of them into a table."""
     some = {at: count for at, count in counters.changed.items() if count}
     if some:
@@ -195,7 +195,7 @@ def keep_counters(counters: Counters, name: str, form: Form, desk: Desk) -> None
             pa.array([number for _, number in some], pa.int64()),
         )
         weights = np.array(list(some.values()), np.int64)
-        desk.change(name, content_of(form, Rows(columns, weights)))
+        desk.add(name, content_of(form, Rows(columns, weights)))
 
 
 def environment(program: Program) -> Environment:

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 from incmrql.engine.inputs import InputFile, QuarantineFile
 from incmrql.engine.loops.offload import NOTHING_APART, Apart
 from incmrql.engine.program import Worked
-from incmrql.engine.store.sorting import Form
-from incmrql.engine.store.tables import NO_LIMITS, Limits, Table, combined
+from incmrql.engine.store.sorting import TableSchema
+from incmrql.engine.store.tables import NO_LIMITS, Limits, StateTable, combined
 from incmrql.io.notices import Noticed
 from incmrql.io.rows import MOST_REMEMBERED, BadRow
 
@@ -31,7 +31,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class BatchRequest:
     """A batch: its files, the state before it, and where new runs and answers go.
 
     `attempt` is in the name of everything that is written, and no two attempts share one.
@@ -40,7 +40,7 @@ class Order:
     number: int
     attempt: str
     files: tuple[InputFile, ...]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, StateTable]
     buckets: int
     runs: str
     targets: tuple[Target, ...] = ()
@@ -70,10 +70,10 @@ class Order:
         }
 
     @staticmethod
-    def of_json(found: dict[str, Any], forms: Iterable[tuple[str, Form]]) -> Order:
+    def of_json(found: dict[str, Any], forms: Iterable[tuple[str, TableSchema]]) -> BatchRequest:
         """The order that a text holds, for tables of the given forms."""
         limits = found["limits"]
-        return Order(**{
+        return BatchRequest(**{
             **found,
             "files": tuple(map(InputFile.of_json, found["files"])),
             "tables": tables_of_json(found["tables"], forms, found["buckets"]),
@@ -84,10 +84,10 @@ class Order:
 
 
 def tables_of_json(
-    found: Mapping[str, Any], forms: Iterable[tuple[str, Form]], buckets: int
-) -> dict[str, Table]:
+    found: Mapping[str, Any], forms: Iterable[tuple[str, TableSchema]], buckets: int
+) -> dict[str, StateTable]:
     """The tables that a text lists; one that it does not is empty."""
-    tables = {name: Table(name, form, buckets) for name, form in forms}
+    tables = {name: StateTable(name, form, buckets) for name, form in forms}
     return {n: t.of_json(found[n]) if n in found else t for n, t in tables.items()}
 
 
@@ -196,13 +196,13 @@ class BagChange:
 
 
 @dataclass(slots=True)
-class Done:
+class BatchResult:
     """The state tables that changed, the parts of outputs, and some counts.
 
     A task that had only some buckets has the tables of these.
     """
 
-    tables: dict[str, Table] = field(default_factory=dict)
+    tables: dict[str, StateTable] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     changed: list[int] = field(default_factory=list)
     """Rows of the change of each answer."""
@@ -237,10 +237,12 @@ class Done:
         }
 
     @staticmethod
-    def of_json(found: dict[str, Any], forms: Iterable[tuple[str, Form]], buckets: int) -> Done:
+    def of_json(
+        found: dict[str, Any], forms: Iterable[tuple[str, TableSchema]], buckets: int
+    ) -> BatchResult:
         """What a text says was done, for tables of the given forms."""
         named = [(name, form) for name, form in forms if name in found["tables"]]
-        return Done(**{
+        return BatchResult(**{
             **found,
             "tables": tables_of_json(found["tables"], named, buckets),
             "parts": [Part(**part) for part in found["parts"]],
@@ -250,11 +252,11 @@ class Done:
         })  # fmt: skip
 
 
-def together(order: Order, results: Sequence[Done]) -> Done:
+def together(order: BatchRequest, results: Sequence[BatchResult]) -> BatchResult:
     """What several tasks have done, each with buckets of its own: all tables after the batch."""
     everything = frozenset(range(order.buckets))
-    all_ = Done(dict(order.tables), buckets=sorted(everything))
-    pieces: dict[str, list[tuple[Table, frozenset[int]]]] = {}
+    all_ = BatchResult(dict(order.tables), buckets=sorted(everything))
+    pieces: dict[str, list[tuple[StateTable, frozenset[int]]]] = {}
     for done in results:
         for name, table in done.tables.items():
             mine = everything if name in done.whole else frozenset(done.buckets)

@@ -17,7 +17,7 @@ from typing import Any
 from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.rows import Rows, stacked
 from incmrql.engine.compile.physical import Answer, Physical
-from incmrql.engine.context import Desk
+from incmrql.engine.context import BatchContext
 from incmrql.engine.operators.answers import answer_gather, answer_meet
 
 
@@ -42,7 +42,7 @@ class Worked:
         return Worked([0] * count, [0] * count, [0.0] * count)
 
     @contextmanager
-    def at(self, place: int, desk: Desk) -> Iterator[None]:
+    def at(self, place: int, desk: BatchContext) -> Iterator[None]:
         """Count what is done inside as work of a step, but for what counts as that of another."""
         start, before = time.perf_counter(), desk.reader.tally.rows
         self._inside.append((0.0, 0))
@@ -57,7 +57,7 @@ class Worked:
                 outer = self._inside.pop()
                 self._inside.append((outer[0] + seconds, outer[1] + read))
 
-    def counted(self, place: int, chunks: Iterable[Rows], desk: Desk) -> Iterator[Rows]:
+    def counted(self, place: int, chunks: Iterable[Rows], desk: BatchContext) -> Iterator[Rows]:
         """The chunks that a step sends on, counted as they are made."""
         waiting = iter(chunks)
         while True:
@@ -77,7 +77,7 @@ class Worked:
             "notes": self.notes,
         }
 
-    def add_answers(self, desk: Desk) -> None:
+    def add_answers(self, desk: BatchContext) -> None:
         """Put in what was read for answers that are one value, and what steps say."""
         for place, rows in desk.part_reads.items():
             self.read[place] += rows
@@ -92,7 +92,7 @@ class Worked:
 
 
 def run_steps(
-    physical: Physical, given: Mapping[int, Sequence[Rows]], desk: Desk
+    physical: Physical, given: Mapping[int, Sequence[Rows]], desk: BatchContext
 ) -> tuple[list[Rows], Worked]:
     """All steps of a batch: the changes of the answers; the desk has those of the tables."""
     for place, rows in given.items():
@@ -111,7 +111,7 @@ def run_steps(
     return answers, worked
 
 
-def _answer_delta(answer: Answer, found: Sequence[Iterable[Rows]], desk: Desk) -> Rows:
+def _answer_delta(answer: Answer, found: Sequence[Iterable[Rows]], desk: BatchContext) -> Rows:
     """What a batch does to an answer, equal rows added up."""
     if answer.is_keyed and answer.main is not None:
         return stacked(list(found[answer.main.place]), leaves(answer.layout))

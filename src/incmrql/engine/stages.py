@@ -16,18 +16,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from incmrql.engine.batch import Kit, desk_of, finish, read_rows
+from incmrql.engine.batch import CompiledProgram, desk_of, finish, read_rows
 from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.rows import Rows, stacked
 from incmrql.engine.compile.physical import Physical
-from incmrql.engine.context import Desk, merged
+from incmrql.engine.context import BatchContext, merged
 from incmrql.engine.inputs import BadRowWriter, InputFile
-from incmrql.engine.messages import Done, Order, Reading
+from incmrql.engine.messages import BatchRequest, BatchResult, Reading
 from incmrql.engine.operators.answers import answer_gather, answer_meet, answer_slots
 from incmrql.engine.operators.base import StatefulOp
 from incmrql.engine.program import Worked
-from incmrql.engine.store.content import Content, merge
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.content import SortedRows, merge
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import by_bucket
 from incmrql.storage.files import crash_here
 
@@ -41,7 +41,7 @@ class Sent:
 
     bucket: int
     name: Name
-    content: Content
+    content: SortedRows
 
 
 class Route:
@@ -73,7 +73,7 @@ class Route:
             case _:
                 return self.answered[number]
 
-    def form(self, name: Name) -> Form:
+    def form(self, name: Name) -> TableSchema:
         """The form of a content."""
         kind, number, slot = name
         match kind:
@@ -119,7 +119,7 @@ class Route:
 
 
 def read_stage(
-    kit: Kit, order: Order, files: Sequence[InputFile], *, is_one: bool
+    kit: CompiledProgram, order: BatchRequest, files: Sequence[InputFile], *, is_one: bool
 ) -> Iterator[Sent | Reading]:
     """Some files of a batch, chunk by chunk; one task also starts what needs no rows."""
     route = Route(kit.physical)
@@ -150,12 +150,12 @@ def read_stage(
 
 
 def meet_stage(
-    kit: Kit, order: Order, stage: int, bucket: int, given: Iterable[Sent]
-) -> Iterator[Sent | Done]:
+    kit: CompiledProgram, order: BatchRequest, stage: int, bucket: int, given: Iterable[Sent]
+) -> Iterator[Sent | BatchResult]:
     """What was brought to a bucket meets its state."""
     start = time.perf_counter()
     route = Route(kit.physical)
-    brought: dict[Name, list[Content]] = {}
+    brought: dict[Name, list[SortedRows]] = {}
     for sent in given:
         brought.setdefault(sent.name, []).append(sent.content)
     single = route.single_tables()
@@ -209,7 +209,11 @@ def meet_stage(
 
 
 def _deliver(
-    kit: Kit, given: dict[int, list[Rows]], desk: Desk, worked: Worked, outbox: _Outbox
+    kit: CompiledProgram,
+    given: dict[int, list[Rows]],
+    desk: BatchContext,
+    worked: Worked,
+    outbox: _Outbox,
 ) -> Iterator[Sent]:
     """Rows through the steps that keep nothing, to what they bring to those that do."""
     found: dict[int, list[Rows]] = dict(given)
@@ -252,13 +256,13 @@ _MOST_WAITING = 1 << 21
 class _Outbox:
     """Contents that are added up until there are many, and then sent to their buckets."""
 
-    def __init__(self, route: Route, order: Order) -> None:
+    def __init__(self, route: Route, order: BatchRequest) -> None:
         self.route, self.buckets = route, order.buckets
-        self.parts: dict[Name, list[Content]] = {}
+        self.parts: dict[Name, list[SortedRows]] = {}
         self.sizes: dict[Name, int] = {}
         self.sent = 0
 
-    def put(self, name: Name, content: Content) -> Iterator[Sent]:
+    def put(self, name: Name, content: SortedRows) -> Iterator[Sent]:
         """Add a content; what is sent because of it."""
         if not len(content):
             return
@@ -276,7 +280,7 @@ class _Outbox:
         for name in list(self.parts):
             yield from self._messages(name, merge(self.parts.pop(name)))
 
-    def _messages(self, name: Name, content: Content) -> Iterator[Sent]:
+    def _messages(self, name: Name, content: SortedRows) -> Iterator[Sent]:
         self.sent += len(content)
         if self.route.is_single(name):
             yield Sent(0, name, content)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
-from incmrql.plan.additivity import Judge
+from incmrql.plan.additivity import Additivity
 from incmrql.plan.nodes import Accumulator, Groups, Reading, Request
 from incmrql.types import typed
 from incmrql.types.model import BOOL, INT, LONG, Collection
@@ -126,14 +126,14 @@ def hidden_sides(node: Groups, few: Callable[[int], bool]) -> list[int]:
     sides = whole_sides(node, few)
     if answer_mode(node) == "linear":
         return [] if _changes_every_row(node) else sides
-    judge = Judge(node.group, len(node.inputs))
+    judge = Additivity(node.group, len(node.inputs))
     held = {_held_side(part, judge) for part in _only_row_parts(node, judge, few)}
     return [side for side in sides if side not in held]
 
 
 def _held_values(node: Groups) -> set[typed.Variable]:
     """The requests whose values are collections that every output row holds as they are."""
-    judge = Judge(node.group, len(node.inputs))
+    judge = Additivity(node.group, len(node.inputs))
     parts = _only_row_parts(node, judge, lambda _: answer_mode(node) == "linear")
     kept = {
         each.variable
@@ -145,7 +145,9 @@ def _held_values(node: Groups) -> set[typed.Variable]:
     return {part.variable for part in parts if isinstance(part, typed.Var)} & kept
 
 
-def _only_row_parts(node: Groups, judge: Judge, few: Callable[[int], bool]) -> Sequence[typed.Expr]:
+def _only_row_parts(
+    node: Groups, judge: Additivity, few: Callable[[int], bool]
+) -> Sequence[typed.Expr]:
     """The parts of the one row that every group is answered with; none if there may be no row.
 
     The row may be there once for each row of a side with `few` rows.
@@ -162,7 +164,7 @@ def _only_row_parts(node: Groups, judge: Judge, few: Callable[[int], bool]) -> S
             return ()
 
 
-def _held_side(part: typed.Expr, judge: Judge) -> int | None:
+def _held_side(part: typed.Expr, judge: Additivity) -> int | None:
     """The side that a part of a row holds, row for row."""
     side = judge.side(part)
     if side is not None:
@@ -186,7 +188,9 @@ def _parts(row: typed.Expr) -> Iterator[typed.Expr]:
             pass
 
 
-def _row_by_row(expr: typed.Expr, judge: Judge) -> tuple[typed.Expr, list[typed.Expr], int] | None:
+def _row_by_row(
+    expr: typed.Expr, judge: Additivity
+) -> tuple[typed.Expr, list[typed.Expr], int] | None:
     """A bag that goes through a side: the row it makes, its conditions, and the side."""
     match expr:
         case typed.MapOver(_, subject, row, flatten):
@@ -237,7 +241,7 @@ def _changes_every_row(node: Groups) -> bool:
     It does where every row holds the value, or where the value alone says whether there are
     rows, as in a semi-join.  Conditions on a row itself are those of a join on its partners.
     """
-    judge = Judge(node.group, len(node.inputs))
+    judge = Additivity(node.group, len(node.inputs))
     found = _row_by_row(node.body, judge)
     if found is None:
         return judge.side(node.body) is not None

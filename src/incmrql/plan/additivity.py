@@ -30,7 +30,7 @@ NO_SIDE: Sides = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class Additivity:
     """Judges expressions over a group: (key, bag), or (key, (bag, bag)) of two sides."""
 
     group: typed.Variable

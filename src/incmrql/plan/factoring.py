@@ -19,7 +19,7 @@ from typing import Any, Final
 from incmrql.algebra import rows
 from incmrql.algebra.rows import Names
 from incmrql.algebra.walk import fingerprint
-from incmrql.plan.additivity import Judge
+from incmrql.plan.additivity import Additivity
 from incmrql.plan.monoids import COUNT, FLOATS, MAX, MIN, SUM, Monoid, commutative_monoid
 from incmrql.plan.nodes import (
     Accumulator,
@@ -60,7 +60,7 @@ class Need:
     """Holds all values, for the one argument to say what they come to."""
 
 
-def need(expr: typed.Expr, judge: Judge, names: Names) -> Need | None:
+def need(expr: typed.Expr, judge: Additivity, names: Names) -> Need | None:
     """What an expression needs in order, if it is one of these."""
     found = _need(expr, names)
     if found is None or one_side(found.operand, judge) is None:
@@ -71,7 +71,7 @@ def need(expr: typed.Expr, judge: Judge, names: Names) -> Need | None:
     return found
 
 
-def one_side(operand: typed.Expr, judge: Judge) -> int | None:
+def one_side(operand: typed.Expr, judge: Additivity) -> int | None:
     """The one side that a bag is additive in, if it depends on nothing else but the key."""
     sides = judge.additive(operand)
     if sides is None or len(sides) != 1 or free(operand) - {judge.group}:
@@ -180,7 +180,7 @@ class Once:
     operand: typed.Expr
 
 
-def once(operand: typed.Expr, judge: Judge, names: Names) -> Once | None:
+def once(operand: typed.Expr, judge: Additivity, names: Names) -> Once | None:
     """The distinct values that a bag goes through one by one, if that is what it does."""
     for part in _distinct_parts(operand):
         inner = undistinct(part)
@@ -190,7 +190,7 @@ def once(operand: typed.Expr, judge: Judge, names: Names) -> Once | None:
         key = judge.group.type.items[0] if isinstance(judge.group.type, Tuple) else inner.type
         group = names.variable("different", Tuple((key, inner.type)))
         over = _replaced(operand, part, rows.item(rows.var(group), 1))
-        alone = one_side(over, Judge(group, 1)) if not judge.read(over) else None
+        alone = one_side(over, Additivity(group, 1)) if not judge.read(over) else None
         if alone is not None:
             return Once(_paired(inner, names), group, over)
     return None
@@ -212,7 +212,7 @@ def _replaced(expr: typed.Expr, part: typed.Expr, by: typed.Expr) -> typed.Expr:
 #       = (sum(select y.C ...), avg(select y.C ...))
 #   f(rows.C) = sum(rows.C) / count(rows.C)      where f(v) is sum(v) / count(v)
 #
-# `Asking` factors each aggregate on its own and keeps equal accumulators once, so nothing is
+# `Factoring` factors each aggregate on its own and keeps equal accumulators once, so nothing is
 # computed twice. A value that goes through pairs of rows keeps its name: it would be walked for
 # each use.
 
@@ -221,7 +221,7 @@ def _replaced(expr: typed.Expr, part: typed.Expr, by: typed.Expr) -> typed.Expr:
 class Views:
     """Writes out the names of what is additive in one side of a group, and calls over that."""
 
-    judge: Judge
+    judge: Additivity
     names: Names
     functions: Mapping[str, typed.Function]
 
@@ -284,7 +284,7 @@ _IDEMPOTENT: Final = frozenset(("exists", "some", "all"))
 """To these it does not matter how often an element is there."""
 
 
-class Asking:
+class Factoring:
     """One pass over an answer; what is asked twice is kept once.
 
     `growing` are the sides that nothing is ever taken away from.
@@ -292,7 +292,7 @@ class Asking:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: Additivity,
         names: Names,
         growing: Some[int] = (),
         aggregations: dict[str, typed.Aggregation] | None = None,

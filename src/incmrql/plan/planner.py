@@ -35,8 +35,8 @@ from incmrql.algebra.term import (
 from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import Register, map_children, terms, variables_of
 from incmrql.errors import NOWHERE, Diagnostic, InternalError, QueryError, Span
-from incmrql.plan.additivity import Judge
-from incmrql.plan.factoring import Asking, Views
+from incmrql.plan.additivity import Additivity
+from incmrql.plan.factoring import Factoring, Views
 from incmrql.plan.nodes import (
     Constant,
     Edge,
@@ -283,7 +283,7 @@ class Planning:
     def grouped(self, group: typed.Variable, body: typed.Expr, groups: GroupBy | CoGroup) -> int:
         """A function of groups: a join, a map, or what its answer asks of them."""
         below = (groups.source,) if isinstance(groups, GroupBy) else (groups.left, groups.right)
-        judge = Judge(group, len(below))
+        judge = Additivity(group, len(below))
         body = Views(judge, self.names, self.script.functions).written_out(body)
         sides = judge.additive(body)
         if sides is not None and len(sides) == 2:
@@ -311,11 +311,11 @@ class Planning:
         alone = substitute(body, {group: build.tuple_of(key, rows)})
         return self.linear(self.place(below[side]), row, alone)
 
-    def _asking(self, judge: Judge, body: typed.Expr, below: Sequence[Term]) -> int:
+    def _asking(self, judge: Additivity, body: typed.Expr, below: Sequence[Term]) -> int:
         places = tuple(map(self.place, below))
         edges = [self.edges[place] for place in places]
         growing = [side for side, each in enumerate(edges) if each.insert_only]
-        asking = Asking(judge, self.names, growing, self.script.aggregations)
+        asking = Factoring(judge, self.names, growing, self.script.aggregations)
         answer = asking.rewritten(body)
         sides = judge.additive(answer)
         linear = next(iter(sides)) if sides is not None and len(sides) == 1 else None

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from incmrql.engine.batch import Kit, bag_rows
+from incmrql.engine.batch import CompiledProgram, bag_rows
 from incmrql.engine.messages import BagChange
-from incmrql.engine.store.tables import Table
+from incmrql.engine.store.tables import StateTable
 from incmrql.errors import DataError
 from incmrql.values import Value, decode, encode, show
 
@@ -68,14 +68,14 @@ class Tally:
 class Tallies:
     """The tallies of all watches: from the state once, then from the change of each batch."""
 
-    def __init__(self, kit: Kit, runs: Path) -> None:
+    def __init__(self, kit: CompiledProgram, runs: Path) -> None:
         self._kit, self._runs = kit, runs
         self._known: list[Tally] = []
         self._number: int | None = None
         """The batch after which these are right."""
 
     def after(
-        self, changes: Sequence[BagChange], tables: Mapping[str, Table], before: int | None
+        self, changes: Sequence[BagChange], tables: Mapping[str, StateTable], before: int | None
     ) -> list[Tally]:
         """The tallies after a batch that leaves these tables and follows batch `before`.
 
@@ -92,7 +92,7 @@ class Tallies:
         """Go on from the tallies of a batch that was committed."""
         self._known, self._number = tallies, number
 
-    def _scan(self, place: int, tables: Mapping[str, Table]) -> Tally:
+    def _scan(self, place: int, tables: Mapping[str, StateTable]) -> Tally:
         count, least = 0, None
         number = len(self._kit.program.outputs) + place
         for value, weight in bag_rows(self._kit, number, tables, self._runs):
@@ -111,7 +111,7 @@ class Tallies:
         return Failures(sum(each.count for each in tallies), first)
 
 
-def failures(kit: Kit, tables: Mapping[str, Table], runs: Path) -> list[Failure]:
+def failures(kit: CompiledProgram, tables: Mapping[str, StateTable], runs: Path) -> list[Failure]:
     """All rows for which arithmetic fails, in canonical order; they have to fit into memory."""
     outputs = len(kit.program.outputs)
     found = [
@@ -124,7 +124,7 @@ def failures(kit: Kit, tables: Mapping[str, Table], runs: Path) -> list[Failure]
     return [_failure(kit, place, value) for _, place, value in found]
 
 
-def _failure(kit: Kit, place: int, pair: Value) -> Failure:
+def _failure(kit: CompiledProgram, place: int, pair: Value) -> Failure:
     site, row = pair
     known = kit.program.watches[place].sites[site]
     return Failure(known.text, str(known.span), known.fault, row)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-from incmrql.engine.store.compaction import INLINE, Chore, chore_of, swapped
-from incmrql.engine.store.segments import Run
-from incmrql.engine.store.tables import NO_LIMITS, Limits, Table
+from incmrql.engine.store.compaction import INLINE, CompactionTask, chore_of, swapped
+from incmrql.engine.store.segments import Segment
+from incmrql.engine.store.tables import NO_LIMITS, Limits, StateTable
 
-Merge = Callable[[Chore], Run | None]
+Merge = Callable[[CompactionTask], Segment | None]
 
 
 class Compactor:
@@ -21,8 +21,8 @@ class Compactor:
     ) -> None:
         self._merge, self._inline, self._attempt = merge, inline, attempt
         self._threads = ThreadPoolExecutor(1, "incmrql-merging")
-        self._chore: Chore | None = None
-        self._future: Future[Run | None] | None = None
+        self._chore: CompactionTask | None = None
+        self._future: Future[Segment | None] | None = None
         self.done = 0
         self.failed: Exception | None = None
 
@@ -37,7 +37,7 @@ class Compactor:
         """Whether what an attempt writes may still be swapped in."""
         return self._chore is not None and self._chore.attempt == attempt
 
-    def swapped(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+    def swapped(self, tables: Mapping[str, StateTable]) -> dict[str, StateTable]:
         """The tables of a batch with the merged run, if one is ready; to be committed."""
         found = dict(tables)
         if self._chore is None or self._future is None or not self._future.done():
@@ -54,7 +54,7 @@ class Compactor:
             self.done += 1
         return found
 
-    def start(self, tables: Mapping[str, Table]) -> None:
+    def start(self, tables: Mapping[str, StateTable]) -> None:
         """Begin with the next merge that is due, unless one is under way."""
         if self._chore is not None or self.failed is not None:
             return

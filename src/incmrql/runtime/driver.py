@@ -20,14 +20,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from incmrql.engine.batch import Kit, answer_value
+from incmrql.engine.batch import CompiledProgram, answer_value
 from incmrql.engine.compile.program import compiled
 from incmrql.engine.inputs import InputFile
-from incmrql.engine.messages import Order, Target, tables_of_json
+from incmrql.engine.messages import BatchRequest, Target, tables_of_json
 from incmrql.engine.outputs import read_rows
-from incmrql.engine.store.compaction import Chore
-from incmrql.engine.store.segments import Run
-from incmrql.engine.store.tables import Table
+from incmrql.engine.store.compaction import CompactionTask
+from incmrql.engine.store.segments import Segment
+from incmrql.engine.store.tables import StateTable
 from incmrql.errors import CheckpointError, DataError
 from incmrql.io.files import ANYWHERE
 from incmrql.plan.program import Program
@@ -116,7 +116,7 @@ class Driver:
         self.is_committing = False
         """Whether a manifest is being written, or its batch is not published yet."""
         physical = compiled(program, keep_answer=self.options.keep_answer)
-        self.kit = Kit(program, physical, self.options.paths.also(checkpoint))
+        self.kit = CompiledProgram(program, physical, self.options.paths.also(checkpoint))
         self.tallies = Tallies(self.kit, checkpoint.absolute() / "runs")
         self.feeds: list[Feed] = []
         self.binding = Binding(())
@@ -214,7 +214,7 @@ class Driver:
         """The folders that get the answers."""
         return self.binding.sinks
 
-    def _merge(self, chore: Chore) -> Run | None:
+    def _merge(self, chore: CompactionTask) -> Segment | None:
         return self.job.compact(chore, str(self.checkpoint.runs.absolute()))
 
     @property
@@ -521,19 +521,19 @@ class Driver:
         attempt: str,
         files: tuple[InputFile, ...],
         targets: tuple[Target, ...],
-    ) -> Order:
+    ) -> BatchRequest:
         first, tables = number == 0 or self.options.window, self.tables_before()
         buckets, runs = self.checkpoint.buckets, str(self.checkpoint.runs.absolute())
         named, limits = batch_files.absolute(files), self.compactor.limits
-        return Order(number, attempt, named, tables, buckets, runs, targets, first, limits)
+        return BatchRequest(number, attempt, named, tables, buckets, runs, targets, first, limits)
 
-    def tables_before(self) -> Mapping[str, Table]:
+    def tables_before(self) -> Mapping[str, StateTable]:
         """The state that the next batch starts from."""
         if self.options.window:
             return tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
         return self.state.tables
 
-    def _run(self, order: Order) -> JobResult:
+    def _run(self, order: BatchRequest) -> JobResult:
         """The job of a batch."""
         job = self.job
         with spark_failures(order.number):
@@ -553,12 +553,12 @@ class Driver:
             reach = NamedFiles(self.program, self.checkpoint.folder)
         return batch_files.absolute(self.archive.replay(read, reach))
 
-    def rebuilt(self, files: Sequence[InputFile], folder: Path) -> Mapping[str, Table]:
+    def rebuilt(self, files: Sequence[InputFile], folder: Path) -> Mapping[str, StateTable]:
         """The tables that files build as one batch, with runs in a folder; nothing is committed."""
         tables = tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
         number, attempt = self.state.number + 1, self.checkpoint.attempt()
         runs, buckets = str(folder.absolute()), self.checkpoint.buckets
-        order = Order(number, attempt, tuple(files), tables, buckets, runs, is_first=True)
+        order = BatchRequest(number, attempt, tuple(files), tables, buckets, runs, is_first=True)
         large, loop_rows = self.options.large, self.options.loop_rows
         done = self.job.run(order, large=large, loop_rows=loop_rows).done
         batch_files.check_written(order, done)

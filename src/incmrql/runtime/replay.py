@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from incmrql.engine.batch import OPENED, Kit, read_rows
+from incmrql.engine.batch import OPENED, CompiledProgram, read_rows
 from incmrql.engine.columns.layouts import Struct
 from incmrql.engine.columns.rows import Rows, to_values
-from incmrql.engine.context import Desk
+from incmrql.engine.context import BatchContext
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.messages import Reading, tables_of_json
 from incmrql.engine.operators.answers import bucket_rows
 from incmrql.engine.store.segments import Opened
-from incmrql.engine.store.tables import Reader, Table, difference, scan
+from incmrql.engine.store.tables import Reader, StateTable, difference, scan
 from incmrql.engine.store.tables import rows_of as differing_rows
 from incmrql.errors import DataError
 from incmrql.io.arrow.columns import WEIGHT, is_spread, parts_of
@@ -64,7 +64,7 @@ def ledger_differences(  # noqa: PLR0913 (a source, its files and its ledger)
     kit: Packed,
     stream: Stream,
     files: Sequence[InputFile],
-    ledger: Table,
+    ledger: StateTable,
     runs: Path,
     *,
     most: int,
@@ -124,7 +124,7 @@ def _read(
     sent: Packed, width: int, groups: list[list[InputFile]], numbers: Iterator[Any]
 ) -> Iterator[Any]:
     """The rows of some files with their weights, in a task."""
-    kit: Kit = sent.unpacked()
+    kit: CompiledProgram = sent.unpacked()
     names = [*[f"c{place}" for place in range(width)], WEIGHT]
     for batch in numbers:
         for number in batch.column(0).to_pylist():
@@ -138,7 +138,7 @@ def _read(
                     raise Carried(problem) from None
 
 
-def _ledger(table: Table, runs: str, width: int, given: Iterator[Any]) -> Iterator[Any]:
+def _ledger(table: StateTable, runs: str, width: int, given: Iterator[Any]) -> Iterator[Any]:
     """The rows of some buckets of a ledger: its last columns, as a declared key stands first."""
     reader = Reader(Path(runs), OPENED)
     names = [*[f"c{place}" for place in range(width)], WEIGHT]
@@ -159,10 +159,10 @@ def _as_spark(column: Any) -> Any:
 
 def answer_rows(
     spark: SparkSession,
-    kit: Kit,
+    kit: CompiledProgram,
     sent: Packed,
     number: int,
-    state: Mapping[str, Table],
+    state: Mapping[str, StateTable],
     runs: Path,
 ) -> DataFrame:
     """The rows of an answer without order, read from run files by tasks, bucket by bucket."""
@@ -185,10 +185,10 @@ def _bucket(  # noqa: PLR0913 (all that a task needs to know)
     *,
     packed: bool,
 ) -> Iterator[Any]:
-    kit: Kit = sent.unpacked()
+    kit: CompiledProgram = sent.unpacked()
     answer = kit.physical.answers[number]
     state = tables_of_json(found, kit.physical.forms, buckets)
-    desk = Desk(state, Reader(Path(runs), OPENED), kit.env(), is_first=False)
+    desk = BatchContext(state, Reader(Path(runs), OPENED), kit.env(), is_first=False)
     element = answer.output.element
     for batch in given:
         for bucket in batch.column(0).to_pylist():
@@ -211,9 +211,9 @@ def _wide(rows: Rows, element: Type) -> Any:
 
 def state_differences(
     spark: SparkSession,
-    kept: Mapping[str, Table],
+    kept: Mapping[str, StateTable],
     runs: Path,
-    built: Mapping[str, Table],
+    built: Mapping[str, StateTable],
     scratch: Path,
 ) -> list[tuple[str, int, str]]:
     """Tables of a state that are not what all input builds: name, differing rows, the first ones.
@@ -237,8 +237,8 @@ def state_differences(
 
 def _differing(
     pairs: Sequence[tuple[str, int]],
-    kept: Mapping[str, Table],
-    built: Mapping[str, Table],
+    kept: Mapping[str, StateTable],
+    built: Mapping[str, StateTable],
     places: tuple[str, str],
     rows: Iterator[Any],
 ) -> Iterator[Any]:

@@ -20,7 +20,7 @@ from incmrql.algebra.reading import last_number
 from incmrql.algebra.scripts import annotated_item
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.operator import LoopOp
-from incmrql.engine.store.tables import Table
+from incmrql.engine.store.tables import StateTable
 from incmrql.errors import DataError, DifferenceFound, InternalError, QueryError
 from incmrql.plan.program import Output, Program, Stream
 from incmrql.reference import Environment, evaluate, new_world
@@ -201,7 +201,7 @@ def _loops(driver: Driver) -> list[LoopOp]:
     return [step for step in driver.kit.physical.steps if isinstance(step, LoopOp)]
 
 
-def _incomparable(driver: Driver, built: Mapping[str, Table]) -> set[str]:
+def _incomparable(driver: Driver, built: Mapping[str, StateTable]) -> set[str]:
     """The tables that tell how a loop was kept up to now, and not what its data are."""
     found: set[str] = set()
     for step in _loops(driver):

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pyspark import cloudpickle
 
-from incmrql.engine.batch import Kit
+from incmrql.engine.batch import CompiledProgram
 from incmrql.spark.probe import Probe
 
 
@@ -75,23 +75,23 @@ class SentKit:
     """What workers of a cluster prove that they see; None on this machine."""
 
 
-_KITS: dict[str, Kit] = {}
+_KITS: dict[str, CompiledProgram] = {}
 """The programs that this worker has unpacked, the newest last."""
 _MOST_KITS: Final = 4
 
 
-def sent_kit(kit: Kit) -> SentKit:
+def sent_kit(kit: CompiledProgram) -> SentKit:
     """A program that can be sent."""
     parts = [each.call for each in kit.program.script.python.values()]
     content = packed(kit, [*parts, *kit.program.script.parsers.values()])
     return SentKit(hashlib.blake2b(content.content, digest_size=16).hexdigest(), content)
 
 
-def kit_of(sent: SentKit) -> Kit:
+def kit_of(sent: SentKit) -> CompiledProgram:
     """The program that was sent."""
     if sent.digest not in _KITS:
         found = sent.content.unpacked()
-        assert isinstance(found, Kit)
+        assert isinstance(found, CompiledProgram)
         _KITS[sent.digest] = found
         while len(_KITS) > _MOST_KITS:
             del _KITS[next(iter(_KITS))]

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from incmrql.engine.batch import Kit
+from incmrql.engine.batch import CompiledProgram
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.offload import Apart
-from incmrql.engine.messages import Done, Order, Part, Reading, together
+from incmrql.engine.messages import BatchRequest, BatchResult, Part, Reading, together
 from incmrql.engine.stages import Route
-from incmrql.engine.store.compaction import Chore
-from incmrql.engine.store.segments import Run
+from incmrql.engine.store.compaction import CompactionTask
+from incmrql.engine.store.segments import Segment
 from incmrql.errors import CheckpointError, DataError, InternalError
 from incmrql.spark.batch.queries import with_runner
 from incmrql.spark.clusters import is_local, watched
@@ -69,7 +69,7 @@ class JobResult:
     """What a batch did, and what Spark ran for it."""
 
     reading: Reading
-    done: Done
+    done: BatchResult
     jobs: int
     stages: int
     tasks: int
@@ -82,7 +82,9 @@ class StreamJob:
     checkpoint, or a task that comes late, can never run each other's requests.
     """
 
-    def __init__(self, spark: SparkSession, kit: Kit, folder: Path, buckets: int) -> None:
+    def __init__(
+        self, spark: SparkSession, kit: CompiledProgram, folder: Path, buckets: int
+    ) -> None:
         self.given, self.spark = spark, spark.newSession()
         for name, value in _SETTINGS.items():
             self.spark.conf.set(name, value)
@@ -124,7 +126,9 @@ class StreamJob:
                 self.sent = replace(self.sent, probe=None)
                 raise
 
-    def run(self, order: Order, *, large: int = LARGE, loop_rows: int = LOOP_ROWS) -> JobResult:
+    def run(
+        self, order: BatchRequest, *, large: int = LARGE, loop_rows: int = LOOP_ROWS
+    ) -> JobResult:
         """Run a batch; problems that tasks met are raised."""
         context = self.spark.sparkContext
         group = f"{self.group}-{order.number}-{order.attempt}"
@@ -144,7 +148,7 @@ class StreamJob:
         reading, done = self._read(rows, order)
         return JobResult(reading, done, *job_counts(context, group))
 
-    def _answers(self, order: Order, large: int) -> list[tuple[str, str]]:
+    def _answers(self, order: BatchRequest, large: int) -> list[tuple[str, str]]:
         """What the tasks of a batch say; loops that are too large for them are run on the way."""
         while True:
             if sum(file.size for file in order.files) < large:
@@ -162,7 +166,7 @@ class StreamJob:
                 ran.append(Offload(*given, with_runner).run())
             order = replace(order, apart=replace(order.apart, there=(*order.apart.there, *ran)))
 
-    def _in_one_task(self, order: Order) -> list[tuple[str, str]]:
+    def _in_one_task(self, order: BatchRequest) -> list[tuple[str, str]]:
         """What the one task of a small batch says."""
         request = self.folder / f"{REQUEST}{order.number:06d}-{order.attempt}-{_token()}.json"
         create(request, json.dumps(order.as_json()).encode(), durable=False)
@@ -172,7 +176,9 @@ class StreamJob:
         finally:
             delete(request)
 
-    def write_answers(self, order: Order, sign: int, kit: Kit | None = None) -> list[Part]:
+    def write_answers(
+        self, order: BatchRequest, sign: int, kit: CompiledProgram | None = None
+    ) -> list[Part]:
         """Write all rows of answers to the targets of an order, as rows that come or go."""
         self._prepare()
         sent = self.sent if kit is None else replace(sent_kit(kit), probe=self.sent.probe)
@@ -183,7 +189,7 @@ class StreamJob:
         found = [json.loads(text) for kind, text in rows if kind == "parts"]
         return [Part(**part) for parts in found for part in parts]
 
-    def compact(self, chore: Chore, runs: str) -> Run | None:
+    def compact(self, chore: CompactionTask, runs: str) -> Segment | None:
         """Merge the runs of a chore in a job of its own; may be called from another thread."""
         self._prepare()
         context = self.spark.sparkContext
@@ -194,9 +200,9 @@ class StreamJob:
         rows = [(row[0], row[1]) for row in frame.collect()]
         self._check(rows)
         made = json.loads(dict(rows)["merged"])
-        return None if made is None else Run.of_json(made)
+        return None if made is None else Segment.of_json(made)
 
-    def _in_stages(self, order: Order) -> DataFrame:
+    def _in_stages(self, order: BatchRequest) -> DataFrame:
         """The plan of a large change: read by files, then meet by bucket, stage after stage."""
         width = max(2 * self.spark.sparkContext.defaultParallelism, 1)
         groups = balanced(order.files, width) or [[]]
@@ -212,10 +218,12 @@ class StreamJob:
             )
         return frame
 
-    def _read(self, rows: list[tuple[str, str]], order: Order) -> tuple[Reading, Done]:
+    def _read(
+        self, rows: list[tuple[str, str]], order: BatchRequest
+    ) -> tuple[Reading, BatchResult]:
         """The results of all tasks as one; a refusal comes before what may follow from it."""
         reading = Reading()
-        results: list[Done] = []
+        results: list[BatchResult] = []
         problems: list[Exception] = []
         dropped = 0
         for kind, text in rows:
@@ -227,7 +235,9 @@ class StreamJob:
                 case "reading":
                     reading.add(Reading.of_json(found))
                 case "done":
-                    results.append(Done.of_json(found, self.kit.physical.forms, order.buckets))
+                    results.append(
+                        BatchResult.of_json(found, self.kit.physical.forms, order.buckets)
+                    )
                 case "data-error":
                     problems.insert(0, DataError(**found))
                 case "checkpoint-error":
@@ -260,7 +270,7 @@ def _unfinished(number: int, told: str) -> Exception:
     return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
-def _trusted(kit: Kit, problem: str) -> Exception:
+def _trusted(kit: CompiledProgram, problem: str) -> Exception:
     """What is wrong where deletions are trusted: one of them was of a row that is not there."""
     names = [s.name for s in kit.program.streams if s.streaming and not s.ledger]
     if not names:

@@ -18,11 +18,11 @@ import pyarrow as pa
 from incmrql.engine.batch import run_batch, write_answers
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.offload import TooLarge, content_bytes, content_of_bytes
-from incmrql.engine.messages import Done, Order, Reading
+from incmrql.engine.messages import BatchRequest, BatchResult, Reading
 from incmrql.engine.stages import Route, Sent, meet_stage, read_stage
-from incmrql.engine.store.compaction import Chore, merge_runs
+from incmrql.engine.store.compaction import CompactionTask, merge_runs
 from incmrql.engine.store.segments import Opened
-from incmrql.engine.store.tables import Reader, Table
+from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.errors import CheckpointError, DataError
 from incmrql.plan.changes import Negative
 from incmrql.spark.packing import SentKit, kit_of
@@ -63,7 +63,7 @@ def batch_task(sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
         yield from _proofs(sent)
         kit = kit_of(sent)
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-        order = Order.of_json(found, kit.physical.forms)
+        order = BatchRequest.of_json(found, kit.physical.forms)
         yield from _proofs(sent, order, order.files)
         reading, result = run_batch(kit, order)
         yield "reading", reading.as_json()
@@ -82,9 +82,11 @@ def merge_task(
 
     def merged() -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent)
-        chore = Chore.of_json(json.loads(text))
+        chore = CompactionTask.of_json(json.loads(text))
         form = dict(kit_of(sent).physical.forms)[chore.table]
-        run = merge_runs(chore, Table(chore.table, form, buckets), Reader(Path(runs), Opened()))
+        run = merge_runs(
+            chore, StateTable(chore.table, form, buckets), Reader(Path(runs), Opened())
+        )
         yield "merged", None if run is None else run.as_json()
 
     for kind, found in _unless_blind(merged):
@@ -96,7 +98,7 @@ def write_answers_task(
 ) -> Iterator[Any]:
     """The rows of answers in some buckets, written to the targets of an order."""
     kit = kit_of(sent)
-    order = Order.of_json(json.loads(text), kit.physical.forms)
+    order = BatchRequest.of_json(json.loads(text), kit.physical.forms)
 
     def written(buckets: list[int]) -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent, order)
@@ -112,7 +114,7 @@ def read_task(
 ) -> Iterator[Any]:
     """Some files: what they bring to the steps above, cut by bucket."""
     kit = kit_of(sent)
-    order = Order.of_json(json.loads(text), kit.physical.forms)
+    order = BatchRequest.of_json(json.loads(text), kit.physical.forms)
 
     def taken(number: int) -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent, order, groups[number])
@@ -130,7 +132,7 @@ def meet_task(
 ) -> Iterator[Any]:
     """What has met by bucket, bucket by bucket; what is for a later stage is passed on."""
     kit = kit_of(sent)
-    order = Order.of_json(json.loads(text), kit.physical.forms)
+    order = BatchRequest.of_json(json.loads(text), kit.physical.forms)
     route = Route(kit.physical)
     waiting: dict[int, list[Sent]] = {}
     for batch in rows:
@@ -149,7 +151,7 @@ def meet_task(
     def met(bucket: int) -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent, order)
         for found in meet_stage(kit, order, stage, bucket, waiting.pop(bucket)):
-            yield ("done", found.as_json()) if isinstance(found, Done) else ("", found)
+            yield ("done", found.as_json()) if isinstance(found, BatchResult) else ("", found)
 
     for bucket in sorted(waiting):
         for kind, found in _guarded(partial(met, bucket)):
@@ -164,7 +166,7 @@ class _Blind(Exception):
 
 
 def _proofs(
-    sent: SentKit, order: Order | None = None, files: Iterable[InputFile] = ()
+    sent: SentKit, order: BatchRequest | None = None, files: Iterable[InputFile] = ()
 ) -> Iterator[tuple[str, Any]]:
     """What this process proves before it reads and writes, if it has not proved it."""
     if sent.probe is None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.engine.columns.keys import Keys, encoded, same_keys
-from incmrql.engine.store.sorting import Form, decides, group, order_bytes, order_words
+from incmrql.engine.store.sorting import TableSchema, decides, group, order_bytes, order_words
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import stored
 from incmrql.types.model import (
@@ -149,7 +149,7 @@ def test_words_and_bytes_sort_like_the_values(
     rest = Keys(tuple(arrow(types, rows)), tuple(types))
     words = order_words(rest, descending)
     bytes_ = order_bytes(rest, descending).bytes_at(np.arange(len(rows)))
-    sure = decides(Form((), tuple(types), descending), words)
+    sure = decides(TableSchema((), tuple(types), descending), words)
     single = [[encode(canonical(value)) for value in _as_values(row, types)] for row in rows]
     for i, one in enumerate(single):
         for j, two in enumerate(single):

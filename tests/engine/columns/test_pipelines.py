@@ -14,7 +14,7 @@ import pytest
 
 from incmrql.engine.columns import pipelines
 from incmrql.engine.columns.layouts import Leaf
-from incmrql.engine.columns.pipelines import FEW, Segment, Text
+from incmrql.engine.columns.pipelines import FEW, Pipeline, Text
 from incmrql.engine.columns.rows import Rows
 from incmrql.io.arrow.types import arrow_type
 from incmrql.reference import Environment
@@ -27,7 +27,7 @@ GREATER = Text("SELECT c0 AS r0, _weight FROM given WHERE c0 >= c1")
 def applied(text: Text, type_: Type, *columns: list[Any]) -> list[Any]:
     given = tuple(pa.array(each, arrow_type(type_)) for each in columns)
     rows = Rows(given, np.ones(len(columns[0]), np.int64))
-    made = Segment(text, Leaf(type_)).apply(rows, Environment(world()))
+    made = Pipeline(text, Leaf(type_)).apply(rows, Environment(world()))
     assert made.columns[0].type == arrow_type(type_)
     return made.columns[0].to_pylist()  # type: ignore[no-any-return]
 

@@ -20,14 +20,14 @@ from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.rows import of_values, stacked, to_values
 from incmrql.engine.compile.loops import LoopCompiler
 from incmrql.engine.compile.program import ProgramCompiler
-from incmrql.engine.context import Desk, consolidated
+from incmrql.engine.context import BatchContext, consolidated
 from incmrql.engine.loops.affine.compile import affine_compiled
 from incmrql.engine.loops.affine.operator import affine_follow, affine_reset
 from incmrql.engine.loops.affine.tables import AffineTables
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.store.segments import Opened, write_runs
-from incmrql.engine.store.sorting import Form
-from incmrql.engine.store.tables import Reader, Table, plan
+from incmrql.engine.store.sorting import TableSchema
+from incmrql.engine.store.tables import Reader, StateTable, plan
 from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.diffusion.shape import diffused
@@ -89,7 +89,7 @@ class Kernel:
         self.compiler, self.step, tables = made(text)
         assert isinstance(tables, AffineTables)
         self.plan, self.tolerance = replace(tables, limit=limit), tolerance
-        self.tables = {name: Table(name, form, BUCKETS) for name, form in tables.own}
+        self.tables = {name: StateTable(name, form, BUCKETS) for name, form in tables.own}
         self.reader = Reader(folder, Opened())
         self.inputs = [stacked([], leaves(layout)) for layout in self.step.layouts]
         self.result = stacked([], tables.types)
@@ -107,10 +107,10 @@ class Kernel:
             for rows, layout in zip(changes, self.step.layouts, strict=True)
         ]
         self.inputs = [
-            consolidated(Form(leaves(layout)), stacked([old, new], leaves(layout)))
+            consolidated(TableSchema(leaves(layout)), stacked([old, new], leaves(layout)))
             for old, new, layout in zip(self.inputs, given, self.step.layouts, strict=True)
         ]
-        desk = Desk(self.tables, self.reader, self.compiler.env, is_first=self.number == 0)
+        desk = BatchContext(self.tables, self.reader, self.compiler.env, is_first=self.number == 0)
         found = None
         if self.ready and not again:
             found = affine_follow(self.plan, given, desk, self.tolerance)
@@ -122,7 +122,7 @@ class Kernel:
             change, stated = found
             error = {"kind": stated.kind, "figure": stated.figure, "parts": dict(stated.parts)}
             whole = stacked([self.result, change], self.plan.types)
-            self.result = consolidated(Form(self.plan.types), whole)
+            self.result = consolidated(TableSchema(self.plan.types), whole)
         self._write(desk)
         self.read = self.reader.tally.rows
         self.reader = Reader(self.reader.folder, Opened())
@@ -132,9 +132,9 @@ class Kernel:
     def rows(self) -> Weighted:
         return Weighted(to_values(self.result, self.plan.row))
 
-    def _write(self, desk: Desk) -> None:
-        for name, content in desk.changes.items():
-            done = plan(desk.known(name), self.reader, content, self.number, range(BUCKETS))
+    def _write(self, desk: BatchContext) -> None:
+        for name, content in desk.deltas.items():
+            done = plan(desk.committed(name), self.reader, content, self.number, range(BUCKETS))
             contents = [(each.content, each.counts) for each in done.written]
             folder = self.reader.folder
             runs = write_runs(folder, f"{uuid.uuid4().hex}.run", contents) if contents else []

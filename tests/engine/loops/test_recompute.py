@@ -23,7 +23,7 @@ from incmrql.engine.columns.keys import Keys
 from incmrql.engine.columns.layouts import Layout, Leaf, Struct
 from incmrql.engine.columns.rows import Rows, of_values, to_values
 from incmrql.engine.compile.program import compiled
-from incmrql.engine.context import Desk, environment
+from incmrql.engine.context import BatchContext, environment
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.loops.recompute import columns as recompute_columns
 from incmrql.engine.loops.recompute import joins
@@ -198,7 +198,7 @@ def wanted(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
 
 def run(program: Program, loop: LoopOp, inputs: Given) -> tuple[Rows, Ran]:
     given = [of_values(rows, layout) for rows, layout in zip(inputs, loop.layouts, strict=True)]
-    desk = Desk({}, Reader(Path(), Opened()), world(program), is_first=False)
+    desk = BatchContext({}, Reader(Path(), Opened()), world(program), is_first=False)
     return recompute_loop(loop, given, desk)
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from incmrql.engine.columns.keys import Keys
-from incmrql.engine.store.content import Content, added_up, asked_keys
+from incmrql.engine.store.content import SortedRows, added_up, asked_keys
 from incmrql.engine.store.segments import write_runs
-from incmrql.engine.store.sorting import Form
-from incmrql.engine.store.tables import Reader, Table, plan, scan
+from incmrql.engine.store.sorting import TableSchema
+from incmrql.engine.store.tables import Reader, StateTable, plan, scan
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import stored
@@ -52,7 +52,7 @@ def arrow(rows: Sequence[Row], types: Sequence[Type]) -> list[Any]:
     ]
 
 
-def change(form: Form, rows: Sequence[tuple[Row, int]]) -> Content:
+def change(form: TableSchema, rows: Sequence[tuple[Row, int]]) -> SortedRows:
     """Rows with weights as a content."""
     columns = arrow([row for row, _ in rows], (*form.keys, *form.rest))
     return added_up(form, columns, np.array([weight for _, weight in rows], np.int64))
@@ -71,7 +71,7 @@ def in_bytes(columns: Iterable[Any], types: Iterable[Type], count: int) -> list[
     return [tuple(each[i] for each in made) for i in range(count)]
 
 
-def listed(content: Content) -> list[tuple[Bytes, int]]:
+def listed(content: SortedRows) -> list[tuple[Bytes, int]]:
     """The rows of a content with their weights."""
     form = content.form
     rows = in_bytes(content.columns, (*form.keys, *form.rest), len(content))
@@ -82,7 +82,7 @@ def listed(content: Content) -> list[tuple[Bytes, int]]:
 class Model:
     """The weights of rows, and what a table of a form makes of them."""
 
-    form: Form
+    form: TableSchema
     weights: dict[Bytes, int] = field(default_factory=lambda: defaultdict(int))
 
     def add(self, rows: Iterable[tuple[Row, int]]) -> None:
@@ -131,12 +131,12 @@ class Asked:
     in_bytes: list[Bytes]
 
     @staticmethod
-    def of(form: Form, keys: Sequence[Row]) -> Asked:
+    def of(form: TableSchema, keys: Sequence[Row]) -> Asked:
         given = Keys(tuple(arrow(keys, form.keys)), form.keys, None, len(keys))
         hashes, distinct, _ = asked_keys(given)
         return Asked(hashes, distinct, in_bytes(distinct.columns, form.keys, len(distinct)))
 
-    def by_place(self, places: Any, content: Content) -> list[list[tuple[Bytes, int]]]:
+    def by_place(self, places: Any, content: SortedRows) -> list[list[tuple[Bytes, int]]]:
         """The rows of each asked key, in the order in which they come."""
         assert (np.diff(places) >= 0).all()
         found: list[list[tuple[Bytes, int]]] = [[] for _ in self.in_bytes]
@@ -151,13 +151,13 @@ class Kept:
     """A table that takes changes one by one, and its model."""
 
     reader: Reader
-    form: Form
-    table: Table = field(init=False)
+    form: TableSchema
+    table: StateTable = field(init=False)
     model: Model = field(init=False)
     turn: int = 0
 
     def __post_init__(self) -> None:
-        self.table = Table("t", self.form, BUCKETS)
+        self.table = StateTable("t", self.form, BUCKETS)
         self.model = Model(self.form)
 
     def add(self, rows: Sequence[tuple[Row, int]]) -> None:

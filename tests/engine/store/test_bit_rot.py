@@ -24,13 +24,13 @@ import pytest
 from incmrql.engine.store import blocks, compaction, tables
 from incmrql.engine.store import content as contents
 from incmrql.engine.store.blocks import Trailer
-from incmrql.engine.store.compaction import Chore, merge_runs
-from incmrql.engine.store.content import Content
+from incmrql.engine.store.compaction import CompactionTask, merge_runs
+from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.lookup import grouped_rows, look_up, partners
 from incmrql.engine.store.ordered import at, front, ranks_of, totals
-from incmrql.engine.store.segments import Opened, Run, check, write_runs
-from incmrql.engine.store.sorting import Form
-from incmrql.engine.store.tables import Reader, Table, plan, scan
+from incmrql.engine.store.segments import Opened, Segment, check, write_runs
+from incmrql.engine.store.sorting import TableSchema
+from incmrql.engine.store.tables import Reader, StateTable, plan, scan
 from incmrql.errors import CheckpointError
 from incmrql.types.model import DOUBLE, INT, LONG, STRING
 from incmrql.values import Value, show
@@ -57,7 +57,7 @@ def small_and_without_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- tables, and what is asked of them ------------------------------------------------------
 
 
-def some_rows(form: Form, random: Random, count: int) -> list[tuple[Row, int]]:
+def some_rows(form: TableSchema, random: Random, count: int) -> list[tuple[Row, int]]:
     """Rows with weights; where keys are numbers or texts there are many of them."""
 
     def value(type_: Any) -> Any:
@@ -72,7 +72,7 @@ def some_rows(form: Form, random: Random, count: int) -> list[tuple[Row, int]]:
     return [(tuple(map(value, types)), random.choice(signs)) for _ in range(count)]
 
 
-def with_parts(content: Content, random: Random) -> Content:
+def with_parts(content: SortedRows, random: Random) -> SortedRows:
     """A content with accumulators, where tables have some."""
     if content.form.rest:
         return content
@@ -80,7 +80,7 @@ def with_parts(content: Content, random: Random) -> Content:
     return replace(content, parts={"a0.n": numbers, "a1.nan": numbers[::-1].copy()})
 
 
-def add(table: Table, reader: Reader, delta: Content, turn: int) -> Table:
+def add(table: StateTable, reader: Reader, delta: SortedRows, turn: int) -> StateTable:
     """The table after a change."""
     made = plan(table, reader, delta, turn, range(BUCKETS))
     parts = [(written.content, written.counts) for written in made.written]
@@ -92,7 +92,7 @@ def add(table: Table, reader: Reader, delta: Content, turn: int) -> Table:
     )
 
 
-def plain(content: Content) -> Any:
+def plain(content: SortedRows) -> Any:
     return listed(content), {name: part.tolist() for name, part in content.parts.items()}
 
 
@@ -101,21 +101,21 @@ class Question:
     """Something that batches do with a table; what it says does not depend on chance."""
 
     name: str
-    ask: Callable[[Table, Reader], Any]
+    ask: Callable[[StateTable, Reader], Any]
 
 
-def look_ups(form: Form, random: Random) -> Iterator[Question]:
+def look_ups(form: TableSchema, random: Random) -> Iterator[Question]:
     """What is read of a few keys."""
     rows = some_rows(form, random, 3)
     touched = change(form, rows)
     asked = Asked.of(form, [row[: len(form.keys)] for row, _ in rows])
     keys = asked.hashes, asked.keys
 
-    def weights(table: Table, reader: Reader) -> Any:
+    def weights(table: StateTable, reader: Reader) -> Any:
         found, parts = look_up(table, reader, touched)
         return found.tolist(), {name: part.tolist() for name, part in parts.items()}
 
-    def placed(found: tuple[Any, Content]) -> Any:
+    def placed(found: tuple[Any, SortedRows]) -> Any:
         return found[0].tolist(), plain(found[1])
 
     yield Question("look_up", weights)
@@ -131,18 +131,18 @@ def look_ups(form: Form, random: Random) -> Iterator[Question]:
         yield Question("ranks", lambda t, r: ranks_of(t, r, None, touched).tolist())
 
 
-def merges(form: Form, random: Random, folder: Path) -> Iterator[Question]:
+def merges(form: TableSchema, random: Random, folder: Path) -> Iterator[Question]:
     """What reads all of a table, or writes it anew."""
     few = with_parts(change(form, some_rows(form, random, 2)), Random(1))
     many = with_parts(change(form, some_rows(form, random, 200)), Random(1))
 
-    def everything(table: Table, reader: Reader) -> Any:
+    def everything(table: StateTable, reader: Reader) -> Any:
         return [plain(scan(table, reader, bucket)) for bucket in range(BUCKETS)]
 
-    def beside(table: Table, reader: Reader) -> Any:
+    def beside(table: StateTable, reader: Reader) -> Any:
         (bucket,) = random_bucket(table)
         runs = tuple(run.only((bucket,)) for run in table.runs if bucket in run.buckets)
-        merged = merge_runs(Chore(table.name, (bucket,), runs, base=True), table, reader)
+        merged = merge_runs(CompactionTask(table.name, (bucket,), runs, base=True), table, reader)
         if merged is None:
             return None
         return plain(Opened().rows(folder, merged, form).content())
@@ -153,7 +153,7 @@ def merges(form: Form, random: Random, folder: Path) -> Iterator[Question]:
     yield Question("beside", beside)
 
 
-def random_bucket(table: Table) -> list[int]:
+def random_bucket(table: StateTable) -> list[int]:
     """Some bucket that has rows."""
     return sorted({bucket for run in table.runs for bucket in run.buckets})[:1]
 
@@ -161,7 +161,7 @@ def random_bucket(table: Table) -> list[int]:
 # --- flips --------------------------------------------------------------------------------
 
 
-def kinds_of_bytes(folder: Path, run: Run) -> dict[str, list[tuple[int, int]]]:
+def kinds_of_bytes(folder: Path, run: Segment) -> dict[str, list[tuple[int, int]]]:
     """Where a run has its columns, their offsets and masks, its metadata and its trailer."""
     section = pa.py_buffer((folder / run.file).read_bytes()[run.offset :][: run.size])
     trailer = Trailer.of_section(section, run.checksum)
@@ -182,7 +182,9 @@ def kinds_of_bytes(folder: Path, run: Run) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-def flipped(folder: Path, run: Run, where: tuple[int, int], random: Random) -> Callable[[], None]:
+def flipped(
+    folder: Path, run: Segment, where: tuple[int, int], random: Random
+) -> Callable[[], None]:
     """Flip a bit of a run in its file; what is returned flips it back."""
     path = folder / run.file
     whole = path.read_bytes()
@@ -196,7 +198,7 @@ def flipped(folder: Path, run: Run, where: tuple[int, int], random: Random) -> C
     return back
 
 
-def outcome(question: Question, table: Table, folder: Path, file: str) -> Any:
+def outcome(question: Question, table: StateTable, folder: Path, file: str) -> Any:
     """What a question says, asked by a process that has read nothing yet; None if it is refused."""
     try:
         return question.ask(table, Reader(folder, Opened()))
@@ -222,7 +224,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(
         random = Random(f"{seed} {number}")
         folder = tmp_path / str(number)
         folder.mkdir()
-        table = Table("t", form, BUCKETS)
+        table = StateTable("t", form, BUCKETS)
         for turn, count in enumerate((60, 15, 4)):
             delta = with_parts(change(form, some_rows(form, random, count)), random)
             table = add(table, Reader(folder, Opened()), delta, turn)
@@ -263,11 +265,11 @@ def assert_reached(tried: Counter[str], refused: Counter[str]) -> None:
 # --- searches that are led astray -------------------------------------------------------------
 
 
-def weights_of(touched: Content, table: Table, reader: Reader) -> Any:
+def weights_of(touched: SortedRows, table: StateTable, reader: Reader) -> Any:
     return look_up(table, reader, touched)[0].tolist()
 
 
-def numbered_run(folder: Path, form: Form, count: int) -> tuple[Run, int]:
+def numbered_run(folder: Path, form: TableSchema, count: int) -> tuple[Segment, int]:
     """A run of the first numbers, and where in it the hashes start."""
     delta = change(form, [((n,), 1) for n in range(count)])
     (run,) = write_runs(folder, f"{count}.run", [(delta, dict.fromkeys(range(BUCKETS), 1))])
@@ -280,7 +282,7 @@ def test_a_search_that_a_corrupt_hash_leads_astray_is_refused(tmp_path: Path) ->
 
     That row is the last one of its block, so that the row at which the search ends is in another.
     """
-    form = Form((INT,))
+    form = TableSchema((INT,))
     written = [(count, *numbered_run(tmp_path, form, count)) for count in range(4000, 4064, 2)]
     count, run, start = next(
         (count, run, start)
@@ -288,7 +290,7 @@ def test_a_search_that_a_corrupt_hash_leads_astray_is_refused(tmp_path: Path) ->
         if (start + 8 * (count // 2) + 8) % blocks.BLOCK == 0
     )
     middle = count // 2
-    table = Table("t", form, BUCKETS, levels=(run,))
+    table = StateTable("t", form, BUCKETS, levels=(run,))
     path = tmp_path / run.file
     data = bytearray(path.read_bytes())
     word = run.offset + start + 8 * middle
@@ -307,9 +309,11 @@ def test_a_search_that_a_corrupt_hash_leads_astray_is_refused(tmp_path: Path) ->
 # --- how much is read -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", [Form((INT,)), Form((STRING,), (DOUBLE,), (False,))], ids=str)
+@pytest.mark.parametrize(
+    "form", [TableSchema((INT,)), TableSchema((STRING,), (DOUBLE,), (False,))], ids=str
+)
 def test_opening_and_look_ups_read_a_few_blocks(
-    form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: TableSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "SHIFT", 12)
     monkeypatch.setattr(blocks, "BLOCK", 1 << 12)
@@ -317,7 +321,7 @@ def test_opening_and_look_ups_read_a_few_blocks(
             for n in range(20_000)]  # fmt: skip
     delta = change(form, rows)
     (run,) = write_runs(tmp_path, "a.run", [(delta, dict.fromkeys(range(BUCKETS), 1))])
-    table = Table("t", form, BUCKETS, levels=(run,))
+    table = StateTable("t", form, BUCKETS, levels=(run,))
     opened = Opened()
     reader = Reader(tmp_path, opened)
     reader.whole(table, run)
@@ -370,7 +374,7 @@ def test_a_batch_over_damaged_state_is_refused_or_right(text: str, tmp_path: Pat
         kernel.step(some_batch(random, count))
     batch = some_batch(random, 2)
 
-    def later(_: Table, reader: Reader) -> tuple[Any, str]:
+    def later(_: StateTable, reader: Reader) -> tuple[Any, str]:
         folder = reader.folder
         again = KernelRun(program, folder, BUCKETS, physical)
         again.tables, again.number = dict(kernel.tables), kernel.number

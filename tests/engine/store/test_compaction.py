@@ -14,19 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.engine.store import compaction, tables
-from incmrql.engine.store.compaction import Chore, chore_of, merge_runs, pieces, swapped
-from incmrql.engine.store.content import Content, added_up, merge
-from incmrql.engine.store.segments import Opened, Run, write_runs
-from incmrql.engine.store.sorting import Form
-from incmrql.engine.store.tables import Limits, Reader, Table, plan, scan
+from incmrql.engine.store.compaction import CompactionTask, chore_of, merge_runs, pieces, swapped
+from incmrql.engine.store.content import SortedRows, added_up, merge
+from incmrql.engine.store.segments import Opened, Segment, write_runs
+from incmrql.engine.store.sorting import TableSchema
+from incmrql.engine.store.tables import Limits, Reader, StateTable, plan, scan
 from incmrql.types.model import INT
 from tests.effort import fewest
 
-FORM = Form((INT,), (INT,))
+FORM = TableSchema((INT,), (INT,))
 BUCKETS = 3
 
 
-def content_of(rows: list[tuple[int, int, int]]) -> Content:
+def content_of(rows: list[tuple[int, int, int]]) -> SortedRows:
     columns = [pa.array([row[n] for row in rows], pa.int32()) for n in (0, 1)]
     return added_up(FORM, columns, np.array([row[2] for row in rows], np.int64))
 
@@ -36,10 +36,10 @@ class State:
 
     def __init__(self, folder: Path, inline: int) -> None:
         self.reader, self.inline = Reader(folder, Opened()), inline
-        self.table = Table("t", FORM, BUCKETS)
-        self.model: list[Content] = []
-        self.chore: Chore | None = None
-        self.merged: Run | None = None
+        self.table = StateTable("t", FORM, BUCKETS)
+        self.model: list[SortedRows] = []
+        self.chore: CompactionTask | None = None
+        self.merged: Segment | None = None
         self.turn = 0
 
     def change(self, rows: list[tuple[int, int, int]]) -> None:
@@ -63,7 +63,7 @@ class State:
         if self.chore is None:
             self.chore = chore_of([self.table], self.inline)
             if self.chore is not None:
-                told = Chore.of_json(self.chore.as_json())
+                told = CompactionTask.of_json(self.chore.as_json())
                 assert told == self.chore
                 self.merged = merge_runs(told, self.table, self.reader)
 
@@ -86,7 +86,7 @@ class State:
         assert rows == dict(zip(_rows(whole), whole.weights.tolist(), strict=True))
 
 
-def _rows(content: Content) -> list[tuple[int, int]]:
+def _rows(content: SortedRows) -> list[tuple[int, int]]:
     return list(zip(*[column.to_pylist() for column in content.columns], strict=True))
 
 

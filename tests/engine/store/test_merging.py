@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from incmrql.engine.store import compaction
 from incmrql.engine.store import content as contents
 from incmrql.engine.store.compaction import Gathered, pieces
-from incmrql.engine.store.content import Content, concat, consolidated, from_table
-from incmrql.engine.store.segments import Opened, RunRows, check, write_run
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.content import SortedRows, concat, consolidated, from_table
+from incmrql.engine.store.segments import Opened, SegmentRows, check, write_run
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.types.model import DOUBLE, INT, STRING
 from tests.effort import fewest
 from tests.engine.store.tables import change, listed, weak
@@ -31,9 +31,9 @@ def without_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
-def gathered(parts: Sequence[Content], most: int, folder: Path) -> Content:
+def gathered(parts: Sequence[SortedRows], most: int, folder: Path) -> SortedRows:
     whole = Gathered(parts[0].form, folder, sum(map(len, parts)))
-    for piece in pieces([RunRows.of(part) for part in parts], most):
+    for piece in pieces([SegmentRows.of(part) for part in parts], most):
         whole.add(piece)
     return from_table(whole.table(), parts[0].form) if whole.count else contents.empty(whole.form)
 
@@ -42,7 +42,7 @@ def same(one: Any, two: Any) -> bool:
     return one is None if two is None else one.tolist() == two.tolist()
 
 
-def counted(content: Content, numbers: list[int]) -> Content:
+def counted(content: SortedRows, numbers: list[int]) -> SortedRows:
     """A content with accumulators, of which one is not there for all."""
     if not len(content) or not numbers:
         return content
@@ -54,7 +54,7 @@ def counted(content: Content, numbers: list[int]) -> Content:
 @pytest.mark.parametrize("form", [*UNORDERED, *ORDERED, *MOST], ids=str)
 @given(data=st.data())
 def test_pieces_are_the_whole(
-    form: Form, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    form: TableSchema, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     history = data.draw(histories(form, deletes=form.most is None))
     most = data.draw(st.integers(1, 6))
@@ -80,33 +80,37 @@ def test_pieces_are_the_whole(
 
 @pytest.mark.parametrize(
     "form",
-    [Form((INT,), (DOUBLE,), (False,)), Form((INT,), (DOUBLE,)), Form((INT, DOUBLE))],
+    [
+        TableSchema((INT,), (DOUBLE,), (False,)),
+        TableSchema((INT,), (DOUBLE,)),
+        TableSchema((INT, DOUBLE)),
+    ],
     ids=str,
 )
-def test_pieces_are_small_although_keys_are_few(form: Form, tmp_path: Path) -> None:
+def test_pieces_are_small_although_keys_are_few(form: TableSchema, tmp_path: Path) -> None:
     """Two keys of many rows are cut within; the rows of a piece are about as many as asked for."""
     parts = [
         change(form, [((n % 2, float(7 * n % 999 + part)), 1) for n in range(1000)])
         for part in range(3)
     ]
-    sizes = [len(piece) for piece in pieces([RunRows.of(part) for part in parts], 100)]
+    sizes = [len(piece) for piece in pieces([SegmentRows.of(part) for part in parts], 100)]
     assert len(sizes) > 10
     assert max(sizes) <= 300
     assert listed(gathered(parts, 100, tmp_path)) == listed(consolidated(concat(parts)))
 
 
 def test_a_key_that_keeps_few_rows_is_not_cut() -> None:
-    form = Form((INT,), (DOUBLE,), (False,), most=3)
+    form = TableSchema((INT,), (DOUBLE,), (False,), most=3)
     parts = [change(form, [((1, float(n)), 1) for n in range(part, part + 5)]) for part in (4, 0)]
-    (piece,) = pieces([RunRows.of(part) for part in parts], 1)
+    (piece,) = pieces([SegmentRows.of(part) for part in parts], 1)
     assert piece.rest.columns[0].to_pylist() == [0.0, 1.0, 2.0]
 
 
 def test_a_run_is_written_with_its_checksum(tmp_path: Path) -> None:
-    form = Form((STRING,), (INT,), (True,))
+    form = TableSchema((STRING,), (INT,), (True,))
     parts = [change(form, [((text, n), 1) for n in range(9)]) for text in ("a", "bb", "")]
     whole = Gathered(form, tmp_path, 27)
-    for piece in pieces([RunRows.of(part) for part in parts], 4):
+    for piece in pieces([SegmentRows.of(part) for part in parts], 4):
         whole.add(piece)
     run = write_run(tmp_path, "000001-x.run", whole.table(), {0: 27})
     check(tmp_path, run)
@@ -120,7 +124,7 @@ def test_text_that_arrow_cannot_hold_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "_LONGEST", 10)
-    whole = Gathered(Form((STRING,)), tmp_path, 4)
-    whole.add(change(Form((STRING,)), [(("12345678",), 1)]))
+    whole = Gathered(TableSchema((STRING,)), tmp_path, 4)
+    whole.add(change(TableSchema((STRING,)), [(("12345678",), 1)]))
     with pytest.raises(pa.ArrowInvalid, match="more than 10 bytes"):
-        whole.add(change(Form((STRING,)), [(("abc",), 1)]))
+        whole.add(change(TableSchema((STRING,)), [(("abc",), 1)]))

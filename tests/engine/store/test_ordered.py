@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from incmrql.engine.store import content as contents
 from incmrql.engine.store import ordered, tables
 from incmrql.engine.store import ordered as ranks
-from incmrql.engine.store.content import Content, concat, consolidated, merge, touched_keys
+from incmrql.engine.store.content import SortedRows, concat, consolidated, merge, touched_keys
 from incmrql.engine.store.lookup import grouped_rows, look_up, partners
 from incmrql.engine.store.ordered import at, front, totals
 from incmrql.engine.store.segments import Opened
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import Reader, by_bucket
 from incmrql.plan.changes import Negative
 from incmrql.types.model import (
@@ -76,26 +76,26 @@ VALUES: dict[Type, list[Any]] = {
 }  # fmt: skip
 
 UNORDERED = [
-    Form((INT,)),
-    Form(()),
-    Form((), (STRING,)),
-    Form((INT,), (STRING,)),
-    Form((STRING, DOUBLE), (LONG, FIELDS)),
-    Form((PAIR,), (bag(INT), DOUBLE)),
-    Form((BOOL,), (WIDE,)),
+    TableSchema((INT,)),
+    TableSchema(()),
+    TableSchema((), (STRING,)),
+    TableSchema((INT,), (STRING,)),
+    TableSchema((STRING, DOUBLE), (LONG, FIELDS)),
+    TableSchema((PAIR,), (bag(INT), DOUBLE)),
+    TableSchema((BOOL,), (WIDE,)),
 ]
 ORDERED = [
-    *[Form((INT,), (type_,), (falls,)) for type_ in VALUES for falls in (False, True)],
-    Form((), (STRING, INT), (False, True)),
-    Form((STRING,), (STRING, DOUBLE, STRING), (True, False, True)),
-    Form((BOOL,), (BOOL, LONG), (True, True)),
-    Form((DOUBLE,), (NARROW, STRING), (False, False)),
+    *[TableSchema((INT,), (type_,), (falls,)) for type_ in VALUES for falls in (False, True)],
+    TableSchema((), (STRING, INT), (False, True)),
+    TableSchema((STRING,), (STRING, DOUBLE, STRING), (True, False, True)),
+    TableSchema((BOOL,), (BOOL, LONG), (True, True)),
+    TableSchema((DOUBLE,), (NARROW, STRING), (False, False)),
 ]
 MOST = [
-    Form((INT,), (LONG,), (False,), most=3),
-    Form((BOOL,), (STRING,), (True,), most=2),
-    Form((), (STRING, DOUBLE), (False, True), most=4, last=True),
-    Form((BOOL,), (DOUBLE,), (False,), most=1, last=True),
+    TableSchema((INT,), (LONG,), (False,), most=3),
+    TableSchema((BOOL,), (STRING,), (True,), most=2),
+    TableSchema((), (STRING, DOUBLE), (False, True), most=4, last=True),
+    TableSchema((BOOL,), (DOUBLE,), (False,), most=1, last=True),
 ]
 
 
@@ -122,13 +122,13 @@ def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return str(request.param)
 
 
-def rows_of(form: Form) -> st.SearchStrategy[Row]:
+def rows_of(form: TableSchema) -> st.SearchStrategy[Row]:
     return st.tuples(*[st.sampled_from(VALUES[type_]) for type_ in (*form.keys, *form.rest)])
 
 
 @st.composite
 def histories(
-    draw: st.DrawFn, form: Form, *, deletes: bool = True, negative: bool = False
+    draw: st.DrawFn, form: TableSchema, *, deletes: bool = True, negative: bool = False
 ) -> list[list[tuple[Row, int]]]:
     """Changes after which no row is there less than zero times, unless that is asked for."""
     pool = draw(st.lists(rows_of(form), min_size=1, max_size=12))
@@ -147,7 +147,7 @@ def histories(
     return batches
 
 
-def all_keys(form: Form, history: list[list[tuple[Row, int]]]) -> list[Row]:
+def all_keys(form: TableSchema, history: list[list[tuple[Row, int]]]) -> list[Row]:
     """The keys of a history, and some that are not there."""
     width = len(form.keys)
     found = [row[:width] for batch in history for row, _ in batch]
@@ -183,7 +183,7 @@ def check_rows(kept: Kept, asked: Asked, pool: list[Row]) -> None:
         assert (group if form.ordered else sorted(group)) == wanted_rows
 
 
-def check_order(kept: Kept, asked: Asked, extra: Content | None, model: Model) -> None:
+def check_order(kept: Kept, asked: Asked, extra: SortedRows | None, model: Model) -> None:
     """Totals, fronts and spans are what the model says."""
     where = kept.table, kept.reader, extra, asked.hashes, asked.keys
     groups = [model.of_key(key) for key in asked.in_bytes]
@@ -218,7 +218,7 @@ def check_everything(kept: Kept) -> None:
     assert sum(len(part) for _, part in by_bucket(together, BUCKETS)) == len(found)
 
 
-def run_history(folder: Path, form: Form, history: list[list[tuple[Row, int]]]) -> None:
+def run_history(folder: Path, form: TableSchema, history: list[list[tuple[Row, int]]]) -> None:
     kept = Kept(Reader(folder, Opened()), form)
     asked = Asked.of(form, all_keys(form, history))
     pool = [row for batch in history for row, _ in batch]
@@ -234,10 +234,10 @@ def run_history(folder: Path, form: Form, history: list[list[tuple[Row, int]]]) 
     check_everything(kept)
 
 
-Case: TypeAlias = tuple[Form, list[list[tuple[Row, int]]]]
+Case: TypeAlias = tuple[TableSchema, list[list[tuple[Row, int]]]]
 
 
-def cases(forms: list[Form], **how: bool) -> st.SearchStrategy[Case]:
+def cases(forms: list[TableSchema], **how: bool) -> st.SearchStrategy[Case]:
     return st.sampled_from(forms).flatmap(
         lambda form: st.tuples(st.just(form), histories(form, **how))
     )
@@ -300,7 +300,7 @@ def check_sorted(data: st.DataObject) -> None:
 
 
 def test_less_than_nothing_is_refused_where_it_is_met(tmp_path: Path) -> None:
-    form = Form((INT,), (LONG,), (False,))
+    form = TableSchema((INT,), (LONG,), (False,))
     kept = Kept(Reader(tmp_path, Opened()), form)
     kept.add([((1, number), 1) for number in range(10)])
     kept.add([((1, 0), -2)])
@@ -318,7 +318,7 @@ def test_less_than_nothing_is_refused_where_it_is_met(tmp_path: Path) -> None:
 
 def test_few_rows_of_a_large_group_are_read(tmp_path: Path) -> None:
     """Fronts and ranks cost the logarithm of the group, in every run."""
-    form = Form((INT,), (LONG, STRING), (True, False))
+    form = TableSchema((INT,), (LONG, STRING), (True, False))
     kept = Kept(Reader(tmp_path, Opened()), form)
     chance = np.random.default_rng(7)
     weights: dict[tuple[int, str], int] = defaultdict(int)

@@ -18,20 +18,20 @@ from hypothesis import strategies as st
 from incmrql.engine.columns.keys import Keys
 from incmrql.engine.store import content as contents
 from incmrql.engine.store import tables
-from incmrql.engine.store.content import Content, added_up
+from incmrql.engine.store.content import SortedRows, added_up
 from incmrql.engine.store.lookup import look_up
 from incmrql.engine.store.segments import Opened, write_runs
-from incmrql.engine.store.sorting import Form
-from incmrql.engine.store.tables import Reader, Table, plan, scan
+from incmrql.engine.store.sorting import TableSchema
+from incmrql.engine.store.tables import Reader, StateTable, plan, scan
 from incmrql.types.model import INT
 from incmrql.values.hashing.columns import Hashes
 from tests.effort import fewer
 
 BUCKETS = 4
-FORM = Form((INT,))
+FORM = TableSchema((INT,))
 
 
-def change(numbers: dict[int, int]) -> Content:
+def change(numbers: dict[int, int]) -> SortedRows:
     """Weights by key."""
     keys = [pa.array(list(numbers), pa.int32())]
     return added_up(FORM, keys, np.array(list(numbers.values()), np.int64))
@@ -42,7 +42,7 @@ class Kept:
     """A table that takes changes one by one."""
 
     reader: Reader
-    table: Table = field(default_factory=lambda: Table("t", FORM, BUCKETS))
+    table: StateTable = field(default_factory=lambda: StateTable("t", FORM, BUCKETS))
     rewritten: int = 0
     turn: int = 0
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import incmrql
 from incmrql.api.runs import Run
-from incmrql.engine.messages import Order
+from incmrql.engine.messages import BatchRequest
 from incmrql.io.spools import spool_rows
 from incmrql.plan.changes import Negative
 from incmrql.spark.stream_job import JobResult, StreamJob, _trusted
@@ -37,7 +37,7 @@ SUM = "select (k, sum(r.V)) from r in rows group by k: r.K"
 class Guarded(Here):
     """A job that tells of its problems as one on Spark does."""
 
-    def run(self, order: Order, **options: int) -> JobResult:
+    def run(self, order: BatchRequest, **options: int) -> JobResult:
         try:
             return super().run(order, **options)
         except Negative as problem:

@@ -75,7 +75,7 @@ class ByRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class Pipeline:
     """A function from rows to rows of the layout `made`."""
 
     how: Picked | Text | ByRow

@@ -21,7 +21,7 @@ from incmrql.engine.columns.layouts import (
     part,
     width,
 )
-from incmrql.engine.columns.pipelines import ByRow, Segment
+from incmrql.engine.columns.pipelines import ByRow, Pipeline
 from incmrql.engine.compile.physical import (
     Block,
     Fused,
@@ -37,7 +37,7 @@ from incmrql.engine.compile.single_rows import One, flattened, group_of, one, ov
 from incmrql.engine.operators.base import Operator
 from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.operators.joins import JoinOp
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.plan.access import Mode, answer_mode, is_in_table, read_method
 from incmrql.plan.merging import how_many
 from incmrql.plan.nodes import Accumulator, Groups, Join, Reading, Request, Table
@@ -97,7 +97,7 @@ class GroupsCompiler:
         sides = tuple(self.side(n) for n in range(len(node.inputs)))
         body = self.body(mode, sides)
         counted = any(block.counted for each in blocks for block in each)
-        form = Form(leaves(self.key))
+        form = TableSchema(leaves(self.key))
         table = None
         if not node.is_final and (counted or self.lifts):
             table = self.all.table(f"n{self.place}", form, "accumulators by key", self.place)
@@ -195,7 +195,7 @@ class GroupsCompiler:
 
     def keyed(
         self, given: list[tuple[typed.Variable, Layout]], exprs: Sequence[typed.Expr]
-    ) -> Segment:
+    ) -> Pipeline:
         """A segment that makes the columns of the key, and those of expressions."""
         row = build.tuple_of(build.var(self.key_variable), build.tuple_of(*exprs))
         types = Tuple(tuple(expr.type for expr in exprs))
@@ -321,7 +321,7 @@ class GroupsCompiler:
         wanted = Struct((self.key, layout), Tuple((self.key.type, layout.type)))
         if segment.made != wanted:
             segment = self.all.lowering.segment(self.given(side), body, made=wanted)
-        form = Form(leaves(self.key), leaves(layout), flags, most, last)
+        form = TableSchema(leaves(self.key), leaves(layout), flags, most, last)
         if not self.node.is_final:
             self.all.table(name, form, holds, self.place)
         drops = order is None and isinstance(layout, Leaf)
@@ -345,7 +345,7 @@ class GroupsCompiler:
         reading = Reading(table, "least" if first.kind == "least" else "greatest")
         return Read(request, table, reading)
 
-    def body(self, mode: Mode, sides: Sequence[Side]) -> Segment:
+    def body(self, mode: Mode, sides: Sequence[Side]) -> Pipeline:
         """The answer over the key, maybe a row, and what is asked."""
         node = self.node
         requests: list[tuple[typed.Variable, Layout]] = [
@@ -353,7 +353,7 @@ class GroupsCompiler:
         ]
         key: list[tuple[typed.Variable, Layout]] = [(self.key_variable, self.key)]
         if mode == "whole":
-            return Segment(ByRow((), node.body), of_elements(node.body, {}))
+            return Pipeline(ByRow((), node.body), of_elements(node.body, {}))
         if mode == "fold":
             rows: list[typed.Expr | None] = [None for _ in self.numbers]
             body = over(node.body, group_of(node.group, build.var(self.key_variable), rows))

@@ -15,7 +15,7 @@ from incmrql.engine.loops.centroids import centres_form, is_fit
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.operators.base import StatefulOp
 from incmrql.engine.operators.groups import GroupOp
-from incmrql.engine.store.sorting import STATE_OF_A_STEP, Form
+from incmrql.engine.store.sorting import STATE_OF_A_STEP, TableSchema
 from incmrql.plan.diffusion.shape import diffused
 from incmrql.plan.diffusion.ways import Affine, Centroids
 from incmrql.plan.loops.looping import Looping
@@ -41,21 +41,21 @@ class LoopCompiler:
         node, compiler = self.node, self.compiler
         script = compiler.program.script
         layouts = tuple(compiler.layouts[each] for each in node.inputs)
-        forms = tuple(Form(leaves(each)) for each in layouts)
+        forms = tuple(TableSchema(leaves(each)) for each in layouts)
         names = tuple(self.table(f"i{n}", form, "rows of an input") for n, form in enumerate(forms))
         inner = self.inner(step_program(node, script), layouts)
         layout = inner.variables[node.term.chosen]
         steps = numbered_program(node, script)
         limit = None if node.term.limit is None else evaluate(node.term.limit, compiler.env) or 0
-        counters = Form((STRING, LONG))
+        counters = TableSchema((STRING, LONG))
         found = LoopOp(
             layouts,
             node,
             names,
             forms,
-            self.table("x", Form(leaves(layout)), "result of the loop"),
+            self.table("x", TableSchema(leaves(layout)), "result of the loop"),
             layout,
-            Form(leaves(layout)),
+            TableSchema(leaves(layout)),
             limit,
             inner,
             None if isinstance(steps, str) else self.numbered(steps, layouts, layout),
@@ -87,7 +87,7 @@ class LoopCompiler:
         centres = self.table("z", places, "places of centroids"), places
         return Means(shape, inner, averaged, sums, centres)
 
-    def table(self, name: str, form: Form, holds: str) -> str:
+    def table(self, name: str, form: TableSchema, holds: str) -> str:
         """The name of a new table of the loop."""
         return self.compiler.table(f"n{self.place}{name}", form, holds, self.place)
 
@@ -134,15 +134,15 @@ class LoopCompiler:
     def numbered(self, looping: Looping, inputs: Sequence[Layout], answer: Layout) -> Numbered:
         """The program of all steps, and its tables."""
         inner = self.inner(looping, inputs, fused=False)
-        stored: dict[str, tuple[Form, int]] = {}
-        slots: dict[int, tuple[tuple[str, Form], ...]] = {}
+        stored: dict[str, tuple[TableSchema, int]] = {}
+        slots: dict[int, tuple[tuple[str, TableSchema], ...]] = {}
         for place, step in enumerate(inner.steps):
             if not isinstance(step, StatefulOp):
                 continue
             tables = step.state_tables
             if not step.is_bilinear:  # by key alone: what it answers depends on all steps before
                 tables = slots[place] = tuple(
-                    (f"n{place}k{n}", Form(form.keys[1:], (LONG, *form.rest)))
+                    (f"n{place}k{n}", TableSchema(form.keys[1:], (LONG, *form.rest)))
                     for n, form in enumerate(step.delta_forms)
                 )
             stored |= {name: (form, len(form.keys)) for name, form in tables}
@@ -152,7 +152,7 @@ class LoopCompiler:
         )
         differences = []
         for n, layout in enumerate(inner.variables):
-            form = Form((LONG,), leaves(part(layout, 1)))
+            form = TableSchema((LONG,), leaves(part(layout, 1)))
             differences.append((self.table(f"d{n}", form, "differences from step to step"), form))
         row = part(inner.variables[self.node.term.chosen], 1)
         brought = self.compiler.in_layout(row, answer)

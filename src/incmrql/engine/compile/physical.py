@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from incmrql.engine.columns.accumulators import Asked, Lift
 from incmrql.engine.columns.layouts import Layout
-from incmrql.engine.columns.pipelines import Segment
-from incmrql.engine.operators.base import NamedForm, Operator, any_by_row
+from incmrql.engine.columns.pipelines import Pipeline
+from incmrql.engine.operators.base import NamedSchema, Operator, any_by_row
 from incmrql.engine.operators.source import SourceOp
-from incmrql.engine.store.sorting import Form, StateTable
+from incmrql.engine.store.sorting import TableInfo, TableSchema
 from incmrql.plan.nodes import Reading, Request
 from incmrql.plan.program import Output
 from incmrql.types import typed
@@ -33,12 +33,12 @@ class Side:
     `columns` are those of the value that are kept, in a table if there is one.
     """
 
-    paired: Segment | None
+    paired: Pipeline | None
     value: Layout
     """Of what is kept of a value."""
     columns: tuple[int, ...]
     table: str | None
-    form: Form
+    form: TableSchema
     owns: bool = True
     """Whether it adds to the table; an earlier join does so for others over the same rows."""
 
@@ -59,11 +59,11 @@ class Fused:
 
     side: int
     """That is added up."""
-    added: Segment
+    added: Pipeline
     lifts: tuple[Lift, ...]
-    grouped: Segment
+    grouped: Pipeline
     counted: bool
-    form: Form
+    form: TableSchema
     """Of the fold's accumulators."""
 
 
@@ -74,7 +74,7 @@ class Block:
     The segment makes the columns of the key, and then those that the lifts look at.
     """
 
-    segment: Segment
+    segment: Pipeline
     lifts: tuple[Lift, ...]
     counted: bool = False
     """Whether the rows themselves are counted."""
@@ -91,9 +91,9 @@ class Ranking:
 
     name: str
     side: int
-    segment: Segment
+    segment: Pipeline
     element: Layout
-    form: Form
+    form: TableSchema
     paired: bool
     drops_null: bool
 
@@ -137,8 +137,8 @@ class Inner:
     layouts: tuple[Layout, ...]
     looping: Looping
     variables: tuple[Layout, ...]
-    initial: tuple[Segment | None, ...]
-    step: tuple[Segment | None, ...]
+    initial: tuple[Pipeline | None, ...]
+    step: tuple[Pipeline | None, ...]
 
     @property
     def is_by_row(self) -> bool:
@@ -163,14 +163,14 @@ class Numbered:
 
     inner: Inner
     tables: tuple[tuple[str, str], ...]
-    slots: Mapping[int, tuple[NamedForm, ...]]
-    differences: tuple[NamedForm, ...]
-    stored: Mapping[str, tuple[Form, int]]
-    brought: Segment | None
+    slots: Mapping[int, tuple[NamedSchema, ...]]
+    differences: tuple[NamedSchema, ...]
+    stored: Mapping[str, tuple[TableSchema, int]]
+    brought: Pipeline | None
     """From the rows of the chosen variable to those of the answer."""
 
     @property
-    def own(self) -> tuple[NamedForm, ...]:
+    def own(self) -> tuple[NamedSchema, ...]:
         """All tables, by the loop's names."""
         names = dict(self.tables)
         stored = [(names[name], form) for name, (form, _) in self.stored.items()]
@@ -185,11 +185,11 @@ class Means:
     inner: Inner
     averaged: GroupOp
     """The operator that averages."""
-    sums: NamedForm
-    centres: NamedForm
+    sums: NamedSchema
+    centres: NamedSchema
 
     @property
-    def own(self) -> tuple[NamedForm, ...]:
+    def own(self) -> tuple[NamedSchema, ...]:
         """Both tables."""
         return (self.sums, self.centres)
 
@@ -206,7 +206,7 @@ class Derived:
     place: int
     fold: GroupOp
     """The one at this place."""
-    maps: tuple[Segment, ...] = ()
+    maps: tuple[Pipeline, ...] = ()
     keyed: bool = False
     """Whether different keys have different rows, so that nothing is to be added up."""
 
@@ -219,8 +219,8 @@ class AnswerPart:
     layout: Layout
     table: str | None
     derived: Derived | None
-    form: Form
-    paired: Segment | None
+    form: TableSchema
+    paired: Pipeline | None
     """Brings the rows of the node to the layout of a part in order."""
     order: tuple[bool, ...] | None
     variable: typed.Variable
@@ -232,10 +232,10 @@ class Answer:
 
     output: Output
     parts: tuple[AnswerPart, ...]
-    row: Segment | None
+    row: Pipeline | None
     """From the one part's rows to rows of the answer."""
     layout: Layout
-    shown: Segment | None
+    shown: Pipeline | None
     """From rows of the answer to a column for each field, as people and files see them."""
 
     @property
@@ -273,7 +273,7 @@ class Physical:
     steps: tuple[Operator, ...]
     layouts: tuple[Layout, ...]
     answers: tuple[Answer, ...]
-    tables: tuple[StateTable, ...]
+    tables: tuple[TableInfo, ...]
     scopes: tuple[Scope, ...] = ()
     """What each step may read of its state."""
 
@@ -284,6 +284,6 @@ class Physical:
         return found
 
     @property
-    def forms(self) -> tuple[tuple[str, Form], ...]:
+    def forms(self) -> tuple[tuple[str, TableSchema], ...]:
         """The forms of all state tables, by name."""
         return tuple((table.name, table.form) for table in self.tables)

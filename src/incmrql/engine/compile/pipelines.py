@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from incmrql.engine.columns.layouts import Gone, Layout, Leaf, Struct, of_elements
 from incmrql.engine.columns.pinned import is_pinned
-from incmrql.engine.columns.pipelines import ByRow, Picked, Pinned, Segment, Text
+from incmrql.engine.columns.pipelines import ByRow, Picked, Pinned, Pipeline, Text
 from incmrql.io.arrow.columns import WEIGHT
 from incmrql.lower import tree
 from incmrql.lower.context import Context, PythonPlace
@@ -41,14 +41,14 @@ class Lowering:
         first: typed.Expr,
         then: Sequence[tuple[typed.Variable, typed.Expr]] = (),
         made: Layout | None = None,
-    ) -> Segment:
+    ) -> Pipeline:
         """The segment of a bag over variables, and of maps over its elements."""
         layout = made or _made(given, first, then)
         try:
             how = self._lowered(given, first, then, layout)
         except NotNative as problem:
-            return Segment(ByRow(tuple(given), first, tuple(then), problem.reason), layout)
-        return Segment(how, layout)
+            return Pipeline(ByRow(tuple(given), first, tuple(then), problem.reason), layout)
+        return Pipeline(how, layout)
 
     def _lowered(
         self,

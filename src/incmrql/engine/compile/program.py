@@ -23,7 +23,7 @@ from incmrql.engine.columns.layouts import (
     part,
     width,
 )
-from incmrql.engine.columns.pipelines import Picked, Segment
+from incmrql.engine.columns.pipelines import Picked, Pipeline
 from incmrql.engine.compile.groups import GroupsCompiler, fuse
 from incmrql.engine.compile.loops import LoopCompiler
 from incmrql.engine.compile.physical import Answer, AnswerPart, Derived, Physical, Side
@@ -34,7 +34,7 @@ from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.operators.base import (
     ConstOp,
     MapOp,
-    NamedForm,
+    NamedSchema,
     Operator,
     OrderOp,
     ParamOp,
@@ -43,7 +43,7 @@ from incmrql.engine.operators.base import (
 from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.engine.operators.source import SourceOp
-from incmrql.engine.store.sorting import Form, StateTable
+from incmrql.engine.store.sorting import TableInfo, TableSchema
 from incmrql.plan.explain.nodes import program_shapes
 from incmrql.plan.loops.looping import Iteration
 from incmrql.plan.loops.program import step_program
@@ -90,9 +90,9 @@ class ProgramCompiler:
     keep_answer: bool = True
     steps: list[Operator] = field(default_factory=list)
     layouts: list[Layout] = field(default_factory=list)
-    tables: dict[str, StateTable] = field(default_factory=dict)
+    tables: dict[str, TableInfo] = field(default_factory=dict)
     given: dict[int, Layout] = field(default_factory=dict)
-    shared_tables: dict[tuple[int, tuple[int, ...], Form], str] | None = None
+    shared_tables: dict[tuple[int, tuple[int, ...], TableSchema], str] | None = None
     """The tables of joins by input, columns and form, where several joins may share one."""
     lowering: Lowering = field(init=False)
     env: Environment = field(init=False)
@@ -149,10 +149,10 @@ class ProgramCompiler:
                 assert_never(node)  # type: ignore[arg-type]
 
     def table(
-        self, name: str, form: Form, holds: str, node: int | None, answer: int | None = None
+        self, name: str, form: TableSchema, holds: str, node: int | None, answer: int | None = None
     ) -> str:
         """The name of a new state table."""
-        self.tables[name] = StateTable(name, form, holds, node, answer)
+        self.tables[name] = TableInfo(name, form, holds, node, answer)
         return name
 
     def _source_op(self, place: int, node: Input) -> tuple[Operator, Layout]:
@@ -165,12 +165,12 @@ class ProgramCompiler:
             segment = self.lowering.segment([(row, layout)], pairs)
             assert isinstance(segment.made, Struct)
             key_layout, row_layout = segment.made.parts
-            ledger = self._ledger(place, Form(leaves(key_layout), leaves(row_layout)))
+            ledger = self._ledger(place, TableSchema(leaves(key_layout), leaves(row_layout)))
             return SourceOp(stream, layout, node.insert_only, segment, ledger), layout
-        counts = self._ledger(place, Form(leaves(layout))) if node.ledger else None
+        counts = self._ledger(place, TableSchema(leaves(layout))) if node.ledger else None
         return SourceOp(stream, layout, node.insert_only, None, counts), layout
 
-    def _ledger(self, place: int, form: Form) -> NamedForm:
+    def _ledger(self, place: int, form: TableSchema) -> NamedSchema:
         return self.table(f"l{place}", form, LEDGER, place), form
 
     def _union_op(self, parts: tuple[int, ...]) -> tuple[Operator, Layout]:
@@ -180,11 +180,11 @@ class ProgramCompiler:
         segments = tuple(self.brought(each, layout) for each in parts)
         return UnionOp(segments, inputs=parts), layout
 
-    def brought(self, place: int, wanted: Layout) -> Segment | None:
+    def brought(self, place: int, wanted: Layout) -> Pipeline | None:
         """The rows of a node in another layout; None where they have it."""
         return self.in_layout(self.layouts[place], wanted)
 
-    def in_layout(self, given: Layout, wanted: Layout) -> Segment | None:
+    def in_layout(self, given: Layout, wanted: Layout) -> Pipeline | None:
         """What brings rows from one layout to another; None where they are the same."""
         if given == wanted:
             return None
@@ -219,7 +219,7 @@ class ProgramCompiler:
         """
         value = self._pair(place).parts[1]
         kept = narrowed(value, columns)
-        form = Form(leaves(key), leaves(kept))
+        form = TableSchema(leaves(key), leaves(kept))
         if table is not None:
             self.table(table, form, "rows by key", node)
         paired = self.brought(place, pair_of(key, value))
@@ -269,9 +269,9 @@ class ProgramCompiler:
         layout = self.layouts[node.input]
         wanted = in_order(layout)
         limit = how_many(node.limit, self.env) or 0
-        form = Form((), leaves(wanted), falling(wanted, node.descending))
+        form = TableSchema((), leaves(wanted), falling(wanted, node.descending))
         if node.grows:
-            form = Form(form.keys, form.rest, form.descending, most=limit)
+            form = TableSchema(form.keys, form.rest, form.descending, most=limit)
         name = self.table(f"n{place}t", form, "values in order", place)
         paired = self.brought(node.input, wanted)
         return OrderOp(paired, name, form, limit, inputs=(node.input,)), wanted
@@ -288,7 +288,7 @@ class ProgramCompiler:
         shown = self.in_layout(layout, of_rows(output.element, packed=False))
         return Answer(output, parts, row, layout, shown)
 
-    def answer_row(self, output: Output) -> tuple[Segment | None, Layout]:
+    def answer_row(self, output: Output) -> tuple[Pipeline | None, Layout]:
         """How the one part's rows become those of the answer, and their layout."""
         one = output.part
         if one is None:
@@ -305,11 +305,11 @@ class ProgramCompiler:
     def answer_part(self, number: int, n: int, one: Part, *, spread: bool) -> AnswerPart:
         """A part of an answer, kept in a table unless it follows from another one."""
         layout = self.layouts[one.place]
-        form, paired = Form(leaves(layout)), None
+        form, paired = TableSchema(leaves(layout)), None
         if one.order is not None:
             pairs = in_order(layout)
             paired, layout = self.in_layout(layout, pairs), pairs
-            form = Form((), leaves(pairs), falling(pairs, one.order))
+            form = TableSchema((), leaves(pairs), falling(pairs, one.order))
         # A watch is usually empty: it has a table of its own, so that nothing else is read for it.
         is_watch = number >= len(self.program.outputs)
         derived = self.derivation(one.place) if spread and not is_watch else None
@@ -320,7 +320,7 @@ class ProgramCompiler:
 
     def derivation(self, place: int) -> Derived | None:
         """The fold that a node's rows follow from, if there is one."""
-        maps: list[Segment] = []
+        maps: list[Pipeline] = []
         step, whole = self.steps[place], True
         while isinstance(step, MapOp):
             maps.insert(0, step.segment)
@@ -335,7 +335,7 @@ class ProgramCompiler:
         return Derived(place, step, tuple(maps), keyed)
 
 
-def _keeps_all(segment: Segment, given: Layout) -> bool:
+def _keeps_all(segment: Pipeline, given: Layout) -> bool:
     """Whether a segment gives on every column, so that rows that differ still do."""
     how = segment.how
     return isinstance(how, Picked) and set(how.columns) == set(range(width(given)))
@@ -364,7 +364,7 @@ def compile_single_task_loop(
     compiler = ProgramCompiler(program, given=dict(enumerate(layouts)), layouts=list(layouts))
     inner = LoopCompiler(compiler, len(layouts), node).inner(step_program(node, script), layouts)
     layout = inner.variables[node.term.chosen]
-    nothing = Form(())
+    nothing = TableSchema(())
     return LoopOp(
         inputs=node.inputs,
         layouts=tuple(layouts),
@@ -373,7 +373,7 @@ def compile_single_task_loop(
         forms=(),
         result="",
         layout=layout,
-        form=Form(leaves(layout)),
+        form=TableSchema(leaves(layout)),
         limit=limit,
         plain=inner,
         numbered=None,

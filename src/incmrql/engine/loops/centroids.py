@@ -17,11 +17,11 @@ from incmrql.engine.columns.accumulators import Parts
 from incmrql.engine.columns.layouts import Layout, leaves, rows_of
 from incmrql.engine.columns.rows import Rows, of_values, stacked, to_values
 from incmrql.engine.compile.physical import Means
-from incmrql.engine.context import Desk, Overlay, content_of, overlay
+from incmrql.engine.context import BatchContext, Overlay, content_of, overlay
 from incmrql.engine.loops.recompute.steps import Steps
 from incmrql.engine.operators.groups import GroupOp
-from incmrql.engine.store.content import Content, added_up, empty
-from incmrql.engine.store.sorting import Form, Groups
+from incmrql.engine.store.content import SortedRows, added_up, empty
+from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.plan.changes import Negative
 from incmrql.plan.diffusion.ways import StatedError
@@ -37,9 +37,9 @@ class Centre:
     home: Value
 
 
-def centres_form(averaged: GroupOp, row: Layout) -> Form:
+def centres_form(averaged: GroupOp, row: Layout) -> TableSchema:
     """The form of the table of places: key, row, home."""
-    return Form(averaged.form.keys, (*leaves(row), *leaves(row)))
+    return TableSchema(averaged.form.keys, (*leaves(row), *leaves(row)))
 
 
 def is_fit(step: Any) -> bool:
@@ -55,7 +55,7 @@ def is_fit(step: Any) -> bool:
 
 
 def follow(
-    means: Means, changes: Sequence[Rows], every: Sequence[Callable[[], Rows]], desk: Desk
+    means: Means, changes: Sequence[Rows], every: Sequence[Callable[[], Rows]], desk: BatchContext
 ) -> tuple[Rows, StatedError] | None:
     """The change of the result for points that come and go, and what is known of its error.
 
@@ -95,12 +95,12 @@ def follow(
     return stacked(found, leaves(means.row)), error
 
 
-def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: Desk) -> bool:
+def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: BatchContext) -> bool:
     """Begin from the loop's own result, with the points that the last step gives each centroid."""
     for name, form in (means.sums, means.centres):
-        desk.clear(name, form)
+        desk.truncate(name, form)
     inside = overlay(desk, {str(means.averaged.table): means.sums[0]})
-    steps = Steps(means.inner, inputs, Desk({}, desk.reader, desk.env, is_first=True))
+    steps = Steps(means.inner, inputs, BatchContext({}, desk.reader, desk.env, is_first=True))
     assigned = steps.at(means.shape.assigned, [before])
     sums = means.averaged.gather([assigned], desk.env)[0]
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
@@ -124,8 +124,8 @@ def _sums_of_points(
     changes: Sequence[Rows],
     sign: int,
     every: Sequence[Callable[[], Rows]],
-    desk: Desk,
-) -> list[tuple[int, Content]] | None:
+    desk: BatchContext,
+) -> list[tuple[int, SortedRows]] | None:
     """What points that come or go bring to the sums of the centroids that are nearest now.
 
     Points that others like them were there before have no change of their own where points are
@@ -148,16 +148,16 @@ def _sums_of_points(
 
 
 def _sums_of_nearest(
-    means: Means, given: Sequence[Rows], centres: Sequence[Centre], sign: int, desk: Desk
-) -> list[tuple[int, Content]] | None:
+    means: Means, given: Sequence[Rows], centres: Sequence[Centre], sign: int, desk: BatchContext
+) -> list[tuple[int, SortedRows]] | None:
     """What points bring to the sums, by the place of a centroid; None if some have none."""
     where = {encode(centre.row): place for place, centre in reversed(list(enumerate(centres)))}
     rows = of_values([(centre.row, 1) for centre in centres], means.row)
-    steps = Steps(means.inner, given, Desk({}, desk.reader, desk.env, is_first=True))
+    steps = Steps(means.inner, given, BatchContext({}, desk.reader, desk.env, is_first=True))
     assigned = steps.at(means.shape.assigned, [rows])
     sums = means.averaged.gather([assigned], desk.env)[0]
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
-    found: list[tuple[int, Content]] = []
+    found: list[tuple[int, SortedRows]] = []
     for at, key in enumerate(keys):
         place = _place(key, where)
         if place is None:
@@ -177,14 +177,16 @@ def _place(key: Value, where: Mapping[bytes, int]) -> int | None:
     return where[encode(key)]
 
 
-def _content_like(content: Content, columns: Sequence[Any], weights: Any, parts: Parts) -> Content:
+def _content_like(
+    content: SortedRows, columns: Sequence[Any], weights: Any, parts: Parts
+) -> SortedRows:
     def same(_groups: Groups) -> Parts:
         return parts
 
     return added_up(content.form, columns, weights, same)
 
 
-def _add_points(means: Means, key: Value, content: Content, inside: Overlay) -> list[Rows]:
+def _add_points(means: Means, key: Value, content: SortedRows, inside: Overlay) -> list[Rows]:
     """Add to the sums of a centroid; what that does to its row."""
     columns = of_values([(key, 1)], means.averaged.key).columns
     mine = _content_like(content, columns, content.weights, content.parts)
@@ -197,7 +199,7 @@ def _add_points(means: Means, key: Value, content: Content, inside: Overlay) -> 
 # --- places ----------------------------------------------------------------------------------
 
 
-def _centres(means: Means, desk: Desk) -> list[Centre]:
+def _centres(means: Means, desk: BatchContext) -> list[Centre]:
     name, form = means.centres
     table = desk.table(name, form)
     found = []
@@ -212,7 +214,7 @@ def _centres(means: Means, desk: Desk) -> list[Centre]:
     return found
 
 
-def _keep(means: Means, old: Sequence[Centre], new: Sequence[Centre], desk: Desk) -> None:
+def _keep(means: Means, old: Sequence[Centre], new: Sequence[Centre], desk: BatchContext) -> None:
     name, form = means.centres
     layouts = (("key", means.averaged.key), ("row", means.row), ("home", means.row))
     parts = []
@@ -224,7 +226,7 @@ def _keep(means: Means, old: Sequence[Centre], new: Sequence[Centre], desk: Desk
         if centres:
             weights = np.full(len(centres), sign, np.int64)
             parts.append(Rows(tuple(c for rows in columns for c in rows.columns), weights))
-    desk.change(name, content_of(form, stacked(parts, (*form.keys, *form.rest))))
+    desk.add(name, content_of(form, stacked(parts, (*form.keys, *form.rest))))
 
 
 def _absolute(rows: Rows) -> Rows:

@@ -20,15 +20,15 @@ import pyarrow as pa
 from incmrql.engine.columns.accumulators import Parts, tidy
 from incmrql.engine.columns.keys import Keys, concat_keys
 from incmrql.engine.columns.layouts import leaves
-from incmrql.engine.columns.pipelines import Segment
+from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows, no_rows, stacked
 from incmrql.engine.compile.physical import Inner, Numbered
-from incmrql.engine.context import Desk, Overlay, consolidated, content_of, overlay
+from incmrql.engine.context import BatchContext, Overlay, consolidated, content_of, overlay
 from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
 from incmrql.engine.operators.base import Operator, StatefulOp
-from incmrql.engine.store.content import Content, added_up, asked_keys, empty, merge
+from incmrql.engine.store.content import SortedRows, added_up, asked_keys, empty, merge
 from incmrql.engine.store.lookup import partners
-from incmrql.engine.store.sorting import Form, Groups
+from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.reference import Environment
 from incmrql.types.model import LONG, Type
@@ -46,7 +46,7 @@ class Machine(StepInterpreter):
 
     numbered: Numbered
     given: Sequence[Rows]
-    desk: Desk
+    desk: BatchContext
     is_first: bool
     inside: Overlay = field(init=False)
     env: Environment = field(init=False)
@@ -119,7 +119,7 @@ class Machine(StepInterpreter):
                 Rows(rows.rest.columns, rows.weights)
                 for _, rows in partners(self.desk.table(name, form), self.desk.reader, hashes, keys)
             ]
-            found.append(consolidated(Form(types), stacked(parts, types)))
+            found.append(consolidated(TableSchema(types), stacked(parts, types)))
         return found
 
     def forget(self, number: int) -> None:
@@ -137,7 +137,7 @@ class Machine(StepInterpreter):
         for variable, layout in enumerate(self.inner.variables):
             types = leaves(layout)[1:]
             whole = stacked([part[variable] for part in parts], types)
-            found.append(consolidated(Form(types), whole) if len(whole) else whole)
+            found.append(consolidated(TableSchema(types), whole) if len(whole) else whole)
         return found
 
     @staticmethod
@@ -188,7 +188,7 @@ class Machine(StepInterpreter):
         if not self.later.get(number):
             self.later.pop(number, None)
         slots = self.numbered.slots[place]
-        brought: list[Content | None] = [None] * len(slots)
+        brought: list[SortedRows | None] = [None] * len(slots)
         if any(inputs):
             gathered = step.gather(inputs, self.inside.env)
             brought = [
@@ -199,14 +199,14 @@ class Machine(StepInterpreter):
         if not keys:
             return []
         hashes, touched, _ = asked_keys(concat_keys(keys))
-        variants: list[Content] = []
+        variants: list[SortedRows] = []
         for (name, form), new, whole in zip(slots, brought, step.delta_forms, strict=True):
             old, added = self._rows_of_keys(name, form, hashes, touched)
             self._note(place, number, old)
             variants.append(_variants(whole, number, old, added, new))
         # The four variants are groups of their own, by tag and key, and meet no state: the answers
         # of one pass are added up with the signs of their tags.
-        nothing = Desk({}, self.inside.reader, self.inside.env, is_first=True)
+        nothing = BatchContext({}, self.inside.reader, self.inside.env, is_first=True)
         made = list(step.meet(variants, nothing))
         for (name, _), new in zip(slots, brought, strict=True):
             if new is not None:
@@ -215,8 +215,8 @@ class Machine(StepInterpreter):
         return [_with_signs(rows, number, types) for rows in made if len(rows)]
 
     def _rows_of_keys(
-        self, name: str, form: Form, hashes: Any, keys: Keys
-    ) -> tuple[list[Content], list[Content]]:
+        self, name: str, form: TableSchema, hashes: Any, keys: Keys
+    ) -> tuple[list[SortedRows], list[SortedRows]]:
         """The rows of keys before the batch, and those that earlier steps of it added."""
         table = self.inside.table(name, form)
         reader = self.inside.reader
@@ -227,7 +227,7 @@ class Machine(StepInterpreter):
         added = replace(table, bases=(), levels=table.levels[len(before.levels) :])
         return old, [rows for _, rows in partners(added, reader, hashes, keys)]
 
-    def _note(self, place: int, number: int, old: Sequence[Content]) -> None:
+    def _note(self, place: int, number: int, old: Sequence[SortedRows]) -> None:
         """Remember the keys that have rows of later steps."""
         # What this iteration changes in a group it also changes in the sums up to later ones, where
         # the group's answer may have changed for other reasons too: they are asked again.
@@ -238,26 +238,28 @@ class Machine(StepInterpreter):
                 self.later.setdefault(each, defaultdict(list))[place].append(mine)
 
     def _variables(
-        self, flow: RowsByStep, places: Sequence[int], segments: Sequence[Segment | None]
+        self, flow: RowsByStep, places: Sequence[int], segments: Sequence[Pipeline | None]
     ) -> list[Rows]:
         """Rows of the variables without their numbers, equal ones added up."""
         types = [leaves(layout) for layout in self.inner.variables]
         numbered = self.results(flow, zip(places, segments, types, strict=True))
         return [
-            consolidated(Form(each[1:]), Rows(rows.columns[1:], rows.weights))
+            consolidated(TableSchema(each[1:]), Rows(rows.columns[1:], rows.weights))
             if len(rows)
             else no_rows(each[1:])
             for rows, each in zip(numbered, types, strict=True)
         ]
 
 
-def difference(numbered: Numbered, variable: int, number: int, rows: Rows) -> tuple[str, Content]:
+def difference(
+    numbered: Numbered, variable: int, number: int, rows: Rows
+) -> tuple[str, SortedRows]:
     """Rows as a change of the table of a variable's differences."""
     name, form = numbered.differences[variable]
     return name, content_of(form, Rows((_numbers(number, len(rows)), *rows.columns), rows.weights))
 
 
-def _by_key(content: Content, form: Form) -> Content:
+def _by_key(content: SortedRows, form: TableSchema) -> SortedRows:
     """What was brought to (step, key), by key: the step comes first in the rest."""
     width = len(content.form.keys)
     columns = content.columns
@@ -273,14 +275,14 @@ def _parts_as_they_are(parts: Parts) -> Any:
 
 
 def _variants(
-    form: Form,
+    form: TableSchema,
     number: int,
-    old: Sequence[Content],
-    added: Sequence[Content],
-    new: Content | None,
-) -> Content:
+    old: Sequence[SortedRows],
+    added: Sequence[SortedRows],
+    new: SortedRows | None,
+) -> SortedRows:
     """The rows of groups, before and after, up to a step and up to the one before."""
-    pieces: list[Content] = []
+    pieces: list[SortedRows] = []
     before = ((BEFORE, number), (BEFORE_LESS, number - 1))
     after = ((AFTER, number), (AFTER_LESS, number - 1))
     for contents, tags in (
@@ -297,7 +299,7 @@ def _variants(
     return merge(pieces) if pieces else empty(form)
 
 
-def _with_tag(content: Content, form: Form, tag: int) -> Content:
+def _with_tag(content: SortedRows, form: TableSchema, tag: int) -> SortedRows:
     keys, rest = content.keys.columns, content.rest.columns
     columns = (_numbers(tag, len(content)), *keys, *rest[1:])
     return added_up(form, columns, content.weights, _parts_as_they_are(content.parts))
@@ -307,7 +309,7 @@ def _with_signs(rows: Rows, number: int, types: Sequence[Type]) -> Rows:
     """What a step changes, from the answers before and after, up to it and up to the one before."""
     weights = rows.weights * _SIGNS[_longs(rows.columns[0])]
     columns = (_numbers(number, len(rows)), *rows.columns[1:])
-    return consolidated(Form(tuple(types)), Rows(columns, weights))
+    return consolidated(TableSchema(tuple(types)), Rows(columns, weights))
 
 
 def _numbers(number: int, count: int) -> Any:
@@ -318,6 +320,6 @@ def _longs(column: Any) -> Any:
     return column.to_numpy(zero_copy_only=False)
 
 
-def _negative(content: Content) -> Content:
+def _negative(content: SortedRows) -> SortedRows:
     parts = {name: -column for name, column in content.parts.items()}
     return replace(content.with_weights(-content.weights), parts=parts)

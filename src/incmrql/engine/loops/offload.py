@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from incmrql.engine.store.content import Content, empty, from_table, merge, to_table
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.content import SortedRows, empty, from_table, merge, to_table
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import by_bucket
 
 
@@ -72,7 +72,7 @@ same time, writes files of its own, and nobody lists the folder.
 """
 
 
-def leave_inputs(apart: Apart, changes: Sequence[Content], buckets: int) -> Inputs:
+def leave_inputs(apart: Apart, changes: Sequence[SortedRows], buckets: int) -> Inputs:
     """Write what a batch changes in the inputs of a loop."""
     return [
         (number, bucket, _write(apart.folder, part))
@@ -81,23 +81,25 @@ def leave_inputs(apart: Apart, changes: Sequence[Content], buckets: int) -> Inpu
     ]
 
 
-def left_input(folder: str, inputs: Inputs, number: int, bucket: int, form: Form) -> Content:
+def left_input(
+    folder: str, inputs: Inputs, number: int, bucket: int, form: TableSchema
+) -> SortedRows:
     """What was written for an input."""
     files = [file for n, b, file in inputs if (n, b) == (number, bucket)]
     return merge([empty(form), *[_content(Path(folder, file), form) for file in files]])
 
 
-def leave_answer(folder: str, change: Content) -> str:
+def leave_answer(folder: str, change: SortedRows) -> str:
     """Write what a loop changes in its answer; the name of the file."""
     return _write(folder, change)
 
 
-def left_answer(folder: str, ran: Offloaded, form: Form) -> Content:
+def left_answer(folder: str, ran: Offloaded, form: TableSchema) -> SortedRows:
     """What a loop changes in its answer."""
     return merge([empty(form), *[_content(Path(folder, file), form) for file in ran.files]])
 
 
-def _write(folder: str, content: Content) -> str:
+def _write(folder: str, content: SortedRows) -> str:
     Path(folder).mkdir(parents=True, exist_ok=True)
     name = uuid.uuid4().hex
     with Path(folder, name).open("xb") as stream:
@@ -105,11 +107,11 @@ def _write(folder: str, content: Content) -> str:
     return name
 
 
-def _content(file: Path, form: Form) -> Content:
+def _content(file: Path, form: TableSchema) -> SortedRows:
     return content_of_bytes(file.read_bytes(), form)
 
 
-def content_bytes(content: Content) -> bytes:
+def content_bytes(content: SortedRows) -> bytes:
     """A content as bytes."""
     sink = pa.BufferOutputStream()
     table = to_table(content)
@@ -119,6 +121,6 @@ def content_bytes(content: Content) -> bytes:
     return found
 
 
-def content_of_bytes(data: Any, form: Form) -> Content:
+def content_of_bytes(data: Any, form: TableSchema) -> SortedRows:
     """The content that bytes hold."""
     return from_table(pa.ipc.open_stream(data).read_all().combine_chunks(), form)

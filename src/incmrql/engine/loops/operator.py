@@ -21,8 +21,8 @@ from incmrql.engine.columns.layouts import Layout, leaves
 from incmrql.engine.columns.rows import Rows, stacked
 from incmrql.engine.compile.physical import Inner, Means, Numbered
 from incmrql.engine.context import (
+    BatchContext,
     Counters,
-    Desk,
     content_of,
     counters_in,
     keep_counters,
@@ -36,9 +36,9 @@ from incmrql.engine.loops.exact import Machine, difference
 from incmrql.engine.loops.offload import TooLarge, leave_inputs, left_answer
 from incmrql.engine.loops.recompute.columns import plain_rows
 from incmrql.engine.loops.recompute.steps import Ran, TooManyRows, recompute_loop
-from incmrql.engine.operators.base import Evaluator, NamedForm, StatefulOp, all_rows
-from incmrql.engine.store.content import Content, merge
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.operators.base import Evaluator, NamedSchema, StatefulOp, all_rows
+from incmrql.engine.store.content import SortedRows, merge
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.plan.changes import Negative
 from incmrql.plan.diffusion.ways import StatedError
@@ -73,22 +73,22 @@ class LoopOp(StatefulOp):
     layouts: tuple[Layout, ...]
     node: Repeated
     tables: tuple[str, ...]
-    forms: tuple[Form, ...]
+    forms: tuple[TableSchema, ...]
     result: str
     layout: Layout
-    form: Form
+    form: TableSchema
     limit: int | None
     plain: Inner
     numbered: Numbered | None
     reason: str
-    counters: NamedForm
+    counters: NamedSchema
     asked: Iteration = field(default_factory=Iteration)
     """How the loop is to be kept."""
     diffused: Means | AffineTables | str = ""
     """How the loop is diffused; or why it is run again instead."""
 
     @property
-    def state_tables(self) -> tuple[NamedForm, ...]:
+    def state_tables(self) -> tuple[NamedSchema, ...]:
         """Inputs, result, counters, and what is kept of the steps."""
         inputs = zip(self.tables, self.forms, strict=True)
         numbered = () if self.numbered is None else self.numbered.own
@@ -106,16 +106,16 @@ class LoopOp(StatefulOp):
         return self.plain.is_cross
 
     @property
-    def delta_forms(self) -> tuple[Form, ...]:
+    def delta_forms(self) -> tuple[TableSchema, ...]:
         """Those of the inputs."""
         return self.forms
 
-    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         """The changes of the inputs."""
         both = zip(self.forms, inputs, strict=True)
         return [all_rows(form, chunks, None, env) for form, chunks in both]
 
-    def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
         """The change of the loop's answer, if an input has changed or it never ran."""
         counters = counters_in(*self.counters, desk)
         if counters["runs"] and not any(map(len, deltas)):
@@ -123,17 +123,17 @@ class LoopOp(StatefulOp):
         batch = LoopBatch(self, deltas, desk, counters)
         answer, way, reason = batch.answer()
         for name, delta in zip(self.tables, deltas, strict=True):
-            desk.change(name, delta)
+            desk.add(name, delta)
         counters["runs"] += 1
         keep_counters(counters, *self.counters, desk)
-        desk.change(self.result, answer)
+        desk.add(self.result, answer)
         desk.notes[self.result] = {"way": way, "reason": reason, **batch.note}
         yield rows_of(answer)
 
     def evaluator(self, _moving: tuple[bool, ...], most: int) -> Evaluator:
         """The rows of the loop, run from its beginning."""
 
-        def rows(inputs: Sequence[Iterable[Rows]], desk: Desk) -> list[Rows]:
+        def rows(inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> list[Rows]:
             given = [
                 stacked(list(map(plain_rows, chunks)), leaves(layout))
                 for chunks, layout in zip(inputs, self.layouts, strict=True)
@@ -210,12 +210,12 @@ class LoopBatch:
     """One batch of a loop: the changes of its inputs, what is known of it, and notes for users."""
 
     step: LoopOp
-    changes: Sequence[Content]
-    desk: Desk
+    changes: Sequence[SortedRows]
+    desk: BatchContext
     counters: Counters
     note: dict[str, Any] = field(default_factory=dict)
 
-    def answer(self) -> tuple[Content, Way, str]:
+    def answer(self) -> tuple[SortedRows, Way, str]:
         """The change of the loop's answer, the way that was taken, and why."""
         way, reason = _way(self.step, self.counters)
         if self.step.asked.way == "diffuse":
@@ -230,7 +230,7 @@ class LoopBatch:
 
     # --- exact
 
-    def advance_exactly(self) -> Content:
+    def advance_exactly(self) -> SortedRows:
         """Send the changes through the steps."""
         tally = self.desk.reader.tally
         before = tally.rows
@@ -239,7 +239,7 @@ class LoopBatch:
         self.counters["cost"] = DEARER * (tally.rows - before + self.note["rows"])
         return content_of(self.step.form, self.answer_rows(rows))
 
-    def build_exact(self) -> Content:
+    def build_exact(self) -> SortedRows:
         """Begin to keep the loop exactly, from all rows of its inputs."""
         inputs = self.inputs()
         self.forget_steps()
@@ -261,7 +261,7 @@ class LoopBatch:
         for number, rows in enumerate(course.differences):
             for variable, each in enumerate(rows):
                 if len(each):
-                    desk.change(*difference(numbered, variable, number, each))
+                    desk.add(*difference(numbered, variable, number, each))
         for number, count in course.flags.items():
             counters.add("flags", number, count)
         counters["stop"] = course.stop
@@ -284,14 +284,14 @@ class LoopBatch:
             return
         for name, form in numbered.own:
             if self.desk.table(name, form).runs:
-                self.desk.clear(name, form)
+                self.desk.truncate(name, form)
         for number, count in counters.numbers("flags").items():
             counters.add("flags", number, -count)
         counters["stop"] = counters["exact"] = counters["dear"] = 0
 
     # --- recompute
 
-    def recompute(self, reason: str) -> tuple[Content, Way, str]:
+    def recompute(self, reason: str) -> tuple[SortedRows, Way, str]:
         """Run the loop again; begin to keep it exactly if its changes die out."""
         step, counters, apart = self.step, self.counters, self.desk.apart
         most = apart.most.get(step.result, sys.maxsize)
@@ -332,7 +332,7 @@ class LoopBatch:
 
     # --- diffuse
 
-    def diffuse(self) -> tuple[Content, Way, str]:
+    def diffuse(self) -> tuple[SortedRows, Way, str]:
         """Let the changes alone move the last answer; or begin again from the loop's own result."""
         step, counters = self.step, self.counters
         counters["since"] += 1
@@ -378,14 +378,14 @@ class LoopBatch:
 
     # --- rows
 
-    def change_to(self, rows: Rows) -> Content:
+    def change_to(self, rows: Rows) -> SortedRows:
         """The change from the last answer to another one."""
         step = self.step
         table = self.desk.table(step.result, step.form)
         old = (scan(table, self.desk.reader, bucket) for bucket in range(table.buckets))
         return replacement(step.form, [content_of(step.form, rows)], old)
 
-    def input_tables(self) -> list[tuple[str, Form]]:
+    def input_tables(self) -> list[tuple[str, TableSchema]]:
         """The tables of the inputs."""
         return list(zip(self.step.tables, self.step.forms, strict=True))
 
@@ -402,7 +402,7 @@ class LoopBatch:
         return whole
 
 
-def input_rows(contents: Sequence[Content]) -> Rows:
+def input_rows(contents: Sequence[SortedRows]) -> Rows:
     """All rows of an input, from what is kept of it and what a batch changes."""
     whole = rows_of(merge(contents))
     if (whole.weights < 0).any():
@@ -410,6 +410,8 @@ def input_rows(contents: Sequence[Content]) -> Rows:
     return whole
 
 
-def replacement(form: Form, new: Sequence[Content], old: Iterable[Content]) -> Content:
+def replacement(
+    form: TableSchema, new: Sequence[SortedRows], old: Iterable[SortedRows]
+) -> SortedRows:
     """The change that puts new rows in the place of old ones."""
     return merged(form, [*new, *[each.with_weights(-each.weights) for each in old if len(each)]])

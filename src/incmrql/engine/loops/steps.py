@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from incmrql.engine.columns.pipelines import Segment
+from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows, stacked
 from incmrql.engine.operators.base import Operator
 from incmrql.reference import Environment
@@ -24,7 +24,7 @@ from incmrql.types.model import Type
 
 RowsByStep: TypeAlias = dict[int, Iterable[Rows]]
 """Rows in chunks, by the place of the step that makes them."""
-Output: TypeAlias = tuple[int, Segment | None, tuple[Type, ...]]
+Output: TypeAlias = tuple[int, Pipeline | None, tuple[Type, ...]]
 """A step whose rows are wanted, the segment that brings them to the wanted columns, their types."""
 
 
@@ -53,6 +53,6 @@ class StepInterpreter(ABC):
             for place, segment, types in outputs
         ]
 
-    def brought(self, rows: Rows, segment: Segment | None) -> Rows:
+    def brought(self, rows: Rows, segment: Pipeline | None) -> Rows:
         """Rows as a segment makes them; they themselves without one."""
         return rows if segment is None else segment.apply(rows, self.env)

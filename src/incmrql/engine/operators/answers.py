@@ -9,23 +9,23 @@ import pyarrow as pa
 
 from incmrql.engine.columns.rows import Rows, of_values, stacked, to_values
 from incmrql.engine.compile.physical import Answer, AnswerPart
-from incmrql.engine.context import Desk, content_of, merged, rows_of
-from incmrql.engine.store.content import Content
+from incmrql.engine.context import BatchContext, content_of, merged, rows_of
+from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.ordered import ranks_of
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.reference import Environment, evaluate
 from incmrql.values import Bag, Value, encode
 
 
-def answer_slots(answer: Answer) -> tuple[Form, ...]:
+def answer_slots(answer: Answer) -> tuple[TableSchema, ...]:
     """The forms of what an answer's parts are gathered to."""
     return tuple(part.form for part in answer.parts)
 
 
 def answer_gather(
     answer: Answer, found: Sequence[Iterable[Rows]], env: Environment
-) -> list[Content]:
+) -> list[SortedRows]:
     """The changes of an answer's parts, equal rows added up."""
     return [
         merged(part.form, [_part_delta(part, rows, env) for rows in found[part.place] if len(rows)])
@@ -33,11 +33,11 @@ def answer_gather(
     ]
 
 
-def _part_delta(part: AnswerPart, rows: Rows, env: Environment) -> Content:
+def _part_delta(part: AnswerPart, rows: Rows, env: Environment) -> SortedRows:
     return content_of(part.form, rows if part.paired is None else part.paired.apply(rows, env))
 
 
-def answer_meet(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
+def answer_meet(answer: Answer, changes: Sequence[SortedRows], desk: BatchContext) -> Rows:
     """What a batch does to an answer; the parts that are kept are remembered.
 
     Rows of a list have their places beside them: where they were, or where they are now.
@@ -45,7 +45,7 @@ def answer_meet(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
     if answer.output.part is None:
         return _value_delta(answer, changes, desk)
     for part, change in zip(answer.parts, changes, strict=True):
-        desk.change(part.table, change)
+        desk.add(part.table, change)
     change = changes[answer.output.parts.index(answer.output.part)]
     if answer.row is None or answer.main is None:
         return rows_of(change)
@@ -59,7 +59,7 @@ def answer_meet(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
     return answer.row.apply(both, desk.env).beside(pa.array(np.concatenate(places)))
 
 
-def _value_delta(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows:
+def _value_delta(answer: Answer, changes: Sequence[SortedRows], desk: BatchContext) -> Rows:
     """An answer that is one value: the old one goes, the new one comes, if they differ."""
     if not desk.is_first and not any(map(len, changes)):
         return of_values([], answer.layout)
@@ -67,7 +67,7 @@ def _value_delta(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows
     both = zip(answer.parts, before, changes, strict=True)
     after = [merged(part.form, [old, change]) for part, old, change in both]
     for part, change in zip(answer.parts, changes, strict=True):
-        desk.change(part.table, change)
+        desk.add(part.table, change)
     new = value_of(answer, after, desk.env)
     if desk.is_first:
         return of_values([(new, 1)], answer.layout)
@@ -76,7 +76,7 @@ def _value_delta(answer: Answer, changes: Sequence[Content], desk: Desk) -> Rows
     return of_values([] if same else [(old, -1), (new, 1)], answer.layout)
 
 
-def _all_rows(part: AnswerPart, desk: Desk) -> Content:
+def _all_rows(part: AnswerPart, desk: BatchContext) -> SortedRows:
     """All rows of a part before a batch."""
     buckets = range(max((table.buckets for table in desk.tables.values()), default=1))
     parts = [content_of(part.form, part_rows(part, bucket, desk)) for bucket in buckets]
@@ -84,7 +84,7 @@ def _all_rows(part: AnswerPart, desk: Desk) -> Content:
     return merged(part.form, parts)
 
 
-def part_rows(part: AnswerPart, bucket: int, desk: Desk) -> Rows:
+def part_rows(part: AnswerPart, bucket: int, desk: BatchContext) -> Rows:
     """The rows of a part in one bucket of the table that it is kept in or follows from."""
     if part.derived is None:
         return rows_of(scan(desk.table(part.table, part.form), desk.reader, bucket))
@@ -94,26 +94,26 @@ def part_rows(part: AnswerPart, bucket: int, desk: Desk) -> Rows:
     return rows
 
 
-def value_of(answer: Answer, contents: Sequence[Content], env: Environment) -> Value:
+def value_of(answer: Answer, contents: Sequence[SortedRows], env: Environment) -> Value:
     """The value of an answer whose parts have these rows."""
     for part, content in zip(answer.parts, contents, strict=True):
         env = env.bind(part.variable, _collection(part, content))
     return evaluate(answer.output.result, env)
 
 
-def _collection(part: AnswerPart, content: Content) -> Value:
+def _collection(part: AnswerPart, content: SortedRows) -> Value:
     rows = to_values(rows_of(content), part.layout)
     if part.order is None:
         return Bag([value for value, weight in rows for _ in range(weight)])
     return [value for (_, value), weight in rows for _ in range(weight)]
 
 
-def whole_answer(answer: Answer, desk: Desk) -> Value:
+def whole_answer(answer: Answer, desk: BatchContext) -> Value:
     """The whole answer as a value; it has to fit into memory."""
     return value_of(answer, [_all_rows(part, desk) for part in answer.parts], desk.env)
 
 
-def bucket_rows(answer: Answer, bucket: int, desk: Desk) -> Rows:
+def bucket_rows(answer: Answer, bucket: int, desk: BatchContext) -> Rows:
     """The rows of an answer, which is a collection without order, in one bucket.
 
     Equal rows may be in several buckets where the part follows from another table.

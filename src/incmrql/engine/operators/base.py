@@ -25,21 +25,21 @@ import numpy as np
 
 from incmrql.engine.columns.keys import no_keys
 from incmrql.engine.columns.layouts import Layout
-from incmrql.engine.columns.pipelines import ByRow, Segment
+from incmrql.engine.columns.pipelines import ByRow, Pipeline
 from incmrql.engine.columns.rows import Rows, of_values, stacked
-from incmrql.engine.context import Desk, consolidated, content_of, rows_of
+from incmrql.engine.context import BatchContext, consolidated, content_of, rows_of
 from incmrql.engine.loops.recompute.columns import apply_segment, plain_rows
-from incmrql.engine.store.content import Content, added_up, empty, merge
+from incmrql.engine.store.content import SortedRows, added_up, empty, merge
 from incmrql.engine.store.ordered import front
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.plan.changes import Weighted
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 
-Evaluator: TypeAlias = Callable[[Sequence[Iterable[Rows]], Desk], Iterable[Rows]]
+Evaluator: TypeAlias = Callable[[Sequence[Iterable[Rows]], BatchContext], Iterable[Rows]]
 """From all rows of the inputs to all rows of an operator; it may remember what it was given."""
 
-NamedForm: TypeAlias = tuple[str, Form]
+NamedSchema: TypeAlias = tuple[str, TableSchema]
 """The name of a state table, and its form."""
 
 
@@ -51,7 +51,7 @@ class Operator(ABC):
     """The indexes of the operators whose rows it takes, in the program that it is part of."""
 
     @property
-    def state_tables(self) -> tuple[NamedForm, ...]:
+    def state_tables(self) -> tuple[NamedSchema, ...]:
         """The state tables that it reads and adds to."""
         return ()
 
@@ -70,7 +70,7 @@ class Operator(ABC):
         return True
 
     @abstractmethod
-    def advance(self, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterable[Rows]:
+    def advance(self, inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterable[Rows]:
         """The output delta, in chunks, for the deltas of the inputs."""
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
@@ -82,7 +82,7 @@ class Operator(ABC):
         return self.advance
 
 
-def any_by_row(segments: Iterable[Segment | None]) -> bool:
+def any_by_row(segments: Iterable[Pipeline | None]) -> bool:
     """Whether one of some segments goes through rows one by one."""
     return any(each is not None and isinstance(each.how, ByRow) for each in segments)
 
@@ -94,7 +94,7 @@ def any_by_row(segments: Iterable[Segment | None]) -> bool:
 class ParamOp(Operator):
     """Rows that are given from outside of the program: of an input or a variable of a loop."""
 
-    def advance(self, _inputs: Sequence[Iterable[Rows]], _desk: Desk) -> Iterable[Rows]:
+    def advance(self, _inputs: Sequence[Iterable[Rows]], _desk: BatchContext) -> Iterable[Rows]:
         """No rows of its own."""
         return ()
 
@@ -106,7 +106,7 @@ class ConstOp(Operator):
     expr: typed.Expr
     layout: Layout
 
-    def advance(self, _inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterator[Rows]:
+    def advance(self, _inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterator[Rows]:
         """All elements in the first batch, and none later."""
         if desk.is_first:
             found = Weighted((row, 1) for row in evaluate(self.expr, desk.env) or ())
@@ -117,7 +117,7 @@ class ConstOp(Operator):
 class MapOp(Operator):
     """A segment over the rows of its input."""
 
-    segment: Segment
+    segment: Pipeline
 
     @property
     def is_by_row(self) -> bool:
@@ -128,7 +128,7 @@ class MapOp(Operator):
         """Whether the input has any."""
         return any(given)
 
-    def advance(self, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterator[Rows]:
+    def advance(self, inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterator[Rows]:
         """The segment over each chunk."""
         return (self.segment.apply(rows, desk.env) for rows in inputs[0] if len(rows))
 
@@ -143,7 +143,7 @@ class MapOp(Operator):
 class UnionOp(Operator):
     """The rows of several inputs, each brought to one layout."""
 
-    segments: tuple[Segment | None, ...]
+    segments: tuple[Pipeline | None, ...]
     """For each input; None where it has the layout."""
 
     @property
@@ -155,7 +155,7 @@ class UnionOp(Operator):
         """Whether an input has any."""
         return any(given)
 
-    def advance(self, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterator[Rows]:
+    def advance(self, inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterator[Rows]:
         """All chunks of all inputs."""
         for segment, chunks in zip(self.segments, inputs, strict=True):
             for rows in chunks:
@@ -185,18 +185,18 @@ class StatefulOp(Operator):
 
     @property
     @abstractmethod
-    def delta_forms(self) -> tuple[Form, ...]:
+    def delta_forms(self) -> tuple[TableSchema, ...]:
         """The forms of what rows are gathered to: contents that can be sent to other tasks."""
 
     @abstractmethod
-    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         """What rows bring, added up; the state is not looked at."""
 
     @abstractmethod
-    def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
         """The output delta, from what was gathered and the state, to which the deltas are added."""
 
-    def advance(self, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterable[Rows]:
+    def advance(self, inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterable[Rows]:
         """The output delta, in chunks."""
         return self.meet(self.gather(inputs, desk.env), desk)
 
@@ -205,13 +205,13 @@ class StatefulOp(Operator):
 class OrderOp(StatefulOp):
     """-old +new of the first rows in order."""
 
-    paired: Segment | None
+    paired: Pipeline | None
     table: str
-    form: Form
+    form: TableSchema
     limit: int
 
     @property
-    def state_tables(self) -> tuple[NamedForm, ...]:
+    def state_tables(self) -> tuple[NamedSchema, ...]:
         """The rows in order."""
         return ((self.table, self.form),)
 
@@ -221,15 +221,15 @@ class OrderOp(StatefulOp):
         return any_by_row([self.paired])
 
     @property
-    def delta_forms(self) -> tuple[Form, ...]:
+    def delta_forms(self) -> tuple[TableSchema, ...]:
         """The form of the table."""
         return (self.form,)
 
-    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         """The rows in order."""
         return [all_rows(self.form, inputs[0], self.paired, env)]
 
-    def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
         """The first rows before, with weight -1, and after."""
         (delta,) = deltas
         if not len(delta):
@@ -240,14 +240,14 @@ class OrderOp(StatefulOp):
             _, old = front(table, desk.reader, None, hashes, keys, self.limit)
             _, new = front(table, desk.reader, delta, hashes, keys, self.limit)
             both = [rows_of(old).times(-1), rows_of(new)]
-            form = Form(self.form.rest)
+            form = TableSchema(self.form.rest)
             yield rows_of(content_of(form, stacked(both, form.keys)))
-        desk.change(self.table, delta)
+        desk.add(self.table, delta)
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
         """The first of all rows."""
 
-        def first(inputs: Sequence[Iterable[Rows]], desk: Desk) -> list[Rows]:
+        def first(inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> list[Rows]:
             chunks = inputs[0]
             if self.paired is not None:
                 chunks = [apply_segment(self.paired, rows, desk.env) for rows in chunks]
@@ -258,8 +258,8 @@ class OrderOp(StatefulOp):
 
 
 def all_rows(
-    form: Form, chunks: Iterable[Rows], paired: Segment | None, env: Environment
-) -> Content:
+    form: TableSchema, chunks: Iterable[Rows], paired: Pipeline | None, env: Environment
+) -> SortedRows:
     """Rows, brought to a layout by `paired`, as one content."""
     found = []
     for chunk in chunks:

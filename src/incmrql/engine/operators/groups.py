@@ -18,17 +18,17 @@ import pyarrow as pa
 from incmrql.engine.columns.accumulators import Asked, Parts, add, lifted
 from incmrql.engine.columns.keys import Keys, concat_keys, no_keys, same_keys
 from incmrql.engine.columns.layouts import Layout, leaves, part, width
-from incmrql.engine.columns.pipelines import Segment
+from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows, no_rows, stacked
 from incmrql.engine.compile.physical import Block, Merged, Ranking, Read, Side, Walked, Wanted
-from incmrql.engine.context import Desk, merged, zeros
+from incmrql.engine.context import BatchContext, merged, zeros
 from incmrql.engine.loops.recompute.groups import Grouping, reads_first
-from incmrql.engine.operators.base import Evaluator, NamedForm, StatefulOp, any_by_row
+from incmrql.engine.operators.base import Evaluator, NamedSchema, StatefulOp, any_by_row
 from incmrql.engine.operators.joins import Sums
 from incmrql.engine.operators.requests import Affected, Answers, request_columns, whole_delta
-from incmrql.engine.store.content import Content, added_up, asked_keys, empty
+from incmrql.engine.store.content import SortedRows, added_up, asked_keys, empty
 from incmrql.engine.store.lookup import look_up, partners
-from incmrql.engine.store.sorting import Form, Groups
+from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.plan.access import Mode
 from incmrql.plan.changes import Negative
@@ -54,16 +54,16 @@ class GroupOp(StatefulOp):
     rankings: tuple[Ranking, ...]
     wanted: tuple[Wanted, ...]
     mode: Mode
-    body: Segment
+    body: Pipeline
     """Over the key, a row of the linear side, and what is asked; by row in mode `whole`."""
     linear: int | None
     used: tuple[int, ...]
     table: str | None
-    form: Form
+    form: TableSchema
     group: typed.Variable
 
     @property
-    def state_tables(self) -> tuple[NamedForm, ...]:
+    def state_tables(self) -> tuple[NamedSchema, ...]:
         """Accumulators, values in order, and rows of the sides that are kept."""
         own = () if self.table is None else ((self.table, self.form),)
         rankings = [(ranking.name, ranking.form) for ranking in self.rankings]
@@ -82,7 +82,7 @@ class GroupOp(StatefulOp):
         )
 
     @property
-    def delta_forms(self) -> tuple[Form, ...]:
+    def delta_forms(self) -> tuple[TableSchema, ...]:
         """Those of accumulators, of tables of values, and of the rows of sides."""
         return (
             self.form,
@@ -94,11 +94,11 @@ class GroupOp(StatefulOp):
         """Whether a side has any, or the one that is answered row by row."""
         return any(given) if self.linear is None else given[self.linear]
 
-    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         """What rows bring to accumulators, to tables and to the rows of sides, by key."""
-        sums: list[Content] = []
-        rankings: list[list[Content]] = [[] for _ in self.rankings]
-        rows: list[list[Content]] = [[] for _ in self.sides]
+        sums: list[SortedRows] = []
+        rankings: list[list[SortedRows]] = [[] for _ in self.rankings]
+        rows: list[list[SortedRows]] = [[] for _ in self.sides]
         for number, (side, chunks) in enumerate(zip(self.sides, inputs, strict=True)):
             for chunk in chunks:
                 if not len(chunk):
@@ -120,7 +120,7 @@ class GroupOp(StatefulOp):
         parts = [sums, *rankings, *rows]
         return [merged(form, each) for form, each in zip(self.delta_forms, parts, strict=True)]
 
-    def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
         """What the rows that were brought do to the answers of their keys."""
         sums, rankings, rows = _by_kind(self, deltas)
         sums = merged(self.form, [sums, *_distinct_deltas(self, rankings, desk)])
@@ -134,17 +134,17 @@ class GroupOp(StatefulOp):
                     yield from _linear_delta(self, affected, answers, desk)
                 case "whole":
                     yield whole_delta(self, affected, answers, desk)
-        desk.change(self.table, sums)
+        desk.add(self.table, sums)
         for ranking, content in zip(self.rankings, rankings, strict=True):
-            desk.change(ranking.name, content)
+            desk.add(ranking.name, content)
         for side, content in zip(self.sides, rows, strict=True):
-            desk.change(side.table, content)
+            desk.add(side.table, content)
 
     def evaluator(self, moving: tuple[bool, ...], _most: int) -> Evaluator:
         """The answers of all groups; keys that stay the same keep their numbers."""
         return Grouping(self, moving).meet
 
-    def bucket_rows(self, bucket: int, desk: Desk) -> Rows:
+    def bucket_rows(self, bucket: int, desk: BatchContext) -> Rows:
         """All rows that the keys of a bucket answer with, from the tables of a fold."""
         content = scan(desk.table(self.table, self.form), desk.reader, bucket)
         there = content.take(content.weights > 0)
@@ -174,8 +174,8 @@ def _goes_through(wanted: Wanted, rankings: Sequence[Ranking]) -> bool:
 
 
 def _by_kind(
-    step: GroupOp, brought: Sequence[Content]
-) -> tuple[Content, Sequence[Content], Sequence[Content]]:
+    step: GroupOp, brought: Sequence[SortedRows]
+) -> tuple[SortedRows, Sequence[SortedRows], Sequence[SortedRows]]:
     until = 1 + len(step.rankings)
     return brought[0], brought[1:until], brought[until:]
 
@@ -183,7 +183,9 @@ def _by_kind(
 # --- what rows bring -----------------------------------------------------------------------
 
 
-def _distinct_deltas(step: GroupOp, rankings: Sequence[Content], desk: Desk) -> Iterator[Content]:
+def _distinct_deltas(
+    step: GroupOp, rankings: Sequence[SortedRows], desk: BatchContext
+) -> Iterator[SortedRows]:
     """What the different values of tables that come and go bring to accumulators."""
     for block in (each for blocks in step.blocks for each in blocks):
         if block.table is not None and len(rankings[block.table]):
@@ -197,12 +199,12 @@ def _needs_rows(step: GroupOp, side: int) -> bool:
     return side in (step.linear, *step.used, *walked) or step.sides[side].table is not None
 
 
-def _side_rows(side: Side, pairs: Rows) -> Content:
+def _side_rows(side: Side, pairs: Rows) -> SortedRows:
     columns = (*range(side.key_width), *side.columns)
     return added_up(side.form, pairs.pick(columns).columns, pairs.weights)
 
 
-def _accumulators(step: GroupOp, block: Block, pairs: Rows, env: Environment) -> Content:
+def _accumulators(step: GroupOp, block: Block, pairs: Rows, env: Environment) -> SortedRows:
     """What rows add to the accumulators of their keys."""
     rows = block.segment.apply(pairs, env)
     columns, weights = list(rows.columns), rows.weights
@@ -218,14 +220,14 @@ def _accumulators(step: GroupOp, block: Block, pairs: Rows, env: Environment) ->
     return added_up(step.form, columns[: len(step.form.keys)], counts, parts)
 
 
-def _ranking_rows(ranking: Ranking, pairs: Rows, env: Environment) -> Content:
+def _ranking_rows(ranking: Ranking, pairs: Rows, env: Environment) -> SortedRows:
     rows = ranking.segment.apply(pairs, env)
     if ranking.drops_null and rows.columns[-1].null_count:
         rows = rows.take(rows.columns[-1].is_valid().to_numpy(zero_copy_only=False))
     return added_up(ranking.form, rows.columns, rows.weights)
 
 
-def _distinct_changes(ranking: Ranking, change: Content, desk: Desk) -> Rows:
+def _distinct_changes(ranking: Ranking, change: SortedRows, desk: BatchContext) -> Rows:
     """The different values of a table that come and go: pairs of key and value."""
     before, _ = look_up(desk.table(ranking.name, ranking.form), desk.reader, change)
     came = (before + change.weights > 0).astype(np.int64) - (before > 0)
@@ -240,10 +242,10 @@ def _distinct_changes(ranking: Ranking, change: Content, desk: Desk) -> Rows:
 
 def _affected_keys(
     step: GroupOp,
-    sums: Content,
-    rankings: Sequence[Content],
-    rows: Sequence[Content],
-    desk: Desk,
+    sums: SortedRows,
+    rankings: Sequence[SortedRows],
+    rows: Sequence[SortedRows],
+    desk: BatchContext,
 ) -> Affected:
     """The keys that something was brought to, and their accumulators before and after."""
     some = [content for content in (sums, *rankings, *rows) if len(content)]
@@ -260,7 +262,7 @@ def _affected_keys(
     where = {id(content): at for content, at in zip(some, places, strict=True)}
     nothing = zeros(0)
     at = where.get(id(sums), nothing)
-    asked = Content(step.form, hashes, keys, no_keys(()), None, zeros(len(hashes)))
+    asked = SortedRows(step.form, hashes, keys, no_keys(()), None, zeros(len(hashes)))
     weights, parts = look_up(desk.table(step.table, step.form), desk.reader, asked)
     added = zeros(len(hashes))
     added[at] = sums.weights
@@ -291,7 +293,7 @@ def changed_keys(affected: Affected, answers: Answers) -> Mask:
     return found
 
 
-def _fold_delta(step: GroupOp, affected: Affected, answers: Answers, desk: Desk) -> Rows:
+def _fold_delta(step: GroupOp, affected: Affected, answers: Answers, desk: BatchContext) -> Rows:
     """The answers of keys that came, went, or for which what is asked changed."""
     was, is_ = affected.before > 0, affected.after > 0
     differs = changed_keys(affected, answers) | (was != is_)
@@ -308,7 +310,7 @@ def _fold_delta(step: GroupOp, affected: Affected, answers: Answers, desk: Desk)
 
 
 def _linear_delta(
-    step: GroupOp, affected: Affected, answers: Answers, desk: Desk
+    step: GroupOp, affected: Affected, answers: Answers, desk: BatchContext
 ) -> Iterable[Rows]:
     """Rows that came or went, and all rows of keys for which what is asked changed."""
     assert step.linear is not None

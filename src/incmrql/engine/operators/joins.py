@@ -13,16 +13,16 @@ import pyarrow as pa
 from incmrql.engine.columns.accumulators import Parts, lifted, scaled_sums, tidy
 from incmrql.engine.columns.keys import Keys, Places
 from incmrql.engine.columns.layouts import Layout, leaves
-from incmrql.engine.columns.pipelines import Segment
+from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows
 from incmrql.engine.compile.physical import Fused, Side
-from incmrql.engine.context import Desk
+from incmrql.engine.context import BatchContext
 from incmrql.engine.loops.recompute.joins import Joining
-from incmrql.engine.operators.base import Evaluator, NamedForm, StatefulOp, any_by_row
-from incmrql.engine.store.content import Content, added_up, empty, merge, touched_keys
+from incmrql.engine.operators.base import Evaluator, NamedSchema, StatefulOp, any_by_row
+from incmrql.engine.store.content import SortedRows, added_up, empty, merge, touched_keys
 from incmrql.engine.store.lookup import expanded, partners, portions, span_of
-from incmrql.engine.store.segments import RunRows
-from incmrql.engine.store.sorting import Form, Groups
+from incmrql.engine.store.segments import SegmentRows
+from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.reference import Environment
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
@@ -35,7 +35,7 @@ MOST_PAIRS: Final = 1 << 20
 class Sums(Rows):
     """What rows of a join bring to the accumulators of the fold above it, instead of the rows."""
 
-    content: Content
+    content: SortedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class JoinOp(StatefulOp):
 
     sides: tuple[Side, Side]
     key: Layout
-    body: Segment
+    body: Pipeline
     fused: Fused | None = None
 
     @property
-    def state_tables(self) -> tuple[NamedForm, ...]:
+    def state_tables(self) -> tuple[NamedSchema, ...]:
         """The rows of the sides that are kept."""
         return tuple((each.table, each.form) for each in self.sides if each.table is not None)
 
@@ -65,7 +65,7 @@ class JoinOp(StatefulOp):
         return not leaves(self.key)
 
     @property
-    def delta_forms(self) -> tuple[Form, ...]:
+    def delta_forms(self) -> tuple[TableSchema, ...]:
         """Those of both sides."""
         return tuple(side.form for side in self.sides)
 
@@ -73,11 +73,11 @@ class JoinOp(StatefulOp):
         """Whether both sides have any."""
         return all(given)
 
-    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+    def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         """The rows of each side that came and went, by key."""
         return [_delta(side, chunks, env) for side, chunks in zip(self.sides, inputs, strict=True)]
 
-    def meet(self, deltas: Sequence[Content], desk: Desk) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
         """The change of the pairs that agree on a key; the sides that are kept remember theirs.
 
         Where a fold above adds up what one side has, rows of that side meet their partners as
@@ -95,7 +95,7 @@ class JoinOp(StatefulOp):
             yield from _pairs_with_partners(self, right, None, desk, flipped=True)
         for side, delta in zip(self.sides, deltas, strict=True):
             if side.owns:
-                desk.change(side.table, delta)
+                desk.add(side.table, delta)
 
     def evaluator(self, moving: tuple[bool, ...], _most: int) -> Evaluator:
         """All pairs; sides with the same keys as before meet the same rows."""
@@ -103,7 +103,7 @@ class JoinOp(StatefulOp):
         return lambda inputs, desk: joining.meet(inputs, desk.env)
 
 
-def _delta(side: Side, chunks: Iterable[Rows], env: Environment) -> Content:
+def _delta(side: Side, chunks: Iterable[Rows], env: Environment) -> SortedRows:
     found = []
     columns = (*range(side.key_width), *side.columns)
     for chunk in chunks:
@@ -114,7 +114,7 @@ def _delta(side: Side, chunks: Iterable[Rows], env: Environment) -> Content:
 
 
 def _pairs_with_partners(
-    join: JoinOp, change: Content, more: Content | None, desk: Desk, *, flipped: bool
+    join: JoinOp, change: SortedRows, more: SortedRows | None, desk: BatchContext, *, flipped: bool
 ) -> Iterator[Rows]:
     """Rows of a change with their partners: those that are remembered, and `more`."""
     other = join.sides[0 if flipped else 1]
@@ -132,7 +132,7 @@ def _pairs_with_partners(
 
 
 def _sums_with_partners(
-    join: JoinOp, change: Content, more: Content | None, desk: Desk
+    join: JoinOp, change: SortedRows, more: SortedRows | None, desk: BatchContext
 ) -> Iterator[Sums]:
     """What the partners of a change bring to the fold above: each the sum of the rows it meets."""
     fused = join.fused
@@ -153,17 +153,19 @@ def _sums_with_partners(
         by = fused.grouped.apply(Rows(rows.columns, rows.weights), desk.env)
         weights = counts[places] * rows.weights if fused.counted else np.zeros_like(places)
 
-        def brought(groups: Groups, at: Integers = places, rows: Content = rows) -> Parts:
+        def brought(groups: Groups, at: Integers = places, rows: SortedRows = rows) -> Parts:
             return scaled_sums(parts, at, rows.weights, groups.of_row, len(groups))
 
         content = added_up(fused.form, by.columns, weights, brought)
         yield Sums((), content.weights, content)
 
 
-def _among(more: Content | None, hashes: Hashes, keys: Keys) -> Iterator[tuple[Places, Content]]:
+def _among(
+    more: SortedRows | None, hashes: Hashes, keys: Keys
+) -> Iterator[tuple[Places, SortedRows]]:
     """The rows of keys in a change."""
     if more is not None and len(more):
-        span = span_of(RunRows.of(more), hashes, keys)
+        span = span_of(SegmentRows.of(more), hashes, keys)
         yield span.places, more.take(span.positions)
 
 
@@ -176,7 +178,12 @@ def _pairs(starts: Integers, times: Integers) -> tuple[Integers, Integers | None
 
 
 def _rows(
-    change: Content, mine: Integers, partner: Content, yours: Integers | None, *, flipped: bool
+    change: SortedRows,
+    mine: Integers,
+    partner: SortedRows,
+    yours: Integers | None,
+    *,
+    flipped: bool,
 ) -> Rows:
     """Pairs as rows: key, left value, right value."""
     index = pa.array(mine)

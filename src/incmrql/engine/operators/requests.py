@@ -25,13 +25,13 @@ from incmrql.engine.columns.layouts import Leaf, column_of, column_type, rows_of
 from incmrql.engine.columns.pipelines import ByRow
 from incmrql.engine.columns.rows import Rows, of_values
 from incmrql.engine.compile.physical import Merged, Ranking, Read, Walked, Wanted
-from incmrql.engine.context import Desk
-from incmrql.engine.store.content import Content
+from incmrql.engine.context import BatchContext
+from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.lookup import expanded, grouped_rows, span_of
 from incmrql.engine.store.ordered import at, front, totals
-from incmrql.engine.store.segments import RunRows
+from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.sorting import decides
-from incmrql.engine.store.tables import Reader, Table
+from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.plan.changes import Negative
 from incmrql.plan.merging import read, user_monoid
 from incmrql.plan.nodes import Request
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from incmrql.engine.operators.groups import GroupOp
 
 
-_KeysOfTable: TypeAlias = tuple[Table, Reader, Content | None, Hashes, Keys]
+_KeysOfTable: TypeAlias = tuple[StateTable, Reader, SortedRows | None, Hashes, Keys]
 """A table, its reader, a change that counts as part of it, and the keys that are asked."""
 
-Found = tuple[Places, Content]
+Found = tuple[Places, SortedRows]
 """Rows, and the places of their keys."""
 
 
@@ -67,8 +67,8 @@ class Affected:
     after: Integers
     parts_before: Parts
     parts_after: Parts
-    rankings: Sequence[Content]
-    rows: Sequence[tuple[Content, Places]]
+    rankings: Sequence[SortedRows]
+    rows: Sequence[tuple[SortedRows, Places]]
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -83,7 +83,7 @@ class Answers:
     types: tuple[Type, ...]
 
 
-def request_columns(step: GroupOp, affected: Affected, desk: Desk) -> Answers:
+def request_columns(step: GroupOp, affected: Affected, desk: BatchContext) -> Answers:
     """What is asked of the affected keys; the very same column where nothing can have changed."""
     before: list[Any] = []
     after: list[Any] = []
@@ -94,7 +94,9 @@ def request_columns(step: GroupOp, affected: Affected, desk: Desk) -> Answers:
     return Answers(before, after, tuple(each.request.variable.type for each in step.wanted))
 
 
-def _column_pair(wanted: Wanted, step: GroupOp, affected: Affected, desk: Desk) -> tuple[Any, Any]:
+def _column_pair(
+    wanted: Wanted, step: GroupOp, affected: Affected, desk: BatchContext
+) -> tuple[Any, Any]:
     n = len(affected)
     match wanted:
         case Asked():
@@ -121,8 +123,8 @@ def _table_column(
     ranking: Ranking,
     step: GroupOp,
     affected: Affected,
-    extra: Content | None,
-    desk: Desk,
+    extra: SortedRows | None,
+    desk: BatchContext,
 ) -> Any:
     table = desk.table(ranking.name, ranking.form)
     asked: _KeysOfTable = table, desk.reader, extra, affected.hashes, affected.keys
@@ -221,10 +223,10 @@ def _merged_value(wanted: Merged, values: Sequence[Value], env: Environment) -> 
 
 def extremes(  # noqa: PLR0913 (a table, keys, a change of it, and what is asked)
     ranking: Ranking,
-    table: Table,
+    table: StateTable,
     reader: Reader,
     affected: Affected,
-    change: Content,
+    change: SortedRows,
     type_: Type,
     *,
     last: bool,
@@ -251,7 +253,7 @@ def extremes(  # noqa: PLR0913 (a table, keys, a change of it, and what is asked
 
 
 def _better_rows(
-    before: Found, change: Content, affected: Affected, *, last: bool
+    before: Found, change: SortedRows, affected: Affected, *, last: bool
 ) -> tuple[Found, Places]:
     """The rows that came and are better than those before; and the keys whose best one went."""
     n = len(affected)
@@ -261,7 +263,7 @@ def _better_rows(
     there[before[0]] = True
     words = np.zeros(n, np.uint64)
     words[before[0]] = before[1].order
-    span = span_of(RunRows.of(change), affected.hashes, affected.keys)
+    span = span_of(SegmentRows.of(change), affected.hashes, affected.keys)
     key_of = np.zeros(len(change), np.int64)
     key_of[expanded(span.starts, span.counts)] = np.repeat(span.asked, span.counts)
     leaving = np.flatnonzero(change.weights < 0)
@@ -310,7 +312,7 @@ def _extreme_column(ranking: Ranking, found: Sequence[Found], n: int, type_: Typ
 
 
 def _side_columns(
-    request: Request, step: GroupOp, affected: Affected, desk: Desk
+    request: Request, step: GroupOp, affected: Affected, desk: BatchContext
 ) -> tuple[Any, Any]:
     """A request over all rows of a side, for each key."""
     keys = rows_of(affected.keys.columns, step.key, len(affected))
@@ -326,7 +328,7 @@ def _side_columns(
     return found[0], found[1]
 
 
-def whole_delta(step: GroupOp, affected: Affected, answers: Answers, desk: Desk) -> Rows:
+def whole_delta(step: GroupOp, affected: Affected, answers: Answers, desk: BatchContext) -> Rows:
     """The answers of affected keys before, with weight -1, and after."""
     keys = rows_of(affected.keys.columns, step.key, len(affected))
     bags = {side: bags_of(step, side, affected, desk) for side in step.used}
@@ -350,7 +352,7 @@ def _group_rows(
     bags: dict[int, Bag],
     requests: Sequence[Request],
     values: Sequence[Value],
-    desk: Desk,
+    desk: BatchContext,
 ) -> list[Value]:
     assert isinstance(step.body.how, ByRow)
     known = {r.variable.number: value for r, value in zip(requests, values, strict=True)}
@@ -359,7 +361,7 @@ def _group_rows(
 
 
 def bags_of(
-    step: GroupOp, number: int, affected: Affected, desk: Desk
+    step: GroupOp, number: int, affected: Affected, desk: BatchContext
 ) -> tuple[list[Bag], list[Bag]]:
     """The rows that each affected key has on a side, before and after."""
     side = step.sides[number]
@@ -378,7 +380,7 @@ def bags_of(
 
 
 def _rows_by_key(
-    places: Places, rows: Content, step: GroupOp, number: int, count: int
+    places: Places, rows: SortedRows, step: GroupOp, number: int, count: int
 ) -> list[dict[bytes, tuple[Value, int]]]:
     found: list[dict[bytes, tuple[Value, int]]] = [{} for _ in range(count)]
     values = rows_of(rows.rest.columns, step.sides[number].value, len(rows))

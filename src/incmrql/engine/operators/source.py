@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from incmrql.engine.columns.layouts import Layout
-from incmrql.engine.columns.pipelines import Segment
+from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows, to_values
-from incmrql.engine.context import Desk, content_of, merged
-from incmrql.engine.operators.base import NamedForm, Operator
-from incmrql.engine.store.content import Content, touched_keys
+from incmrql.engine.context import BatchContext, content_of, merged
+from incmrql.engine.operators.base import NamedSchema, Operator
+from incmrql.engine.store.content import SortedRows, touched_keys
 from incmrql.engine.store.lookup import grouped_rows, look_up
 from incmrql.errors import DataError
 from incmrql.plan.program import Stream
@@ -32,19 +32,19 @@ class SourceOp(Operator):
     stream: Stream
     layout: Layout
     insert_only: bool
-    key: Segment | None = None
-    ledger: NamedForm | None = None
+    key: Pipeline | None = None
+    ledger: NamedSchema | None = None
 
     @property
-    def state_tables(self) -> tuple[NamedForm, ...]:
+    def state_tables(self) -> tuple[NamedSchema, ...]:
         """The ledger, if there is one."""
         return () if self.ledger is None else (self.ledger,)
 
-    def advance(self, _inputs: Sequence[Iterable[Rows]], _desk: Desk) -> Iterable[Rows]:
+    def advance(self, _inputs: Sequence[Iterable[Rows]], _desk: BatchContext) -> Iterable[Rows]:
         """No rows of its own: a batch gives them."""
         return ()
 
-    def ledger_delta(self, rows: Sequence[Rows], desk: Desk) -> Content | None:
+    def ledger_delta(self, rows: Sequence[Rows], desk: BatchContext) -> SortedRows | None:
         """What changes of the source add to its ledger, if it has one."""
         if self.insert_only and any((each.weights < 0).any() for each in rows):
             deleted = next(each.take(each.weights < 0) for each in rows if (each.weights < 0).any())
@@ -57,7 +57,7 @@ class SourceOp(Operator):
         keyed = rows if self.key is None else [self.key.apply(each, desk.env) for each in rows]
         return merged(form, [content_of(form, each) for each in keyed])
 
-    def check(self, deltas: Sequence[Content | None], desk: Desk) -> None:
+    def check(self, deltas: Sequence[SortedRows | None], desk: BatchContext) -> None:
         """Refuse a change of the source that cannot be; the ledger remembers one that can."""
         some = [delta for delta in deltas if delta is not None]
         if not some or self.ledger is None:
@@ -71,9 +71,9 @@ class SourceOp(Operator):
             several = next(self.crowded(delta, desk), None)
             if several is not None:
                 raise self._of_crowded(several)
-        desk.change(name, delta)
+        desk.add(name, delta)
 
-    def missing(self, delta: Content, desk: Desk) -> Content:
+    def missing(self, delta: SortedRows, desk: BatchContext) -> SortedRows:
         """The rows that a delta deletes more often than they are there; weights say by how many."""
         assert self.ledger is not None
         leaving = delta.take(delta.weights < 0)
@@ -83,7 +83,7 @@ class SourceOp(Operator):
         after = there + leaving.weights
         return leaving.take(after < 0).with_weights(after[after < 0])
 
-    def crowded(self, delta: Content, desk: Desk) -> Iterator[list[tuple[Value, int]]]:
+    def crowded(self, delta: SortedRows, desk: BatchContext) -> Iterator[list[tuple[Value, int]]]:
         """For each declared key that several rows share after a delta: these rows with weights."""
         assert self.ledger is not None
         hashes, keys, _ = touched_keys(delta)
@@ -93,7 +93,7 @@ class SourceOp(Operator):
             mine = rows.take(places == key)
             yield to_values(Rows(mine.rest.columns, mine.weights), self.layout)
 
-    def _of_missing(self, absent: Content) -> DataError:
+    def _of_missing(self, absent: SortedRows) -> DataError:
         first = absent.slice(0, MOST_NAMED)
         columns = first.rest.columns if self.key is not None else first.keys.columns
         rows = to_values(Rows(columns, first.weights), self.layout)

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from incmrql.engine.store.content import BEFORE, Content, concat, consolidated, to_table
-from incmrql.engine.store.segments import Run, RunRows, write_run
-from incmrql.engine.store.sorting import Form
-from incmrql.engine.store.tables import LEAST_BASE, RATIO, Reader, Table
+from incmrql.engine.store.content import BEFORE, SortedRows, concat, consolidated, to_table
+from incmrql.engine.store.segments import Segment, SegmentRows, write_run
+from incmrql.engine.store.sorting import TableSchema
+from incmrql.engine.store.tables import LEAST_BASE, RATIO, Reader, StateTable
 from incmrql.io.arrow.columns import flat
 
 MOST: Final = 1 << 20
@@ -36,7 +36,7 @@ _LONGEST: Final = (1 << 31) - 1
 # --- pieces --------------------------------------------------------------------------------
 
 
-def pieces(parts: Sequence[RunRows], most: int = MOST) -> Iterator[Content]:
+def pieces(parts: Sequence[SegmentRows], most: int = MOST) -> Iterator[SortedRows]:
     """What sorted rows add up to, piece by piece; a piece is verified when its turn comes."""
     longest = max(parts, key=len)
     step = max(most * len(longest) // max(sum(map(len, parts)), 1), 1)
@@ -51,7 +51,7 @@ def pieces(parts: Sequence[RunRows], most: int = MOST) -> Iterator[Content]:
         starts = stops
 
 
-def _cuts(parts: Sequence[RunRows], longest: RunRows, place: int) -> list[int]:
+def _cuts(parts: Sequence[SegmentRows], longest: SegmentRows, place: int) -> list[int]:
     """Where all parts are cut, at about a place of the longest one."""
     hashes = longest.hashes_at(np.array([place]))
     spans = [(int(part.search(hashes)[0]), int(part.search(hashes, "right")[0])) for part in parts]
@@ -65,7 +65,7 @@ def _cuts(parts: Sequence[RunRows], longest: RunRows, place: int) -> list[int]:
     ]
 
 
-def _is_one_key(parts: Sequence[RunRows], spans: Sequence[tuple[int, int]]) -> bool:
+def _is_one_key(parts: Sequence[SegmentRows], spans: Sequence[tuple[int, int]]) -> bool:
     """Whether rows of the same hash have the same key; within a part they are sorted by it."""
     there = [(part, a, b) for part, (a, b) in zip(parts, spans, strict=True) if a < b]
     first, at, _ = there[0]
@@ -173,7 +173,7 @@ class _Other:
 class Gathered:
     """Pieces of a content one after the other, at most `most` rows in all."""
 
-    form: Form
+    form: TableSchema
     folder: Path
     most: int
     count: int = 0
@@ -181,7 +181,7 @@ class Gathered:
     """The sum of all weights."""
     columns: dict[str, _Fixed | _Text | _Other] = field(default_factory=dict)
 
-    def add(self, piece: Content) -> None:
+    def add(self, piece: SortedRows) -> None:
         """Put in the next rows."""
         table = to_table(piece)
         given = {name: flat(table.column(name)) for name in table.column_names}
@@ -225,12 +225,12 @@ Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Chore:
+class CompactionTask:
     """Runs of a table, and their buckets, that are merged to one: the base of a bucket or not."""
 
     table: str
     buckets: tuple[int, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[Segment, ...]
     base: bool
     attempt: str = ""
     """Epoch and attempt; it is in the names of all files that are written for this merge."""
@@ -257,20 +257,20 @@ class Chore:
         }
 
     @staticmethod
-    def of_json(found: Mapping[str, Any]) -> Chore:
+    def of_json(found: Mapping[str, Any]) -> CompactionTask:
         """The chore that a text holds."""
-        runs = tuple(map(Run.of_json, found["runs"]))
+        runs = tuple(map(Segment.of_json, found["runs"]))
         buckets = tuple(found["buckets"])
-        return Chore(found["table"], buckets, runs, found["base"], found["attempt"])
+        return CompactionTask(found["table"], buckets, runs, found["base"], found["attempt"])
 
 
-def chore_of(tables: Iterable[Table], inline: int = INLINE) -> Chore | None:
+def chore_of(tables: Iterable[StateTable], inline: int = INLINE) -> CompactionTask | None:
     """The largest merge that is due and that batches leave alone, if there is one."""
     found = [chore for table in tables for chore in (_base(table, inline), _levels(table, inline))]
     return max((chore for chore in found if chore is not None), key=lambda c: c.rows, default=None)
 
 
-def _base(table: Table, inline: int) -> Chore | None:
+def _base(table: StateTable, inline: int) -> CompactionTask | None:
     """Levels that have grown to a fraction of the base of their bucket."""
     small, large = rows_by_bucket(table)
     due = (small >= np.maximum(LEAST_BASE, large // RATIO)) & (small + large > inline)
@@ -278,19 +278,19 @@ def _base(table: Table, inline: int) -> Chore | None:
         return None
     bucket = int(np.argmax(np.where(due, small / np.maximum(large, 1), 0)))
     runs = tuple(run.only((bucket,)) for run in table.runs if bucket in run.buckets)
-    return Chore(table.name, (bucket,), runs, base=True)
+    return CompactionTask(table.name, (bucket,), runs, base=True)
 
 
-def _levels(table: Table, inline: int) -> Chore | None:
+def _levels(table: StateTable, inline: int) -> CompactionTask | None:
     """Neighbours among the levels of which the older one is not much larger."""
     for older, newer in zip(table.levels, table.levels[1:], strict=False):
         if older.rows < RATIO * newer.rows and older.rows + newer.rows > inline:
             buckets = tuple(sorted({*older.buckets, *newer.buckets}))
-            return Chore(table.name, buckets, (older, newer), base=False)
+            return CompactionTask(table.name, buckets, (older, newer), base=False)
     return None
 
 
-def rows_by_bucket(table: Table) -> tuple[Any, Any]:
+def rows_by_bucket(table: StateTable) -> tuple[Any, Any]:
     """The rows that the levels and the bases have in each bucket."""
     small, large = np.zeros(table.buckets, np.int64), np.zeros(table.buckets, np.int64)
     for run in table.levels:
@@ -300,7 +300,7 @@ def rows_by_bucket(table: Table) -> tuple[Any, Any]:
     return small, large
 
 
-def merge_runs(chore: Chore, table: Table, reader: Reader) -> Run | None:
+def merge_runs(chore: CompactionTask, table: StateTable, reader: Reader) -> Segment | None:
     """Write the run that the runs of a chore come to; None if they come to nothing."""
     whole = Gathered(table.form, reader.folder, chore.rows)
     counts: dict[int, int] = {}
@@ -318,7 +318,7 @@ def merge_runs(chore: Chore, table: Table, reader: Reader) -> Run | None:
     return write_run(reader.folder, file, whole.table(), counts)
 
 
-def swapped(table: Table, chore: Chore, merged: Run | None) -> Table | None:
+def swapped(table: StateTable, chore: CompactionTask, merged: Segment | None) -> StateTable | None:
     """A table with a merged run in the place of those it was made of; None if one is gone."""
     there = {(run.file, run.offset): run for run in table.runs}
     for run in chore.runs:
@@ -327,7 +327,7 @@ def swapped(table: Table, chore: Chore, merged: Run | None) -> Table | None:
             return None
     gone = {(run.file, run.offset): frozenset(run.buckets) for run in chore.runs}
 
-    def rest(runs: Iterable[Run]) -> list[Run]:
+    def rest(runs: Iterable[Segment]) -> list[Segment]:
         cut = [run.only(frozenset(run.buckets) - gone.get((run.file, run.offset), frozenset()))
                for run in runs]  # fmt: skip
         return [run for run in cut if run.buckets]

@@ -24,7 +24,7 @@ from incmrql.engine.columns.keys import (
     no_keys,
     same_keys,
 )
-from incmrql.engine.store.sorting import Form, Groups, Within, group, order_words
+from incmrql.engine.store.sorting import Groups, TableSchema, Within, group, order_words
 from incmrql.io.arrow.columns import WEIGHT, flat, names
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
@@ -35,10 +35,10 @@ BEFORE: Final = "_before"
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class SortedRows:
     """Rows with the hashes of their keys, multiplicities and accumulators."""
 
-    form: Form
+    form: TableSchema
     hashes: Hashes
     keys: Keys
     rest: Keys
@@ -57,10 +57,10 @@ class Content:
         """The columns of the key and of the rest."""
         return self.keys.columns + self.rest.columns
 
-    def take(self, places: npt.NDArray[Any]) -> Content:
+    def take(self, places: npt.NDArray[Any]) -> SortedRows:
         """The rows at some places, or where a mask is true."""
         index = np.flatnonzero(places) if places.dtype == np.bool_ else places
-        return Content(
+        return SortedRows(
             self.form,
             self.hashes[index],
             self.keys.take(index),
@@ -70,9 +70,9 @@ class Content:
             pick(self.parts, index),
         )
 
-    def slice(self, start: int, stop: int) -> Content:
+    def slice(self, start: int, stop: int) -> SortedRows:
         """The rows from one place to another; nothing is copied."""
-        return Content(
+        return SortedRows(
             self.form,
             self.hashes[start:stop],
             self.keys.slice(start, stop),
@@ -83,13 +83,13 @@ class Content:
             None if self.before is None else self.before[start:stop],
         )
 
-    def with_before(self) -> Content:
+    def with_before(self) -> SortedRows:
         """The same rows with the sums of their weights."""
         if self.before is not None:
             return self
         return replace(self, before=np.cumsum(self.weights))
 
-    def with_weights(self, weights: Integers) -> Content:
+    def with_weights(self, weights: Integers) -> SortedRows:
         """The same rows with other weights."""
         return replace(self, weights=weights, before=None)
 
@@ -103,11 +103,11 @@ class Content:
 
 
 def added_up(
-    form: Form,
+    form: TableSchema,
     columns: Sequence[Any],
     weights: Integers,
     lifted: Callable[[Groups], Parts] | None = None,
-) -> Content:
+) -> SortedRows:
     """Rows with weights, in any order, as a content; `lifted` gives the accumulators of groups.
 
     `columns` are those of the key and of the rest.
@@ -117,23 +117,23 @@ def added_up(
     rest = Keys(tuple(columns[width:]), form.rest, None, len(weights))
     if not form.ordered and form.rest:
         rest = rest.with_bytes()
-    whole = Content(form, hash_keys(keys), keys, rest, _order(form, rest), weights)
+    whole = SortedRows(form, hash_keys(keys), keys, rest, _order(form, rest), weights)
     groups = group(whole.hashes, keys, whole.within())
     return _of_groups(whole, groups, {} if lifted is None else lifted(groups))[0]
 
 
-def _order(form: Form, rest: Keys) -> Hashes | None:
+def _order(form: TableSchema, rest: Keys) -> Hashes | None:
     if not form.rest:
         return None
     return hash_keys(rest) if form.descending is None else order_words(rest, form.descending)
 
 
-def consolidated(content: Content) -> Content:
+def consolidated(content: SortedRows) -> SortedRows:
     """Rows in any order to rows in order, each once; what adds up to nothing is left out."""
     return settled(content, content.grouped())[0]
 
 
-def settled(content: Content, groups: Groups) -> tuple[Content, Places]:
+def settled(content: SortedRows, groups: Groups) -> tuple[SortedRows, Places]:
     """The groups of a content as rows, without those that add up to nothing; and their places.
 
     A place is that of some row of the group.
@@ -142,7 +142,7 @@ def settled(content: Content, groups: Groups) -> tuple[Content, Places]:
     return _of_groups(content, groups, parts)
 
 
-def _of_groups(content: Content, groups: Groups, parts: Parts) -> tuple[Content, Places]:
+def _of_groups(content: SortedRows, groups: Groups, parts: Parts) -> tuple[SortedRows, Places]:
     """The rows of groups that have these accumulators."""
     weights = groups.add_up(content.weights)
     kept = ~is_neutral(parts, weights)
@@ -159,7 +159,7 @@ def _of_groups(content: Content, groups: Groups, parts: Parts) -> tuple[Content,
     return replace(bare.take(places), weights=weights, parts=parts), places
 
 
-def _cut(form: Form, weights: Integers, key_starts: Mask) -> Integers:
+def _cut(form: TableSchema, weights: Integers, key_starts: Mask) -> Integers:
     """Weights of which each key keeps only its first or last ones."""
     assert form.most is not None
     until = upto(weights, key_starts, last=form.last)
@@ -180,7 +180,7 @@ def upto(weights: Integers, key_starts: Mask, *, last: bool = False) -> Integers
     return until
 
 
-def key_starts(content: Content) -> Mask:
+def key_starts(content: SortedRows) -> Mask:
     """Which rows of a content are the first of their key."""
     starts = np.ones(len(content), np.bool_)
     twins = np.flatnonzero(content.hashes[1:] == content.hashes[:-1]) + 1
@@ -188,7 +188,7 @@ def key_starts(content: Content) -> Mask:
     return starts
 
 
-def touched_keys(content: Content) -> tuple[Hashes, Keys, Places]:
+def touched_keys(content: SortedRows) -> tuple[Hashes, Keys, Places]:
     """The keys of a content, each once and in order, and which of them each row has."""
     starts = key_starts(content)
     firsts = np.flatnonzero(starts)
@@ -203,13 +203,13 @@ def asked_keys(keys: Keys) -> tuple[Hashes, Keys, Places]:
     return hashes[groups.firsts], keys.take(groups.firsts), groups.of_row
 
 
-def merge(contents: Sequence[Content]) -> Content:
+def merge(contents: Sequence[SortedRows]) -> SortedRows:
     """The rows of several contents, equal ones added up."""
     some = [content for content in contents if len(content)]
     return consolidated(concat(some)) if len(some) > 1 else (some or contents)[0]
 
 
-def concat(contents: Sequence[Content]) -> Content:
+def concat(contents: Sequence[SortedRows]) -> SortedRows:
     """The rows of several contents one after the other."""
     if len(contents) == 1:
         return contents[0]
@@ -219,7 +219,7 @@ def concat(contents: Sequence[Content]) -> Content:
         for name, column in content.parts.items():
             parts.setdefault(name, np.zeros(ends[-1], np.int64))[start:stop] = column
     orders = [content.order for content in contents if content.order is not None]
-    return Content(
+    return SortedRows(
         contents[0].form,
         np.concatenate([content.hashes for content in contents]),
         concat_keys([content.keys for content in contents]),
@@ -230,14 +230,16 @@ def concat(contents: Sequence[Content]) -> Content:
     )
 
 
-def empty(form: Form) -> Content:
+def empty(form: TableSchema) -> SortedRows:
     """No rows."""
     none = np.zeros(0, np.uint64)
     order = none if form.rest else None
-    return Content(form, none, no_keys(form.keys), no_keys(form.rest), order, np.zeros(0, np.int64))
+    return SortedRows(
+        form, none, no_keys(form.keys), no_keys(form.rest), order, np.zeros(0, np.int64)
+    )
 
 
-def to_table(content: Content) -> Any:
+def to_table(content: SortedRows) -> Any:
     """The columns (hash, key, order, rest, multiplicity, accumulators) as an Arrow table."""
     form = content.form
     columns = {HASH: pa.array(content.hashes)}
@@ -252,7 +254,7 @@ def to_table(content: Content) -> Any:
     return pa.table(columns)
 
 
-def from_table(table: Any, form: Form) -> Content:
+def from_table(table: Any, form: TableSchema) -> SortedRows:
     """The content of an Arrow table, without copying."""
     labels = names("k", len(form.keys)), names("r", len(form.rest))
     keys, rest = (
@@ -260,7 +262,7 @@ def from_table(table: Any, form: Form) -> Content:
         for each, types in zip(labels, (form.keys, form.rest), strict=True)
     )
     own = {HASH, ORDER, WEIGHT, BEFORE, *labels[0], *labels[1]}
-    return Content(
+    return SortedRows(
         form,
         _numbers(table, HASH),
         keys,

@@ -10,10 +10,10 @@ import numpy as np
 
 from incmrql.engine.columns.accumulators import Parts, tidy
 from incmrql.engine.columns.keys import Keys, Mask, Places
-from incmrql.engine.store.content import Content, concat, empty, settled
-from incmrql.engine.store.segments import Run, RunRows, bounds
+from incmrql.engine.store.content import SortedRows, concat, empty, settled
+from incmrql.engine.store.segments import Segment, SegmentRows, bounds
 from incmrql.engine.store.sorting import decides, group, order_bytes
-from incmrql.engine.store.tables import Reader, Table
+from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
 from incmrql.values.hashing.columns import buckets as buckets_of
@@ -23,7 +23,7 @@ from incmrql.values.hashing.columns import buckets as buckets_of
 class Span:
     """For keys that have rows in a run: the key's place, and where its rows start and stop."""
 
-    rows: RunRows
+    rows: SegmentRows
     asked: Places
     starts: Places
     stops: Places
@@ -72,7 +72,7 @@ def portions(counts: Places, most: int) -> Iterator[slice]:
         start = stop
 
 
-def span_of(rows: RunRows, hashes: Hashes, keys: Keys, wanted: Places | None = None) -> Span:
+def span_of(rows: SegmentRows, hashes: Hashes, keys: Keys, wanted: Places | None = None) -> Span:
     """The rows of keys in a run.  `wanted` are the places of the keys that may be there."""
     sought = hashes if wanted is None else hashes[wanted]
     starts, stops = rows.keys_between(sought)
@@ -89,7 +89,7 @@ def span_of(rows: RunRows, hashes: Hashes, keys: Keys, wanted: Places | None = N
 
 
 def _own_rows(
-    rows: RunRows, keys: Keys, asked: Places, between: tuple[Places, Places], doubtful: Places
+    rows: SegmentRows, keys: Keys, asked: Places, between: tuple[Places, Places], doubtful: Places
 ) -> tuple[Places, Places]:
     """The rows of keys where other keys share their hash: looked at one by one."""
     starts, stops = between[0].copy(), between[1].copy()
@@ -106,7 +106,7 @@ def _own_rows(
 
 
 def find_rows(
-    span: Span, rows: Content, at: Places, starts: Places, stops: Places
+    span: Span, rows: SortedRows, at: Places, starts: Places, stops: Places
 ) -> tuple[Places, Mask]:
     """Where rows at some places are among those of their keys, or would be; and whether they are.
 
@@ -128,8 +128,8 @@ def find_rows(
 
 
 def _find_by_bytes(
-    mine: RunRows,
-    asked: tuple[Content, Places],
+    mine: SegmentRows,
+    asked: tuple[SortedRows, Places],
     search: tuple[Places, Places, Mask],
     open_: Places,
 ) -> None:
@@ -168,7 +168,7 @@ def bisect(starts: Places, stops: Places, goes_on: Callable[[Places, Places], Ma
     return lows
 
 
-def weight_between(rows: RunRows, starts: Places, stops: Places) -> Integers:
+def weight_between(rows: SegmentRows, starts: Places, stops: Places) -> Integers:
     """The sums of the weights from starts to stops, by what is known of the sums before them."""
     total = np.zeros(len(starts), np.int64)
     some = np.flatnonzero(starts < stops)
@@ -184,7 +184,7 @@ MOST_ROWS: Final = 1 << 20
 """Rows of a chunk of partners."""
 
 
-def look_up(table: Table, reader: Reader, touched: Content) -> tuple[Integers, Parts]:
+def look_up(table: StateTable, reader: Reader, touched: SortedRows) -> tuple[Integers, Parts]:
     """The multiplicities and accumulators that the table has for rows, zero where it has none."""
     weights = np.zeros(len(touched), np.int64)
     parts: Parts = {}
@@ -200,10 +200,10 @@ def look_up(table: Table, reader: Reader, touched: Content) -> tuple[Integers, P
 
 
 def partners(
-    table: Table, reader: Reader, hashes: Hashes, keys: Keys, most_rows: int = MOST_ROWS
-) -> Iterator[tuple[Places, Content]]:
+    table: StateTable, reader: Reader, hashes: Hashes, keys: Keys, most_rows: int = MOST_ROWS
+) -> Iterator[tuple[Places, SortedRows]]:
     """All rows of keys as they lie in the runs: the place of the key, and the row, in chunks."""
-    waiting: list[tuple[Places, Content]] = []
+    waiting: list[tuple[Places, SortedRows]] = []
     size = 0
     for span in spans(table, reader, hashes, keys):
         for places, rows in _chunks(span, most_rows):
@@ -217,7 +217,7 @@ def partners(
         yield _together(waiting)
 
 
-def _chunks(span: Span, most_rows: int) -> Iterator[tuple[Places, Content]]:
+def _chunks(span: Span, most_rows: int) -> Iterator[tuple[Places, SortedRows]]:
     ends = np.cumsum(span.counts)
     total = int(ends[-1]) if len(ends) else 0
     for first in range(0, total, most_rows):
@@ -230,14 +230,14 @@ def _chunks(span: Span, most_rows: int) -> Iterator[tuple[Places, Content]]:
         yield np.repeat(span.asked[cut], counts), span.rows.take(positions)
 
 
-def _together(parts: list[tuple[Places, Content]]) -> tuple[Places, Content]:
+def _together(parts: list[tuple[Places, SortedRows]]) -> tuple[Places, SortedRows]:
     places = np.concatenate([places for places, _ in parts])
     return places, concat([rows for _, rows in parts])
 
 
 def grouped_rows(
-    table: Table, reader: Reader, hashes: Hashes, keys: Keys, extra: Content | None = None
-) -> tuple[Places, Content]:
+    table: StateTable, reader: Reader, hashes: Hashes, keys: Keys, extra: SortedRows | None = None
+) -> tuple[Places, SortedRows]:
     """All rows of keys, each once with what all runs add up to: the place of the key, and the row.
 
     In the order of places, then of the table.  `extra` counts as one more run.
@@ -246,14 +246,14 @@ def grouped_rows(
     return merged_spans(table, reader, found)
 
 
-def merged_spans(table: Table, reader: Reader, found: list[Span]) -> tuple[Places, Content]:
+def merged_spans(table: StateTable, reader: Reader, found: list[Span]) -> tuple[Places, SortedRows]:
     """The rows of several spans of the same keys, each once, in the order of places."""
     places, rows = gathered(table, reader, found)
     whole, firsts = settled(rows, group(places.view(np.uint64), None, rows.within(), merged=True))
     return places[firsts], whole
 
 
-def gathered(table: Table, reader: Reader, found: list[Span]) -> tuple[Places, Content]:
+def gathered(table: StateTable, reader: Reader, found: list[Span]) -> tuple[Places, SortedRows]:
     """The rows of several spans, one after the other, and the places of their keys."""
     some = [span for span in found if len(span.asked)]
     if not some:
@@ -264,7 +264,7 @@ def gathered(table: Table, reader: Reader, found: list[Span]) -> tuple[Places, C
 
 
 def spans(
-    table: Table, reader: Reader, hashes: Hashes, keys: Keys, extra: Content | None = None
+    table: StateTable, reader: Reader, hashes: Hashes, keys: Keys, extra: SortedRows | None = None
 ) -> list[Span]:
     """Where the rows of keys lie in the runs, in the order of the runs; `extra` is one more."""
     found = []
@@ -272,11 +272,11 @@ def spans(
         wanted = _wanted(table, run, hashes)
         found.append(span_of(reader.whole(table, run), hashes, keys, wanted))
     if extra is not None and len(extra):
-        found.append(span_of(RunRows.of(extra.with_before()), hashes, keys))
+        found.append(span_of(SegmentRows.of(extra.with_before()), hashes, keys))
     return [span for span in found if len(span.asked)]
 
 
-def _wanted(table: Table, run: Run, hashes: Hashes) -> Places | None:
+def _wanted(table: StateTable, run: Segment, hashes: Hashes) -> Places | None:
     """The keys in the buckets of a run that count; None for all."""
     if len(run.buckets) == table.buckets:
         return None

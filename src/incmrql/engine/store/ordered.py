@@ -16,11 +16,11 @@ from typing import Final
 import numpy as np
 
 from incmrql.engine.columns.keys import Keys, Mask, Places
-from incmrql.engine.store.content import Content, concat, empty, upto
+from incmrql.engine.store.content import SortedRows, concat, empty, upto
 from incmrql.engine.store.lookup import Span, find_rows, gathered, spans, weight_between
-from incmrql.engine.store.segments import RunRows
+from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.sorting import Groups, group
-from incmrql.engine.store.tables import Reader, Table
+from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.plan.changes import Negative
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
@@ -64,7 +64,7 @@ def _bracketed(found: list[Span], inner: list[Span], ranks: Integers) -> list[Sp
         _halve(found, inner, (pivots, of), (ranks, busy))
 
 
-def _pivots(inner: list[Span], busy: Mask) -> tuple[Content, Places]:
+def _pivots(inner: list[Span], busy: Mask) -> tuple[SortedRows, Places]:
     """The middle row of the longest part of each busy key, and where it stands among these."""
     longest = np.zeros(len(busy), np.int64)
     of_span = np.full(len(busy), -1, np.int64)
@@ -88,7 +88,7 @@ def _pivots(inner: list[Span], busy: Mask) -> tuple[Content, Places]:
 def _halve(
     found: list[Span],
     inner: list[Span],
-    pivots: tuple[Content, Places],
+    pivots: tuple[SortedRows, Places],
     wanted: tuple[Integers, Mask],
 ) -> None:
     """Cut the parts of busy keys at their pivots, in place."""
@@ -118,7 +118,7 @@ _NO_LIMIT: Final = np.iinfo(np.int64).max
 
 
 def totals(
-    table: Table, reader: Reader, extra: Content | None, hashes: Hashes, keys: Keys
+    table: StateTable, reader: Reader, extra: SortedRows | None, hashes: Hashes, keys: Keys
 ) -> Integers:
     """The weight of all rows of each key."""
     whole = _totals(spans(table, reader, hashes, keys, extra), len(hashes))
@@ -135,15 +135,15 @@ def _totals(found: list[Span], count: int) -> Integers:
 
 
 def front(  # noqa: PLR0913 (a table, keys, and what is asked of them)
-    table: Table,
+    table: StateTable,
     reader: Reader,
-    extra: Content | None,
+    extra: SortedRows | None,
     hashes: Hashes,
     keys: Keys,
     count: int,
     *,
     last: bool = False,
-) -> tuple[Places, Content]:
+) -> tuple[Places, SortedRows]:
     """The first or last rows of each key, by weight at most `count`: its place, and the row.
 
     In the order of places, then of the table.
@@ -155,7 +155,7 @@ def front(  # noqa: PLR0913 (a table, keys, and what is asked of them)
     if form.most is not None:
         count = min(count, form.most)
     open_ = spans(table, reader, hashes, keys, extra)
-    done: list[tuple[Places, Content]] = []
+    done: list[tuple[Places, SortedRows]] = []
     length = max(min(count + 1, _MOST_AT_FIRST), 2)
     while open_:
         read = [_head(span, length, last=last) for span in open_]
@@ -174,13 +174,13 @@ def _head(span: Span, length: int, *, last: bool) -> Span:
 
 
 def _front_of(
-    table: Table,
+    table: StateTable,
     reader: Reader,
     open_: tuple[list[Span], list[Span]],
     count: int,
     *,
     last: bool,
-) -> tuple[Places, Content, Mask]:
+) -> tuple[Places, SortedRows, Mask]:
     """The first rows of those keys of which enough was read; and which keys these are.
 
     What is sure of a key ends where the first of its runs ends that was not read to its end.
@@ -208,14 +208,14 @@ def _front_of(
 
 
 def at(  # noqa: PLR0913, PLR0917 (a table, keys, and what is asked of them)
-    table: Table,
+    table: StateTable,
     reader: Reader,
-    extra: Content | None,
+    extra: SortedRows | None,
     hashes: Hashes,
     keys: Keys,
     starts: Integers,
     stops: Integers,
-) -> tuple[Places, Content]:
+) -> tuple[Places, SortedRows]:
     """The rows of each key from one rank to another: its place, and the row.
 
     A row has as many ranks as its weight says; the weight in the result is how many of them are
@@ -240,7 +240,7 @@ def at(  # noqa: PLR0913, PLR0917 (a table, keys, and what is asked of them)
 
 
 def _within(
-    table: Table, whole: Integers, starts: Integers, stops: Integers
+    table: StateTable, whole: Integers, starts: Integers, stops: Integers
 ) -> tuple[Integers, Integers]:
     """Ranks that exist, counted from the first row that is kept."""
     most = table.form.most
@@ -253,7 +253,7 @@ def _within(
 class _Merged:
     """Rows of several runs in order, equal ones together, by the places of their keys."""
 
-    gathered: tuple[Places, Content]
+    gathered: tuple[Places, SortedRows]
     groups: Groups
     places: Places
     """The place of the key of each group."""
@@ -261,7 +261,7 @@ class _Merged:
     """The sum of the weights of each group."""
 
     @staticmethod
-    def of(table: Table, reader: Reader, found: list[Span]) -> _Merged:
+    def of(table: StateTable, reader: Reader, found: list[Span]) -> _Merged:
         """The rows of spans of the same keys."""
         places, rows = gathered(table, reader, found)
         groups = group(places.view(np.uint64), None, rows.within(), merged=True)
@@ -272,7 +272,7 @@ class _Merged:
         """One more than the greatest place."""
         return int(self.places[-1]) + 1 if len(self.places) else 0
 
-    def rows(self, weights: Integers) -> tuple[Places, Content]:
+    def rows(self, weights: Integers) -> tuple[Places, SortedRows]:
         """The groups that have a weight as rows, and the places of their keys."""
         kept = np.flatnonzero(weights)
         rows = self.gathered[1].take(self.groups.firsts[kept])
@@ -284,7 +284,9 @@ def _refuse_negative(weights: Integers) -> None:
         raise Negative(f"a table holds {weights.min()} times a row")
 
 
-def _in_order(table: Table, parts: list[tuple[Places, Content]]) -> tuple[Places, Content]:
+def _in_order(
+    table: StateTable, parts: list[tuple[Places, SortedRows]]
+) -> tuple[Places, SortedRows]:
     """The rows of several parts with different keys, in the order of places."""
     if len(parts) == 1:
         return parts[0]
@@ -295,12 +297,14 @@ def _in_order(table: Table, parts: list[tuple[Places, Content]]) -> tuple[Places
     return places[order], concat([rows for _, rows in parts]).take(order)
 
 
-def ranks_of(table: Table, reader: Reader, extra: Content | None, rows: Content) -> Integers:
+def ranks_of(
+    table: StateTable, reader: Reader, extra: SortedRows | None, rows: SortedRows
+) -> Integers:
     """How many rows of a table without keys stand before each of some rows; `extra` counts too."""
     before = np.zeros(len(rows), np.int64)
     runs = [reader.whole(table, run) for run in table.runs]
     if extra is not None and len(extra):
-        runs.append(RunRows.of(extra.with_before()))
+        runs.append(SegmentRows.of(extra.with_before()))
     everything = np.arange(len(rows))
     starts = np.zeros(len(rows), np.int64)
     for run in runs:

@@ -1,7 +1,7 @@
 """State files: written once, mapped into memory, and verified wherever they are read.
 
 A corrupt byte must not change an answer.  So the columns of an open run are not at hand as such:
-everything that reads them goes through `RunRows`, which verifies the blocks of the rows that are
+everything that reads them goes through `SegmentRows`, which verifies the blocks of the rows that are
 read.  A binary search is not watched while it runs.  Its result is proven afterwards instead:
 
     p is the place of x   <=>   row p - 1 is before x, and row p is not
@@ -37,8 +37,8 @@ from incmrql.engine.store.blocks import (
     damaged,
     regions_of,
 )
-from incmrql.engine.store.content import BEFORE, HASH, ORDER, Content, from_table, to_table
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.content import BEFORE, HASH, ORDER, SortedRows, from_table, to_table
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.errors import CheckpointError, InternalError
 from incmrql.io.arrow.columns import WEIGHT, flat, names
 from incmrql.storage import sync_folder
@@ -89,24 +89,24 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class RunRows:
+class SegmentRows:
     """The rows of a run from one place to another."""
 
-    _content: Content
+    _content: SortedRows
     _guard: Guard | None
     _first: int
     _last: int
 
     @staticmethod
-    def of(content: Content, guard: Guard | None = None) -> RunRows:
+    def of(content: SortedRows, guard: Guard | None = None) -> SegmentRows:
         """All rows of a content; without a guard they are in memory."""
-        return RunRows(content, guard, 0, len(content))
+        return SegmentRows(content, guard, 0, len(content))
 
     def __len__(self) -> int:
         return self._last - self._first
 
     @property
-    def form(self) -> Form:
+    def form(self) -> TableSchema:
         """The form of the table."""
         return self._content.form
 
@@ -115,13 +115,13 @@ class RunRows:
         """Whether rows have an order word."""
         return self._content.order is not None
 
-    def slice(self, start: int, stop: int) -> RunRows:
+    def slice(self, start: int, stop: int) -> SegmentRows:
         """The rows from one place to another; nothing is read."""
         return replace(self, _first=self._first + start, _last=self._first + stop)
 
     # --- contents ----------------------------------------------------------------------------
 
-    def content(self) -> Content:
+    def content(self) -> SortedRows:
         """All these rows."""
         if self._guard is not None:
             self._guard.verify_range(self._guard.regions, self._first, self._last)
@@ -129,7 +129,7 @@ class RunRows:
             return self._content
         return self._content.slice(self._first, self._last)
 
-    def take(self, positions: Places) -> Content:
+    def take(self, positions: Places) -> SortedRows:
         """The rows at some places."""
         at = self._at(positions)
         if self._guard is not None:
@@ -265,7 +265,7 @@ class RunRows:
 #
 # A file is a sequence of sections, each starting at a multiple of 64 bytes: an Arrow IPC file and
 # the checksums of its blocks (`engine.store.blocks`). It is on disk when `write_runs` returns,
-# under a name that is never used again. A `Run` says where in which file a content lies, how many
+# under a name that is never used again. A `Segment` says where in which file a content lies, how many
 # rows it has, which checksum its checksums have, and which buckets of it count: those that were
 # merged into a newer run no longer do.
 
@@ -274,7 +274,7 @@ _ALIGNED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Segment:
     """A sorted content in a run file, and the buckets of it that count."""
 
     file: str
@@ -292,12 +292,12 @@ class Run:
         """Rows that count."""
         return sum(self.counts)
 
-    def only(self, buckets: Container[int]) -> Run:
+    def only(self, buckets: Container[int]) -> Segment:
         """The run with fewer buckets that count."""
         pairs = [(b, n) for b, n in zip(self.buckets, self.counts, strict=True) if b in buckets]
         return replace(self, buckets=tuple(b for b, _ in pairs), counts=tuple(n for _, n in pairs))
 
-    def joined(self, other: Run) -> Run:
+    def joined(self, other: Segment) -> Segment:
         """The run with the buckets of both, which share none."""
         counts = dict(zip(self.buckets, self.counts, strict=True))
         counts.update(zip(other.buckets, other.counts, strict=True))
@@ -309,17 +309,17 @@ class Run:
         return asdict(self)
 
     @staticmethod
-    def of_json(found: dict[str, Any]) -> Run:
+    def of_json(found: dict[str, Any]) -> Segment:
         """The run that a manifest describes."""
         buckets, counts = tuple(found["buckets"]), tuple(found["counts"])
-        return Run(**{**found, "buckets": buckets, "counts": counts})
+        return Segment(**{**found, "buckets": buckets, "counts": counts})
 
 
 def write_runs(
-    folder: Path, file: str, contents: Sequence[tuple[Content, Mapping[int, int]]]
-) -> list[Run]:
+    folder: Path, file: str, contents: Sequence[tuple[SortedRows, Mapping[int, int]]]
+) -> list[Segment]:
     """Write contents, with the rows of their buckets, to one new file that is then on disk."""
-    runs: list[Run] = []
+    runs: list[Segment] = []
     path = folder / file
     with path.open("xb") as stream:
         for content, counts in contents:
@@ -332,14 +332,14 @@ def write_runs(
             size = len(data) + len(trailer)
             stream.write(b"\0" * (-size % _ALIGNED))
             where = tuple(counts), tuple(counts.values())
-            runs.append(Run(file, offset, size, zlib.crc32(trailer), *where))
+            runs.append(Segment(file, offset, size, zlib.crc32(trailer), *where))
         stream.flush()
         os.fsync(stream.fileno())
     sync_folder(folder)
     return runs
 
 
-def write_run(folder: Path, file: str, table: Any, counts: Mapping[int, int]) -> Run:
+def write_run(folder: Path, file: str, table: Any, counts: Mapping[int, int]) -> Segment:
     """Write a content that is an Arrow table of one piece, without holding it in memory."""
     path = folder / file
     with path.open("xb") as stream:
@@ -360,10 +360,10 @@ def write_run(folder: Path, file: str, table: Any, counts: Mapping[int, int]) ->
             raise
     sync_folder(folder)
     where = tuple(counts), tuple(counts.values())
-    return Run(file, 0, data.size + len(trailer), zlib.crc32(trailer), *where)
+    return Segment(file, 0, data.size + len(trailer), zlib.crc32(trailer), *where)
 
 
-def _packed(content: Content) -> Any:
+def _packed(content: SortedRows) -> Any:
     table = to_table(content)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
@@ -382,9 +382,9 @@ class Opened:
 
     def __init__(self) -> None:
         self._files: dict[Path, Any] = {}
-        self._rows: dict[tuple[Path, int], tuple[RunRows, Blocks]] = {}
+        self._rows: dict[tuple[Path, int], tuple[SegmentRows, Blocks]] = {}
 
-    def rows(self, folder: Path, run: Run, form: Form) -> RunRows:
+    def rows(self, folder: Path, run: Segment, form: TableSchema) -> SegmentRows:
         """The rows of a run, as they lie on disk; they are verified when they are read."""
         place = folder / run.file, run.offset
         if place not in self._rows:
@@ -396,7 +396,7 @@ class Opened:
         all_ = [blocks for _, blocks in self._rows.values()]
         return sum(b.verified for b in all_), sum(b.verified + b.left for b in all_)
 
-    def keep(self, folder: Path, runs: Iterable[Run]) -> None:
+    def keep(self, folder: Path, runs: Iterable[Segment]) -> None:
         """Close all files of a folder but those of these runs."""
         wanted = {folder / run.file for run in runs}
         for path in [path for path in self._files if path.parent == folder and path not in wanted]:
@@ -404,7 +404,7 @@ class Opened:
             for place in [place for place in self._rows if place[0] == path]:
                 del self._rows[place]
 
-    def _open(self, path: Path, run: Run, form: Form) -> tuple[RunRows, Blocks]:
+    def _open(self, path: Path, run: Segment, form: TableSchema) -> tuple[SegmentRows, Blocks]:
         if path not in self._files:
             self._files[path] = _mapped(path)
         try:
@@ -414,7 +414,7 @@ class Opened:
             raise
 
 
-def _opened(path: Path, file: Any, run: Run, form: Form) -> tuple[RunRows, Blocks]:
+def _opened(path: Path, file: Any, run: Segment, form: TableSchema) -> tuple[SegmentRows, Blocks]:
     if file.size < run.offset + run.size:
         raise damaged(path, "it has fewer bytes")
     section = file.slice(run.offset, run.size)
@@ -432,7 +432,7 @@ def _opened(path: Path, file: Any, run: Run, form: Form) -> tuple[RunRows, Block
         table = table.combine_chunks()
     regions = {name: regions_of(flat(table.column(name)), data) for name in table.column_names}
     guard = Guard(blocks, regions, table.num_rows)
-    return RunRows.of(from_table(table, form), guard), blocks
+    return SegmentRows.of(from_table(table, form), guard), blocks
 
 
 def _mapped(path: Path) -> Any:
@@ -443,7 +443,7 @@ def _mapped(path: Path) -> Any:
         raise unreadable(path, cause) from cause
 
 
-def check(folder: Path, run: Run) -> None:
+def check(folder: Path, run: Segment) -> None:
     """Read all of a run and compare its checksums."""
     path = folder / run.file
     try:

@@ -52,7 +52,7 @@ from incmrql.values.hashing.columns import Hashes
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TableSchema:
     """The columns of a table's rows and their order.
 
     Rows are sorted by the hash of `keys`, then by the key itself where keys share a hash, then by
@@ -82,14 +82,14 @@ STATE_OF_A_STEP: Final = "what a step of the loop keeps"
 
 
 @dataclass(frozen=True, slots=True)
-class StateTable:
+class TableInfo:
     """A state table: what it holds, in a few words, and the node that it belongs to.
 
     A table with rows of an answer belongs to that answer, and to no node.
     """
 
     name: str
-    form: Form
+    form: TableSchema
     holds: str
     node: int | None
     answer: int | None = None
@@ -124,7 +124,7 @@ def order_bytes(rest: Keys, descending: tuple[bool, ...] | None) -> Encoded:
     return Encoded(pieces[0] if len(pieces) == 1 else joined(pieces, len(rest)))
 
 
-def decides(form: Form, words: Words) -> Mask:
+def decides(form: TableSchema, words: Words) -> Mask:
     """Which words no other row of the same key can have."""
     if form.descending is None or len(form.rest) > 1 or not _fits(form.rest[0]):
         return np.zeros(len(words), np.bool_)
@@ -261,7 +261,7 @@ class Groups:
 class Within:
     """What sorts rows within their key."""
 
-    form: Form
+    form: TableSchema
     order: Hashes
     rest: Keys
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from incmrql.engine.columns.accumulators import tidy
 from incmrql.engine.columns.layouts import values_of
-from incmrql.engine.store.content import Content, concat, consolidated, empty, merge
-from incmrql.engine.store.segments import Opened, Run, RunRows, bounds
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.store.content import SortedRows, concat, consolidated, empty, merge
+from incmrql.engine.store.segments import Opened, Segment, SegmentRows, bounds
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.values import Value
 
 RATIO: Final = 4
@@ -31,17 +31,17 @@ BUDGET: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StateTable:
     """The runs that make up a state table, oldest first."""
 
     name: str
-    form: Form
+    form: TableSchema
     buckets: int
-    levels: tuple[Run, ...] = ()
-    bases: tuple[Run, ...] = ()
+    levels: tuple[Segment, ...] = ()
+    bases: tuple[Segment, ...] = ()
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[Segment, ...]:
         """All runs."""
         return self.bases + self.levels
 
@@ -55,7 +55,7 @@ class Table:
         """Bytes of all runs."""
         return sum(run.size for run in self.runs)
 
-    def with_runs(self, levels: Iterable[Run], bases: Iterable[Run]) -> Table:
+    def with_runs(self, levels: Iterable[Segment], bases: Iterable[Segment]) -> StateTable:
         """The table with newer runs."""
         return replace(self, levels=(*self.levels, *levels), bases=(*self.bases, *bases))
 
@@ -66,12 +66,12 @@ class Table:
             "bases": [run.as_json() for run in self.bases],
         }
 
-    def of_json(self, found: dict[str, Any]) -> Table:
+    def of_json(self, found: dict[str, Any]) -> StateTable:
         """The table with the runs that a manifest lists."""
-        levels, bases = (tuple(map(Run.of_json, found[kind])) for kind in ("levels", "bases"))
+        levels, bases = (tuple(map(Segment.of_json, found[kind])) for kind in ("levels", "bases"))
         return replace(self, levels=levels, bases=bases)
 
-    def only(self, buckets: Iterable[int]) -> Table:
+    def only(self, buckets: Iterable[int]) -> StateTable:
         """The part of the table in some buckets."""
         wanted = frozenset(buckets)
         return replace(
@@ -94,7 +94,7 @@ class Reader:
     opened: Opened
     tally: Tally = field(default_factory=Tally, compare=False)
 
-    def read(self, table: Table, run: Run) -> Content:
+    def read(self, table: StateTable, run: Segment) -> SortedRows:
         """The live rows of a run."""
         whole = self.whole(table, run)
         if len(run.buckets) == table.buckets:
@@ -103,17 +103,17 @@ class Reader:
         parts = [whole.slice(cuts[b], cuts[b + 1]).content() for b in sorted(run.buckets)]
         return parts[0] if len(parts) == 1 else concat(parts)
 
-    def bucket(self, table: Table, run: Run, bucket: int) -> Content:
+    def bucket(self, table: StateTable, run: Segment, bucket: int) -> SortedRows:
         """The rows of one bucket of a run."""
         return self.bucket_rows(table, run, bucket).content()
 
-    def bucket_rows(self, table: Table, run: Run, bucket: int) -> RunRows:
+    def bucket_rows(self, table: StateTable, run: Segment, bucket: int) -> SegmentRows:
         """The rows of one bucket of a run, read when they are needed."""
         whole = self.whole(table, run)
         cuts = whole.cuts(bounds(table.buckets))
         return whole.slice(cuts[bucket], cuts[bucket + 1])
 
-    def whole(self, table: Table, run: Run) -> RunRows:
+    def whole(self, table: StateTable, run: Segment) -> SegmentRows:
         """All rows of a run, those of buckets that do not count too."""
         return self.opened.rows(self.folder, run, table.form)
 
@@ -122,7 +122,7 @@ class Reader:
 class Written:
     """A content that is to be written, the rows of its buckets, and whether it is their base."""
 
-    content: Content
+    content: SortedRows
     counts: dict[int, int]
     base: bool
 
@@ -131,7 +131,7 @@ class Written:
 class Plan:
     """The runs that stay, what is written, and how many old rows that rewrites."""
 
-    kept: Table
+    kept: StateTable
     written: tuple[Written, ...]
     rewritten: int
 
@@ -143,7 +143,7 @@ class Limits:
     inline: int = 1 << 62
     locked: frozenset[tuple[str, int]] = frozenset()
 
-    def leaves(self, run: Run) -> bool:
+    def leaves(self, run: Segment) -> bool:
         """Whether a run is not to be merged now."""
         return run.rows > self.inline or (run.file, run.offset) in self.locked
 
@@ -152,9 +152,9 @@ NO_LIMITS: Final = Limits()
 
 
 def plan(
-    table: Table,
+    table: StateTable,
     reader: Reader,
-    delta: Content,
+    delta: SortedRows,
     turn: int,
     mine: Sequence[int],
     limits: Limits = NO_LIMITS,
@@ -193,8 +193,8 @@ def plan(
 
 
 def _due(
-    table: Table,
-    newest: Content,
+    table: StateTable,
+    newest: SortedRows,
     turn: int,
     mine: Sequence[int],
     change: int,
@@ -224,13 +224,13 @@ def _due(
     return frozenset(chosen)
 
 
-def scan(table: Table, reader: Reader, bucket: int) -> Content:
+def scan(table: StateTable, reader: Reader, bucket: int) -> SortedRows:
     """All keys of a bucket, each with what all runs add up to."""
     parts = [reader.bucket(table, run, bucket) for run in table.runs if bucket in run.buckets]
     return consolidated(concat(parts)) if parts else empty(table.form)
 
 
-def by_bucket(content: Content, buckets: int) -> Iterator[tuple[int, Content]]:
+def by_bucket(content: SortedRows, buckets: int) -> Iterator[tuple[int, SortedRows]]:
     """A content cut into its buckets, without those that have no rows."""
     cuts = cuts_of(content, buckets)
     for bucket in range(buckets):
@@ -238,7 +238,7 @@ def by_bucket(content: Content, buckets: int) -> Iterator[tuple[int, Content]]:
             yield bucket, content.slice(cuts[bucket], cuts[bucket + 1])
 
 
-def combined(tables: Sequence[Table]) -> Table:
+def combined(tables: Sequence[StateTable]) -> StateTable:
     """One table from the parts that several tasks have of it, each with buckets of its own."""
     return replace(
         tables[0],
@@ -247,20 +247,20 @@ def combined(tables: Sequence[Table]) -> Table:
     )
 
 
-def _united(runs: Iterable[Run]) -> tuple[Run, ...]:
-    together: dict[tuple[str, int], Run] = {}
+def _united(runs: Iterable[Segment]) -> tuple[Segment, ...]:
+    together: dict[tuple[str, int], Segment] = {}
     for run in runs:
         place = run.file, run.offset
         together[place] = together[place].joined(run) if place in together else run
     return tuple(together[place] for place in sorted(together))  # names start with the batch
 
 
-def _restricted(runs: Iterable[Run], buckets: frozenset[int]) -> tuple[Run, ...]:
+def _restricted(runs: Iterable[Segment], buckets: frozenset[int]) -> tuple[Segment, ...]:
     cut = [run.only(buckets) for run in runs]
     return tuple(run for run in cut if run.buckets)
 
 
-def cuts_of(content: Content, buckets: int) -> Any:
+def cuts_of(content: SortedRows, buckets: int) -> Any:
     """Where each bucket starts, and where the last one ends."""
     inner = np.searchsorted(content.hashes, bounds(buckets))
     return np.concatenate([[0], inner, [len(content)]]).astype(np.int64)
@@ -272,20 +272,22 @@ def cuts_of(content: Content, buckets: int) -> Any:
 # round.
 
 
-def difference(one: tuple[Table, Reader], other: tuple[Table, Reader], bucket: int) -> Content:
+def difference(
+    one: tuple[StateTable, Reader], other: tuple[StateTable, Reader], bucket: int
+) -> SortedRows:
     """The rows of a bucket in which two tables differ, with how much they differ."""
     mine, yours = (_unlimited(scan(table, reader, bucket)) for table, reader in (one, other))
     parts = {name: -column for name, column in yours.parts.items()}
     return consolidated(concat([mine, replace(yours, weights=-yours.weights, parts=parts)]))
 
 
-def _unlimited(content: Content) -> Content:
+def _unlimited(content: SortedRows) -> SortedRows:
     """The same rows in a form that keeps all of them."""
     form = replace(content.form, most=None)
     return replace(content, form=form, parts=tidy(content.parts), before=None)
 
 
-def rows_of(content: Content, most: int) -> list[tuple[Value, ...]]:
+def rows_of(content: SortedRows, most: int) -> list[tuple[Value, ...]]:
     """The first rows of a content: the values of their columns."""
     first = content.slice(0, most)
     types = (*first.form.keys, *first.form.rest)

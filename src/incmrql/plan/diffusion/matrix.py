@@ -23,7 +23,7 @@ from incmrql.algebra import rows as build
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Loop, Term, Union, element
 from incmrql.algebra.walk import terms, variables_of
-from incmrql.plan.additivity import Judge
+from incmrql.plan.additivity import Additivity
 from incmrql.plan.diffusion.slopes import (
     NotAffineError,
     Path,
@@ -162,7 +162,7 @@ class _Deriving:
         below = self.steady(source)
         if below.path[0] == 0:
             raise NotAffineError("rows of the variable are grouped by their value")
-        judge = Judge(group, 1)
+        judge = Additivity(group, 1)
         if judge.read(with_zeros(body, judge, 0)):
             raise NotAffineError("rows of the variable are in a group that is not only summed up")
         one = self.entry(below)
@@ -177,7 +177,7 @@ class _Deriving:
         if all(each is not None for each in found):
             raise NotAffineError("rows of the variable meet one another")
         side = 0 if found[0] is not None else 1
-        judge = Judge(group, 2)
+        judge = Additivity(group, 2)
         if _goes_through(body, judge, side):
             return self.joined(group, body, sides, side)
         rest = judge.additive(with_zeros(body, judge, side))
@@ -240,7 +240,7 @@ class _Deriving:
         return below
 
 
-def _goes_through(body: Rows, judge: Judge, side: int) -> bool:
+def _goes_through(body: Rows, judge: Additivity, side: int) -> bool:
     """Whether a body goes through the rows of a side once, and reads them nowhere else."""
     match body:
         case typed.If(condition, then, typed.MakeCollection(())):

@@ -31,7 +31,7 @@ from typing import Final, TypeAlias
 from incmrql.algebra.term import CMap, CoGroup, Loop, Sort, Term, Union
 from incmrql.algebra.walk import terms
 from incmrql.errors import NOWHERE, Diagnostic, QueryError, Span
-from incmrql.plan.additivity import Judge
+from incmrql.plan.additivity import Additivity
 from incmrql.plan.diffusion.matrix import matrix
 from incmrql.plan.diffusion.slopes import doubles, leaves
 from incmrql.plan.diffusion.ways import Affine, Centroids, Refused, Residual
@@ -123,7 +123,7 @@ def _stands_alone(term: Term) -> bool:
             return all(map(_stands_alone, parts))
         case CMap(group, body, CoGroup(left, right)):
             free = [side for side, each in enumerate((left, right)) if _is_free(each)]
-            judge = Judge(group, 2)
+            judge = Additivity(group, 2)
             return any(_is_outer(body, judge, side) for side in free)
         case CMap(_, typed.MakeCollection((_,)), source):
             return _stands_alone(source)
@@ -135,7 +135,7 @@ def _is_free(term: Term) -> bool:
     return not any(isinstance(each, Loop | Sort) for each in terms(term))
 
 
-def _is_outer(body: typed.Expr, judge: Judge, side: int) -> bool:
+def _is_outer(body: typed.Expr, judge: Additivity, side: int) -> bool:
     """Whether a body has a row for each of one side, and only adds up those of the other."""
     other = frozenset((1 - side,))
     match body:
@@ -153,7 +153,7 @@ def _is_outer(body: typed.Expr, judge: Judge, side: int) -> bool:
             return False
 
 
-def _only_added_up(expr: typed.Expr, judge: Judge, sides: frozenset[int]) -> bool:
+def _only_added_up(expr: typed.Expr, judge: Additivity, sides: frozenset[int]) -> bool:
     match expr:
         case typed.Aggregate(function) if function in _ADDED_UP:
             return all(
@@ -211,7 +211,7 @@ def _is_ranking(program: Looping, place: int, variable: int) -> bool:
     sides = [side for side in (0, 1) if _reads(program, inputs(join)[side], variable)]
     if len(sides) != 1:
         return False
-    judge, body = Judge(join.group, 2), join.body
+    judge, body = Additivity(join.group, 2), join.body
     if not isinstance(body, typed.Select) or not isinstance(body.head, typed.MakeTuple):
         return False
     moving = judge.loops([body], sides[0])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from incmrql.algebra import rows as build
-from incmrql.plan.additivity import Judge
+from incmrql.plan.additivity import Additivity
 from incmrql.types import typed
 from incmrql.types.model import DOUBLE, EXACT_SUM, Record, Tuple, Type, bag
 from incmrql.types.walk import children, map_children, substitute
@@ -56,7 +56,7 @@ def doubles(row: Type) -> Iterator[Path]:
     return (path for path, type_ in leaves(row) if type_ == DOUBLE)
 
 
-def with_zeros(body: typed.Expr, judge: Judge, side: int) -> typed.Expr:
+def with_zeros(body: typed.Expr, judge: Additivity, side: int) -> typed.Expr:
     """A body with 0.0 in the places of the sums over one side."""
     match body:
         case typed.Aggregate(function, operand, None) if function in _SUMS and judge.additive(

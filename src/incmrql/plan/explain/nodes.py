@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from incmrql.errors import InternalError
 from incmrql.plan.access import Scope, answer_mode, whole_requests, whole_sides
-from incmrql.plan.additivity import Judge, components
+from incmrql.plan.additivity import Additivity, components
 from incmrql.plan.explain.warnings import (
     SIDES,
     Nodes,
@@ -263,7 +263,7 @@ def _with(what: str, made: typed.Expr | None, column: int | str | None = None) -
 
 def _askers(node: Join | Groups, side: int, column: int | str | None = None) -> tuple[str, ...]:
     """The terms that read rows of a side, or one column of them."""
-    judge, readers = Judge(node.group, len(inputs(node))), _readers(node, side)
+    judge, readers = Additivity(node.group, len(inputs(node))), _readers(node, side)
     rows = judge.loops(readers, side)
     if rows is None:
         return tuple(map(show_expr, readers))

@@ -37,7 +37,7 @@ from incmrql.algebra.term import (
 )
 from incmrql.algebra.walk import terms, variables_of
 from incmrql.errors import InternalError
-from incmrql.plan.additivity import Judge
+from incmrql.plan.additivity import Additivity
 from incmrql.plan.loops.looping import Looping
 from incmrql.plan.nodes import Given, Repeated
 from incmrql.plan.planner import Planning
@@ -189,7 +189,7 @@ class _Numbering:
     def grouped(self, group: typed.Variable, body: typed.Expr, groups: GroupBy | CoGroup) -> Term:
         """A function of groups: a join keeps numbers beside rows, others group by them."""
         below = (groups.source,) if isinstance(groups, GroupBy) else (groups.left, groups.right)
-        sides = Judge(group, len(below)).additive(body)
+        sides = Additivity(group, len(below)).additive(body)
         if sides is not None and len(sides) == 2:
             return self.joined(group, body, below)
         inner = [self.by_step(each) for each in below]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from incmrql.engine.inputs import InputFile
-from incmrql.engine.messages import Done, Order, Part, Reading
+from incmrql.engine.messages import BatchRequest, BatchResult, Part, Reading
 from incmrql.engine.store.blocks import MAGIC
 from incmrql.errors import CheckpointError
 
@@ -60,7 +60,7 @@ _ENDINGS: Final = {".run": MAGIC, ".parquet": b"PAR1"}
 """The last bytes of files whose format has a footer."""
 
 
-def check_written(order: Order, done: Done) -> None:
+def check_written(order: BatchRequest, done: BatchResult) -> None:
     """Refuse a batch some of whose new state files or parts are not there as a whole."""
     known = {run.file for table in order.tables.values() for run in table.runs}
     ends: dict[str, int] = {}
@@ -73,7 +73,7 @@ def check_written(order: Order, done: Done) -> None:
     check_parts(order, done.parts)
 
 
-def check_parts(order: Order, parts: Iterable[Part]) -> None:
+def check_parts(order: BatchRequest, parts: Iterable[Part]) -> None:
     """Refuse a batch of whose output a part is not there as a whole."""
     for part in parts:
         _check(Path(order.targets[part.target].folder) / part.file, part.size)

@@ -37,8 +37,8 @@ from incmrql.engine.inputs import InputFile
 from incmrql.engine.messages import tables_of_json
 from incmrql.engine.store.compaction import MERGED
 from incmrql.engine.store.segments import check
-from incmrql.engine.store.sorting import Form
-from incmrql.engine.store.tables import Table
+from incmrql.engine.store.sorting import TableSchema
+from incmrql.engine.store.tables import StateTable
 from incmrql.errors import CheckpointError
 from incmrql.runtime.feeds.spooled import Consumed
 from incmrql.storage import delete, names, sync_folder
@@ -84,7 +84,7 @@ class State:
 
     number: int
     """The last batch, -1 before the first."""
-    tables: Mapping[str, Table]
+    tables: Mapping[str, StateTable]
     outputs: tuple[Output, ...] = ()
     consumed: dict[int, Consumed] = field(default_factory=dict, repr=False)
     """By the place of the source."""
@@ -110,7 +110,7 @@ Taken = Sequence[tuple[InputFile, str]]
 class Commit:
     """What a manifest adds to the state before it."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, StateTable]
     outputs: tuple[Output, ...] = ()
     files: Taken = ()
     counts: Mapping[str, Any] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Checkpoint:
     It is read as it is. `take_over` makes the caller its writer.
     """
 
-    def __init__(self, folder: Path, forms: Iterable[tuple[str, Form]] = ()) -> None:
+    def __init__(self, folder: Path, forms: Iterable[tuple[str, TableSchema]] = ()) -> None:
         self.folder, self.forms = folder, tuple(forms)
         self.runs, self.work, self.input = folder / "runs", folder / "work", folder / "input"
         self.intents, self.manifests = folder / "intents", folder / "manifests"

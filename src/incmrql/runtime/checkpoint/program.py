@@ -14,10 +14,10 @@ from typing import Any
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import READ_ONLY, Imports, catalog_for
 from incmrql.engine.compile.program import compiled
-from incmrql.engine.store.content import Content
+from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.segments import Opened
-from incmrql.engine.store.sorting import StateTable
-from incmrql.engine.store.tables import Reader, Table, scan
+from incmrql.engine.store.sorting import TableInfo
+from incmrql.engine.store.tables import Reader, StateTable, scan
 from incmrql.errors import CheckpointError, DataError, IncmrqlError, Source
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.files import ANYWHERE, Paths
@@ -45,7 +45,7 @@ class Framed:
 
 
 def describe(
-    program: Program, script: Mapping[str, Any], tables: Iterable[StateTable] = ()
+    program: Program, script: Mapping[str, Any], tables: Iterable[TableInfo] = ()
 ) -> dict[str, Any]:
     """What a checkpoint says of its program.
 
@@ -67,7 +67,7 @@ def describe(
     }
 
 
-def _table(program: Program, table: StateTable) -> dict[str, Any]:
+def _table(program: Program, table: TableInfo) -> dict[str, Any]:
     """What a table holds, and the digest of its form: of what columns, in which order."""
     form = table.form
     encoder = Encoder(program.script)
@@ -261,7 +261,7 @@ def table_facts(tables: Mapping[str, Any], described: Mapping[str, Any]) -> list
 class SavedState:
     """The committed state tables of a checkpoint."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, StateTable]
     reader: Reader
 
     def rows(self, name: str) -> Iterator[Value]:
@@ -282,7 +282,7 @@ def saved_state(folder: Path, program: Program) -> SavedState:
     return SavedState(checkpoint.recovered().tables, reader)
 
 
-def _records(content: Content) -> Iterator[Value]:
+def _records(content: SortedRows) -> Iterator[Value]:
     form = content.form
     keys = _tuples(content.keys.columns, form.keys, len(content))
     rest = _tuples(content.rest.columns, form.rest, len(content))

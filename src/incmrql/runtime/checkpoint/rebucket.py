@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from incmrql.engine.store.segments import Opened, Run, write_runs
-from incmrql.engine.store.tables import Reader, Table, by_bucket, scan
+from incmrql.engine.store.segments import Opened, Segment, write_runs
+from incmrql.engine.store.tables import Reader, StateTable, by_bucket, scan
 from incmrql.errors import CheckpointError
 from incmrql.runtime.checkpoint.manifests import Commit
 from incmrql.runtime.driver import Driver
@@ -37,12 +37,14 @@ def rebucket(driver: Driver, buckets: int) -> int:
     return driver.state.rows
 
 
-def _rewritten(table: Table, reader: Reader, buckets: int, folder: Path, file: str) -> Table:
+def _rewritten(
+    table: StateTable, reader: Reader, buckets: int, folder: Path, file: str
+) -> StateTable:
     """A table of the same rows: a base for each bucket that has some.
 
     Buckets are ranges of hashes, so that the buckets of a table one after the other are in order.
     """
-    runs: list[Run] = []
+    runs: list[Segment] = []
     pieces = [
         (bucket, piece)
         for old in range(table.buckets)
@@ -51,4 +53,4 @@ def _rewritten(table: Table, reader: Reader, buckets: int, folder: Path, file: s
     if pieces:
         contents = [(piece, {bucket: len(piece)}) for bucket, piece in pieces]
         runs = write_runs(folder, file, contents)
-    return Table(table.name, table.form, buckets, bases=tuple(runs))
+    return StateTable(table.name, table.form, buckets, bases=tuple(runs))

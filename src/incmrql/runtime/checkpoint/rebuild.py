@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from incmrql.compiler.load import READ_ONLY
-from incmrql.engine.batch import Kit
+from incmrql.engine.batch import CompiledProgram
 from incmrql.engine.compile.program import compiled
-from incmrql.engine.messages import Order, Part
-from incmrql.engine.store.tables import Table
+from incmrql.engine.messages import BatchRequest, Part
+from incmrql.engine.store.tables import StateTable
 from incmrql.errors import CheckpointError
 from incmrql.io.files import Paths
 from incmrql.runtime.checkpoint.changed import forms
@@ -29,8 +29,8 @@ from incmrql.spark.stream_job import StreamJob
 class Retraction:
     """The old program, its tables, and which of its answers each target had, by place."""
 
-    kit: Kit
-    tables: Mapping[str, Table]
+    kit: CompiledProgram
+    tables: Mapping[str, StateTable]
     answers: Mapping[int, int]
 
     @staticmethod
@@ -56,7 +56,9 @@ class Retraction:
             program = remade(checkpoint.folder, checkpoint.program, replace(READ_ONLY, paths=paths))
         except CheckpointError as problem:
             raise _unknown(str(problem)) from problem
-        kit = Kit(program, compiled(program, keep_answer=checkpoint.program["keep_answer"]))
+        kit = CompiledProgram(
+            program, compiled(program, keep_answer=checkpoint.program["keep_answer"])
+        )
         now = describe(program, {}, kit.physical.tables)["tables"]
         if any(form != now[n]["form"] for n, form in forms(checkpoint.program).items() if n in now):
             raise _unknown("this version of incmrql keeps its state in other columns")
@@ -65,7 +67,7 @@ class Retraction:
         old = Checkpoint(checkpoint.folder, kit.physical.forms)
         return Retraction(kit, old.recovered().tables, answers)
 
-    def write(self, job: StreamJob, order: Order) -> list[Part]:
+    def write(self, job: StreamJob, order: BatchRequest) -> list[Part]:
         """Write the old answers with weight -1 to the targets of an order."""
         places = list(self.answers)
         targets = [replace(order.targets[p], answer=self.answers[p]) for p in places]

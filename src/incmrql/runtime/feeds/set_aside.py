@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from incmrql.engine.batch import OPENED, Kit
+from incmrql.engine.batch import OPENED, CompiledProgram
 from incmrql.engine.columns.rows import Rows, of_values, to_values
-from incmrql.engine.context import Desk
+from incmrql.engine.context import BatchContext
 from incmrql.engine.inputs import InputFile
-from incmrql.engine.store.tables import Reader, Table
+from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.io.spools import spool_rows
 from incmrql.runtime.feeds.spooled import SpoolFolder
 from incmrql.types.model import Type
@@ -72,7 +72,11 @@ def _divided(rows: Weighted, fault: Fault) -> tuple[Weighted, Weighted]:
 
 
 def rows_at_fault(
-    kit: Kit, place: int, files: Sequence[InputFile], tables: Mapping[str, Table], runs: Path
+    kit: CompiledProgram,
+    place: int,
+    files: Sequence[InputFile],
+    tables: Mapping[str, StateTable],
+    runs: Path,
 ) -> Fault:
     """The rows of a source for which a batch was refused."""
     step = kit.physical.source(place)
@@ -84,7 +88,7 @@ def rows_at_fault(
     if step.insert_only or step.ledger is None:
         every = sum(-weight for _, weight in rows if weight < 0)
         return Fault(Counter({b"": every}), lambda _, weight: b"" if weight < 0 else None)
-    desk = Desk(tables, Reader(runs, OPENED), kit.env(), is_first=False)
+    desk = BatchContext(tables, Reader(runs, OPENED), kit.env(), is_first=False)
     change = step.ledger_delta([of_values(rows, step.layout)], desk)
     assert change is not None
     absent = step.missing(change, desk)

@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from incmrql.algebra.term import Loop, Query, Repeat
-from incmrql.engine.batch import Kit, desk_of
+from incmrql.engine.batch import CompiledProgram, desk_of
 from incmrql.engine.columns.layouts import (
     Layout,
     Leaf,
@@ -43,7 +43,7 @@ from incmrql.engine.columns.layouts import (
 )
 from incmrql.engine.columns.rows import Rows
 from incmrql.engine.compile.program import compile_single_task_loop
-from incmrql.engine.context import Desk, content_of
+from incmrql.engine.context import BatchContext, content_of
 from incmrql.engine.loops.offload import (
     Inputs,
     Offloaded,
@@ -54,8 +54,8 @@ from incmrql.engine.loops.offload import (
 )
 from incmrql.engine.loops.operator import LoopOp, input_rows, replacement
 from incmrql.engine.loops.recompute.steps import TooManyRows, recompute_loop
-from incmrql.engine.messages import Order
-from incmrql.engine.store.content import Content
+from incmrql.engine.messages import BatchRequest
+from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.segments import Opened
 from incmrql.engine.store.tables import Reader, by_bucket, scan
 from incmrql.errors import DataError
@@ -104,7 +104,7 @@ _UNKNOWN: Final = range(1 << 50, 1 << 70)
 _NUMBER: Final = "number"
 
 
-def most_rows(kit: Kit, rows: int = LOOP_ROWS) -> dict[str, int]:
+def most_rows(kit: CompiledProgram, rows: int = LOOP_ROWS) -> dict[str, int]:
     """Rows up to which a task runs each loop of a program, by the names of their results."""
     loops = [step for step in kit.physical.steps if isinstance(step, LoopOp)]
     return {loop.result: rows // _row_cost(loop, _CROSSED_ROWS) for loop in loops}
@@ -287,7 +287,7 @@ def _run_loop_in_task(
         stored=work.stored,
         max_steps=work.max_steps,
     )
-    desk = Desk({}, Reader(Path(), Opened()), Environment(world), is_first=True)
+    desk = BatchContext({}, Reader(Path(), Opened()), Environment(world), is_first=True)
     try:
         with room(DEEPEST), carried_errors():
             rows, _ = recompute_loop(work.loop, inputs, desk, work.most_rows)
@@ -341,9 +341,9 @@ class Offload:
     """A loop of a batch that is too large for a task, and what the batch changes in its inputs."""
 
     spark: SparkSession
-    kit: Kit
+    kit: CompiledProgram
     sent: SentKit
-    order: Order
+    order: BatchRequest
     loop: LoopOp
     inputs: Inputs
     with_runner: WithRunner
@@ -414,18 +414,20 @@ def _cells(row: Shape, layout: Layout, ctx: Context) -> Iterator[Cell]:
 # --- inside the tasks of an offloaded loop ---------------------------------------------------
 
 
-def _open(sent: SentKit, told_: dict[str, Arrow], name: str) -> tuple[Kit, Order, LoopOp]:
+def _open(
+    sent: SentKit, told_: dict[str, Arrow], name: str
+) -> tuple[CompiledProgram, BatchRequest, LoopOp]:
     if sent.probe is not None:
         try:
             require_checkpoint(sent.probe)
         except DataError as problem:
             raise Carried(problem) from None
     kit = kit_of(sent)
-    order = Order.of_json(told_, kit.physical.forms)
+    order = BatchRequest.of_json(told_, kit.physical.forms)
     return kit, order, loop_named(kit, name)
 
 
-def loop_named(kit: Kit, name: str) -> LoopOp:
+def loop_named(kit: CompiledProgram, name: str) -> LoopOp:
     """The loop whose result has a name."""
     return next(s for s in kit.physical.steps if isinstance(s, LoopOp) and s.result == name)
 
@@ -472,7 +474,7 @@ def _compare(
     """What was found against what is kept, bucket by bucket."""
     kit, order, loop = _open(sent, order_, name)
     reader = desk_of(kit, order, order.tables).reader
-    found: dict[int, list[Content]] = {}
+    found: dict[int, list[SortedRows]] = {}
     for batch in batches:
         for bucket, data in zip(*[column.to_pylist() for column in batch.columns], strict=True):
             parts = found.setdefault(bucket, [])

@@ -43,7 +43,7 @@ from incmrql.lower.relations.builder import Relation, alike
 from incmrql.lower.relations.statements import Form, Statement, statement, view
 from incmrql.lower.shapes import Cell, Parts, Shape, leaves, split
 from incmrql.lower.tree import Dialect
-from incmrql.plan.additivity import Judge
+from incmrql.plan.additivity import Additivity
 from incmrql.plan.nodes import is_unit
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.queries import too_long
@@ -439,7 +439,7 @@ def _collect_answers(
 
 def _without_right_side(group: typed.Variable, body: typed.Expr, left: Term, right: Term) -> Term:
     """A map that asks nothing of its right side any more: over the left side, if it may be."""
-    if Judge(group, 2).additive(body) != frozenset((0,)):
+    if Additivity(group, 2).additive(body) != frozenset((0,)):
         return CMap(group, body, CoGroup(left, right))
     names = Names(max(v.number for v in variables_of((group, body, left, right))))
     row = names.variable("row", element(left))

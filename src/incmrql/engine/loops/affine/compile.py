@@ -23,7 +23,7 @@ from incmrql.engine.loops.steps import Output
 from incmrql.engine.operators.base import Operator, ParamOp, StatefulOp
 from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.operators.joins import JoinOp
-from incmrql.engine.store.sorting import STATE_OF_A_STEP, Form
+from incmrql.engine.store.sorting import STATE_OF_A_STEP, TableSchema
 from incmrql.plan.diffusion.slopes import Path, Slopes, simplify
 from incmrql.plan.diffusion.slopes import leaves as components
 from incmrql.plan.diffusion.ways import Affine
@@ -65,7 +65,7 @@ def affine_compiled(
     if any(_is_other(step) for part in (start, entries[0]) for step in part.steps.values()):
         return "there is an order or another loop inside of it"
     types = leaves(row)
-    labels = Form((*types[:value], *types[value + 1 :]), (LONG,))
+    labels = TableSchema((*types[:value], *types[value + 1 :]), (LONG,))
     return AffineTables(
         start=start,
         entries=entries[0],

@@ -18,7 +18,7 @@ import numpy as np
 
 from incmrql.engine.columns.keys import Mask
 from incmrql.engine.columns.rows import Rows
-from incmrql.engine.context import Desk
+from incmrql.engine.context import BatchContext
 from incmrql.engine.loops.affine.state import (
     Doubles,
     Labels,
@@ -39,7 +39,7 @@ from incmrql.values.exact.sums import Integers
 
 
 def affine_follow(
-    tables: AffineTables, changes: Sequence[Rows], desk: Desk, tolerance: float
+    tables: AffineTables, changes: Sequence[Rows], desk: BatchContext, tolerance: float
 ) -> tuple[Rows, StatedError] | None:
     """The change of the result for changes of the inputs, and what is known of its error.
 
@@ -53,19 +53,21 @@ def affine_follow(
         return None
 
 
-def affine_reset(tables: AffineTables, inputs: Sequence[Rows], result: Rows, desk: Desk) -> bool:
+def affine_reset(
+    tables: AffineTables, inputs: Sequence[Rows], result: Rows, desk: BatchContext
+) -> bool:
     """Keep a loop that was run over all rows of its inputs, with the result that it has.
 
     False if it cannot be measured; nothing is kept then.
     """
     for name, form in tables.own:
-        desk.clear(name, form)
+        desk.truncate(name, form)
     try:
         with np.errstate(all="ignore"):
             _reset(tables, inputs, result, desk)
     except UnmeasuredError:
         for name, form in tables.own:
-            desk.clear(name, form)
+            desk.truncate(name, form)
         return False
     return True
 
@@ -74,7 +76,7 @@ def affine_reset(tables: AffineTables, inputs: Sequence[Rows], result: Rows, des
 
 
 def _follow(
-    tables: AffineTables, changes: Sequence[Rows], desk: Desk, tolerance: float
+    tables: AffineTables, changes: Sequence[Rows], desk: BatchContext, tolerance: float
 ) -> tuple[Rows, StatedError] | None:
     labels = Labels(tables, desk)
     known = labels.count
@@ -95,7 +97,7 @@ def _follow(
         return None
     keep(tables.numbers, before.columns(), after.columns(), known, desk)
     account.keep(old, tables, desk)
-    desk.change(tables.matrix[0], flow.change)
+    desk.add(tables.matrix[0], flow.change)
     error = error_of(account, tables, after, desk.env.world.max_steps)
     return _moves(before, after, labels), error
 
@@ -112,7 +114,7 @@ def _moves(before: Vectors, after: Vectors, labels: Labels) -> Rows:
 # --- all again -------------------------------------------------------------------------------
 
 
-def _reset(tables: AffineTables, inputs: Sequence[Rows], result: Rows, desk: Desk) -> None:
+def _reset(tables: AffineTables, inputs: Sequence[Rows], result: Rows, desk: BatchContext) -> None:
     labels = Labels(tables, desk)
     taken = take(tables, inputs, labels, desk, is_first=True)
     last = values_by_label(tables, result, labels)
@@ -134,7 +136,7 @@ def _reset(tables: AffineTables, inputs: Sequence[Rows], result: Rows, desk: Des
     grow(account, vectors, 0.0)
     account.keep(None, tables, desk)
     keep(tables.numbers, None, vectors.columns(), 0, desk)
-    desk.change(tables.matrix[0], change)
+    desk.add(tables.matrix[0], change)
 
 
 def _fill(tables: AffineTables, vectors: Vectors, matrix: Matrix) -> None:
@@ -168,7 +170,7 @@ class Flow:
         after: Vectors,
         known: int,
         taken: Taken,
-        desk: Desk,
+        desk: BatchContext,
     ) -> None:
         self.tables, self.before, self.after, self.taken = tables, before, after, taken
         self.count = len(after.there)
@@ -363,7 +365,7 @@ class Account:
         return Account(norm, min(max(norm, 0.1), 1.0), drift, 0.0, 0.0, np.zeros(steps))
 
     @staticmethod
-    def load(tables: AffineTables, desk: Desk) -> Account:
+    def load(tables: AffineTables, desk: BatchContext) -> Account:
         """The figures that are kept."""
         content = all_rows(tables.account, desk)
         numbers = content.keys.columns[0].to_numpy(zero_copy_only=False)
@@ -378,7 +380,7 @@ class Account:
         single = [self.norm, self.rate, self.drift, self.rounded, self.scale]
         return {"figure.v": np.concatenate([single, self.strays])}
 
-    def keep(self, before: Account | None, tables: AffineTables, desk: Desk) -> None:
+    def keep(self, before: Account | None, tables: AffineTables, desk: BatchContext) -> None:
         """Keep these figures in the place of others."""
         old = None if before is None else before.figures()
         known = 0 if before is None else _SINGLE + len(before.strays)

@@ -22,14 +22,14 @@ from incmrql.engine.columns.keys import Keys
 from incmrql.engine.columns.layouts import Layout, Leaf, Struct
 from incmrql.engine.columns.layouts import width as width_of
 from incmrql.engine.columns.rows import Rows
-from incmrql.engine.context import Desk, Overlay, consolidated, content_of, overlay
+from incmrql.engine.context import BatchContext, Overlay, consolidated, content_of, overlay
 from incmrql.engine.loops.affine.tables import MATRIX, NUMBERED, AffineTables, Part
 from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
-from incmrql.engine.operators.base import NamedForm
-from incmrql.engine.store.content import Content, added_up, asked_keys, concat, merge
+from incmrql.engine.operators.base import NamedSchema
+from incmrql.engine.store.content import SortedRows, added_up, asked_keys, concat, merge
 from incmrql.engine.store.lookup import grouped_rows, span_of
-from incmrql.engine.store.segments import RunRows
-from incmrql.engine.store.sorting import Form, Groups
+from incmrql.engine.store.segments import SegmentRows
+from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.plan.diffusion.ways import UnmeasuredError
 from incmrql.types.model import LONG
@@ -43,7 +43,7 @@ _MANY: Final = 8
 """So many contents are searched one by one."""
 
 
-def all_rows(named: NamedForm, desk: Desk) -> Content:
+def all_rows(named: NamedSchema, desk: BatchContext) -> SortedRows:
     """All rows of a table, in order."""
     table = desk.table(*named)
     return concat([scan(table, desk.reader, bucket) for bucket in range(table.buckets)])
@@ -55,7 +55,7 @@ def all_rows(named: NamedForm, desk: Desk) -> Content:
 class PartRun(StepInterpreter):
     """A part of a program of changes at work; a batch may go through it several times."""
 
-    def __init__(self, part: Part, desk: Desk, *, is_first: bool) -> None:
+    def __init__(self, part: Part, desk: BatchContext, *, is_first: bool) -> None:
         self.part, self.steps = part, part.steps
         self.inside: Overlay = overlay(desk, {name: own for name, (own, _) in part.tables})
         self.inside.is_first = is_first
@@ -85,7 +85,7 @@ class PartRun(StepInterpreter):
 class Labels:
     """The numbers of labels, from 0 on; those that are new are kept at once."""
 
-    def __init__(self, tables: AffineTables, desk: Desk) -> None:
+    def __init__(self, tables: AffineTables, desk: BatchContext) -> None:
         self.tables, self.desk = tables, desk
         self.contents = [all_rows(tables.labels, desk)]
         self.count = len(self.contents[0])
@@ -98,7 +98,7 @@ class Labels:
         hashes, keys, of_row = asked_keys(Keys(self._label(columns), form.keys))
         numbers = np.full(len(hashes), -1)
         for content in self.contents:
-            span = span_of(RunRows.of(content), hashes, keys)
+            span = span_of(SegmentRows.of(content), hashes, keys)
             numbers[span.asked] = _numbers(content)[span.starts]
         new = np.flatnonzero(numbers < 0)
         if len(new):
@@ -106,7 +106,7 @@ class Labels:
             self.count += len(new)
             rows = Rows((*keys.take(new).columns, pa.array(numbers[new])), np.ones_like(new))
             content = content_of(form, rows)
-            self.desk.change(name, content)
+            self.desk.add(name, content)
             self.contents.append(content)
             if len(self.contents) > _MANY:
                 self.contents = [merge(self.contents)]
@@ -127,7 +127,7 @@ class Labels:
         return Rows(tuple(columns), weights)
 
 
-def _numbers(content: Content) -> Any:
+def _numbers(content: SortedRows) -> Any:
     return content.rest.columns[0].to_numpy(zero_copy_only=False)
 
 
@@ -157,7 +157,7 @@ class Taken:
     constants: list[Doubles] = field(default_factory=list)
     """What each row has for being there."""
 
-    def matrix(self) -> Content:
+    def matrix(self) -> SortedRows:
         """The change of the matrix."""
         columns = [np.concatenate(each) for each in (self.origins, self.rows, self.slopes)]
         weights = np.concatenate(self.weights)
@@ -180,7 +180,12 @@ class Taken:
 
 
 def take(
-    tables: AffineTables, changes: Sequence[Rows], labels: Labels, desk: Desk, *, is_first: bool
+    tables: AffineTables,
+    changes: Sequence[Rows],
+    labels: Labels,
+    desk: BatchContext,
+    *,
+    is_first: bool,
 ) -> Taken:
     """Send changes of the inputs through the programs; labels that are new get their columns."""
     fed = labels.count
@@ -201,7 +206,7 @@ def take(
 
 def values_by_label(tables: AffineTables, rows: Rows, labels: Labels) -> Valued:
     """Rows by the numbers of their labels, equal ones added up."""
-    whole = consolidated(Form(tables.types), rows) if len(rows) else rows
+    whole = consolidated(TableSchema(tables.types), rows) if len(rows) else rows
     values = whole.columns[tables.value].to_numpy(zero_copy_only=False)
     if not np.isfinite(values).all():
         raise UnmeasuredError("a value is null or not finite")
@@ -297,7 +302,7 @@ class Vectors:
         )
 
     @staticmethod
-    def load(tables: AffineTables, count: int, desk: Desk) -> Vectors:
+    def load(tables: AffineTables, count: int, desk: BatchContext) -> Vectors:
         """All that is kept, and zeros for more labels."""
         found = Vectors.empty(tables, count)
         content = all_rows(tables.numbers, desk)
@@ -331,7 +336,9 @@ class Vectors:
         return float(np.abs(self.result).sum())
 
 
-def keep(named: NamedForm, before: Columns | None, after: Columns, known: int, desk: Desk) -> None:
+def keep(
+    named: NamedSchema, before: Columns | None, after: Columns, known: int, desk: BatchContext
+) -> None:
     """Keep vectors in the place of others; `known` of their numbers are in the table."""
     count = len(next(iter(after.values())))
     changes = {}
@@ -353,7 +360,7 @@ def keep(named: NamedForm, before: Columns | None, after: Columns, known: int, d
         return {name: bits for name, bits in chosen.items() if bits.any()}
 
     content = added_up(NUMBERED, (pa.array(numbers),), weights[numbers], lifted)
-    desk.change(named[0], content)
+    desk.add(named[0], content)
 
 
 @dataclass(slots=True)
@@ -369,17 +376,17 @@ class Matrix:
     slopes: Doubles
     weights: Integers
     _tables: AffineTables | None = None
-    _desk: Desk | None = None
-    _change: Content | None = None
+    _desk: BatchContext | None = None
+    _change: SortedRows | None = None
     _known: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     @staticmethod
-    def of(content: Content, count: int) -> Matrix:
+    def of(content: SortedRows, count: int) -> Matrix:
         """The entries of a content, over so many labels."""
         return Matrix(count, *entries_of(content))
 
     @staticmethod
-    def kept(tables: AffineTables, change: Content, count: int, desk: Desk) -> Matrix:
+    def kept(tables: AffineTables, change: SortedRows, count: int, desk: BatchContext) -> Matrix:
         """The matrix that is kept, after a change; nothing is looked at yet."""
         none = entries_of(change.slice(0, 0))
         return Matrix(count, *none, tables, desk, change, np.zeros(count, np.bool_))
@@ -437,7 +444,7 @@ def integer_sums_by_label(labels: Integers, numbers: Integers, count: int) -> In
     return np.rint(sums_by_label(labels, numbers, count)).astype(np.int64)
 
 
-def entries_of(content: Content) -> tuple[Integers, Integers, Doubles, Integers]:
+def entries_of(content: SortedRows) -> tuple[Integers, Integers, Doubles, Integers]:
     """The columns, rows, coefficients and multiplicities of entries."""
     origins = content.keys.columns[0].to_numpy(zero_copy_only=False)
     rows, slopes = (each.to_numpy(zero_copy_only=False) for each in content.rest.columns)

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from incmrql.engine.columns.layouts import Layout
-from incmrql.engine.columns.pipelines import Segment
-from incmrql.engine.operators.base import NamedForm, Operator
-from incmrql.engine.store.sorting import Form
+from incmrql.engine.columns.pipelines import Pipeline
+from incmrql.engine.operators.base import NamedSchema, Operator
+from incmrql.engine.store.sorting import TableSchema
 from incmrql.types.model import DOUBLE, LONG, Type
 
-MATRIX: Final = Form((LONG,), (LONG, DOUBLE))
-NUMBERED: Final = Form((LONG,))
+MATRIX: Final = TableSchema((LONG,), (LONG, DOUBLE))
+NUMBERED: Final = TableSchema((LONG,))
 
 MOST_WAYS: Final = 64
 """With more steps the way of each label is not kept."""
@@ -40,8 +40,8 @@ class Part:
     steps: Mapping[int, Operator]
     inputs: tuple[int, ...]
     variable: int | None
-    made: tuple[tuple[int, Segment | None, tuple[Type, ...]], ...]
-    tables: tuple[tuple[str, NamedForm], ...]
+    made: tuple[tuple[int, Pipeline | None, tuple[Type, ...]], ...]
+    tables: tuple[tuple[str, NamedSchema], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ class AffineTables:
     grouped: bool
     """Whether a row is there if any that adds to it is; else, rows are there without them."""
     limit: int | None
-    labels: NamedForm
-    numbers: NamedForm
-    matrix: NamedForm
-    account: NamedForm
+    labels: NamedSchema
+    numbers: NamedSchema
+    matrix: NamedSchema
+    account: NamedSchema
 
     @property
     def keeps_ways(self) -> bool:
@@ -80,7 +80,7 @@ class AffineTables:
         return self.limit is not None and self.limit <= MOST_WAYS
 
     @property
-    def own(self) -> tuple[NamedForm, ...]:
+    def own(self) -> tuple[NamedSchema, ...]:
         """All tables with their forms."""
         parts = [named for part in (self.start, self.entries) for _, named in part.tables]
         return (*parts, self.labels, self.numbers, self.matrix, self.account)

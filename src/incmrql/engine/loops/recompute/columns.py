@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from incmrql.engine.columns.keys import Places, binary, float_words, piece_of
 from incmrql.engine.columns.layouts import Leaf, Struct
-from incmrql.engine.columns.pipelines import Picked, Segment, Text
+from incmrql.engine.columns.pipelines import Picked, Pipeline, Text
 from incmrql.engine.columns.rows import Rows, no_rows
 from incmrql.io.arrow.columns import WEIGHT
 from incmrql.lower.tree import Dialect, print_tree
@@ -90,7 +90,7 @@ def all_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 def apply_segment(
-    segment: Segment, rows: Rows, env: Environment, known: Mapping[int, Any] | None = None
+    segment: Pipeline, rows: Rows, env: Environment, known: Mapping[int, Any] | None = None
 ) -> Rows:
     """The rows that rows give; columns that are only given on stay as they are.
 
@@ -111,7 +111,7 @@ def apply_segment(
             found: Iterable[Any] = ()
             if made:
                 layout = Struct(tuple(map(Leaf, made)), Tuple(tuple(made)))
-                found = Segment(Text(reading.text, functions), layout).apply(read, env).columns
+                found = Pipeline(Text(reading.text, functions), layout).apply(read, env).columns
             fresh = iter(found)
             given = [next(fresh) if p is None else rows.columns[p] for p in reading.given]
             return Rows(tuple(given), rows.weights)
@@ -180,7 +180,7 @@ def _read(reading: _Reading, rows: Rows, known: Mapping[int, Any]) -> Iterable[A
             yield known[id(column)] if id(column) in known else plain_column(column)
 
 
-def values_of(segment: Segment, rows: Rows, columns: Iterable[Any]) -> dict[int, Any]:
+def values_of(segment: Pipeline, rows: Rows, columns: Iterable[Any]) -> dict[int, Any]:
     """The values of those of some columns that a segment looks at, by their identity."""
     if not isinstance(segment.how, Text):
         return {}

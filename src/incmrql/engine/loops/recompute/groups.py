@@ -21,7 +21,7 @@ from incmrql.engine.columns.keys import Keys, Places
 from incmrql.engine.columns.layouts import Gone, Layout, Leaf, column_type, part, width
 from incmrql.engine.columns.rows import Rows, no_rows
 from incmrql.engine.compile.physical import Block, Ranking, Read, Wanted
-from incmrql.engine.context import Desk, merged
+from incmrql.engine.context import BatchContext, merged
 from incmrql.engine.loops.recompute.columns import (
     Together,
     apply_segment,
@@ -31,8 +31,8 @@ from incmrql.engine.loops.recompute.columns import (
     plain_rows,
     take_rows,
 )
-from incmrql.engine.store.content import Content
-from incmrql.engine.store.sorting import Form, order_bytes, order_words
+from incmrql.engine.store.content import SortedRows
+from incmrql.engine.store.sorting import TableSchema, order_bytes, order_words
 from incmrql.reference import Environment
 from incmrql.reference.navigate import element_at
 from incmrql.types import typed
@@ -51,7 +51,7 @@ class Grouping:
     at_once: bool = field(init=False)
     """Whether all that is asked for can be had without an order of keys."""
     together: Together = field(init=False)
-    gathered: list[Content] | None = None
+    gathered: list[SortedRows] | None = None
     """What the inputs that do not change bring."""
     runs: dict[int, Runs] = field(default_factory=dict)
     """Of the rows of tables of values in order."""
@@ -60,7 +60,7 @@ class Grouping:
         self.at_once = _is_at_once(self.step)
         self.together = Together(self.step.form.keys)
 
-    def meet(self, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterable[Rows]:
+    def meet(self, inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterable[Rows]:
         """The answers of all groups."""
         if not self.at_once:
             return self._meet_as_changes(inputs, desk)
@@ -80,7 +80,9 @@ class Grouping:
             known = self.runs[table] = Runs.of(numbers)
         return known
 
-    def _meet_as_changes(self, inputs: Sequence[Iterable[Rows]], desk: Desk) -> Iterator[Rows]:
+    def _meet_as_changes(
+        self, inputs: Sequence[Iterable[Rows]], desk: BatchContext
+    ) -> Iterator[Rows]:
         """What rows do to groups that have none."""
         if self.gathered is None:
             fixed = [() if moves else c for c, moves in zip(inputs, self.moving, strict=True)]
@@ -91,7 +93,7 @@ class Grouping:
         )
         return self.step.meet([merged(form, both) for form, *both in brought], desk)
 
-    def _gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[Content]:
+    def _gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         return self.step.gather([map(plain_rows, chunks) for chunks in inputs], env)
 
 
@@ -119,7 +121,9 @@ def _is_simple(wanted: Wanted, step: GroupOp) -> bool:
 class _Answering:
     """The groups of rows, of which each side has one chunk at most."""
 
-    def __init__(self, grouping: Grouping, chunks: Sequence[Rows | None], desk: Desk) -> None:
+    def __init__(
+        self, grouping: Grouping, chunks: Sequence[Rows | None], desk: BatchContext
+    ) -> None:
         self.grouping, self.step, self.desk = grouping, grouping.step, desk
         step, env = self.step, desk.env
         self.sides = [
@@ -292,7 +296,7 @@ def _sortable(column: Any, type_: Type, *, falls: bool) -> tuple[Any, Any]:
     return words, np.iinfo(np.uint64).max
 
 
-def _ranks(form: Form, rows: Rows) -> Places:
+def _ranks(form: TableSchema, rows: Rows) -> Places:
     """The places of rows in their order."""
     rest = Keys(tuple(map(plain_column, rows.columns)), form.rest)
     return order_bytes(rest, form.descending).ranks()

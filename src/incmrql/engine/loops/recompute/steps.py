@@ -16,10 +16,10 @@ import numpy as np
 
 from incmrql.engine.columns.keys import Keys, same_keys
 from incmrql.engine.columns.layouts import Layout, leaves
-from incmrql.engine.columns.pipelines import Segment
+from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows, stacked
 from incmrql.engine.compile.physical import Inner
-from incmrql.engine.context import Desk
+from incmrql.engine.context import BatchContext
 from incmrql.engine.loops.recompute.columns import Numbering, apply_segment, number_keys, plain_rows
 from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
 from incmrql.reference.queries import too_long
@@ -46,13 +46,15 @@ class TooManyRows(Exception):
 
 
 def recompute_loop(
-    step: LoopOp, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
+    step: LoopOp, inputs: Sequence[Rows], desk: BatchContext, most: int = sys.maxsize
 ) -> tuple[Rows, Ran]:
     """The rows of the chosen variable when the loop ends, each once; and what that took.
 
     Nothing in a step may have more rows than `most`, or `TooManyRows` is raised.
     """
-    machine = Steps(step.plain, inputs, Desk({}, desk.reader, desk.env, is_first=True), most)
+    machine = Steps(
+        step.plain, inputs, BatchContext({}, desk.reader, desk.env, is_first=True), most
+    )
     variables = [_Variable(layout) for layout in step.plain.variables]
     for variable, rows in zip(variables, machine.initial(), strict=True):
         variable.take_in(rows)
@@ -121,7 +123,7 @@ class Steps(StepInterpreter):
     """All rows of the variables, iteration by iteration."""
 
     def __init__(
-        self, inner: Inner, inputs: Sequence[Rows], desk: Desk, most: int = sys.maxsize
+        self, inner: Inner, inputs: Sequence[Rows], desk: BatchContext, most: int = sys.maxsize
     ) -> None:
         self.inner, self.desk, self.most = inner, desk, most
         self.steps, self.env = inner.steps, desk.env
@@ -163,12 +165,12 @@ class Steps(StepInterpreter):
         return self.known | {p: [rows] for p, rows in zip(places, variables, strict=True)}
 
     def _variables(
-        self, flow: RowsByStep, places: Sequence[int], segments: Sequence[Segment | None]
+        self, flow: RowsByStep, places: Sequence[int], segments: Sequence[Pipeline | None]
     ) -> list[Rows]:
         types = map(leaves, self.inner.variables)
         return self.results(flow, zip(places, segments, types, strict=True))
 
-    def brought(self, rows: Rows, segment: Segment | None) -> Rows:
+    def brought(self, rows: Rows, segment: Pipeline | None) -> Rows:
         """Rows as a segment makes them, with their values in them."""
         return plain_rows(rows if segment is None else apply_segment(segment, rows, self.env))
 
