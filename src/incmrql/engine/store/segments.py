@@ -1,15 +1,15 @@
 """State files: written once, mapped into memory, and verified wherever they are read.
 
-A corrupt byte must not change an answer.  So the columns of an open run are not at hand as such:
-everything that reads them goes through `SegmentRows`, which verifies the blocks of the rows that are
-read.  A binary search is not watched while it runs.  Its result is proven afterwards instead:
+A corrupt byte must not change an answer.  The columns of an open segment are therefore not
+read directly: all access goes through `SegmentRows`, which verifies the checksums of the blocks
+that hold the rows being read.  A binary search runs unverified; its result is proven afterwards:
 
-    p is the place of x   <=>   row p - 1 is before x, and row p is not
+    p is the position of x   <=>   row p - 1 sorts before x, and row p does not
 
-as the rows were sorted when they were written.  Only the blocks of these two rows are verified; a
-step of the search that was led astray by a corrupt byte shows in a proof that fails.
+which holds because rows are sorted when they are written.  Only the blocks of these two rows are
+verified.  If a corrupt byte leads a step of the search astray, the proof fails.
 
-Changes in memory that count as one more run have rows too, and nothing to verify.
+Changes that are still in memory can be read like a segment, and have nothing to verify.
 """
 
 from __future__ import annotations
@@ -261,13 +261,13 @@ class SegmentRows:
 
 # --- Files ---
 #
-# Immutable sorted contents, packed several to a file, read through memory maps.
+# Immutable sorted rows, several segments to a file, read through memory maps.
 #
 # A file is a sequence of sections, each starting at a multiple of 64 bytes: an Arrow IPC file and
 # the checksums of its blocks (`engine.store.blocks`). It is on disk when `write_runs` returns,
-# under a name that is never used again. A `Segment` says where in which file a content lies, how many
-# rows it has, which checksum its checksums have, and which buckets of it count: those that were
-# merged into a newer run no longer do.
+# under a name that is never used again. A `Segment` says where its section lies, how many rows it
+# has, the checksum of its checksums, and which of its buckets are live: those that were merged into
+# a newer segment no longer are.
 
 
 _ALIGNED: Final = 64
@@ -275,7 +275,7 @@ _ALIGNED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A sorted content in a run file, and the buckets of it that count."""
+    """Sorted rows in a file of a state table, and which of their buckets are live."""
 
     file: str
     offset: int
