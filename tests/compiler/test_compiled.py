@@ -27,7 +27,7 @@ incr max(select x.B from x in S);
 def done(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
     """How often each expression was translated, and how often an item was planned."""
     from incmrql.compiler import compiled
-    from incmrql.plan import program
+    from incmrql.plan import assembly
 
     counts: Counter[object] = Counter()
 
@@ -40,7 +40,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
 
         monkeypatch.setattr(module, name, counted)
 
-    for module in (compiled, program):
+    for module in (compiled, assembly):
         count(module, "translate", lambda expr: ("translated", expr))
     count(planner.Planning, "plan", lambda _: "planned")
     return counts
