@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_args
 
+from incmrql.syntax.depth import room
 from incmrql.types import typed
 
 _EXPRESSIONS = frozenset(get_args(typed.Expr))
@@ -179,9 +180,10 @@ def with_sources(
             replace(inner, source=change(inner.source)) if isinstance(inner, typed.Read) else inner
         )
 
-    return replace(
-        script,
-        items=tuple(replace(item, expr=changed(item.expr)) for item in script.items),
-        queries={name: changed(expr) for name, expr in script.queries.items()},
-        functions={n: replace(f, body=changed(f.body)) for n, f in script.functions.items()},
-    )
+    with room():
+        return replace(
+            script,
+            items=tuple(replace(item, expr=changed(item.expr)) for item in script.items),
+            queries={name: changed(expr) for name, expr in script.queries.items()},
+            functions={n: replace(f, body=changed(f.body)) for n, f in script.functions.items()},
+        )
