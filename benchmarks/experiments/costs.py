@@ -31,7 +31,7 @@ from benchmarks.incremental_run import Bench, Stage, opened
 from incmrql.engine.columns import pipelines
 from incmrql.engine.store.segments import Guard
 from incmrql.spark import stream_tasks
-from incmrql.spark.packing import SentKit
+from incmrql.spark.packing import SentProgram
 
 NAME: Final = "costs"
 ROUNDS, QUICK_ROUNDS = 8, 2
@@ -122,7 +122,7 @@ def _action(stage: Stage, way: Way) -> Any:
     )
 
 
-def _task(way: Way, sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
+def _task(way: Way, sent: SentProgram, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
     """A batch in a task, in some way."""
     (gc.unfreeze if way.collection else gc.freeze)()
     pipelines.FEW = -1 if way.parsing else FEW

@@ -135,7 +135,7 @@ class Stage:
         """The sum of the answer that is kept."""
         driver = self.driver
         runs, sent = driver.checkpoint.runs.absolute(), driver.job.sent.content
-        rows = answer_rows(self.bench.spark, driver.kit, sent, 0, driver.state.tables, runs)
+        rows = answer_rows(self.bench.spark, driver.compiled, sent, 0, driver.state.tables, runs)
         return self.bench.patient(lambda: sum_of(rows))
 
     def differences(self, costs: dict[str, Cost] | None = None) -> list[str]:

@@ -60,7 +60,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
 
     def opened(self: Run) -> Any:
         driver = original(self)
-        driver._job = cast("StreamJob", Here(driver.kit))
+        driver._job = cast("StreamJob", Here(driver.compiled))
         return driver
 
     monkeypatch.setattr(Run, "_opened", opened)

@@ -101,13 +101,13 @@ def test_another_number_of_buckets(shop: Shop, monkeypatch: pytest.MonkeyPatch) 
 def plant_an_error(folder: Path) -> None:
     """Make one accumulator of the state another one, with all checksums right."""
     program, _ = read_program(folder)
-    from incmrql.engine.compile.program import compiled
+    from incmrql.engine.compile.program import compile_program
 
-    checkpoint = Checkpoint(folder, compiled(program).forms)
+    checkpoint = Checkpoint(folder, compile_program(program).schemas)
     checkpoint.described()
     table = checkpoint.recovered().tables["n2"]
     (run,) = table.runs
-    content = Opened().rows(checkpoint.runs, run, table.form).content()
+    content = Opened().rows(checkpoint.runs, run, table.schema).content()
     name = next(name for name in content.parts if name.endswith(".n"))
     column = content.parts[name].copy()
     column[0] += 1

@@ -293,7 +293,7 @@ def test_a_link_in_a_watched_folder_does_not_lead_out(shop: Shop, outside: Path)
 @pytest.mark.spark
 def test_a_file_that_became_a_link_is_refused_by_the_task(tmp_path: Path, outside: Path) -> None:
     from incmrql.engine.batch import CompiledProgram, read_rows
-    from incmrql.engine.compile.program import compiled
+    from incmrql.engine.compile.program import compile_program
     from incmrql.engine.inputs import InputFile
     from incmrql.engine.messages import Reading
     from incmrql.errors import DataError
@@ -306,11 +306,11 @@ def test_a_file_that_became_a_link_is_refused_by_the_task(tmp_path: Path, outsid
     link.symlink_to(secret)
     found = secret.stat()
     file = InputFile(str(link), found.st_size, found.st_mtime_ns, program.streams[0].place)
-    kit = CompiledProgram(program, compiled(program), Paths.of([tmp_path]))
+    compiled = CompiledProgram(program, compile_program(program), Paths.of([tmp_path]))
     with pytest.raises(DataError, match="R104"):
-        list(read_rows(kit, file, Reading()))
-    kit = CompiledProgram(program, compiled(program), Paths.of([tmp_path, outside]))
-    assert len(list(read_rows(kit, file, Reading()))) == 1
+        list(read_rows(compiled, file, Reading()))
+    compiled = CompiledProgram(program, compile_program(program), Paths.of([tmp_path, outside]))
+    assert len(list(read_rows(compiled, file, Reading()))) == 1
 
 
 @pytest.mark.spark

@@ -12,7 +12,7 @@ import numpy as np
 from incmrql.engine.batch import CompiledProgram, run_batch
 from incmrql.engine.columns.rows import Rows, of_values
 from incmrql.engine.compile.physical import Physical
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.context import BatchContext, environment
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.offload import content_bytes, content_of_bytes
@@ -39,8 +39,10 @@ class KernelRun:
     ) -> None:
         self.program, self.folder, self.buckets = program, folder, buckets
         folder.mkdir(parents=True, exist_ok=True)
-        self.physical = physical or compiled(program)
-        self.tables = {name: StateTable(name, form, buckets) for name, form in self.physical.forms}
+        self.physical = physical or compile_program(program)
+        self.tables = {
+            name: StateTable(name, schema, buckets) for name, schema in self.physical.schemas
+        }
         self.reader = Reader(folder, Opened())
         self.env = environment(program)
         self.number = 0
@@ -73,9 +75,9 @@ class KernelRun:
 
     def run(self, given: Mapping[int, Sequence[Rows]]) -> list[Rows]:
         """One batch of rows, by the places of the sources."""
-        desk = BatchContext(self.tables, self.reader, self.env, is_first=self.number == 0)
-        changes, self.worked = run_steps(self.physical, given, desk)
-        self._write(desk)
+        context = BatchContext(self.tables, self.reader, self.env, is_first=self.number == 0)
+        changes, self.worked = run_steps(self.physical, given, context)
+        self._write(context)
         self.number += 1
         return changes
 
@@ -83,10 +85,10 @@ class KernelRun:
         answers = zip(changes, self.physical.answers, strict=True)
         return [Weighted(shown_values(rows, answer)) for rows, answer in answers]
 
-    def _write(self, desk: BatchContext) -> None:
+    def _write(self, context: BatchContext) -> None:
         everything = range(self.buckets)
-        for name, content in desk.deltas.items():
-            made = plan(desk.committed(name), self.reader, content, self.number, everything)
+        for name, content in context.deltas.items():
+            made = plan(context.committed(name), self.reader, content, self.number, everything)
             contents = [(each.content, each.counts) for each in made.written]
             runs = write_runs(self.folder, f"{uuid.uuid4().hex}.run", contents) if contents else []
             bases = [r for r, w in zip(runs, made.written, strict=True) if w.base]
@@ -95,8 +97,8 @@ class KernelRun:
 
     def answer(self, number: int = 0) -> Value:
         """The whole answer, from the state."""
-        desk = BatchContext(self.tables, self.reader, self.env, is_first=False)
-        return whole_answer(self.physical.answers[number], desk)
+        context = BatchContext(self.tables, self.reader, self.env, is_first=False)
+        return whole_answer(self.physical.answers[number], context)
 
     def state(self) -> dict[str, list[Any]]:
         """The content of all tables, merged, bucket by bucket."""
@@ -151,9 +153,9 @@ class FileRun(KernelRun):
             found[part.target].merge(Weighted(read_rows(self.folder / part.file, answer)))
         return found
 
-    def done(self, kit: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
+    def done(self, compiled: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
         """What the batch does."""
-        return run_batch(kit, order)
+        return run_batch(compiled, order)
 
 
 class StagedRun(FileRun):
@@ -162,15 +164,15 @@ class StagedRun(FileRun):
     staged = True
     """Whether the next batch is done in stages."""
 
-    def done(self, kit: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
+    def done(self, compiled: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
         if not self.staged:
-            return run_batch(kit, order)
-        route = Route(kit.physical)
+            return run_batch(compiled, order)
+        route = Route(compiled.physical)
         waiting: dict[int, list[Sent]] = {}
         reading, results = Reading(), list[BatchResult]()
         for number, file in enumerate(order.files or (None,)):
             files = [] if file is None else [file]
-            for read in read_stage(kit, order, files, is_one=number == 0):
+            for read in read_stage(compiled, order, files, is_one=number == 0):
                 if isinstance(read, Reading):
                     reading.add(read)
                 else:
@@ -181,10 +183,12 @@ class StagedRun(FileRun):
                 now = [sent for sent in all_ if route.stage(sent.name) <= stage]
                 later = [sent for sent in all_ if route.stage(sent.name) > stage]
                 waiting.setdefault(bucket, []).extend(later)
-                for found in meet_stage(kit, order, stage, bucket, now) if now else ():
+                for found in meet_stage(compiled, order, stage, bucket, now) if now else ():
                     if isinstance(found, BatchResult):
                         results.append(
-                            BatchResult.of_json(found.as_json(), kit.physical.forms, self.buckets)
+                            BatchResult.of_json(
+                                found.as_json(), compiled.physical.schemas, self.buckets
+                            )
                         )
                     else:
                         waiting.setdefault(found.bucket, []).append(_sent(found, route))
@@ -194,5 +198,7 @@ class StagedRun(FileRun):
 def _sent(sent: Sent, route: Route) -> Sent:
     """What arrives of what is sent."""
     return Sent(
-        sent.bucket, sent.name, content_of_bytes(content_bytes(sent.content), route.form(sent.name))
+        sent.bucket,
+        sent.name,
+        content_of_bytes(content_bytes(sent.content), route.schema(sent.name)),
     )

@@ -16,7 +16,7 @@ import pytest
 
 from incmrql.engine.columns.rows import Rows, to_values
 from incmrql.engine.compile.physical import Physical
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.context import BatchContext
 from incmrql.engine.operators.joins import Sums
 from incmrql.engine.program import Worked
@@ -131,9 +131,9 @@ class sizes_of:  # noqa: N801 (used as a context)
         counted = Worked.counted
 
         def sized(
-            worked: Worked, place: int, chunks: Iterable[Rows], desk: BatchContext
+            worked: Worked, place: int, chunks: Iterable[Rows], context: BatchContext
         ) -> Iterator[Rows]:
-            for rows in counted(worked, place, chunks, desk):
+            for rows in counted(worked, place, chunks, context):
                 if self.sent:
                     self.sent[place] += self._size(place, rows)
                 yield rows
@@ -168,4 +168,4 @@ def compiled_program(
     with room():
         run = Run(text, streams)
         program = program_of([run.item], run.script, stored=run.stored, iteration=Iteration(way))
-        return program, compiled(program)
+        return program, compile_program(program)

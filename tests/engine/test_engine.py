@@ -24,7 +24,7 @@ from incmrql.engine.columns.layouts import Layout
 from incmrql.engine.columns.pipelines import ByRow
 from incmrql.engine.columns.rows import of_values
 from incmrql.engine.compile.physical import Physical
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.operators import joins, requests
 from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.operators.joins import JoinOp
@@ -55,7 +55,7 @@ TWICE = 8
 def prepared(text: str, streams: frozenset[str]) -> tuple[Run, Program, Physical]:
     run = Run(text, streams)
     program = program_of([run.item], run.script, stored=run.stored)
-    return run, program, compiled(program)
+    return run, program, compile_program(program)
 
 
 def compare(run: Run, kernel: KernelRun, batches: list[Batch], streams: frozenset[str]) -> None:
@@ -330,6 +330,6 @@ def test_a_group_of_fewer_than_no_rows_is_an_error() -> None:
 
 def test_a_join_adds_up_for_a_fold_that_is_its_only_reader() -> None:
     run = Run("select (x.B, sum(y.D)) from x in R, y in S where x.A = y.A group by x.B", ALL)
-    steps = compiled(program_of([run.item], run.script)).steps
+    steps = compile_program(program_of([run.item], run.script)).steps
     (join,) = [step for step in steps if isinstance(step, JoinOp)]
     assert join.fused is not None

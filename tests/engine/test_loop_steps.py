@@ -9,7 +9,7 @@ import pytest
 
 from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.rows import Rows, of_values
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.context import environment
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.loops.steps import StepInterpreter
@@ -37,7 +37,7 @@ class Recorder(StepInterpreter):
 def loop() -> LoopOp:
     known = Loops(PAGERANK)
     program = program_of([known.item], known.script, iteration=Iteration("recompute"))
-    (found,) = [step for step in compiled(program).steps if isinstance(step, LoopOp)]
+    (found,) = [step for step in compile_program(program).steps if isinstance(step, LoopOp)]
     return found
 
 

@@ -14,7 +14,7 @@ import pytest
 from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.rows import Rows
 from incmrql.engine.compile.physical import Physical
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.context import BatchContext, rows_of
 from incmrql.engine.operators.base import NamedSchema, Operator, StatefulOp, all_rows
 from incmrql.engine.stages import Route
@@ -50,25 +50,25 @@ class Twice(Operator):
 class Different(StatefulOp):
     """Each row once, however often it is there."""
 
-    form: TableSchema
+    schema: TableSchema
 
     @property
     def state_tables(self) -> tuple[NamedSchema, ...]:
-        return (("different", self.form),)
+        return (("different", self.schema),)
 
     @property
-    def delta_forms(self) -> tuple[TableSchema, ...]:
-        return (self.form,)
+    def delta_schemas(self) -> tuple[TableSchema, ...]:
+        return (self.schema,)
 
     def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
-        return [all_rows(self.form, inputs[0], None, env)]
+        return [all_rows(self.schema, inputs[0], None, env)]
 
-    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], context: BatchContext) -> Iterator[Rows]:
         (delta,) = deltas
-        before, _ = look_up(desk.table("different", self.form), desk.reader, delta)
+        before, _ = look_up(context.table("different", self.schema), context.reader, delta)
         signs = (before + delta.weights > 0).astype(np.int64) - (before > 0)
         yield rows_of(delta.with_weights(signs)).take(signs != 0)
-        desk.add("different", delta)
+        context.add("different", delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ def with_operator(text: str, kind: type[Different] | type[Twice]) -> tuple[Run, 
     """A query over R, and the program that has one more operator below the answer."""
     run = Run(text, ALL)
     program = program_of([run.item], run.script)
-    physical = compiled(program)
+    physical = compile_program(program)
     last = len(physical.steps) - 1
-    form = TableSchema(leaves(physical.layouts[last]))
+    schema = TableSchema(leaves(physical.layouts[last]))
     step: Operator
-    step = kind(form, inputs=(last,)) if issubclass(kind, Different) else kind(inputs=(last,))
-    tables = [TableInfo(name, form, "rows", last + 1) for name, form in step.state_tables]
+    step = kind(schema, inputs=(last,)) if issubclass(kind, Different) else kind(inputs=(last,))
+    tables = [TableInfo(name, schema, "rows", last + 1) for name, schema in step.state_tables]
     (answer,) = physical.answers
     (part,) = answer.parts
     above = replace(
@@ -129,7 +129,7 @@ def test_an_operator_says_whether_all_is_brought_to_one_place(kind: type[Differe
     assert route.is_single(name) is is_single
     assert route.single_tables() == (["different"] if is_single else [])
     assert list(route.names()) == ([name] if is_single else [])
-    assert route.form(name) == TableSchema(leaves(physical.layouts[-1]))
+    assert route.schema(name) == TableSchema(leaves(physical.layouts[-1]))
 
 
 @pytest.mark.parametrize("text", [*SHAPES, LOOP])
@@ -137,14 +137,14 @@ def test_operators_state_their_inputs_and_tables(text: str) -> None:
     """The inputs of an operator are those of its node, and every table of a node is stated."""
     run = Run(text, ALL)
     program = program_of([run.item], run.script)
-    physical = compiled(program)
+    physical = compile_program(program)
     kept = [
-        (table.node, table.name, table.form) for table in physical.tables if table.answer is None
+        (table.node, table.name, table.schema) for table in physical.tables if table.answer is None
     ]
     stated = []
     for place, (node, step) in enumerate(zip(program.nodes, physical.steps, strict=True)):
         assert step.inputs == inputs(node)
-        stated += [(place, name, form) for name, form in step.state_tables]
+        stated += [(place, name, schema) for name, schema in step.state_tables]
     assert sorted(stated, key=str) == sorted(kept, key=str)
 
 
@@ -154,7 +154,7 @@ BOTH = ((True, True), (True, False), (False, True))
 def costs(text: str) -> tuple[bool, bool]:
     """Whether all rows of two inputs meet, and whether rows are gone through one by one."""
     run = Run(text, ALL)
-    steps = compiled(program_of([run.item], run.script)).steps
+    steps = compile_program(program_of([run.item], run.script)).steps
     return any(step.is_cross for step in steps), any(step.is_by_row for step in steps)
 
 
@@ -175,6 +175,6 @@ def test_operators_state_what_they_cost(text: str, wanted: tuple[bool, bool]) ->
 
 def test_a_join_has_no_rows_where_one_side_has_none() -> None:
     run = Run("select (x.B, y.T) from x in R, y in S where x.A = y.A", ALL)
-    steps = compiled(program_of([run.item], run.script)).steps
+    steps = compile_program(program_of([run.item], run.script)).steps
     joins = [step for step in steps if isinstance(step, StatefulOp)]
     assert [join.has_rows(sides) for join in joins for sides in BOTH] == [True, False, False]

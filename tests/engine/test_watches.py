@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from incmrql.algebra.failures.watches import watched
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.errors import DataError
 from incmrql.plan.assembly import program_of
@@ -181,7 +181,7 @@ def test_random_batches_agree_with_the_evaluator(text: str) -> None:
 
 
 def joined_tables(program: Program) -> list[str | None]:
-    physical = compiled(program)
+    physical = compile_program(program)
     return [
         side.table for step in physical.steps if isinstance(step, JoinOp) for side in step.sides
     ]

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from incmrql.engine.batch import CompiledProgram
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.plan.assembly import program_of
-from incmrql.spark.packing import sent_kit
+from incmrql.spark.packing import sent_program
 from tests.engine import programs
 
 MOST_MODULES = 160
@@ -56,14 +56,14 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     script = programs.compiled(PROGRAM)
     program = program_of(script.items, script, watch=True)
     assert program.watches
-    sent = sent_kit(CompiledProgram(program, compiled(program)))
-    path = tmp_path_factory.mktemp("kit") / "content"
+    sent = sent_program(CompiledProgram(program, compile_program(program)))
+    path = tmp_path_factory.mktemp("program") / "content"
     path.write_bytes(sent.content.content)
     unpack = f"""
 import pathlib
-from {WORKER} import SentKit, kit_of
+from {WORKER} import SentProgram, read_compiled
 from incmrql.spark.packing import Packed
-kit_of(SentKit("", Packed(pathlib.Path(sys.argv[1]).read_bytes())))
+read_compiled(SentProgram("", Packed(pathlib.Path(sys.argv[1]).read_bytes())))
 """
     return shown_modules(unpack, str(path))
 

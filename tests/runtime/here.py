@@ -23,17 +23,17 @@ from tests.runtime.streaming import OPTIONS, Place
 class Here:
     """What stands for the Spark job: one task in this process."""
 
-    def __init__(self, kit: CompiledProgram) -> None:
-        self.kit = kit
+    def __init__(self, compiled: CompiledProgram) -> None:
+        self.compiled = compiled
 
     def run(self, order: BatchRequest, **_: int) -> JobResult:
-        reading, done = run_batch(self.kit, order)
+        reading, done = run_batch(self.compiled, order)
         return JobResult(reading, together(order, [done]), 0, 0, 1)
 
     def write_answers(
-        self, order: BatchRequest, sign: int, kit: CompiledProgram | None = None
+        self, order: BatchRequest, sign: int, compiled: CompiledProgram | None = None
     ) -> list[Part]:
-        return write_answers(kit or self.kit, order, sign, range(order.buckets))
+        return write_answers(compiled or self.compiled, order, sign, range(order.buckets))
 
 
 def driver_here(place: Place, options: StreamOptions = OPTIONS) -> Driver:
@@ -43,7 +43,7 @@ def driver_here(place: Place, options: StreamOptions = OPTIONS) -> Driver:
         raise AssertionError("no Spark here")
 
     driver = Driver(place.program, place.checkpoint, place.output, nobody, options)
-    driver._job = cast("StreamJob", Here(driver.kit))
+    driver._job = cast("StreamJob", Here(driver.compiled))
     return driver
 
 

@@ -51,7 +51,7 @@ class Products:
         program = program_of(script.items, script, watch=options.on_arithmetic != "null")
         asked = {"text": self.text, "path": "", "arguments": [], "stored": {}}
         driver = Driver(program, self.root / "state", None, nobody, options, script=asked)
-        driver._job = cast("StreamJob", Here(driver.kit))
+        driver._job = cast("StreamJob", Here(driver.compiled))
         return driver
 
 

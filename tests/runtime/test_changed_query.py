@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.errors import CheckpointError
 from incmrql.plan.assembly import program_of as planned
 from incmrql.plan.identity.versions import VERSIONS
@@ -170,9 +170,9 @@ LOOP = (
 @pytest.mark.parametrize("text", [AVERAGE, SEVERAL, LOOP])
 def test_tables_say_what_they_hold_and_of_which_node(text: str) -> None:
     program = program_of(text.format(data="in", deletes="out", names="names"))
-    physical = compiled(program)
+    physical = compile_program(program)
     described = opening.describe(program, {}, physical.tables)["tables"]
-    assert list(described) == [name for name, _ in physical.forms]
+    assert list(described) == [name for name, _ in physical.schemas]
     for table in physical.tables:
         assert table.holds
         if table.node is None:

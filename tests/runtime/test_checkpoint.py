@@ -16,7 +16,7 @@ import pytest
 
 from incmrql import storage
 from incmrql.engine.batch import CompiledProgram, run_batch
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.messages import BatchRequest
 from incmrql.engine.store import segments
@@ -31,7 +31,7 @@ from incmrql.storage.files import load, write_new, write_over
 from tests.engine.programs import AVERAGE, SEVERAL, program_of
 
 PROGRAM = program_of(SEVERAL.format(data="in", deletes="out", names="names"))
-KIT = CompiledProgram(PROGRAM, compiled(PROGRAM))
+COMPILED = CompiledProgram(PROGRAM, compile_program(PROGRAM))
 
 
 DESCRIBED = describe(PROGRAM, {})
@@ -39,7 +39,7 @@ DESCRIBED = describe(PROGRAM, {})
 
 def opened(folder: Path, buckets: int = 4) -> Checkpoint:
     """A checkpoint with a new epoch."""
-    checkpoint = Checkpoint(folder, KIT.physical.forms)
+    checkpoint = Checkpoint(folder, COMPILED.physical.schemas)
     checkpoint.prepare()
     checkpoint.take_over(DESCRIBED, (), buckets)
     return checkpoint
@@ -47,7 +47,7 @@ def opened(folder: Path, buckets: int = 4) -> Checkpoint:
 
 def read(folder: Path) -> State:
     """The committed state, without an epoch."""
-    return Checkpoint(folder, KIT.physical.forms).recovered()
+    return Checkpoint(folder, COMPILED.physical.schemas).recovered()
 
 
 def nothing_open(_attempt: str) -> bool:
@@ -227,14 +227,14 @@ def test_a_damaged_run_is_noticed(tmp_path: Path) -> None:
     data.mkdir()
     (data / "1.csv").write_text("1,2.0\n2,3.0\n")
     program = program_of(AVERAGE.format(data=data, deletes=data))
-    kit = CompiledProgram(program, compiled(program))
-    checkpoint = Checkpoint(tmp_path / "ck", kit.physical.forms)
+    compiled = CompiledProgram(program, compile_program(program))
+    checkpoint = Checkpoint(tmp_path / "ck", compiled.physical.schemas)
     checkpoint.prepare()
     before = checkpoint.take_over(describe(program, {}), (), 4)
     stat = (data / "1.csv").stat()
     file = InputFile(str(data / "1.csv"), stat.st_size, stat.st_mtime_ns, 0)
     order = BatchRequest(0, "a1", (file,), before.tables, 4, str(checkpoint.runs), is_first=True)
-    _, done = run_batch(kit, order)
+    _, done = run_batch(compiled, order)
     state = checkpoint.commit(before, Commit({**before.tables, **done.tables}))
     checkpoint.check_runs(state)
     (run,) = {run.file for table in state.tables.values() for run in table.runs}

@@ -154,7 +154,7 @@ def test_what_a_batch_reads_does_not_grow_with_the_history(
             found[times] = dict(zip(SHAPES, reads, strict=True))
             assert sum(node.read for node in report.nodes) == report.state_read
             assert sum(report.read_by_scope.values()) == report.state_read
-            assert [node.scope for node in report.nodes] == list(driver.kit.physical.scopes)
+            assert [node.scope for node in report.nodes] == list(driver.compiled.physical.scopes)
             groups = [node.read for node in report.nodes if node.scope == "groups"]
             assert report.read_by_scope["groups"] == sum(groups) > 0
             if times == 1:  # the evaluator's joins take long
@@ -183,7 +183,7 @@ def _put(path: Path, lines: Any) -> None:
 
 def _read(driver: Driver, report: BatchReport, number: int) -> int:
     """The rows of state that the steps of an answer have read."""
-    physical = driver.kit.physical
+    physical = driver.compiled.physical
     steps = {part.place for part in physical.answers[number].parts}
     waiting = list(steps)
     while waiting:

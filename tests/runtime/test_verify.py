@@ -115,7 +115,7 @@ def reopened(session: incmrql.Session, text: str, checkpoint: Path) -> Run:
 
 def answer_table(run: Run) -> str:
     """The table that an answer is kept in."""
-    (part,) = run._driver.kit.physical.answers[0].parts
+    (part,) = run._driver.compiled.physical.answers[0].parts
     assert part.table is not None
     return part.table
 

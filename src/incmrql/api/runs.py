@@ -301,7 +301,7 @@ class Run:
             if not isinstance(spools, PushFeed | FrameFeed) or not files:
                 continue
             runs, tables = driver.checkpoint.runs.absolute(), driver.tables_before()
-            fault = rows_at_fault(driver.kit, feed.place, files, tables, runs)
+            fault = rows_at_fault(driver.compiled, feed.place, files, tables, runs)
             stream = stream_at(driver.program, feed.place)
             rows = set_aside(spools, stream.element, files, fault, driver.refused)
             known = self._streams.get(feed.place)
@@ -392,7 +392,7 @@ class Run:
 
         self._check_good()
         driver, spark = self._driver, self._inputs.spark()
-        answer = driver.kit.physical.answers[0]
+        answer = driver.compiled.physical.answers[0]
         if answer.is_single:
             value = driver.answer()
             rows = [value] if answer.output.part is None else value or []
@@ -402,9 +402,9 @@ class Run:
         runs.mkdir(exist_ok=True)
         for name in {run.file for table in state.tables.values() for run in table.runs}:
             linked(driver.checkpoint.runs / name, runs / name)
-        check_kept(driver.kit.physical.answers[0])
+        check_kept(driver.compiled.physical.answers[0])
         sent = driver.job.sent.content
-        return answer_rows(spark, driver.kit, sent, 0, state.tables, runs)
+        return answer_rows(spark, driver.compiled, sent, 0, state.tables, runs)
 
     def verify(self) -> Verified:
         """Compare the answer with that of the query over everything that was taken in.

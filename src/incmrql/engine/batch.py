@@ -45,32 +45,32 @@ class CompiledProgram:
         return environment(self.program)
 
 
-def run_batch(kit: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
+def run_batch(compiled: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
     """A whole batch."""
     reading = Reading(attempt=order.attempt)
     given: dict[int, list[Rows]] = {}
     bad = BadRowWriter(order.quarantine, order.names)
     for file in order.files:
-        given.setdefault(file.place, []).extend(read_rows(kit, file, reading, bad))
+        given.setdefault(file.place, []).extend(read_rows(compiled, file, reading, bad))
     reading.quarantined = bad.close()
     crash_here("task-read", order.number)
     start = time.perf_counter()
-    desk = desk_of(kit, order, order.tables)
-    answers, worked = run_steps(kit.physical, given, desk)
+    context = batch_context(compiled, order, order.tables)
+    answers, worked = run_steps(compiled.physical, given, context)
     seconds = Seconds(read=reading.seconds, kernel=time.perf_counter() - start)
-    done = finish(kit, order, desk, dict(enumerate(answers)), range(order.buckets))
+    done = finish(compiled, order, context, dict(enumerate(answers)), range(order.buckets))
     done.worked, done.seconds = worked, done.seconds + seconds
     return reading, done
 
 
 def read_rows(
-    kit: CompiledProgram, file: InputFile, reading: Reading, bad: BadRowWriter | None = None
+    compiled: CompiledProgram, file: InputFile, reading: Reading, bad: BadRowWriter | None = None
 ) -> Iterator[Rows]:
     """The rows of a file; what is noticed on the way goes to `reading`, bad rows to `bad`."""
     start = time.perf_counter()
-    kit.paths.check(file.path)
-    stream = stream_at(kit.program, file.place)
-    script = kit.program.script
+    compiled.paths.check(file.path)
+    stream = stream_at(compiled.program, file.place)
+    script = compiled.program.script
     reading.checksums[file.path] = checksum(file)
     parser = script.parsers.get(stream.source.parser)
     is_kept = dict(stream.source.options).get("on_error", "quarantine") == "quarantine"
@@ -93,19 +93,19 @@ def stream_at(program: Program, place: int) -> Stream:
     return next(stream for stream in program.streams if stream.place == place)
 
 
-def desk_of(
-    kit: CompiledProgram, order: BatchRequest, tables: Mapping[str, StateTable]
+def batch_context(
+    compiled: CompiledProgram, order: BatchRequest, tables: Mapping[str, StateTable]
 ) -> BatchContext:
     """The state before a batch, as steps see it."""
     reader = Reader(Path(order.runs), OPENED)
     OPENED.keep(reader.folder, (run for table in order.tables.values() for run in table.runs))
-    return BatchContext(tables, reader, kit.env(), order.is_first, apart=order.apart)
+    return BatchContext(tables, reader, compiled.env(), order.is_first, apart=order.apart)
 
 
 def finish(
-    kit: CompiledProgram,
+    compiled: CompiledProgram,
     order: BatchRequest,
-    desk: BatchContext,
+    context: BatchContext,
     answers: Mapping[int, Rows],
     buckets: Sequence[int],
     single: Iterable[str] = (),
@@ -115,27 +115,27 @@ def finish(
     everything, alone = range(order.buckets), frozenset(single)
     plans = {
         name: plan(
-            desk.committed(name),
-            desk.reader,
+            context.committed(name),
+            context.reader,
             content,
             order.number,
             everything if name in alone else buckets,
             order.limits,
         )
-        for name, content in desk.deltas.items()
+        for name, content in context.deltas.items()
     }
     task = uuid.uuid4().hex[:8]
     tables = _written(order, plans, task)
     crash_here("task-runs", order.number)
-    changed = [0] * len(kit.physical.answers)
+    changed = [0] * len(compiled.physical.answers)
     for number, rows in answers.items():
         changed[number] = len(rows)
     watched = [
-        _bag_change(kit.physical.answers[number], answers.get(number))
-        for number in range(len(kit.program.outputs), len(kit.physical.answers))
+        _bag_change(compiled.physical.answers[number], answers.get(number))
+        for number in range(len(compiled.program.outputs), len(compiled.physical.answers))
     ]
-    after = {**desk.tables, **tables}
-    parts = list(_outputs(kit, order, desk, after, answers, buckets, task))
+    after = {**context.tables, **tables}
+    parts = list(_outputs(compiled, order, context, after, answers, buckets, task))
     crash_here("task-parts", order.number)
     rewritten = sum(each.rewritten for each in plans.values())
     seconds = Seconds(write=time.perf_counter() - start)
@@ -187,19 +187,19 @@ def _written(order: BatchRequest, plans: Mapping[str, Plan], task: str) -> dict[
 
 
 def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
-    kit: CompiledProgram,
+    compiled: CompiledProgram,
     order: BatchRequest,
-    desk: BatchContext,
+    context: BatchContext,
     tables: Mapping[str, StateTable],
     answers: Mapping[int, Rows],
     buckets: Sequence[int],
     task: str,
 ) -> Iterator[Part]:
-    after = BatchContext(tables, desk.reader, desk.env, is_first=False)
+    after = BatchContext(tables, context.reader, context.env, is_first=False)
     for number, target in enumerate(order.targets):
         if target.answer not in answers:
             continue
-        answer = kit.physical.answers[target.answer]
+        answer = compiled.physical.answers[target.answer]
         folder, name = Path(target.folder), f"part-{task}-{number}"
         rows = answers[target.answer]
         if target.mode == "snapshot":
@@ -211,30 +211,30 @@ def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
             for bucket in buckets:
                 whole = bucket_rows(answer, bucket, after)
                 if len(whole):
-                    shown = _shown(answer, whole, desk.env)
+                    shown = _shown(answer, whole, context.env)
                     how = f"{name}-{bucket}"
                     found = write_part(folder, how, answer, shown, target)
                     yield Part(number, *found)
         elif len(rows):
-            shown = rows if target.mode == "rows" else _shown(answer, rows, desk.env)
+            shown = rows if target.mode == "rows" else _shown(answer, rows, context.env)
             yield Part(number, *write_part(folder, name, answer, shown, target))
 
 
 def write_answers(
-    kit: CompiledProgram, order: BatchRequest, sign: int, buckets: Sequence[int]
+    compiled: CompiledProgram, order: BatchRequest, sign: int, buckets: Sequence[int]
 ) -> list[Part]:
     """Write all rows of answers to targets: as they are, or as changes that bring or take them.
 
     `sign` is 1 for rows that come, and -1 for rows that go.
     """
-    desk = desk_of(kit, order, order.tables)
+    context = batch_context(compiled, order, order.tables)
     task = uuid.uuid4().hex[:8]
     parts = []
     for number, target in enumerate(order.targets):
-        answer, folder = kit.physical.answers[target.answer], Path(target.folder)
+        answer, folder = compiled.physical.answers[target.answer], Path(target.folder)
         name = f"part-{task}-{number}"
         if answer.is_single and 0 in buckets:
-            value = whole_answer(answer, desk)
+            value = whole_answer(answer, context)
             if target.mode == "snapshot":
                 written = write_values(folder, name, answer, value, target.format)
             else:
@@ -242,9 +242,9 @@ def write_answers(
                 written = write_part(folder, name, answer, rows, target)
             parts.append(Part(number, *written))
         for bucket in () if answer.is_single else buckets:
-            rows = bucket_rows(answer, bucket, desk)
+            rows = bucket_rows(answer, bucket, context)
             if len(rows):
-                shown = _shown(answer, Rows(rows.columns, rows.weights * sign), desk.env)
+                shown = _shown(answer, Rows(rows.columns, rows.weights * sign), context.env)
                 where = f"{name}-{bucket}"
                 parts.append(Part(number, *write_part(folder, where, answer, shown, target)))
     return parts
@@ -268,24 +268,24 @@ def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
 
 
 def answer_value(
-    kit: CompiledProgram, number: int, tables: Mapping[str, StateTable], runs: Path
+    compiled: CompiledProgram, number: int, tables: Mapping[str, StateTable], runs: Path
 ) -> Value:
     """The whole of an answer as a value, from the state; it has to fit into memory."""
-    desk = BatchContext(tables, Reader(runs, OPENED), kit.env(), is_first=False)
-    return whole_answer(kit.physical.answers[number], desk)
+    context = BatchContext(tables, Reader(runs, OPENED), compiled.env(), is_first=False)
+    return whole_answer(compiled.physical.answers[number], context)
 
 
 def bag_rows(
-    kit: CompiledProgram, number: int, tables: Mapping[str, StateTable], runs: Path
+    compiled: CompiledProgram, number: int, tables: Mapping[str, StateTable], runs: Path
 ) -> Iterator[tuple[Value, int]]:
     """The rows of an answer that is a bag, with how often each is there, bucket by bucket.
 
     Equal rows may come from several buckets.
     """
-    desk = BatchContext(tables, Reader(runs, OPENED), kit.env(), is_first=False)
-    answer = kit.physical.answers[number]
+    context = BatchContext(tables, Reader(runs, OPENED), compiled.env(), is_first=False)
+    answer = compiled.physical.answers[number]
     if answer.is_single:
-        yield from ((row, 1) for row in whole_answer(answer, desk))
+        yield from ((row, 1) for row in whole_answer(answer, context))
         return
     for bucket in range(max((table.buckets for table in tables.values()), default=1)):
-        yield from shown_values(bucket_rows(answer, bucket, desk), answer)
+        yield from shown_values(bucket_rows(answer, bucket, context), answer)

@@ -37,10 +37,10 @@ class BatchContext:
     part_reads: Counter[int] = field(default_factory=Counter)
     """Rows read of whole parts of answers, by the places of the steps that make them."""
 
-    def table(self, name: str | None, form: TableSchema) -> StateTable:
+    def table(self, name: str | None, schema: TableSchema) -> StateTable:
         """A state table; one that is not kept is empty."""
         if name is None or name not in self.tables:
-            return StateTable(name or "", form, 1)
+            return StateTable(name or "", schema, 1)
         return self.committed(name)
 
     def committed(self, name: str) -> StateTable:
@@ -54,18 +54,18 @@ class BatchContext:
             known = self.deltas.get(name)
             self.deltas[name] = content if known is None else merge([known, content])
 
-    def truncate(self, name: str, form: TableSchema) -> None:
+    def truncate(self, name: str, schema: TableSchema) -> None:
         """Forget all that a table has, its changes too."""
         if name in self.tables:
             self.truncated.add(name)
-            self.deltas[name] = empty(form)
+            self.deltas[name] = empty(schema)
 
 
-def content_of(form: TableSchema, rows: Rows) -> SortedRows:
+def content_of(schema: TableSchema, rows: Rows) -> SortedRows:
     """Rows as a content of a table."""
     if not len(rows):
-        return empty(form)
-    return added_up(form, rows.columns, rows.weights)
+        return empty(schema)
+    return added_up(schema, rows.columns, rows.weights)
 
 
 def rows_of(content: SortedRows) -> Rows:
@@ -73,14 +73,14 @@ def rows_of(content: SortedRows) -> Rows:
     return Rows(content.columns, content.weights)
 
 
-def merged(form: TableSchema, parts: Sequence[SortedRows]) -> SortedRows:
+def merged(schema: TableSchema, parts: Sequence[SortedRows]) -> SortedRows:
     """One content from several."""
-    return merge(parts) if parts else empty(form)
+    return merge(parts) if parts else empty(schema)
 
 
-def consolidated(form: TableSchema, rows: Rows) -> Rows:
+def consolidated(schema: TableSchema, rows: Rows) -> Rows:
     """Equal rows added up, and those of weight 0 left out."""
-    return rows_of(content_of(form, rows))
+    return rows_of(content_of(schema, rows))
 
 
 def zeros(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -105,25 +105,25 @@ class MemoryReader(Reader):
         """All rows of a run."""
         if run.file == _MEMORY:
             return SegmentRows.of(self.contents[run.offset])
-        return self.opened.rows(self.folder, run, table.form)
+        return self.opened.rows(self.folder, run, table.schema)
 
 
 @dataclass(slots=True)
 class Overlay(BatchContext):
-    """A desk whose tables grow with their changes; `names` are those of the tables below."""
+    """A context whose tables grow with their changes; `names` are those of the tables below."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     below: BatchContext | None = None
     added: dict[str, StateTable] = field(default_factory=dict)
 
-    def table(self, name: str | None, form: TableSchema) -> StateTable:
+    def table(self, name: str | None, schema: TableSchema) -> StateTable:
         """A state table with all that was added to it."""
         if name is None or name not in self.names:
-            return StateTable(name or "", form, 1)
+            return StateTable(name or "", schema, 1)
         found = self.added.get(name)
         if found is None:
             assert self.below is not None
-            found = self.added[name] = self.below.table(self.names[name], form)
+            found = self.added[name] = self.below.table(self.names[name], schema)
         return found
 
     def change(self, name: str | None, content: SortedRows) -> None:
@@ -131,7 +131,7 @@ class Overlay(BatchContext):
         if name is None or name not in self.names or not len(content):
             return
         assert isinstance(self.reader, MemoryReader)
-        table = self.table(name, content.form)
+        table = self.table(name, content.schema)
         self.reader.contents.append(content)
         counts = np.diff(cuts_of(content, table.buckets))
         place = len(self.reader.contents) - 1
@@ -142,7 +142,7 @@ class Overlay(BatchContext):
 
 
 def overlay(below: BatchContext, names: Mapping[str, str]) -> Overlay:
-    """A desk over some tables of another one."""
+    """A context over some tables of another one."""
     reader = MemoryReader(below.reader.folder, below.reader.opened, below.reader.tally)
     return Overlay({}, reader, below.env, below.is_first, names=names, below=below)
 
@@ -174,19 +174,21 @@ class Counters:
         return {n: count for (each, n), count in self.known.items() if each == name and count}
 
 
-def counters_in(name: str, form: TableSchema, desk: BatchContext) -> Counters:
+def counters_in(name: str, schema: TableSchema, context: BatchContext) -> Counters:
     """The counters that a table has."""
-    table = desk.table(name, form)
+    table = context.table(name, schema)
     known: dict[tuple[str, int], int] = {}
     for bucket in range(table.buckets):
-        content = scan(table, desk.reader, bucket)
+        content = scan(table, context.reader, bucket)
         names, numbers = (column.to_pylist() for column in content.keys.columns)
         for each, number, weight in zip(names, numbers, content.weights.tolist(), strict=True):
             known[each, number] = weight
     return Counters(known, {})
 
 
-def keep_counters(counters: Counters, name: str, form: TableSchema, desk: BatchContext) -> None:
+def keep_counters(
+    counters: Counters, name: str, schema: TableSchema, context: BatchContext
+) -> None:
     """Put what has changed of them into a table."""
     some = {at: count for at, count in counters.changed.items() if count}
     if some:
@@ -195,7 +197,7 @@ def keep_counters(counters: Counters, name: str, form: TableSchema, desk: BatchC
             pa.array([number for _, number in some], pa.int64()),
         )
         weights = np.array(list(some.values()), np.int64)
-        desk.add(name, content_of(form, Rows(columns, weights)))
+        context.add(name, content_of(schema, Rows(columns, weights)))
 
 
 def environment(program: Program) -> Environment:

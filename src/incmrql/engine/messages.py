@@ -70,13 +70,13 @@ class BatchRequest:
         }
 
     @staticmethod
-    def of_json(found: dict[str, Any], forms: Iterable[tuple[str, TableSchema]]) -> BatchRequest:
+    def of_json(found: dict[str, Any], schemas: Iterable[tuple[str, TableSchema]]) -> BatchRequest:
         """The order that a text holds, for tables of the given forms."""
         limits = found["limits"]
         return BatchRequest(**{
             **found,
             "files": tuple(map(InputFile.of_json, found["files"])),
-            "tables": tables_of_json(found["tables"], forms, found["buckets"]),
+            "tables": tables_of_json(found["tables"], schemas, found["buckets"]),
             "targets": tuple(Target(**each) for each in found["targets"]),
             "limits": Limits(limits["inline"], frozenset(map(tuple, limits["locked"]))),
             "apart": Apart.of_json(found["apart"]),
@@ -84,10 +84,10 @@ class BatchRequest:
 
 
 def tables_of_json(
-    found: Mapping[str, Any], forms: Iterable[tuple[str, TableSchema]], buckets: int
+    found: Mapping[str, Any], schemas: Iterable[tuple[str, TableSchema]], buckets: int
 ) -> dict[str, StateTable]:
     """The tables that a text lists; one that it does not is empty."""
-    tables = {name: StateTable(name, form, buckets) for name, form in forms}
+    tables = {name: StateTable(name, schema, buckets) for name, schema in schemas}
     return {n: t.of_json(found[n]) if n in found else t for n, t in tables.items()}
 
 
@@ -238,10 +238,10 @@ class BatchResult:
 
     @staticmethod
     def of_json(
-        found: dict[str, Any], forms: Iterable[tuple[str, TableSchema]], buckets: int
+        found: dict[str, Any], schemas: Iterable[tuple[str, TableSchema]], buckets: int
     ) -> BatchResult:
         """What a text says was done, for tables of the given forms."""
-        named = [(name, form) for name, form in forms if name in found["tables"]]
+        named = [(name, schema) for name, schema in schemas if name in found["tables"]]
         return BatchResult(**{
             **found,
             "tables": tables_of_json(found["tables"], named, buckets),

@@ -42,14 +42,14 @@ class Worked:
         return Worked([0] * count, [0] * count, [0.0] * count)
 
     @contextmanager
-    def at(self, place: int, desk: BatchContext) -> Iterator[None]:
+    def at(self, place: int, context: BatchContext) -> Iterator[None]:
         """Count what is done inside as work of a step, but for what counts as that of another."""
-        start, before = time.perf_counter(), desk.reader.tally.rows
+        start, before = time.perf_counter(), context.reader.tally.rows
         self._inside.append((0.0, 0))
         try:
             yield
         finally:
-            seconds, read = time.perf_counter() - start, desk.reader.tally.rows - before
+            seconds, read = time.perf_counter() - start, context.reader.tally.rows - before
             others = self._inside.pop()
             self.seconds[place] += seconds - others[0]
             self.read[place] += read - others[1]
@@ -57,11 +57,11 @@ class Worked:
                 outer = self._inside.pop()
                 self._inside.append((outer[0] + seconds, outer[1] + read))
 
-    def counted(self, place: int, chunks: Iterable[Rows], desk: BatchContext) -> Iterator[Rows]:
+    def counted(self, place: int, chunks: Iterable[Rows], context: BatchContext) -> Iterator[Rows]:
         """The chunks that a step sends on, counted as they are made."""
         waiting = iter(chunks)
         while True:
-            with self.at(place, desk):
+            with self.at(place, context):
                 rows = next(waiting, None)
             if rows is None:
                 return
@@ -77,11 +77,11 @@ class Worked:
             "notes": self.notes,
         }
 
-    def add_answers(self, desk: BatchContext) -> None:
+    def add_answers(self, context: BatchContext) -> None:
         """Put in what was read for answers that are one value, and what steps say."""
-        for place, rows in desk.part_reads.items():
+        for place, rows in context.part_reads.items():
             self.read[place] += rows
-        self.notes = desk.notes
+        self.notes = context.notes
 
     def add(self, other: Worked) -> None:
         """Put in what was done elsewhere."""
@@ -92,30 +92,32 @@ class Worked:
 
 
 def run_steps(
-    physical: Physical, given: Mapping[int, Sequence[Rows]], desk: BatchContext
+    physical: Physical, given: Mapping[int, Sequence[Rows]], context: BatchContext
 ) -> tuple[list[Rows], Worked]:
-    """All steps of a batch: the changes of the answers; the desk has those of the tables."""
+    """All steps of a batch: the changes of the answers; the context has those of the tables."""
     for place, rows in given.items():
         source = physical.source(place)
-        source.check([source.ledger_delta(rows, desk)], desk)
+        source.check([source.ledger_delta(rows, context)], context)
     found: list[Iterable[Rows]] = []
     worked = Worked.of(len(physical.steps))
     users = users_of(physical)
     for place, step in enumerate(physical.steps):
-        with worked.at(place, desk):
-            chunks = given.get(place) or step.advance([found[each] for each in step.inputs], desk)
-            chunks = worked.counted(place, chunks, desk)
+        with worked.at(place, context):
+            chunks = given.get(place) or step.advance(
+                [found[each] for each in step.inputs], context
+            )
+            chunks = worked.counted(place, chunks, context)
             found.append(chunks if users[place] == 1 else list(chunks))
-    answers = [_answer_delta(answer, found, desk) for answer in physical.answers]
-    worked.add_answers(desk)
+    answers = [_answer_delta(answer, found, context) for answer in physical.answers]
+    worked.add_answers(context)
     return answers, worked
 
 
-def _answer_delta(answer: Answer, found: Sequence[Iterable[Rows]], desk: BatchContext) -> Rows:
+def _answer_delta(answer: Answer, found: Sequence[Iterable[Rows]], context: BatchContext) -> Rows:
     """What a batch does to an answer, equal rows added up."""
     if answer.is_keyed and answer.main is not None:
         return stacked(list(found[answer.main.place]), leaves(answer.layout))
-    return answer_meet(answer, answer_gather(answer, found, desk.env), desk)
+    return answer_meet(answer, answer_gather(answer, found, context.env), context)
 
 
 def users_of(physical: Physical) -> Counter[int]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from incmrql.engine.batch import CompiledProgram, desk_of, finish, read_rows
+from incmrql.engine.batch import CompiledProgram, batch_context, finish, read_rows
 from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.rows import Rows, stacked
 from incmrql.engine.compile.physical import Physical
@@ -73,15 +73,15 @@ class Route:
             case _:
                 return self.answered[number]
 
-    def form(self, name: Name) -> TableSchema:
+    def schema(self, name: Name) -> TableSchema:
         """The form of a content."""
         kind, number, slot = name
         match kind:
             case "ledger":
-                ((_, form),) = self.physical.source(number).state_tables
-                return form
+                ((_, schema),) = self.physical.source(number).state_tables
+                return schema
             case "step":
-                return self._stateful(number).delta_forms[slot]
+                return self._stateful(number).delta_schemas[slot]
             case _:
                 return answer_slots(self.physical.answers[number])[slot]
 
@@ -112,37 +112,37 @@ class Route:
         """The names of what has to be in one place."""
         for place, step in enumerate(self.physical.steps):
             if isinstance(step, StatefulOp) and step.is_single:
-                yield from (("step", place, slot) for slot in range(len(step.delta_forms)))
+                yield from (("step", place, slot) for slot in range(len(step.delta_schemas)))
         for number, answer in enumerate(self.physical.answers):
             if answer.is_single:
                 yield from (("answer", number, part) for part in range(len(answer.parts)))
 
 
 def read_stage(
-    kit: CompiledProgram, order: BatchRequest, files: Sequence[InputFile], *, is_one: bool
+    compiled: CompiledProgram, order: BatchRequest, files: Sequence[InputFile], *, is_one: bool
 ) -> Iterator[Sent | Reading]:
     """Some files of a batch, chunk by chunk; one task also starts what needs no rows."""
-    route = Route(kit.physical)
-    desk = desk_of(kit, order, order.tables)
+    route = Route(compiled.physical)
+    context = batch_context(compiled, order, order.tables)
     reading = Reading(attempt=order.attempt)
     bad = BadRowWriter(order.quarantine, order.names)
-    worked = Worked.of(len(kit.physical.steps))
+    worked = Worked.of(len(compiled.physical.steps))
     outbox = _Outbox(route, order)
     for file in files:
-        for rows in read_rows(kit, file, reading, bad):
-            change = kit.physical.source(file.place).ledger_delta([rows], desk)
+        for rows in read_rows(compiled, file, reading, bad):
+            change = compiled.physical.source(file.place).ledger_delta([rows], context)
             if change is not None:
                 yield from outbox.put(("ledger", file.place, 0), change)
-            yield from _deliver(kit, {file.place: [rows]}, desk, worked, outbox)
+            yield from _deliver(compiled, {file.place: [rows]}, context, worked, outbox)
     if is_one:
         fixed = {
-            place: list(step.advance([], desk))
-            for place, step in enumerate(kit.physical.steps)
+            place: list(step.advance([], context))
+            for place, step in enumerate(compiled.physical.steps)
             if not step.inputs
         }
-        yield from _deliver(kit, fixed, desk, worked, outbox)
+        yield from _deliver(compiled, fixed, context, worked, outbox)
         for name in route.names():
-            yield Sent(0, name, merged(route.form(name), []))
+            yield Sent(0, name, merged(route.schema(name), []))
     yield from outbox.all()
     reading.quarantined = bad.close()
     crash_here("task-sent", order.number)
@@ -150,90 +150,90 @@ def read_stage(
 
 
 def meet_stage(
-    kit: CompiledProgram, order: BatchRequest, stage: int, bucket: int, given: Iterable[Sent]
+    compiled: CompiledProgram, order: BatchRequest, stage: int, bucket: int, given: Iterable[Sent]
 ) -> Iterator[Sent | BatchResult]:
     """What was brought to a bucket meets its state."""
     start = time.perf_counter()
-    route = Route(kit.physical)
+    route = Route(compiled.physical)
     brought: dict[Name, list[SortedRows]] = {}
     for sent in given:
         brought.setdefault(sent.name, []).append(sent.content)
     single = route.single_tables()
     mine = {n: t if n in single else t.only([bucket]) for n, t in order.tables.items()}
-    desk = desk_of(kit, order, mine)
-    worked = Worked.of(len(kit.physical.steps))
+    context = batch_context(compiled, order, mine)
+    worked = Worked.of(len(compiled.physical.steps))
     outbox = _Outbox(route, order)
     answers: dict[int, Rows] = {}
     keyed = _RowsOf(
         each.main.derived.place
-        for each in kit.physical.answers
+        for each in compiled.physical.answers
         if each.is_keyed and each.main and each.main.derived
     )
     for kind, number, slot in list(brought):
         if kind == "ledger":
-            kit.physical.source(number).check(brought[kind, number, slot], desk)
+            compiled.physical.source(number).check(brought[kind, number, slot], context)
     called = {name[:2] for name in brought}
-    for place, step in enumerate(kit.physical.steps):
+    for place, step in enumerate(compiled.physical.steps):
         if ("step", place) not in called:
             continue
         assert isinstance(step, StatefulOp)
-        with worked.at(place, desk):
+        with worked.at(place, context):
             contents = [
-                merged(form, brought.get(("step", place, slot), []))
-                for slot, form in enumerate(step.delta_forms)
+                merged(schema, brought.get(("step", place, slot), []))
+                for slot, schema in enumerate(step.delta_schemas)
             ]
-        for rows in worked.counted(place, step.meet(contents, desk), desk):
+        for rows in worked.counted(place, step.meet(contents, context), context):
             keyed.put(place, rows)
-            yield from _deliver(kit, {place: [rows]}, desk, worked, outbox)
-    for number, answer in enumerate(kit.physical.answers):
+            yield from _deliver(compiled, {place: [rows]}, context, worked, outbox)
+    for number, answer in enumerate(compiled.physical.answers):
         if answer.main is not None and answer.main.derived is not None and answer.is_keyed:
             rows_ = keyed.rows.get(answer.main.derived.place, [])
             for segment in answer.main.derived.maps:
-                rows_ = [segment.apply(each, desk.env) for each in rows_]
+                rows_ = [segment.apply(each, context.env) for each in rows_]
             if rows_:
                 answers[number] = stacked(rows_, leaves(answer.layout))
         elif route.answered[number] == stage:
             parts = [
-                merged(form, brought.get(("answer", number, part), []))
-                for part, form in enumerate(answer_slots(answer))
+                merged(schema, brought.get(("answer", number, part), []))
+                for part, schema in enumerate(answer_slots(answer))
             ]
             if not answer.is_single or bucket == 0:
-                answers[number] = answer_meet(answer, parts, desk)
+                answers[number] = answer_meet(answer, parts, context)
     yield from outbox.all()
     seconds = time.perf_counter() - start
-    done = finish(kit, order, desk, answers, [bucket], single if bucket == 0 else ())
-    worked.add_answers(desk)
+    done = finish(compiled, order, context, answers, [bucket], single if bucket == 0 else ())
+    worked.add_answers(context)
     done.worked, done.shuffled = worked, outbox.sent
     done.seconds.kernel += seconds
     yield done
 
 
 def _deliver(
-    kit: CompiledProgram,
+    compiled: CompiledProgram,
     given: dict[int, list[Rows]],
-    desk: BatchContext,
+    context: BatchContext,
     worked: Worked,
     outbox: _Outbox,
 ) -> Iterator[Sent]:
     """Rows through the steps that keep nothing, to what they bring to those that do."""
     found: dict[int, list[Rows]] = dict(given)
-    physical = kit.physical
+    physical = compiled.physical
     for place, step in enumerate(physical.steps):
         inputs = [found.get(each, []) for each in step.inputs]
         if place in found or not any(inputs):
             continue
         if isinstance(step, StatefulOp):
-            with worked.at(place, desk):
-                deltas = step.gather(inputs, desk.env)
+            with worked.at(place, context):
+                deltas = step.gather(inputs, context.env)
             for slot, content in enumerate(deltas):
                 yield from outbox.put(("step", place, slot), content)
         else:
-            chunks = step.advance(inputs, desk)
-            found[place] = list(worked.counted(place, chunks, desk))
+            chunks = step.advance(inputs, context)
+            found[place] = list(worked.counted(place, chunks, context))
     everything = [found.get(place, []) for place in range(len(physical.steps))]
     for number, answer in enumerate(physical.answers):
         if not answer.is_keyed and any(everything[part.place] for part in answer.parts):
-            for part, content in enumerate(answer_gather(answer, everything, desk.env)):
+            for part, content in enumerate(answer_gather(answer, everything, context.env)):
                 yield from outbox.put(("answer", number, part), content)
 
 

@@ -68,8 +68,8 @@ class Tally:
 class Tallies:
     """The tallies of all watches: from the state once, then from the change of each batch."""
 
-    def __init__(self, kit: CompiledProgram, runs: Path) -> None:
-        self._kit, self._runs = kit, runs
+    def __init__(self, compiled: CompiledProgram, runs: Path) -> None:
+        self._compiled, self._runs = compiled, runs
         self._known: list[Tally] = []
         self._number: int | None = None
         """The batch after which these are right."""
@@ -82,7 +82,9 @@ class Tallies:
         They are remembered by `remember`, once the batch is committed.
         """
         if before is None or before != self._number:
-            return [self._scan(place, tables) for place in range(len(self._kit.program.watches))]
+            return [
+                self._scan(place, tables) for place in range(len(self._compiled.program.watches))
+            ]
         return [
             before.after(change) or self._scan(place, tables)
             for place, (before, change) in enumerate(zip(self._known, changes, strict=True))
@@ -94,8 +96,8 @@ class Tallies:
 
     def _scan(self, place: int, tables: Mapping[str, StateTable]) -> Tally:
         count, least = 0, None
-        number = len(self._kit.program.outputs) + place
-        for value, weight in bag_rows(self._kit, number, tables, self._runs):
+        number = len(self._compiled.program.outputs) + place
+        for value, weight in bag_rows(self._compiled, number, tables, self._runs):
             code = encode(value).hex()
             count += weight
             least = code if least is None else min(least, code)
@@ -107,26 +109,28 @@ class Tallies:
         if not leasts:
             return Failures()
         code, place = min(leasts)
-        first = _failure(self._kit, place, decode(bytes.fromhex(code)))
+        first = _failure(self._compiled, place, decode(bytes.fromhex(code)))
         return Failures(sum(each.count for each in tallies), first)
 
 
-def failures(kit: CompiledProgram, tables: Mapping[str, StateTable], runs: Path) -> list[Failure]:
+def failures(
+    compiled: CompiledProgram, tables: Mapping[str, StateTable], runs: Path
+) -> list[Failure]:
     """All rows for which arithmetic fails, in canonical order; they have to fit into memory."""
-    outputs = len(kit.program.outputs)
+    outputs = len(compiled.program.outputs)
     found = [
         (encode(value), place, value)
-        for place in range(len(kit.program.watches))
-        for value, weight in bag_rows(kit, outputs + place, tables, runs)
+        for place in range(len(compiled.program.watches))
+        for value, weight in bag_rows(compiled, outputs + place, tables, runs)
         for _ in range(weight)
     ]
     found.sort(key=lambda each: each[:2])
-    return [_failure(kit, place, value) for _, place, value in found]
+    return [_failure(compiled, place, value) for _, place, value in found]
 
 
-def _failure(kit: CompiledProgram, place: int, pair: Value) -> Failure:
+def _failure(compiled: CompiledProgram, place: int, pair: Value) -> Failure:
     site, row = pair
-    known = kit.program.watches[place].sites[site]
+    known = compiled.program.watches[place].sites[site]
     return Failure(known.text, str(known.span), known.fault, row)
 
 

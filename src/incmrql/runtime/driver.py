@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from incmrql.engine.batch import CompiledProgram, answer_value
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.messages import BatchRequest, Target, tables_of_json
 from incmrql.engine.outputs import read_rows
@@ -115,18 +115,18 @@ class Driver:
         """The files of the last batch while it is committed and not published."""
         self.is_committing = False
         """Whether a manifest is being written, or its batch is not published yet."""
-        physical = compiled(program, keep_answer=self.options.keep_answer)
-        self.kit = CompiledProgram(program, physical, self.options.paths.also(checkpoint))
-        self.tallies = Tallies(self.kit, checkpoint.absolute() / "runs")
+        physical = compile_program(program, keep_answer=self.options.keep_answer)
+        self.compiled = CompiledProgram(program, physical, self.options.paths.also(checkpoint))
+        self.tallies = Tallies(self.compiled, checkpoint.absolute() / "runs")
         self.feeds: list[Feed] = []
         self.binding = Binding(())
         self._spark = spark
         self._job: StreamJob | None = None
-        self.checkpoint = Checkpoint(checkpoint, self.kit.physical.forms)
+        self.checkpoint = Checkpoint(checkpoint, self.compiled.physical.schemas)
         self.compactor = Compactor(self._merge, self.options.inline, self.checkpoint.attempt)
         self.lock: Lock | None = None
         self._description = {
-            **describe(program, script or {}, self.kit.physical.tables),
+            **describe(program, script or {}, self.compiled.physical.tables),
             **ways(self.options, program),
         }
         try:
@@ -134,7 +134,7 @@ class Driver:
                 self.state = self._read_only()
             else:
                 if self.options.reads_sources:
-                    check_sources(program, self.kit.paths)
+                    check_sources(program, self.compiled.paths)
                 create_folders(checkpoint, (), self.options.checkpoint_mode)
                 self.lock = Lock(checkpoint / "lock")
                 self._start(output, registered or {})
@@ -168,9 +168,9 @@ class Driver:
         self.binding = bind(program, recorded, output, options, has_batches=has_batches)
         for sink in self.binding.sinks:
             if sink.mode == "snapshot":
-                check_kept(self.kit.physical.answers[sink.answer])
+                check_kept(self.compiled.physical.answers[sink.answer])
         refuse_used(self.binding.fresh if has_batches else self.binding.sinks)
-        check_outputs(checkpoint, self.binding.sinks, self.kit.paths)
+        check_outputs(checkpoint, self.binding.sinks, self.compiled.paths)
         refuse_overlaps(program, checkpoint.folder, self.binding.sinks, options.quarantine)
         keep = options.keep_input
         self.archive = Archive(
@@ -223,7 +223,9 @@ class Driver:
         if self._job is None:
             spark = self._spark() if callable(self._spark) else self._spark
             check_executors(spark)
-            self._job = StreamJob(spark, self.kit, self.checkpoint.work, self.checkpoint.buckets)
+            self._job = StreamJob(
+                spark, self.compiled, self.checkpoint.work, self.checkpoint.buckets
+            )
         return self._job
 
     def _recover(self) -> None:
@@ -262,9 +264,9 @@ class Driver:
 
     def answer(self, number: int = 0) -> Value:
         """The whole of an answer after the last batch, from the state; no job is run."""
-        check_kept(self.kit.physical.answers[number])
+        check_kept(self.compiled.physical.answers[number])
         runs = self.checkpoint.runs.absolute()
-        return answer_value(self.kit, number, self.state.tables, runs)
+        return answer_value(self.compiled, number, self.state.tables, runs)
 
     def changes(self, number: int = 0) -> list[tuple[Value, int]]:
         """What the last batch did to an answer, if changes are kept.
@@ -272,7 +274,7 @@ class Driver:
         Only the parts that the committed result names count: attempts of tasks that were given up
         may have left others beside them.
         """
-        answer, kept = self.kit.physical.answers[number], self.state.changes
+        answer, kept = self.compiled.physical.answers[number], self.state.changes
         if not kept:
             return []
         folder = self._changes_folder(self.state.number, kept["attempt"], number)
@@ -327,7 +329,7 @@ class Driver:
         self._finish_last()
         number, self.refused = self.state.number + 1, None
         try:
-            check_files(files, self.kit.paths)
+            check_files(files, self.compiled.paths)
             return self._batch(files)
         except DataError:
             if self.state.number < number:
@@ -378,7 +380,7 @@ class Driver:
         places = self._finish()
         done = time.perf_counter()
         times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
-        scopes = self.kit.physical.scopes
+        scopes = self.compiled.physical.scopes
         report = report_of(self.state, files, result, times, places, scopes)
         errors = self.tallies.report(tallies) if self.program.watches else None
         report, self._notices = replace(report, notices=tuple(self._notices), errors=errors), []
@@ -399,7 +401,7 @@ class Driver:
         """The rows for which arithmetic fails after the last batch, from the state."""
         if self.state.number < 0:
             return []
-        return failures(self.kit, self.state.tables, self.checkpoint.runs.absolute())
+        return failures(self.compiled, self.state.tables, self.checkpoint.runs.absolute())
 
     def _change(
         self, attempt: str, targets: Sequence[Target], taken: Taken, result: JobResult
@@ -530,7 +532,7 @@ class Driver:
     def tables_before(self) -> Mapping[str, StateTable]:
         """The state that the next batch starts from."""
         if self.options.window:
-            return tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
+            return tables_of_json({}, self.compiled.physical.schemas, self.checkpoint.buckets)
         return self.state.tables
 
     def _run(self, order: BatchRequest) -> JobResult:
@@ -548,14 +550,14 @@ class Driver:
         if self.options.window and self.state.number >= 0:
             batches = [self.checkpoint.files(self.state.number)]
         read = [[each for each in files if each[1]] for files in batches]
-        reach: Reach = self.kit.paths
+        reach: Reach = self.compiled.paths
         if self.lock is None and reach == ANYWHERE:
             reach = NamedFiles(self.program, self.checkpoint.folder)
         return batch_files.absolute(self.archive.replay(read, reach))
 
     def rebuilt(self, files: Sequence[InputFile], folder: Path) -> Mapping[str, StateTable]:
         """The tables that files build as one batch, with runs in a folder; nothing is committed."""
-        tables = tables_of_json({}, self.kit.physical.forms, self.checkpoint.buckets)
+        tables = tables_of_json({}, self.compiled.physical.schemas, self.checkpoint.buckets)
         number, attempt = self.state.number + 1, self.checkpoint.attempt()
         runs, buckets = str(folder.absolute()), self.checkpoint.buckets
         order = BatchRequest(number, attempt, tuple(files), tables, buckets, runs, is_first=True)
@@ -573,7 +575,9 @@ class Driver:
         checkpoint, attempt = self.checkpoint, self.checkpoint.attempt()
         number = self.state.number + 1
         changed = self.sinks if rebuild else self.binding.fresh
-        before = Retraction.of(checkpoint, changed, recorded, self.kit.paths) if rebuild else None
+        before = (
+            Retraction.of(checkpoint, changed, recorded, self.compiled.paths) if rebuild else None
+        )
         tables = self.state.tables
         if rebuild:
             files = self.replayed()

@@ -44,7 +44,12 @@ from incmrql.values import Value, show
 
 
 def net_rows(
-    spark: SparkSession, kit: Packed, stream: Stream, files: Sequence[InputFile], *, packed: bool
+    spark: SparkSession,
+    compiled: Packed,
+    stream: Stream,
+    files: Sequence[InputFile],
+    *,
+    packed: bool,
 ) -> DataFrame:
     """The rows of a source that some files leave, as often as they are there.
 
@@ -53,7 +58,7 @@ def net_rows(
     """
     if not files:
         return spark.createDataFrame([], spark_schema(stream.element, packed=packed))
-    net = _added_up(_weighted(spark, kit, stream, files), stream).where(f"{WEIGHT} > 0")
+    net = _added_up(_weighted(spark, compiled, stream, files), stream).where(f"{WEIGHT} > 0")
     row = f"explode(array_repeat({_element(stream)}, cast({WEIGHT} as int))) as {ONE}"
     rows = net.selectExpr(row)
     return rows if packed or not is_wide(stream.element) else rows.select(f"{ONE}.*")
@@ -61,7 +66,7 @@ def net_rows(
 
 def ledger_differences(  # noqa: PLR0913 (a source, its files and its ledger)
     spark: SparkSession,
-    kit: Packed,
+    compiled: Packed,
     stream: Stream,
     files: Sequence[InputFile],
     ledger: StateTable,
@@ -73,7 +78,7 @@ def ledger_differences(  # noqa: PLR0913 (a source, its files and its ledger)
     task = partial(_ledger, ledger, str(runs.absolute()), len(_columns(stream)))
     kept = spark.range(0, ledger.buckets, 1, ledger.buckets).mapInArrow(task, _schema(stream))
     if files:
-        taken = _weighted(spark, kit, stream, files)
+        taken = _weighted(spark, compiled, stream, files)
         names = taken.columns[:-1]
         kept = kept.union(taken.selectExpr(*names, f"-{WEIGHT}"))
     differing = _added_up(kept, stream).where(f"{WEIGHT} <> 0").limit(most)
@@ -85,11 +90,11 @@ def ledger_differences(  # noqa: PLR0913 (a source, its files and its ledger)
 
 
 def _weighted(
-    spark: SparkSession, kit: Packed, stream: Stream, files: Sequence[InputFile]
+    spark: SparkSession, compiled: Packed, stream: Stream, files: Sequence[InputFile]
 ) -> DataFrame:
     """The rows of files with their weights."""
     groups = balanced(files, max(2 * spark.sparkContext.defaultParallelism, 1))
-    task = partial(_read, kit, len(_columns(stream)), groups)
+    task = partial(_read, compiled, len(_columns(stream)), groups)
     return spark.range(0, len(groups), 1, len(groups)).mapInArrow(task, _schema(stream))
 
 
@@ -124,13 +129,13 @@ def _read(
     sent: Packed, width: int, groups: list[list[InputFile]], numbers: Iterator[Any]
 ) -> Iterator[Any]:
     """The rows of some files with their weights, in a task."""
-    kit: CompiledProgram = sent.unpacked()
+    compiled: CompiledProgram = sent.unpacked()
     names = [*[f"c{place}" for place in range(width)], WEIGHT]
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             for file in groups[number]:
                 try:
-                    for rows in read_rows(kit, file, Reading()):
+                    for rows in read_rows(compiled, file, Reading()):
                         columns = [_as_spark(column) for column in rows.columns]
                         weights = pa.array(rows.weights, pa.int64())
                         yield pa.record_batch([*columns, weights], names=names)
@@ -159,14 +164,14 @@ def _as_spark(column: Any) -> Any:
 
 def answer_rows(
     spark: SparkSession,
-    kit: CompiledProgram,
+    compiled: CompiledProgram,
     sent: Packed,
     number: int,
     state: Mapping[str, StateTable],
     runs: Path,
 ) -> DataFrame:
     """The rows of an answer without order, read from run files by tasks, bucket by bucket."""
-    answer = kit.physical.answers[number]
+    answer = compiled.physical.answers[number]
     packed = not isinstance(answer.layout, Struct)
     buckets = max((table.buckets for table in state.values()), default=1)
     found = {name: table.as_json() for name, table in state.items()}
@@ -185,20 +190,20 @@ def _bucket(  # noqa: PLR0913 (all that a task needs to know)
     *,
     packed: bool,
 ) -> Iterator[Any]:
-    kit: CompiledProgram = sent.unpacked()
-    answer = kit.physical.answers[number]
-    state = tables_of_json(found, kit.physical.forms, buckets)
-    desk = BatchContext(state, Reader(Path(runs), OPENED), kit.env(), is_first=False)
+    compiled: CompiledProgram = sent.unpacked()
+    answer = compiled.physical.answers[number]
+    state = tables_of_json(found, compiled.physical.schemas, buckets)
+    context = BatchContext(state, Reader(Path(runs), OPENED), compiled.env(), is_first=False)
     element = answer.output.element
     for batch in given:
         for bucket in batch.column(0).to_pylist():
-            rows = bucket_rows(answer, bucket, desk)
+            rows = bucket_rows(answer, bucket, context)
             rows = rows.take(np.repeat(np.arange(len(rows)), rows.weights))
             if packed or not is_wide(element):
                 values = [value for value, _ in to_values(rows, answer.layout)]
                 yield from batches(values, element, packed=packed)
             else:
-                shown = rows if answer.shown is None else answer.shown.apply(rows, desk.env)
+                shown = rows if answer.shown is None else answer.shown.apply(rows, context.env)
                 yield _wide(shown, element)
 
 

@@ -60,7 +60,7 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
     engine = Engine(kept.env.world, lambda: spark, instead=kept.frame)
     rows = 0
     for number, output in enumerate(driver.program.outputs):
-        if not driver.kit.physical.answers[number].is_kept:
+        if not driver.compiled.physical.answers[number].is_kept:
             continue
         item = output.item
         query = engine.query(item.expr)
@@ -83,9 +83,9 @@ def _kept(driver: Driver, spark: SparkSession) -> _Kept:
     program = driver.program
     stored = dict(program.stored)
     world = new_world(program.script, arguments=list(program.arguments), stored=stored)
-    world.paths = driver.kit.paths  # kept copies stand for the paths that the script names
-    files, kit = driver.replayed(), driver.job.sent.content
-    return _Kept(program, files, kit, spark, Environment(world))
+    world.paths = driver.compiled.paths  # kept copies stand for the paths that the script names
+    files, compiled = driver.replayed(), driver.job.sent.content
+    return _Kept(program, files, compiled, spark, Environment(world))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class _Kept:
 
     program: Program
     files: Sequence[InputFile]
-    kit: Packed
+    compiled: Packed
     spark: SparkSession
     env: Environment
 
@@ -102,7 +102,7 @@ class _Kept:
         """The rows of a source as the batches so far have left them."""
         stream = self.stream(source, path)
         files = self.files_of(stream)
-        return net_rows(self.spark, self.kit, stream, files, packed=packed)
+        return net_rows(self.spark, self.compiled, stream, files, packed=packed)
 
     def files_of(self, stream: Stream) -> list[InputFile]:
         """The files that were taken in of a source."""
@@ -164,7 +164,9 @@ def _check_ledger(driver: Driver, kept: _Kept, stream: Stream) -> None:
     if ledger is None:
         return
     runs, files = driver.checkpoint.runs, kept.files_of(stream)
-    found = ledger_differences(kept.spark, kept.kit, stream, files, ledger, runs, most=MOST_NAMED)
+    found = ledger_differences(
+        kept.spark, kept.compiled, stream, files, ledger, runs, most=MOST_NAMED
+    )
     if found:
         extra = tuple((row, count) for row, count in found if count > 0)
         missing = tuple((row, -count) for row, count in found if count < 0)
@@ -198,7 +200,7 @@ def _check_state(driver: Driver, kept: _Kept) -> None:
 
 
 def _loops(driver: Driver) -> list[LoopOp]:
-    return [step for step in driver.kit.physical.steps if isinstance(step, LoopOp)]
+    return [step for step in driver.compiled.physical.steps if isinstance(step, LoopOp)]
 
 
 def _incomparable(driver: Driver, built: Mapping[str, StateTable]) -> set[str]:

@@ -66,7 +66,7 @@ def _users_module(part: Any) -> ModuleType | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SentKit:
+class SentProgram:
     """A program on its way to workers, which unpack it once."""
 
     digest: str
@@ -80,14 +80,14 @@ _KITS: dict[str, CompiledProgram] = {}
 _MOST_KITS: Final = 4
 
 
-def sent_kit(kit: CompiledProgram) -> SentKit:
+def sent_program(compiled: CompiledProgram) -> SentProgram:
     """A program that can be sent."""
-    parts = [each.call for each in kit.program.script.python.values()]
-    content = packed(kit, [*parts, *kit.program.script.parsers.values()])
-    return SentKit(hashlib.blake2b(content.content, digest_size=16).hexdigest(), content)
+    parts = [each.call for each in compiled.program.script.python.values()]
+    content = packed(compiled, [*parts, *compiled.program.script.parsers.values()])
+    return SentProgram(hashlib.blake2b(content.content, digest_size=16).hexdigest(), content)
 
 
-def kit_of(sent: SentKit) -> CompiledProgram:
+def read_compiled(sent: SentProgram) -> CompiledProgram:
     """The program that was sent."""
     if sent.digest not in _KITS:
         found = sent.content.unpacked()

@@ -32,7 +32,7 @@ from incmrql.spark.batch.queries import with_runner
 from incmrql.spark.clusters import is_local, watched
 from incmrql.spark.internals import job_counts
 from incmrql.spark.loops.placement import LOOP_ROWS, Offload, loop_named, most_rows
-from incmrql.spark.packing import sent_kit
+from incmrql.spark.packing import sent_program
 from incmrql.spark.probe import Proof, check_proofs, create_probe
 from incmrql.spark.stream_tasks import (
     REQUEST_PROPERTY,
@@ -83,7 +83,7 @@ class StreamJob:
     """
 
     def __init__(
-        self, spark: SparkSession, kit: CompiledProgram, folder: Path, buckets: int
+        self, spark: SparkSession, compiled: CompiledProgram, folder: Path, buckets: int
     ) -> None:
         self.given, self.spark = spark, spark.newSession()
         for name, value in _SETTINGS.items():
@@ -91,9 +91,9 @@ class StreamJob:
         context = self.spark.sparkContext
         if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
             context.pythonExec = sys.executable  # the one that has this package
-        self.kit, self.folder, self.buckets = kit, folder.absolute(), buckets
-        self.route = Route(kit.physical)
-        self.sent = sent_kit(kit)
+        self.compiled, self.folder, self.buckets = compiled, folder.absolute(), buckets
+        self.route = Route(compiled.physical)
+        self.sent = sent_program(compiled)
         self.small = self._small()
         self.group = f"incmrql-{uuid.uuid4().hex[:8]}"
 
@@ -134,7 +134,7 @@ class StreamJob:
         group = f"{self.group}-{order.number}-{order.attempt}"
         context.setJobGroup(group, f"batch {order.number}")
         folder = self.folder / f"{LOOPS}{order.number:06d}-{order.attempt}"
-        apart = Apart(str(folder), most_rows(self.kit, loop_rows))
+        apart = Apart(str(folder), most_rows(self.compiled, loop_rows))
         try:
             with watched(self.spark):
                 self._prepare()
@@ -161,8 +161,8 @@ class StreamJob:
             self._check(rows, order.files)
             ran = []
             for name, inputs in asked:
-                loop = loop_named(self.kit, name)
-                given = (self.given, self.kit, self.sent, order, loop, inputs)
+                loop = loop_named(self.compiled, name)
+                given = (self.given, self.compiled, self.sent, order, loop, inputs)
                 ran.append(Offload(*given, with_runner).run())
             order = replace(order, apart=replace(order.apart, there=(*order.apart.there, *ran)))
 
@@ -177,11 +177,15 @@ class StreamJob:
             delete(request)
 
     def write_answers(
-        self, order: BatchRequest, sign: int, kit: CompiledProgram | None = None
+        self, order: BatchRequest, sign: int, compiled: CompiledProgram | None = None
     ) -> list[Part]:
         """Write all rows of answers to the targets of an order, as rows that come or go."""
         self._prepare()
-        sent = self.sent if kit is None else replace(sent_kit(kit), probe=self.sent.probe)
+        sent = (
+            self.sent
+            if compiled is None
+            else replace(sent_program(compiled), probe=self.sent.probe)
+        )
         task = partial(write_answers_task, sent, json.dumps(order.as_json()), sign)
         frame = self.spark.range(0, order.buckets, 1, order.buckets)
         rows = frame.mapInArrow(task, "kind string, text string").collect()
@@ -236,14 +240,14 @@ class StreamJob:
                     reading.add(Reading.of_json(found))
                 case "done":
                     results.append(
-                        BatchResult.of_json(found, self.kit.physical.forms, order.buckets)
+                        BatchResult.of_json(found, self.compiled.physical.schemas, order.buckets)
                     )
                 case "data-error":
                     problems.insert(0, DataError(**found))
                 case "checkpoint-error":
                     problems.append(CheckpointError(found))
                 case "negative":
-                    problems.append(_trusted(self.kit, found))
+                    problems.append(_trusted(self.compiled, found))
                 case "loop" | "proof":  # the former beside a problem, the latter was checked
                     pass
                 case _:
@@ -270,9 +274,9 @@ def _unfinished(number: int, told: str) -> Exception:
     return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
-def _trusted(kit: CompiledProgram, problem: str) -> Exception:
+def _trusted(compiled: CompiledProgram, problem: str) -> Exception:
     """What is wrong where deletions are trusted: one of them was of a row that is not there."""
-    names = [s.name for s in kit.program.streams if s.streaming and not s.ledger]
+    names = [s.name for s in compiled.program.streams if s.streaming and not s.ledger]
     if not names:
         return InternalError(problem)
     message = f"a row is deleted that is not there: {problem}"

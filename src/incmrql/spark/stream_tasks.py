@@ -25,7 +25,7 @@ from incmrql.engine.store.segments import Opened
 from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.errors import CheckpointError, DataError
 from incmrql.plan.changes import Negative
-from incmrql.spark.packing import SentKit, kit_of
+from incmrql.spark.packing import SentProgram, read_compiled
 from incmrql.spark.probe import prove
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _SENT: Final = pa.schema(
 )
 
 
-def batch_task(sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
+def batch_task(sent: SentProgram, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
     """A whole batch in one task; the properties of the job name its request."""
     from pyspark import TaskContext
 
@@ -61,11 +61,11 @@ def batch_task(sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
 
     def done() -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent)
-        kit = kit_of(sent)
+        compiled = read_compiled(sent)
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-        order = BatchRequest.of_json(found, kit.physical.forms)
+        order = BatchRequest.of_json(found, compiled.physical.schemas)
         yield from _proofs(sent, order, order.files)
-        reading, result = run_batch(kit, order)
+        reading, result = run_batch(compiled, order)
         yield "reading", reading.as_json()
         yield "done", result.as_json()
 
@@ -74,7 +74,7 @@ def batch_task(sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
 
 
 def merge_task(
-    sent: SentKit, text: str, runs: str, buckets: int, rows: Iterator[Any]
+    sent: SentProgram, text: str, runs: str, buckets: int, rows: Iterator[Any]
 ) -> Iterator[Any]:
     """The runs of a chore, merged."""
     for _ in rows:
@@ -83,9 +83,9 @@ def merge_task(
     def merged() -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent)
         chore = CompactionTask.of_json(json.loads(text))
-        form = dict(kit_of(sent).physical.forms)[chore.table]
+        schema = dict(read_compiled(sent).physical.schemas)[chore.table]
         run = merge_runs(
-            chore, StateTable(chore.table, form, buckets), Reader(Path(runs), Opened())
+            chore, StateTable(chore.table, schema, buckets), Reader(Path(runs), Opened())
         )
         yield "merged", None if run is None else run.as_json()
 
@@ -94,15 +94,15 @@ def merge_task(
 
 
 def write_answers_task(
-    sent: SentKit, text: str, sign: int, batches: Iterator[Any]
+    sent: SentProgram, text: str, sign: int, batches: Iterator[Any]
 ) -> Iterator[Any]:
     """The rows of answers in some buckets, written to the targets of an order."""
-    kit = kit_of(sent)
-    order = BatchRequest.of_json(json.loads(text), kit.physical.forms)
+    compiled = read_compiled(sent)
+    order = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
 
     def written(buckets: list[int]) -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent, order)
-        yield "parts", [asdict(part) for part in write_answers(kit, order, sign, buckets)]
+        yield "parts", [asdict(part) for part in write_answers(compiled, order, sign, buckets)]
 
     for batch in batches:
         for kind, found in _unless_blind(partial(written, batch.column(0).to_pylist())):
@@ -110,15 +110,15 @@ def write_answers_task(
 
 
 def read_task(
-    sent: SentKit, text: str, groups: list[list[InputFile]], rows: Iterator[Any]
+    sent: SentProgram, text: str, groups: list[list[InputFile]], rows: Iterator[Any]
 ) -> Iterator[Any]:
     """Some files: what they bring to the steps above, cut by bucket."""
-    kit = kit_of(sent)
-    order = BatchRequest.of_json(json.loads(text), kit.physical.forms)
+    compiled = read_compiled(sent)
+    order = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
 
     def taken(number: int) -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent, order, groups[number])
-        for found in read_stage(kit, order, groups[number], is_one=number == 0):
+        for found in read_stage(compiled, order, groups[number], is_one=number == 0):
             yield ("reading", found.as_json()) if isinstance(found, Reading) else ("", found)
 
     for batch in rows:
@@ -128,12 +128,12 @@ def read_task(
 
 
 def meet_task(
-    sent: SentKit, text: str, stage: int, rows: Iterator[Any], *, is_last: bool
+    sent: SentProgram, text: str, stage: int, rows: Iterator[Any], *, is_last: bool
 ) -> Iterator[Any]:
     """What has met by bucket, bucket by bucket; what is for a later stage is passed on."""
-    kit = kit_of(sent)
-    order = BatchRequest.of_json(json.loads(text), kit.physical.forms)
-    route = Route(kit.physical)
+    compiled = read_compiled(sent)
+    order = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
+    route = Route(compiled.physical)
     waiting: dict[int, list[Sent]] = {}
     for batch in rows:
         for bucket, name, data in zip(*[c.to_pylist() for c in batch.columns], strict=True):
@@ -145,12 +145,12 @@ def meet_task(
             if route.stage(whom) > stage:
                 yield _row(bucket, name, data)
             else:
-                content = content_of_bytes(data, route.form(whom))
+                content = content_of_bytes(data, route.schema(whom))
                 waiting.setdefault(bucket, []).append(Sent(bucket, whom, content))
 
     def met(bucket: int) -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent, order)
-        for found in meet_stage(kit, order, stage, bucket, waiting.pop(bucket)):
+        for found in meet_stage(compiled, order, stage, bucket, waiting.pop(bucket)):
             yield ("done", found.as_json()) if isinstance(found, BatchResult) else ("", found)
 
     for bucket in sorted(waiting):
@@ -166,7 +166,7 @@ class _Blind(Exception):
 
 
 def _proofs(
-    sent: SentKit, order: BatchRequest | None = None, files: Iterable[InputFile] = ()
+    sent: SentProgram, order: BatchRequest | None = None, files: Iterable[InputFile] = ()
 ) -> Iterator[tuple[str, Any]]:
     """What this process proves before it reads and writes, if it has not proved it."""
     if sent.probe is None:
@@ -180,7 +180,7 @@ def _proofs(
             raise _Blind
 
 
-def prove_task(sent: SentKit, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
+def prove_task(sent: SentProgram, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
     """What an executor sees of the checkpoint; slow enough for each executor to get a task."""
     for _ in rows:
         time.sleep(_SPREAD)

@@ -89,7 +89,7 @@ class Kernel:
         self.compiler, self.step, tables = made(text)
         assert isinstance(tables, AffineTables)
         self.plan, self.tolerance = replace(tables, limit=limit), tolerance
-        self.tables = {name: StateTable(name, form, BUCKETS) for name, form in tables.own}
+        self.tables = {name: StateTable(name, schema, BUCKETS) for name, schema in tables.own}
         self.reader = Reader(folder, Opened())
         self.inputs = [stacked([], leaves(layout)) for layout in self.step.layouts]
         self.result = stacked([], tables.types)
@@ -110,20 +110,22 @@ class Kernel:
             consolidated(TableSchema(leaves(layout)), stacked([old, new], leaves(layout)))
             for old, new, layout in zip(self.inputs, given, self.step.layouts, strict=True)
         ]
-        desk = BatchContext(self.tables, self.reader, self.compiler.env, is_first=self.number == 0)
+        context = BatchContext(
+            self.tables, self.reader, self.compiler.env, is_first=self.number == 0
+        )
         found = None
         if self.ready and not again:
-            found = affine_follow(self.plan, given, desk, self.tolerance)
+            found = affine_follow(self.plan, given, context, self.tolerance)
         if found is None:
             error: dict[str, Any] = {"kind": "resynchronised", "figure": 0.0, "parts": {}}
             self.result = of_values(list(own), self.plan.row)
-            self.ready = affine_reset(self.plan, self.inputs, self.result, desk)
+            self.ready = affine_reset(self.plan, self.inputs, self.result, context)
         else:
             change, stated = found
             error = {"kind": stated.kind, "figure": stated.figure, "parts": dict(stated.parts)}
             whole = stacked([self.result, change], self.plan.types)
             self.result = consolidated(TableSchema(self.plan.types), whole)
-        self._write(desk)
+        self._write(context)
         self.read = self.reader.tally.rows
         self.reader = Reader(self.reader.folder, Opened())
         self.number += 1
@@ -132,9 +134,9 @@ class Kernel:
     def rows(self) -> Weighted:
         return Weighted(to_values(self.result, self.plan.row))
 
-    def _write(self, desk: BatchContext) -> None:
-        for name, content in desk.deltas.items():
-            done = plan(desk.committed(name), self.reader, content, self.number, range(BUCKETS))
+    def _write(self, context: BatchContext) -> None:
+        for name, content in context.deltas.items():
+            done = plan(context.committed(name), self.reader, content, self.number, range(BUCKETS))
             contents = [(each.content, each.counts) for each in done.written]
             folder = self.reader.folder
             runs = write_runs(folder, f"{uuid.uuid4().hex}.run", contents) if contents else []

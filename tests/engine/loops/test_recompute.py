@@ -22,7 +22,7 @@ from incmrql.algebra.interpret import elements
 from incmrql.engine.columns.keys import Keys
 from incmrql.engine.columns.layouts import Layout, Leaf, Struct
 from incmrql.engine.columns.rows import Rows, of_values, to_values
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.context import BatchContext, environment
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.loops.recompute import columns as recompute_columns
@@ -170,7 +170,7 @@ def prepared(text: str) -> tuple[Program, list[LoopOp]]:
     """The loops of a query, as the kernel runs them."""
     script = infer_script(parse_script(Source(f"{STREAMS}incr {text};")), Catalog())
     program = program_of([script.items[-1]], script)
-    return program, [step for step in compiled(program).steps if isinstance(step, LoopOp)]
+    return program, [step for step in compile_program(program).steps if isinstance(step, LoopOp)]
 
 
 MOST_STEPS = 12
@@ -198,8 +198,8 @@ def wanted(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
 
 def run(program: Program, loop: LoopOp, inputs: Given) -> tuple[Rows, Ran]:
     given = [of_values(rows, layout) for rows, layout in zip(inputs, loop.layouts, strict=True)]
-    desk = BatchContext({}, Reader(Path(), Opened()), world(program), is_first=False)
-    return recompute_loop(loop, given, desk)
+    context = BatchContext({}, Reader(Path(), Opened()), world(program), is_first=False)
+    return recompute_loop(loop, given, context)
 
 
 def found(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:

@@ -52,10 +52,10 @@ def arrow(rows: Sequence[Row], types: Sequence[Type]) -> list[Any]:
     ]
 
 
-def change(form: TableSchema, rows: Sequence[tuple[Row, int]]) -> SortedRows:
+def change(schema: TableSchema, rows: Sequence[tuple[Row, int]]) -> SortedRows:
     """Rows with weights as a content."""
-    columns = arrow([row for row, _ in rows], (*form.keys, *form.rest))
-    return added_up(form, columns, np.array([weight for _, weight in rows], np.int64))
+    columns = arrow([row for row, _ in rows], (*schema.keys, *schema.rest))
+    return added_up(schema, columns, np.array([weight for _, weight in rows], np.int64))
 
 
 def as_bytes(row: Row) -> Bytes:
@@ -73,8 +73,8 @@ def in_bytes(columns: Iterable[Any], types: Iterable[Type], count: int) -> list[
 
 def listed(content: SortedRows) -> list[tuple[Bytes, int]]:
     """The rows of a content with their weights."""
-    form = content.form
-    rows = in_bytes(content.columns, (*form.keys, *form.rest), len(content))
+    schema = content.schema
+    rows = in_bytes(content.columns, (*schema.keys, *schema.rest), len(content))
     return list(zip(rows, content.weights.tolist(), strict=True))
 
 
@@ -82,7 +82,7 @@ def listed(content: SortedRows) -> list[tuple[Bytes, int]]:
 class Model:
     """The weights of rows, and what a table of a form makes of them."""
 
-    form: TableSchema
+    schema: TableSchema
     weights: dict[Bytes, int] = field(default_factory=lambda: defaultdict(int))
 
     def add(self, rows: Iterable[tuple[Row, int]]) -> None:
@@ -91,23 +91,23 @@ class Model:
 
     def of_key(self, key: Bytes) -> list[tuple[Bytes, int]]:
         """The rows of a key in order."""
-        width = len(self.form.keys)
-        falls = self.form.descending or [False] * len(self.form.rest)
+        width = len(self.schema.keys)
+        falls = self.schema.descending or [False] * len(self.schema.rest)
 
         def rank(row: Bytes) -> list[bytes]:
             return [Falling(b) if f else b for b, f in zip(row[width:], falls, strict=True)]
 
         rows = [row for row, weight in self.weights.items() if weight and row[:width] == key]
         found = [(row, self.weights[row]) for row in sorted(rows, key=rank)]
-        most = self.form.most
+        most = self.schema.most
         if most is None:
             return found
         total = sum(weight for _, weight in found)
-        return ranked(found, total - most, total) if self.form.last else ranked(found, 0, most)
+        return ranked(found, total - most, total) if self.schema.last else ranked(found, 0, most)
 
     def present(self) -> list[Bytes]:
         """The keys that have rows."""
-        width = len(self.form.keys)
+        width = len(self.schema.keys)
         return sorted({row[:width] for row, weight in self.weights.items() if weight})
 
 
@@ -131,17 +131,17 @@ class Asked:
     in_bytes: list[Bytes]
 
     @staticmethod
-    def of(form: TableSchema, keys: Sequence[Row]) -> Asked:
-        given = Keys(tuple(arrow(keys, form.keys)), form.keys, None, len(keys))
+    def of(schema: TableSchema, keys: Sequence[Row]) -> Asked:
+        given = Keys(tuple(arrow(keys, schema.keys)), schema.keys, None, len(keys))
         hashes, distinct, _ = asked_keys(given)
-        return Asked(hashes, distinct, in_bytes(distinct.columns, form.keys, len(distinct)))
+        return Asked(hashes, distinct, in_bytes(distinct.columns, schema.keys, len(distinct)))
 
     def by_place(self, places: Any, content: SortedRows) -> list[list[tuple[Bytes, int]]]:
         """The rows of each asked key, in the order in which they come."""
         assert (np.diff(places) >= 0).all()
         found: list[list[tuple[Bytes, int]]] = [[] for _ in self.in_bytes]
         for place, row in zip(places.tolist(), listed(content), strict=True):
-            assert row[0][: len(content.form.keys)] == self.in_bytes[place]
+            assert row[0][: len(content.schema.keys)] == self.in_bytes[place]
             found[place].append(row)
         return found
 
@@ -151,18 +151,18 @@ class Kept:
     """A table that takes changes one by one, and its model."""
 
     reader: Reader
-    form: TableSchema
+    schema: TableSchema
     table: StateTable = field(init=False)
     model: Model = field(init=False)
     turn: int = 0
 
     def __post_init__(self) -> None:
-        self.table = StateTable("t", self.form, BUCKETS)
-        self.model = Model(self.form)
+        self.table = StateTable("t", self.schema, BUCKETS)
+        self.model = Model(self.schema)
 
     def add(self, rows: Sequence[tuple[Row, int]]) -> None:
         """Take in a change."""
-        delta = change(self.form, rows)
+        delta = change(self.schema, rows)
         made = plan(self.table, self.reader, delta, self.turn, range(BUCKETS))
         parts = [(written.content, written.counts) for written in made.written]
         runs = write_runs(self.reader.folder, f"{uuid.uuid4().hex}.run", parts) if parts else []

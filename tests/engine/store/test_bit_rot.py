@@ -57,7 +57,7 @@ def small_and_without_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- tables, and what is asked of them ------------------------------------------------------
 
 
-def some_rows(form: TableSchema, random: Random, count: int) -> list[tuple[Row, int]]:
+def some_rows(schema: TableSchema, random: Random, count: int) -> list[tuple[Row, int]]:
     """Rows with weights; where keys are numbers or texts there are many of them."""
 
     def value(type_: Any) -> Any:
@@ -67,14 +67,14 @@ def some_rows(form: TableSchema, random: Random, count: int) -> list[tuple[Row, 
             return "text" * random.randrange(6) + str(random.randrange(20))
         return random.choice(VALUES[type_])
 
-    types = (*form.keys, *form.rest)
-    signs = [1, 2] if form.most is not None or form.ordered else [1, 2, -1]
+    types = (*schema.keys, *schema.rest)
+    signs = [1, 2] if schema.most is not None or schema.ordered else [1, 2, -1]
     return [(tuple(map(value, types)), random.choice(signs)) for _ in range(count)]
 
 
 def with_parts(content: SortedRows, random: Random) -> SortedRows:
     """A content with accumulators, where tables have some."""
-    if content.form.rest:
+    if content.schema.rest:
         return content
     numbers = np.array([random.randrange(1, 99) for _ in range(len(content))], np.int64)
     return replace(content, parts={"a0.n": numbers, "a1.nan": numbers[::-1].copy()})
@@ -104,11 +104,11 @@ class Question:
     ask: Callable[[StateTable, Reader], Any]
 
 
-def look_ups(form: TableSchema, random: Random) -> Iterator[Question]:
+def look_ups(schema: TableSchema, random: Random) -> Iterator[Question]:
     """What is read of a few keys."""
-    rows = some_rows(form, random, 3)
-    touched = change(form, rows)
-    asked = Asked.of(form, [row[: len(form.keys)] for row, _ in rows])
+    rows = some_rows(schema, random, 3)
+    touched = change(schema, rows)
+    asked = Asked.of(schema, [row[: len(schema.keys)] for row, _ in rows])
     keys = asked.hashes, asked.keys
 
     def weights(table: StateTable, reader: Reader) -> Any:
@@ -121,20 +121,20 @@ def look_ups(form: TableSchema, random: Random) -> Iterator[Question]:
     yield Question("look_up", weights)
     yield Question("grouped", lambda t, r: placed(grouped_rows(t, r, *keys)))
     yield Question("partners", lambda t, r: [placed(each) for each in partners(t, r, *keys)])
-    if not form.ordered:
+    if not schema.ordered:
         return
     yield Question("totals", lambda t, r: totals(t, r, None, *keys).tolist())
     yield Question("front", lambda t, r: placed(front(t, r, None, *keys, 2)))
     starts = np.full(len(asked.hashes), 1)
     yield Question("at", lambda t, r: placed(at(t, r, None, *keys, starts, starts + 2)))
-    if not form.keys and form.most is None:
+    if not schema.keys and schema.most is None:
         yield Question("ranks", lambda t, r: ranks_of(t, r, None, touched).tolist())
 
 
-def merges(form: TableSchema, random: Random, folder: Path) -> Iterator[Question]:
+def merges(schema: TableSchema, random: Random, folder: Path) -> Iterator[Question]:
     """What reads all of a table, or writes it anew."""
-    few = with_parts(change(form, some_rows(form, random, 2)), Random(1))
-    many = with_parts(change(form, some_rows(form, random, 200)), Random(1))
+    few = with_parts(change(schema, some_rows(schema, random, 2)), Random(1))
+    many = with_parts(change(schema, some_rows(schema, random, 200)), Random(1))
 
     def everything(table: StateTable, reader: Reader) -> Any:
         return [plain(scan(table, reader, bucket)) for bucket in range(BUCKETS)]
@@ -145,7 +145,7 @@ def merges(form: TableSchema, random: Random, folder: Path) -> Iterator[Question
         merged = merge_runs(CompactionTask(table.name, (bucket,), runs, base=True), table, reader)
         if merged is None:
             return None
-        return plain(Opened().rows(folder, merged, form).content())
+        return plain(Opened().rows(folder, merged, schema).content())
 
     yield Question("scan", everything)
     yield Question("few", lambda t, r: everything(add(t, r, few, 9), r))
@@ -220,16 +220,16 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(
     monkeypatch.setattr(compaction, "MOST", 20)
     tried: Counter[str] = Counter()
     refused: Counter[str] = Counter()
-    for number, form in enumerate(FORMS):
+    for number, schema in enumerate(FORMS):
         random = Random(f"{seed} {number}")
         folder = tmp_path / str(number)
         folder.mkdir()
-        table = StateTable("t", form, BUCKETS)
+        table = StateTable("t", schema, BUCKETS)
         for turn, count in enumerate((60, 15, 4)):
-            delta = with_parts(change(form, some_rows(form, random, count)), random)
+            delta = with_parts(change(schema, some_rows(schema, random, count)), random)
             table = add(table, Reader(folder, Opened()), delta, turn)
-        looks = list(look_ups(form, random))
-        reads = list(merges(form, random, folder))
+        looks = list(look_ups(schema, random))
+        reads = list(merges(schema, random, folder))
         wanted = {each.name: each.ask(table, Reader(folder, Opened())) for each in looks + reads}
         for run in table.runs:
             for kind, places in kinds_of_bytes(folder, run).items():
@@ -245,7 +245,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(
                         if got is None:
                             refused[label] += 1
                         else:
-                            assert got == wanted[question.name], (form, kind, question.name)
+                            assert got == wanted[question.name], (schema, kind, question.name)
                     back()
     assert_reached(tried, refused)
 
@@ -269,9 +269,9 @@ def weights_of(touched: SortedRows, table: StateTable, reader: Reader) -> Any:
     return look_up(table, reader, touched)[0].tolist()
 
 
-def numbered_run(folder: Path, form: TableSchema, count: int) -> tuple[Segment, int]:
+def numbered_run(folder: Path, schema: TableSchema, count: int) -> tuple[Segment, int]:
     """A run of the first numbers, and where in it the hashes start."""
-    delta = change(form, [((n,), 1) for n in range(count)])
+    delta = change(schema, [((n,), 1) for n in range(count)])
     (run,) = write_runs(folder, f"{count}.run", [(delta, dict.fromkeys(range(BUCKETS), 1))])
     ((start, _),) = kinds_of_bytes(folder, run)["_hash.1"]
     return run, start
@@ -282,15 +282,15 @@ def test_a_search_that_a_corrupt_hash_leads_astray_is_refused(tmp_path: Path) ->
 
     That row is the last one of its block, so that the row at which the search ends is in another.
     """
-    form = TableSchema((INT,))
-    written = [(count, *numbered_run(tmp_path, form, count)) for count in range(4000, 4064, 2)]
+    schema = TableSchema((INT,))
+    written = [(count, *numbered_run(tmp_path, schema, count)) for count in range(4000, 4064, 2)]
     count, run, start = next(
         (count, run, start)
         for count, run, start in written
         if (start + 8 * (count // 2) + 8) % blocks.BLOCK == 0
     )
     middle = count // 2
-    table = StateTable("t", form, BUCKETS, levels=(run,))
+    table = StateTable("t", schema, BUCKETS, levels=(run,))
     path = tmp_path / run.file
     data = bytearray(path.read_bytes())
     word = run.offset + start + 8 * middle
@@ -298,7 +298,7 @@ def test_a_search_that_a_corrupt_hash_leads_astray_is_refused(tmp_path: Path) ->
     path.write_bytes(data)
     results = []
     for number in range(0, count, 13):
-        touched = change(form, [((number,), 1)])
+        touched = change(schema, [((number,), 1)])
         question = Question("weights", partial(weights_of, touched))
         results.append(outcome(question, table, tmp_path, run.file))
     assert results.count(None) > 20
@@ -310,28 +310,28 @@ def test_a_search_that_a_corrupt_hash_leads_astray_is_refused(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "form", [TableSchema((INT,)), TableSchema((STRING,), (DOUBLE,), (False,))], ids=str
+    "schema", [TableSchema((INT,)), TableSchema((STRING,), (DOUBLE,), (False,))], ids=str
 )
 def test_opening_and_look_ups_read_a_few_blocks(
-    form: TableSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    schema: TableSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "SHIFT", 12)
     monkeypatch.setattr(blocks, "BLOCK", 1 << 12)
-    rows = [(tuple(f"key {n}" if t == STRING else t_of(t, n) for t in form.keys + form.rest), 1)
+    rows = [(tuple(f"key {n}" if t == STRING else t_of(t, n) for t in schema.keys + schema.rest), 1)
             for n in range(20_000)]  # fmt: skip
-    delta = change(form, rows)
+    delta = change(schema, rows)
     (run,) = write_runs(tmp_path, "a.run", [(delta, dict.fromkeys(range(BUCKETS), 1))])
-    table = StateTable("t", form, BUCKETS, levels=(run,))
+    table = StateTable("t", schema, BUCKETS, levels=(run,))
     opened = Opened()
     reader = Reader(tmp_path, opened)
     reader.whole(table, run)
     verified, total = opened.blocks()
     assert total > 80
     assert verified <= 3, "those of the metadata"
-    look_up(table, reader, change(form, rows[:1]))
+    look_up(table, reader, change(schema, rows[:1]))
     verified, _ = opened.blocks()
     assert verified <= 15
-    look_up(table, reader, change(form, rows[:1]))
+    look_up(table, reader, change(schema, rows[:1]))
     assert opened.blocks()[0] == verified, "nothing is verified twice"
     reader.read(table, run)
     assert opened.blocks() == (total, total)

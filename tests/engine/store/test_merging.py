@@ -32,10 +32,12 @@ def without_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gathered(parts: Sequence[SortedRows], most: int, folder: Path) -> SortedRows:
-    whole = Gathered(parts[0].form, folder, sum(map(len, parts)))
+    whole = Gathered(parts[0].schema, folder, sum(map(len, parts)))
     for piece in pieces([SegmentRows.of(part) for part in parts], most):
         whole.add(piece)
-    return from_table(whole.table(), parts[0].form) if whole.count else contents.empty(whole.form)
+    return (
+        from_table(whole.table(), parts[0].schema) if whole.count else contents.empty(whole.schema)
+    )
 
 
 def same(one: Any, two: Any) -> bool:
@@ -51,18 +53,18 @@ def counted(content: SortedRows, numbers: list[int]) -> SortedRows:
 
 
 @fewest
-@pytest.mark.parametrize("form", [*UNORDERED, *ORDERED, *MOST], ids=str)
+@pytest.mark.parametrize("schema", [*UNORDERED, *ORDERED, *MOST], ids=str)
 @given(data=st.data())
 def test_pieces_are_the_whole(
-    form: TableSchema, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    schema: TableSchema, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    history = data.draw(histories(form, deletes=form.most is None))
+    history = data.draw(histories(schema, deletes=schema.most is None))
     most = data.draw(st.integers(1, 6))
-    numbers = data.draw(st.lists(st.integers(-3, 3), max_size=4)) if form.most is None else []
+    numbers = data.draw(st.lists(st.integers(-3, 3), max_size=4)) if schema.most is None else []
     with pytest.MonkeyPatch.context() as patch:
         if data.draw(st.booleans()):
             patch.setattr(contents, "hash_keys", weak)
-        parts = [change(form, batch) for batch in history if batch]
+        parts = [change(schema, batch) for batch in history if batch]
         parts = [counted(part, numbers) for part in parts if len(part)]
         if not parts:
             return
@@ -72,14 +74,14 @@ def test_pieces_are_the_whole(
     assert found.hashes.tolist() == wanted.hashes.tolist()
     if len(wanted):
         assert same(found.order, wanted.order)
-        assert same(found.before, np.cumsum(wanted.weights) if form.ordered else None)
+        assert same(found.before, np.cumsum(wanted.weights) if schema.ordered else None)
     assert {n: c.tolist() for n, c in found.parts.items() if c.any()} == {
         n: c.tolist() for n, c in wanted.parts.items() if c.any()
     }
 
 
 @pytest.mark.parametrize(
-    "form",
+    "schema",
     [
         TableSchema((INT,), (DOUBLE,), (False,)),
         TableSchema((INT,), (DOUBLE,)),
@@ -87,10 +89,10 @@ def test_pieces_are_the_whole(
     ],
     ids=str,
 )
-def test_pieces_are_small_although_keys_are_few(form: TableSchema, tmp_path: Path) -> None:
+def test_pieces_are_small_although_keys_are_few(schema: TableSchema, tmp_path: Path) -> None:
     """Two keys of many rows are cut within; the rows of a piece are about as many as asked for."""
     parts = [
-        change(form, [((n % 2, float(7 * n % 999 + part)), 1) for n in range(1000)])
+        change(schema, [((n % 2, float(7 * n % 999 + part)), 1) for n in range(1000)])
         for part in range(3)
     ]
     sizes = [len(piece) for piece in pieces([SegmentRows.of(part) for part in parts], 100)]
@@ -100,22 +102,22 @@ def test_pieces_are_small_although_keys_are_few(form: TableSchema, tmp_path: Pat
 
 
 def test_a_key_that_keeps_few_rows_is_not_cut() -> None:
-    form = TableSchema((INT,), (DOUBLE,), (False,), most=3)
-    parts = [change(form, [((1, float(n)), 1) for n in range(part, part + 5)]) for part in (4, 0)]
+    schema = TableSchema((INT,), (DOUBLE,), (False,), most=3)
+    parts = [change(schema, [((1, float(n)), 1) for n in range(part, part + 5)]) for part in (4, 0)]
     (piece,) = pieces([SegmentRows.of(part) for part in parts], 1)
     assert piece.rest.columns[0].to_pylist() == [0.0, 1.0, 2.0]
 
 
 def test_a_run_is_written_with_its_checksum(tmp_path: Path) -> None:
-    form = TableSchema((STRING,), (INT,), (True,))
-    parts = [change(form, [((text, n), 1) for n in range(9)]) for text in ("a", "bb", "")]
-    whole = Gathered(form, tmp_path, 27)
+    schema = TableSchema((STRING,), (INT,), (True,))
+    parts = [change(schema, [((text, n), 1) for n in range(9)]) for text in ("a", "bb", "")]
+    whole = Gathered(schema, tmp_path, 27)
     for piece in pieces([SegmentRows.of(part) for part in parts], 4):
         whole.add(piece)
     run = write_run(tmp_path, "000001-x.run", whole.table(), {0: 27})
     check(tmp_path, run)
     assert run.rows == 27
-    found = Opened().rows(tmp_path, run, form).content()
+    found = Opened().rows(tmp_path, run, schema).content()
     assert listed(found) == listed(consolidated(concat(parts)))
     assert [path.name for path in tmp_path.iterdir()] == ["000001-x.run"], "scratch files are gone"
 

@@ -122,16 +122,16 @@ def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return str(request.param)
 
 
-def rows_of(form: TableSchema) -> st.SearchStrategy[Row]:
-    return st.tuples(*[st.sampled_from(VALUES[type_]) for type_ in (*form.keys, *form.rest)])
+def rows_of(schema: TableSchema) -> st.SearchStrategy[Row]:
+    return st.tuples(*[st.sampled_from(VALUES[type_]) for type_ in (*schema.keys, *schema.rest)])
 
 
 @st.composite
 def histories(
-    draw: st.DrawFn, form: TableSchema, *, deletes: bool = True, negative: bool = False
+    draw: st.DrawFn, schema: TableSchema, *, deletes: bool = True, negative: bool = False
 ) -> list[list[tuple[Row, int]]]:
     """Changes after which no row is there less than zero times, unless that is asked for."""
-    pool = draw(st.lists(rows_of(form), min_size=1, max_size=12))
+    pool = draw(st.lists(rows_of(schema), min_size=1, max_size=12))
     weights = st.sampled_from([1, 1, 2, 3, *([-1, -2, -3] if deletes else [])])
     rows = st.tuples(st.sampled_from(pool), weights)
     drawn = draw(st.lists(st.lists(rows, max_size=14), min_size=1, max_size=6))
@@ -147,30 +147,30 @@ def histories(
     return batches
 
 
-def all_keys(form: TableSchema, history: list[list[tuple[Row, int]]]) -> list[Row]:
+def all_keys(schema: TableSchema, history: list[list[tuple[Row, int]]]) -> list[Row]:
     """The keys of a history, and some that are not there."""
-    width = len(form.keys)
+    width = len(schema.keys)
     found = [row[:width] for batch in history for row, _ in batch]
     if not width:
         return [()]
-    return [*found, *zip(*[VALUES[type_][:3] for type_ in form.keys], strict=True)]
+    return [*found, *zip(*[VALUES[type_][:3] for type_ in schema.keys], strict=True)]
 
 
 def check_rows(kept: Kept, asked: Asked, pool: list[Row]) -> None:
     """Look-ups, partners and groups are what the model says."""
-    form, model = kept.form, kept.model
-    touched = change(form, [(row, 1) for row in {as_bytes(row): row for row in pool}.values()])
+    schema, model = kept.schema, kept.model
+    touched = change(schema, [(row, 1) for row in {as_bytes(row): row for row in pool}.values()])
     found, _ = look_up(kept.table, kept.reader, touched)
-    if form.most is None:
+    if schema.most is None:
         assert found.tolist() == [model.weights[row] for row, _ in listed(touched)]
     for most_rows in (1, 3, 1000):
         sums: dict[tuple[int, Bytes], int] = defaultdict(int)
         for places, rows in partners(kept.table, kept.reader, asked.hashes, asked.keys, most_rows):
             assert len(places) == len(rows) <= most_rows
             for place, (row, weight) in zip(places.tolist(), listed(rows), strict=True):
-                assert row[: len(form.keys)] == asked.in_bytes[place]
+                assert row[: len(schema.keys)] == asked.in_bytes[place]
                 sums[place, row] += weight
-        if form.most is None:
+        if schema.most is None:
             wanted = {
                 (place, row): weight
                 for place, key in enumerate(asked.in_bytes)
@@ -180,7 +180,7 @@ def check_rows(kept: Kept, asked: Asked, pool: list[Row]) -> None:
     places, rows = grouped_rows(kept.table, kept.reader, asked.hashes, asked.keys)
     for key, group in zip(asked.in_bytes, asked.by_place(places, rows), strict=True):
         wanted_rows = model.of_key(key)
-        assert (group if form.ordered else sorted(group)) == wanted_rows
+        assert (group if schema.ordered else sorted(group)) == wanted_rows
 
 
 def check_order(kept: Kept, asked: Asked, extra: SortedRows | None, model: Model) -> None:
@@ -210,7 +210,7 @@ def check_everything(kept: Kept) -> None:
     found = kept.everything()
     assert len(found) == len(wanted)
     assert dict(found) == wanted
-    together = change(kept.form, [])
+    together = change(kept.schema, [])
     for run in kept.table.runs:
         together = merge([together, kept.reader.read(kept.table, run)])
         assert len(kept.reader.read(kept.table, run)) == run.rows
@@ -218,18 +218,18 @@ def check_everything(kept: Kept) -> None:
     assert sum(len(part) for _, part in by_bucket(together, BUCKETS)) == len(found)
 
 
-def run_history(folder: Path, form: TableSchema, history: list[list[tuple[Row, int]]]) -> None:
-    kept = Kept(Reader(folder, Opened()), form)
-    asked = Asked.of(form, all_keys(form, history))
+def run_history(folder: Path, schema: TableSchema, history: list[list[tuple[Row, int]]]) -> None:
+    kept = Kept(Reader(folder, Opened()), schema)
+    asked = Asked.of(schema, all_keys(schema, history))
     pool = [row for batch in history for row, _ in batch]
     for batch in history:
-        if form.ordered:
-            after = Model(form, defaultdict(int, kept.model.weights))
+        if schema.ordered:
+            after = Model(schema, defaultdict(int, kept.model.weights))
             after.add(batch)
-            check_order(kept, asked, change(form, batch), after)
+            check_order(kept, asked, change(schema, batch), after)
         kept.add(batch)
         check_rows(kept, asked, pool)
-        if form.ordered:
+        if schema.ordered:
             check_order(kept, asked, None, kept.model)
     check_everything(kept)
 
@@ -237,9 +237,9 @@ def run_history(folder: Path, form: TableSchema, history: list[list[tuple[Row, i
 Case: TypeAlias = tuple[TableSchema, list[list[tuple[Row, int]]]]
 
 
-def cases(forms: list[TableSchema], **how: bool) -> st.SearchStrategy[Case]:
-    return st.sampled_from(forms).flatmap(
-        lambda form: st.tuples(st.just(form), histories(form, **how))
+def cases(schemas: list[TableSchema], **how: bool) -> st.SearchStrategy[Case]:
+    return st.sampled_from(schemas).flatmap(
+        lambda schema: st.tuples(st.just(schema), histories(schema, **how))
     )
 
 
@@ -280,16 +280,16 @@ def test_a_content_is_sorted_whatever_the_order_of_its_rows() -> None:
 
 def check_sorted(data: st.DataObject) -> None:
     """The same rows in another order, or in two parts, are the same content."""
-    form = data.draw(st.sampled_from(ORDERED))
-    rows = data.draw(st.lists(st.tuples(rows_of(form), st.sampled_from([1, -1, 2])), max_size=20))
+    schema = data.draw(st.sampled_from(ORDERED))
+    rows = data.draw(st.lists(st.tuples(rows_of(schema), st.sampled_from([1, -1, 2])), max_size=20))
     shuffled = data.draw(st.permutations(rows))
     cut = data.draw(st.integers(0, len(rows)))
-    whole = change(form, rows)
-    assert listed(change(form, shuffled)) == listed(whole)
-    halves = [change(form, shuffled[:cut]), change(form, shuffled[cut:])]
+    whole = change(schema, rows)
+    assert listed(change(schema, shuffled)) == listed(whole)
+    halves = [change(schema, shuffled[:cut]), change(schema, shuffled[cut:])]
     assert listed(merge(halves)) == listed(whole)
     assert listed(consolidated(concat(halves[::-1]))) == listed(whole)
-    model = Model(form)
+    model = Model(schema)
     model.add(rows)
     hashes, keys, of_row = touched_keys(whole)
     assert len(hashes) == len(keys) == len(model.present())
@@ -300,11 +300,11 @@ def check_sorted(data: st.DataObject) -> None:
 
 
 def test_less_than_nothing_is_refused_where_it_is_met(tmp_path: Path) -> None:
-    form = TableSchema((INT,), (LONG,), (False,))
-    kept = Kept(Reader(tmp_path, Opened()), form)
+    schema = TableSchema((INT,), (LONG,), (False,))
+    kept = Kept(Reader(tmp_path, Opened()), schema)
     kept.add([((1, number), 1) for number in range(10)])
     kept.add([((1, 0), -2)])
-    asked = Asked.of(form, [(1,)])
+    asked = Asked.of(schema, [(1,)])
     where = kept.table, kept.reader, None, asked.hashes, asked.keys
     with pytest.raises(Negative, match="-1 times"):
         front(*where, 1)
@@ -318,8 +318,8 @@ def test_less_than_nothing_is_refused_where_it_is_met(tmp_path: Path) -> None:
 
 def test_few_rows_of_a_large_group_are_read(tmp_path: Path) -> None:
     """Fronts and ranks cost the logarithm of the group, in every run."""
-    form = TableSchema((INT,), (LONG, STRING), (True, False))
-    kept = Kept(Reader(tmp_path, Opened()), form)
+    schema = TableSchema((INT,), (LONG, STRING), (True, False))
+    kept = Kept(Reader(tmp_path, Opened()), schema)
     chance = np.random.default_rng(7)
     weights: dict[tuple[int, str], int] = defaultdict(int)
     for size in (20_000, 3_000, 400, 50):
@@ -331,7 +331,7 @@ def test_few_rows_of_a_large_group_are_read(tmp_path: Path) -> None:
             batch.append(((1, *row), weight))
         kept.add(batch)
     assert len(kept.table.runs) > 1
-    asked = Asked.of(form, [(1,)])
+    asked = Asked.of(schema, [(1,)])
     where = kept.table, kept.reader, None, asked.hashes, asked.keys
     (group,) = [kept.model.of_key(key) for key in asked.in_bytes]
     size = int(totals(*where)[0])

@@ -41,12 +41,12 @@ class Guarded(Here):
         try:
             return super().run(order, **options)
         except Negative as problem:
-            raise _trusted(self.kit, str(problem)) from None
+            raise _trusted(self.compiled, str(problem)) from None
 
 
 def on_here(run: Run) -> Run:
     """A run whose batches need no Spark."""
-    run._driver._job = cast("StreamJob", Guarded(run._driver.kit))
+    run._driver._job = cast("StreamJob", Guarded(run._driver.compiled))
     return run
 
 
@@ -107,7 +107,7 @@ def test_in_the_background_the_run_goes_on_and_the_caller_is_warned(
 
     def opened(self: Run) -> Any:
         driver = original(self)
-        driver._job = cast("StreamJob", Here(driver.kit))
+        driver._job = cast("StreamJob", Here(driver.compiled))
         return driver
 
     with pytest.MonkeyPatch.context() as patched:
@@ -290,7 +290,7 @@ def test_a_failed_background_run_takes_no_rows_and_gives_no_answer(
 
     def opened(self: Run) -> Any:
         driver = original(self)
-        driver._job = cast("StreamJob", Here(driver.kit))
+        driver._job = cast("StreamJob", Here(driver.compiled))
         return driver
 
     with pytest.MonkeyPatch.context() as patched:

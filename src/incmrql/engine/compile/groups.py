@@ -97,10 +97,10 @@ class GroupsCompiler:
         sides = tuple(self.side(n) for n in range(len(node.inputs)))
         body = self.body(mode, sides)
         counted = any(block.counted for each in blocks for block in each)
-        form = TableSchema(leaves(self.key))
+        schema = TableSchema(leaves(self.key))
         table = None
         if not node.is_final and (counted or self.lifts):
-            table = self.all.table(f"n{self.place}", form, "accumulators by key", self.place)
+            table = self.all.table(f"n{self.place}", schema, "accumulators by key", self.place)
         linear = node.linear if mode == "linear" else None
         step = GroupOp(
             sides,
@@ -113,7 +113,7 @@ class GroupsCompiler:
             linear,
             node.used,
             table,
-            form,
+            schema,
             node.group,
             inputs=node.inputs,
         )
@@ -321,11 +321,11 @@ class GroupsCompiler:
         wanted = Struct((self.key, layout), Tuple((self.key.type, layout.type)))
         if segment.made != wanted:
             segment = self.all.lowering.segment(self.given(side), body, made=wanted)
-        form = TableSchema(leaves(self.key), leaves(layout), flags, most, last)
+        schema = TableSchema(leaves(self.key), leaves(layout), flags, most, last)
         if not self.node.is_final:
-            self.all.table(name, form, holds, self.place)
+            self.all.table(name, schema, holds, self.place)
         drops = order is None and isinstance(layout, Leaf)
-        return Ranking(name, side, segment, layout, form, order is not None, drops)
+        return Ranking(name, side, segment, layout, schema, order is not None, drops)
 
     # --- what is asked ---------------------------------------------------------------------
 
@@ -502,4 +502,4 @@ def _fusion_of(  # noqa: PLR0913, PLR0917 (two steps, and what they come to)
     if isinstance(added.how, ByRow) or isinstance(by.how, ByRow):
         return None
     counted = step.blocks[0][0].counted
-    return Fused(side, added, tuple(lifts), by, counted, step.form)
+    return Fused(side, added, tuple(lifts), by, counted, step.schema)

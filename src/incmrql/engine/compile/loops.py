@@ -41,8 +41,10 @@ class LoopCompiler:
         node, compiler = self.node, self.compiler
         script = compiler.program.script
         layouts = tuple(compiler.layouts[each] for each in node.inputs)
-        forms = tuple(TableSchema(leaves(each)) for each in layouts)
-        names = tuple(self.table(f"i{n}", form, "rows of an input") for n, form in enumerate(forms))
+        schemas = tuple(TableSchema(leaves(each)) for each in layouts)
+        names = tuple(
+            self.table(f"i{n}", schema, "rows of an input") for n, schema in enumerate(schemas)
+        )
         inner = self.inner(step_program(node, script), layouts)
         layout = inner.variables[node.term.chosen]
         steps = numbered_program(node, script)
@@ -52,7 +54,7 @@ class LoopCompiler:
             layouts,
             node,
             names,
-            forms,
+            schemas,
             self.table("x", TableSchema(leaves(layout)), "result of the loop"),
             layout,
             TableSchema(leaves(layout)),
@@ -83,13 +85,13 @@ class LoopCompiler:
         if not isinstance(averaged, GroupOp) or not is_fit(averaged):
             return "centroids are more than averages"
         places = centres_form(averaged, inner.variables[0])
-        sums = self.table("m", averaged.form, "sums of centroids"), averaged.form
+        sums = self.table("m", averaged.schema, "sums of centroids"), averaged.schema
         centres = self.table("z", places, "places of centroids"), places
         return Means(shape, inner, averaged, sums, centres)
 
-    def table(self, name: str, form: TableSchema, holds: str) -> str:
+    def table(self, name: str, schema: TableSchema, holds: str) -> str:
         """The name of a new table of the loop."""
-        return self.compiler.table(f"n{self.place}{name}", form, holds, self.place)
+        return self.compiler.table(f"n{self.place}{name}", schema, holds, self.place)
 
     def inner(self, looping: Looping, inputs: Sequence[Layout], *, fused: bool = True) -> Inner:
         """The steps of a loop's own program, over inputs in these layouts.
@@ -142,18 +144,20 @@ class LoopCompiler:
             tables = step.state_tables
             if not step.is_bilinear:  # by key alone: what it answers depends on all steps before
                 tables = slots[place] = tuple(
-                    (f"n{place}k{n}", TableSchema(form.keys[1:], (LONG, *form.rest)))
-                    for n, form in enumerate(step.delta_forms)
+                    (f"n{place}k{n}", TableSchema(schema.keys[1:], (LONG, *schema.rest)))
+                    for n, schema in enumerate(step.delta_schemas)
                 )
-            stored |= {name: (form, len(form.keys)) for name, form in tables}
+            stored |= {name: (schema, len(schema.keys)) for name, schema in tables}
         names = tuple(
-            (name, self.table(f"s{name}", form, STATE_OF_A_STEP))
-            for name, (form, _) in stored.items()
+            (name, self.table(f"s{name}", schema, STATE_OF_A_STEP))
+            for name, (schema, _) in stored.items()
         )
         differences = []
         for n, layout in enumerate(inner.variables):
-            form = TableSchema((LONG,), leaves(part(layout, 1)))
-            differences.append((self.table(f"d{n}", form, "differences from step to step"), form))
+            schema = TableSchema((LONG,), leaves(part(layout, 1)))
+            differences.append(
+                (self.table(f"d{n}", schema, "differences from step to step"), schema)
+            )
         row = part(inner.variables[self.node.term.chosen], 1)
         brought = self.compiler.in_layout(row, answer)
         return Numbered(inner, names, slots, tuple(differences), stored, brought)

@@ -38,14 +38,14 @@ class Side:
     """Of what is kept of a value."""
     columns: tuple[int, ...]
     table: str | None
-    form: TableSchema
+    schema: TableSchema
     owns: bool = True
     """Whether it adds to the table; an earlier join does so for others over the same rows."""
 
     @property
     def key_width(self) -> int:
         """The number of columns of the key."""
-        return len(self.form.keys)
+        return len(self.schema.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Fused:
     lifts: tuple[Lift, ...]
     grouped: Pipeline
     counted: bool
-    form: TableSchema
+    schema: TableSchema
     """Of the fold's accumulators."""
 
 
@@ -93,7 +93,7 @@ class Ranking:
     side: int
     segment: Pipeline
     element: Layout
-    form: TableSchema
+    schema: TableSchema
     paired: bool
     drops_null: bool
 
@@ -173,7 +173,7 @@ class Numbered:
     def own(self) -> tuple[NamedSchema, ...]:
         """All tables, by the loop's names."""
         names = dict(self.tables)
-        stored = [(names[name], form) for name, (form, _) in self.stored.items()]
+        stored = [(names[name], schema) for name, (schema, _) in self.stored.items()]
         return (*stored, *self.differences)
 
 
@@ -219,7 +219,7 @@ class AnswerPart:
     layout: Layout
     table: str | None
     derived: Derived | None
-    form: TableSchema
+    schema: TableSchema
     paired: Pipeline | None
     """Brings the rows of the node to the layout of a part in order."""
     order: tuple[bool, ...] | None
@@ -284,6 +284,6 @@ class Physical:
         return found
 
     @property
-    def forms(self) -> tuple[tuple[str, TableSchema], ...]:
+    def schemas(self) -> tuple[tuple[str, TableSchema], ...]:
         """The forms of all state tables, by name."""
-        return tuple((table.name, table.form) for table in self.tables)
+        return tuple((table.name, table.schema) for table in self.tables)

@@ -68,7 +68,7 @@ from incmrql.reference import Environment
 from incmrql.types import typed
 
 
-def compiled(program: Program, *, keep_answer: bool = True) -> Physical:
+def compile_program(program: Program, *, keep_answer: bool = True) -> Physical:
     """The program as the engine runs it.
 
     Without `keep_answer` an answer that changes row by row, and does not follow from other state,
@@ -149,10 +149,15 @@ class ProgramCompiler:
                 assert_never(node)  # type: ignore[arg-type]
 
     def table(
-        self, name: str, form: TableSchema, holds: str, node: int | None, answer: int | None = None
+        self,
+        name: str,
+        schema: TableSchema,
+        holds: str,
+        node: int | None,
+        answer: int | None = None,
     ) -> str:
         """The name of a new state table."""
-        self.tables[name] = TableInfo(name, form, holds, node, answer)
+        self.tables[name] = TableInfo(name, schema, holds, node, answer)
         return name
 
     def _source_op(self, place: int, node: Input) -> tuple[Operator, Layout]:
@@ -170,8 +175,8 @@ class ProgramCompiler:
         counts = self._ledger(place, TableSchema(leaves(layout))) if node.ledger else None
         return SourceOp(stream, layout, node.insert_only, None, counts), layout
 
-    def _ledger(self, place: int, form: TableSchema) -> NamedSchema:
-        return self.table(f"l{place}", form, LEDGER, place), form
+    def _ledger(self, place: int, schema: TableSchema) -> NamedSchema:
+        return self.table(f"l{place}", schema, LEDGER, place), schema
 
     def _union_op(self, parts: tuple[int, ...]) -> tuple[Operator, Layout]:
         layout = self.layouts[parts[0]]
@@ -219,19 +224,19 @@ class ProgramCompiler:
         """
         value = self._pair(place).parts[1]
         kept = narrowed(value, columns)
-        form = TableSchema(leaves(key), leaves(kept))
+        schema = TableSchema(leaves(key), leaves(kept))
         if table is not None:
-            self.table(table, form, "rows by key", node)
+            self.table(table, schema, "rows by key", node)
         paired = self.brought(place, pair_of(key, value))
         start = width(key)
         picked = tuple(start + column for column in chosen(value, kept))
-        return Side(paired, kept, picked, table, form)
+        return Side(paired, kept, picked, table, schema)
 
     def with_shared_table(self, place: int, side: Side) -> Side:
         """A side of a join with the table that another join keeps of the same rows of a node."""
         if self.shared_tables is None or side.table is None or side.paired is not None:
             return side
-        same = place, side.columns, side.form
+        same = place, side.columns, side.schema
         owner = self.shared_tables.setdefault(same, side.table)
         if owner == side.table:
             return side
@@ -269,12 +274,12 @@ class ProgramCompiler:
         layout = self.layouts[node.input]
         wanted = in_order(layout)
         limit = how_many(node.limit, self.env) or 0
-        form = TableSchema((), leaves(wanted), falling(wanted, node.descending))
+        schema = TableSchema((), leaves(wanted), falling(wanted, node.descending))
         if node.grows:
-            form = TableSchema(form.keys, form.rest, form.descending, most=limit)
-        name = self.table(f"n{place}t", form, "values in order", place)
+            schema = TableSchema(schema.keys, schema.rest, schema.descending, most=limit)
+        name = self.table(f"n{place}t", schema, "values in order", place)
         paired = self.brought(node.input, wanted)
-        return OrderOp(paired, name, form, limit, inputs=(node.input,)), wanted
+        return OrderOp(paired, name, schema, limit, inputs=(node.input,)), wanted
 
     # --- answers ---------------------------------------------------------------------------
 
@@ -305,18 +310,20 @@ class ProgramCompiler:
     def answer_part(self, number: int, n: int, one: Part, *, spread: bool) -> AnswerPart:
         """A part of an answer, kept in a table unless it follows from another one."""
         layout = self.layouts[one.place]
-        form, paired = TableSchema(leaves(layout)), None
+        schema, paired = TableSchema(leaves(layout)), None
         if one.order is not None:
             pairs = in_order(layout)
             paired, layout = self.in_layout(layout, pairs), pairs
-            form = TableSchema((), leaves(pairs), falling(pairs, one.order))
+            schema = TableSchema((), leaves(pairs), falling(pairs, one.order))
         # A watch is usually empty: it has a table of its own, so that nothing else is read for it.
         is_watch = number >= len(self.program.outputs)
         derived = self.derivation(one.place) if spread and not is_watch else None
         kept = derived is None and (self.keep_answer or is_watch or not spread)
         holds = "rows for which arithmetic fails" if is_watch else f"rows of answer {number + 1}"
-        table = self.table(f"a{number}p{n}", form, holds, None, number) if kept else None
-        return AnswerPart(one.place, layout, table, derived, form, paired, one.order, one.variable)
+        table = self.table(f"a{number}p{n}", schema, holds, None, number) if kept else None
+        return AnswerPart(
+            one.place, layout, table, derived, schema, paired, one.order, one.variable
+        )
 
     def derivation(self, place: int) -> Derived | None:
         """The fold that a node's rows follow from, if there is one."""
@@ -330,7 +337,7 @@ class ProgramCompiler:
         if not isinstance(step, GroupOp) or step.mode != "fold" or step.table is None:
             return None
         how = step.body.how
-        keys = range(len(step.form.keys))
+        keys = range(len(step.schema.keys))
         keyed = whole and isinstance(how, Picked) and set(keys) <= set(how.columns)
         return Derived(place, step, tuple(maps), keyed)
 
@@ -370,10 +377,10 @@ def compile_single_task_loop(
         layouts=tuple(layouts),
         node=node,
         tables=(),
-        forms=(),
+        schemas=(),
         result="",
         layout=layout,
-        form=TableSchema(leaves(layout)),
+        schema=TableSchema(leaves(layout)),
         limit=limit,
         plain=inner,
         numbered=None,

@@ -39,7 +39,7 @@ class Centre:
 
 def centres_form(averaged: GroupOp, row: Layout) -> TableSchema:
     """The form of the table of places: key, row, home."""
-    return TableSchema(averaged.form.keys, (*leaves(row), *leaves(row)))
+    return TableSchema(averaged.schema.keys, (*leaves(row), *leaves(row)))
 
 
 def is_fit(step: Any) -> bool:
@@ -55,22 +55,25 @@ def is_fit(step: Any) -> bool:
 
 
 def follow(
-    means: Means, changes: Sequence[Rows], every: Sequence[Callable[[], Rows]], desk: BatchContext
+    means: Means,
+    changes: Sequence[Rows],
+    every: Sequence[Callable[[], Rows]],
+    context: BatchContext,
 ) -> tuple[Rows, StatedError] | None:
     """The change of the result for points that come and go, and what is known of its error.
 
     None if the loop has to be run again.  `every` gives all rows of an input, for points that
     others like them were there before.
     """
-    inside = overlay(desk, {str(means.averaged.table): means.sums[0]})
-    centres = _centres(means, desk)
+    inside = overlay(context, {str(means.averaged.table): means.sums[0]})
+    centres = _centres(means, context)
     if not centres:
         return None
     now = list(centres)
     found: list[Rows] = []
     try:
         for sign in (1, -1):
-            given = _sums_of_points(means, centres, changes, sign, every, desk)
+            given = _sums_of_points(means, centres, changes, sign, every, context)
             if given is None:
                 return None
             for place, content in given:
@@ -85,7 +88,7 @@ def follow(
         return None
     if not all(map(_is_measured, [each.row for each in now])):
         return None
-    _keep(means, centres, now, desk)
+    _keep(means, centres, now, context)
     figures = [
         math.fsum(abs(a - b) for a, b in zip(_doubles(each.row), _doubles(each.home), strict=True))
         for each in now
@@ -95,14 +98,14 @@ def follow(
     return stacked(found, leaves(means.row)), error
 
 
-def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: BatchContext) -> bool:
+def reset(means: Means, inputs: Sequence[Rows], before: Rows, context: BatchContext) -> bool:
     """Begin from the loop's own result, with the points that the last step gives each centroid."""
-    for name, form in (means.sums, means.centres):
-        desk.truncate(name, form)
-    inside = overlay(desk, {str(means.averaged.table): means.sums[0]})
-    steps = Steps(means.inner, inputs, BatchContext({}, desk.reader, desk.env, is_first=True))
+    for name, schema in (means.sums, means.centres):
+        context.truncate(name, schema)
+    inside = overlay(context, {str(means.averaged.table): means.sums[0]})
+    steps = Steps(means.inner, inputs, BatchContext({}, context.reader, context.env, is_first=True))
     assigned = steps.at(means.shape.assigned, [before])
-    sums = means.averaged.gather([assigned], desk.env)[0]
+    sums = means.averaged.gather([assigned], context.env)[0]
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
     centres = []
     for place, key in enumerate(keys):
@@ -111,7 +114,7 @@ def reset(means: Means, inputs: Sequence[Rows], before: Rows, desk: BatchContext
         if len(rows) != 1 or not _is_measured(rows[0]):
             return False
         centres.append(Centre(key, rows[0], rows[0]))
-    _keep(means, [], centres, desk)
+    _keep(means, [], centres, context)
     return bool(centres)
 
 
@@ -124,7 +127,7 @@ def _sums_of_points(
     changes: Sequence[Rows],
     sign: int,
     every: Sequence[Callable[[], Rows]],
-    desk: BatchContext,
+    context: BatchContext,
 ) -> list[tuple[int, SortedRows]] | None:
     """What points that come or go bring to the sums of the centroids that are nearest now.
 
@@ -137,25 +140,25 @@ def _sums_of_points(
     given[shape.fed] = _absolute(fed.take(fed.weights * sign > 0))
     if not len(given[shape.fed]):
         return []
-    found = _sums_of_nearest(means, given, centres, sign, desk)
+    found = _sums_of_nearest(means, given, centres, sign, context)
     if found is None and shape.ranked != shape.fed:
         ranked = changes[shape.ranked]
         gone = _absolute(ranked.take(ranked.weights < 0))
         types = leaves(means.inner.layouts[means.inner.looping.inputs[shape.ranked]])
         given[shape.ranked] = stacked([every[shape.ranked](), gone], types)
-        found = _sums_of_nearest(means, given, centres, sign, desk)
+        found = _sums_of_nearest(means, given, centres, sign, context)
     return found
 
 
 def _sums_of_nearest(
-    means: Means, given: Sequence[Rows], centres: Sequence[Centre], sign: int, desk: BatchContext
+    means: Means, given: Sequence[Rows], centres: Sequence[Centre], sign: int, context: BatchContext
 ) -> list[tuple[int, SortedRows]] | None:
     """What points bring to the sums, by the place of a centroid; None if some have none."""
     where = {encode(centre.row): place for place, centre in reversed(list(enumerate(centres)))}
     rows = of_values([(centre.row, 1) for centre in centres], means.row)
-    steps = Steps(means.inner, given, BatchContext({}, desk.reader, desk.env, is_first=True))
+    steps = Steps(means.inner, given, BatchContext({}, context.reader, context.env, is_first=True))
     assigned = steps.at(means.shape.assigned, [rows])
-    sums = means.averaged.gather([assigned], desk.env)[0]
+    sums = means.averaged.gather([assigned], context.env)[0]
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
     found: list[tuple[int, SortedRows]] = []
     for at, key in enumerate(keys):
@@ -183,14 +186,14 @@ def _content_like(
     def same(_groups: Groups) -> Parts:
         return parts
 
-    return added_up(content.form, columns, weights, same)
+    return added_up(content.schema, columns, weights, same)
 
 
 def _add_points(means: Means, key: Value, content: SortedRows, inside: Overlay) -> list[Rows]:
     """Add to the sums of a centroid; what that does to its row."""
     columns = of_values([(key, 1)], means.averaged.key).columns
     mine = _content_like(content, columns, content.weights, content.parts)
-    others = [empty(form) for form in means.averaged.delta_forms[1:]]
+    others = [empty(schema) for schema in means.averaged.delta_schemas[1:]]
     segment = means.inner.step[0]
     made = list(means.averaged.meet([mine, *others], inside))
     return [rows if segment is None else segment.apply(rows, inside.env) for rows in made]
@@ -199,14 +202,14 @@ def _add_points(means: Means, key: Value, content: SortedRows, inside: Overlay) 
 # --- places ----------------------------------------------------------------------------------
 
 
-def _centres(means: Means, desk: BatchContext) -> list[Centre]:
-    name, form = means.centres
-    table = desk.table(name, form)
+def _centres(means: Means, context: BatchContext) -> list[Centre]:
+    name, schema = means.centres
+    table = context.table(name, schema)
     found = []
     key, row = means.averaged.key, means.row
     width = len(leaves(row))
     for bucket in range(table.buckets):
-        content = scan(table, desk.reader, bucket)
+        content = scan(table, context.reader, bucket)
         keys = rows_of(content.keys.columns, key, len(content))
         rows = rows_of(content.rest.columns[:width], row, len(content))
         homes = rows_of(content.rest.columns[width:], row, len(content))
@@ -214,8 +217,10 @@ def _centres(means: Means, desk: BatchContext) -> list[Centre]:
     return found
 
 
-def _keep(means: Means, old: Sequence[Centre], new: Sequence[Centre], desk: BatchContext) -> None:
-    name, form = means.centres
+def _keep(
+    means: Means, old: Sequence[Centre], new: Sequence[Centre], context: BatchContext
+) -> None:
+    name, schema = means.centres
     layouts = (("key", means.averaged.key), ("row", means.row), ("home", means.row))
     parts = []
     for centres, sign in ((old, -1), (new, 1)):
@@ -226,7 +231,7 @@ def _keep(means: Means, old: Sequence[Centre], new: Sequence[Centre], desk: Batc
         if centres:
             weights = np.full(len(centres), sign, np.int64)
             parts.append(Rows(tuple(c for rows in columns for c in rows.columns), weights))
-    desk.add(name, content_of(form, stacked(parts, (*form.keys, *form.rest))))
+    context.add(name, content_of(schema, stacked(parts, (*schema.keys, *schema.rest))))
 
 
 def _absolute(rows: Rows) -> Rows:

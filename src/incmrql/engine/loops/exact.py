@@ -46,7 +46,7 @@ class Machine(StepInterpreter):
 
     numbered: Numbered
     given: Sequence[Rows]
-    desk: BatchContext
+    context: BatchContext
     is_first: bool
     inside: Overlay = field(init=False)
     env: Environment = field(init=False)
@@ -62,7 +62,7 @@ class Machine(StepInterpreter):
     sent: int = 0
 
     def __post_init__(self) -> None:
-        self.inside = overlay(self.desk, dict(self.numbered.tables))
+        self.inside = overlay(self.context, dict(self.numbered.tables))
         self.inside.is_first = self.is_first
         self.env, self.steps = self.inside.env, self.inner.steps
         self.repeated = self.inner.looping.repeated
@@ -110,14 +110,16 @@ class Machine(StepInterpreter):
         """What the difference of each variable at a step was before the batch."""
         asked = _numbers(number, 1)
         found = []
-        for (name, form), layout in zip(
+        for (name, schema), layout in zip(
             self.numbered.differences, self.inner.variables, strict=True
         ):
             types = leaves(layout)[1:]
             hashes, keys, _ = asked_keys(Keys((asked,), (LONG,)))
             parts = [
                 Rows(rows.rest.columns, rows.weights)
-                for _, rows in partners(self.desk.table(name, form), self.desk.reader, hashes, keys)
+                for _, rows in partners(
+                    self.context.table(name, schema), self.context.reader, hashes, keys
+                )
             ]
             found.append(consolidated(TableSchema(types), stacked(parts, types)))
         return found
@@ -192,16 +194,16 @@ class Machine(StepInterpreter):
         if any(inputs):
             gathered = step.gather(inputs, self.inside.env)
             brought = [
-                _by_key(content, form) if len(content) else None
-                for content, (_, form) in zip(gathered, slots, strict=True)
+                _by_key(content, schema) if len(content) else None
+                for content, (_, schema) in zip(gathered, slots, strict=True)
             ]
         keys = [*waiting, *[each.keys for each in brought if each is not None]]
         if not keys:
             return []
         hashes, touched, _ = asked_keys(concat_keys(keys))
         variants: list[SortedRows] = []
-        for (name, form), new, whole in zip(slots, brought, step.delta_forms, strict=True):
-            old, added = self._rows_of_keys(name, form, hashes, touched)
+        for (name, schema), new, whole in zip(slots, brought, step.delta_schemas, strict=True):
+            old, added = self._rows_of_keys(name, schema, hashes, touched)
             self._note(place, number, old)
             variants.append(_variants(whole, number, old, added, new))
         # The four variants are groups of their own, by tag and key, and meet no state: the answers
@@ -215,13 +217,13 @@ class Machine(StepInterpreter):
         return [_with_signs(rows, number, types) for rows in made if len(rows)]
 
     def _rows_of_keys(
-        self, name: str, form: TableSchema, hashes: Any, keys: Keys
+        self, name: str, schema: TableSchema, hashes: Any, keys: Keys
     ) -> tuple[list[SortedRows], list[SortedRows]]:
         """The rows of keys before the batch, and those that earlier steps of it added."""
-        table = self.inside.table(name, form)
+        table = self.inside.table(name, schema)
         reader = self.inside.reader
         assert self.inside.below is not None
-        before = self.inside.below.table(self.inside.names[name], form)
+        before = self.inside.below.table(self.inside.names[name], schema)
         old = [rows for _, rows in partners(before, reader, hashes, keys)]
         # The batch only appends: its levels come after those that were there before.
         added = replace(table, bases=(), levels=table.levels[len(before.levels) :])
@@ -255,16 +257,18 @@ def difference(
     numbered: Numbered, variable: int, number: int, rows: Rows
 ) -> tuple[str, SortedRows]:
     """Rows as a change of the table of a variable's differences."""
-    name, form = numbered.differences[variable]
-    return name, content_of(form, Rows((_numbers(number, len(rows)), *rows.columns), rows.weights))
+    name, schema = numbered.differences[variable]
+    return name, content_of(
+        schema, Rows((_numbers(number, len(rows)), *rows.columns), rows.weights)
+    )
 
 
-def _by_key(content: SortedRows, form: TableSchema) -> SortedRows:
+def _by_key(content: SortedRows, schema: TableSchema) -> SortedRows:
     """What was brought to (step, key), by key: the step comes first in the rest."""
-    width = len(content.form.keys)
+    width = len(content.schema.keys)
     columns = content.columns
     moved = (*columns[1:width], columns[0], *columns[width:])
-    return added_up(form, moved, content.weights, _parts_as_they_are(content.parts))
+    return added_up(schema, moved, content.weights, _parts_as_they_are(content.parts))
 
 
 def _parts_as_they_are(parts: Parts) -> Any:
@@ -275,7 +279,7 @@ def _parts_as_they_are(parts: Parts) -> Any:
 
 
 def _variants(
-    form: TableSchema,
+    schema: TableSchema,
     number: int,
     old: Sequence[SortedRows],
     added: Sequence[SortedRows],
@@ -295,14 +299,14 @@ def _variants(
             for tag, until in tags:
                 chosen = content.take(steps <= until)
                 if len(chosen):
-                    pieces.append(_with_tag(chosen, form, tag))
-    return merge(pieces) if pieces else empty(form)
+                    pieces.append(_with_tag(chosen, schema, tag))
+    return merge(pieces) if pieces else empty(schema)
 
 
-def _with_tag(content: SortedRows, form: TableSchema, tag: int) -> SortedRows:
+def _with_tag(content: SortedRows, schema: TableSchema, tag: int) -> SortedRows:
     keys, rest = content.keys.columns, content.rest.columns
     columns = (_numbers(tag, len(content)), *keys, *rest[1:])
-    return added_up(form, columns, content.weights, _parts_as_they_are(content.parts))
+    return added_up(schema, columns, content.weights, _parts_as_they_are(content.parts))
 
 
 def _with_signs(rows: Rows, number: int, types: Sequence[Type]) -> Rows:

@@ -82,11 +82,11 @@ def leave_inputs(apart: Apart, changes: Sequence[SortedRows], buckets: int) -> I
 
 
 def left_input(
-    folder: str, inputs: Inputs, number: int, bucket: int, form: TableSchema
+    folder: str, inputs: Inputs, number: int, bucket: int, schema: TableSchema
 ) -> SortedRows:
     """What was written for an input."""
     files = [file for n, b, file in inputs if (n, b) == (number, bucket)]
-    return merge([empty(form), *[_content(Path(folder, file), form) for file in files]])
+    return merge([empty(schema), *[_content(Path(folder, file), schema) for file in files]])
 
 
 def leave_answer(folder: str, change: SortedRows) -> str:
@@ -94,9 +94,9 @@ def leave_answer(folder: str, change: SortedRows) -> str:
     return _write(folder, change)
 
 
-def left_answer(folder: str, ran: Offloaded, form: TableSchema) -> SortedRows:
+def left_answer(folder: str, ran: Offloaded, schema: TableSchema) -> SortedRows:
     """What a loop changes in its answer."""
-    return merge([empty(form), *[_content(Path(folder, file), form) for file in ran.files]])
+    return merge([empty(schema), *[_content(Path(folder, file), schema) for file in ran.files]])
 
 
 def _write(folder: str, content: SortedRows) -> str:
@@ -107,8 +107,8 @@ def _write(folder: str, content: SortedRows) -> str:
     return name
 
 
-def _content(file: Path, form: TableSchema) -> SortedRows:
-    return content_of_bytes(file.read_bytes(), form)
+def _content(file: Path, schema: TableSchema) -> SortedRows:
+    return content_of_bytes(file.read_bytes(), schema)
 
 
 def content_bytes(content: SortedRows) -> bytes:
@@ -121,6 +121,6 @@ def content_bytes(content: SortedRows) -> bytes:
     return found
 
 
-def content_of_bytes(data: Any, form: TableSchema) -> SortedRows:
+def content_of_bytes(data: Any, schema: TableSchema) -> SortedRows:
     """The content that bytes hold."""
-    return from_table(pa.ipc.open_stream(data).read_all().combine_chunks(), form)
+    return from_table(pa.ipc.open_stream(data).read_all().combine_chunks(), schema)

@@ -73,10 +73,10 @@ class LoopOp(StatefulOp):
     layouts: tuple[Layout, ...]
     node: Repeated
     tables: tuple[str, ...]
-    forms: tuple[TableSchema, ...]
+    schemas: tuple[TableSchema, ...]
     result: str
     layout: Layout
-    form: TableSchema
+    schema: TableSchema
     limit: int | None
     plain: Inner
     numbered: Numbered | None
@@ -90,10 +90,10 @@ class LoopOp(StatefulOp):
     @property
     def state_tables(self) -> tuple[NamedSchema, ...]:
         """Inputs, result, counters, and what is kept of the steps."""
-        inputs = zip(self.tables, self.forms, strict=True)
+        inputs = zip(self.tables, self.schemas, strict=True)
         numbered = () if self.numbered is None else self.numbered.own
         diffused = () if isinstance(self.diffused, str) else self.diffused.own
-        return (*inputs, (self.result, self.form), self.counters, *numbered, *diffused)
+        return (*inputs, (self.result, self.schema), self.counters, *numbered, *diffused)
 
     @property
     def is_by_row(self) -> bool:
@@ -106,39 +106,39 @@ class LoopOp(StatefulOp):
         return self.plain.is_cross
 
     @property
-    def delta_forms(self) -> tuple[TableSchema, ...]:
+    def delta_schemas(self) -> tuple[TableSchema, ...]:
         """Those of the inputs."""
-        return self.forms
+        return self.schemas
 
     def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         """The changes of the inputs."""
-        both = zip(self.forms, inputs, strict=True)
-        return [all_rows(form, chunks, None, env) for form, chunks in both]
+        both = zip(self.schemas, inputs, strict=True)
+        return [all_rows(schema, chunks, None, env) for schema, chunks in both]
 
-    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], context: BatchContext) -> Iterator[Rows]:
         """The change of the loop's answer, if an input has changed or it never ran."""
-        counters = counters_in(*self.counters, desk)
+        counters = counters_in(*self.counters, context)
         if counters["runs"] and not any(map(len, deltas)):
             return
-        batch = LoopBatch(self, deltas, desk, counters)
+        batch = LoopBatch(self, deltas, context, counters)
         answer, way, reason = batch.answer()
         for name, delta in zip(self.tables, deltas, strict=True):
-            desk.add(name, delta)
+            context.add(name, delta)
         counters["runs"] += 1
-        keep_counters(counters, *self.counters, desk)
-        desk.add(self.result, answer)
-        desk.notes[self.result] = {"way": way, "reason": reason, **batch.note}
+        keep_counters(counters, *self.counters, context)
+        context.add(self.result, answer)
+        context.notes[self.result] = {"way": way, "reason": reason, **batch.note}
         yield rows_of(answer)
 
     def evaluator(self, _moving: tuple[bool, ...], most: int) -> Evaluator:
         """The rows of the loop, run from its beginning."""
 
-        def rows(inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> list[Rows]:
+        def rows(inputs: Sequence[Iterable[Rows]], context: BatchContext) -> list[Rows]:
             given = [
                 stacked(list(map(plain_rows, chunks)), leaves(layout))
                 for chunks, layout in zip(inputs, self.layouts, strict=True)
             ]
-            return [recompute_loop(self, given, desk, most)[0]]
+            return [recompute_loop(self, given, context, most)[0]]
 
         return rows
 
@@ -211,7 +211,7 @@ class LoopBatch:
 
     step: LoopOp
     changes: Sequence[SortedRows]
-    desk: BatchContext
+    context: BatchContext
     counters: Counters
     note: dict[str, Any] = field(default_factory=dict)
 
@@ -232,12 +232,12 @@ class LoopBatch:
 
     def advance_exactly(self) -> SortedRows:
         """Send the changes through the steps."""
-        tally = self.desk.reader.tally
+        tally = self.context.reader.tally
         before = tally.rows
         given = [rows_of(change) for change in self.changes]
         rows, self.note = self.drive(given, is_first=False)
         self.counters["cost"] = DEARER * (tally.rows - before + self.note["rows"])
-        return content_of(self.step.form, self.answer_rows(rows))
+        return content_of(self.step.schema, self.answer_rows(rows))
 
     def build_exact(self) -> SortedRows:
         """Begin to keep the loop exactly, from all rows of its inputs."""
@@ -252,16 +252,21 @@ class LoopBatch:
 
         The change of the chosen variable, and how many steps and rows that took.
         """
-        step, desk, counters, numbered = self.step, self.desk, self.counters, self.step.numbered
+        step, context, counters, numbered = (
+            self.step,
+            self.context,
+            self.counters,
+            self.step.numbered,
+        )
         assert numbered is not None
-        ending = Ending(step.node.term.flagged, step.limit, desk.env.world.max_steps)
-        machine = Machine(numbered, given, desk, is_first)
+        ending = Ending(step.node.term.flagged, step.limit, context.env.world.max_steps)
+        machine = Machine(numbered, given, context, is_first)
         stop = None if is_first else counters["stop"]
         course = drive(machine, ending, counters.numbers("flags"), stop)
         for number, rows in enumerate(course.differences):
             for variable, each in enumerate(rows):
                 if len(each):
-                    desk.add(*difference(numbered, variable, number, each))
+                    context.add(*difference(numbered, variable, number, each))
         for number, count in course.flags.items():
             counters.add("flags", number, count)
         counters["stop"] = course.stop
@@ -274,7 +279,7 @@ class LoopBatch:
         assert numbered is not None
         if not len(rows) or numbered.brought is None:
             return rows
-        return numbered.brought.apply(rows, self.desk.env)
+        return numbered.brought.apply(rows, self.context.env)
 
     def forget_steps(self) -> None:
         """Keep nothing of the steps."""
@@ -282,9 +287,9 @@ class LoopBatch:
         counters["diffuse"] = 0
         if numbered is None:
             return
-        for name, form in numbered.own:
-            if self.desk.table(name, form).runs:
-                self.desk.truncate(name, form)
+        for name, schema in numbered.own:
+            if self.context.table(name, schema).runs:
+                self.context.truncate(name, schema)
         for number, count in counters.numbers("flags").items():
             counters.add("flags", number, -count)
         counters["stop"] = counters["exact"] = counters["dear"] = 0
@@ -293,11 +298,11 @@ class LoopBatch:
 
     def recompute(self, reason: str) -> tuple[SortedRows, Way, str]:
         """Run the loop again; begin to keep it exactly if its changes die out."""
-        step, counters, apart = self.step, self.counters, self.desk.apart
+        step, counters, apart = self.step, self.counters, self.context.apart
         most = apart.most.get(step.result, sys.maxsize)
         ran_apart = apart.of(step.result)
         if ran_apart is not None:
-            answer = left_answer(apart.folder, ran_apart, step.form)
+            answer = left_answer(apart.folder, ran_apart, step.schema)
             self.forget_steps()
             self.note = {"steps": ran_apart.steps, "rows": len(answer)}
             return answer, "recompute", "too large for a task: as steps on Spark"
@@ -305,7 +310,7 @@ class LoopBatch:
             raise self.too_large()
         inputs = self.inputs()
         try:
-            rows, ran = recompute_loop(step, inputs, self.desk, most)
+            rows, ran = recompute_loop(step, inputs, self.context, most)
         except TooManyRows:
             raise self.too_large() from None
         self.note = {"steps": ran.steps, "rows": ran.rows}
@@ -322,13 +327,13 @@ class LoopBatch:
 
     def count_inputs(self) -> int:
         """How many rows the inputs have about, with their changes."""
-        tables = [self.desk.table(*each) for each in self.input_tables()]
+        tables = [self.context.table(*each) for each in self.input_tables()]
         return sum(table.rows for table in tables) + sum(map(len, self.changes))
 
     def too_large(self) -> TooLarge:
         """A request to run the loop apart, for which all is put down."""
-        buckets = self.desk.tables[self.step.result].buckets
-        return TooLarge(self.step.result, leave_inputs(self.desk.apart, self.changes, buckets))
+        buckets = self.context.tables[self.step.result].buckets
+        return TooLarge(self.step.result, leave_inputs(self.context.apart, self.changes, buckets))
 
     # --- diffuse
 
@@ -345,10 +350,10 @@ class LoopBatch:
                 change, error = found
                 if error.figure <= (step.asked.tolerance or math.inf) * error.norm:
                     self.note = {"steps": 1, "rows": len(change), "error": error.as_json()}
-                    return content_of(step.form, change), "diffuse", "asked for"
+                    return content_of(step.schema, change), "diffuse", "asked for"
                 reason = f"its {error.kind} passes the tolerance: {error.figure:.3g}"
         inputs = self.inputs()
-        rows, ran = recompute_loop(step, inputs, self.desk)
+        rows, ran = recompute_loop(step, inputs, self.context)
         answer = self.change_to(rows)
         self.forget_steps()
         counters["since"] = 0
@@ -362,9 +367,9 @@ class LoopBatch:
         given, diffused = [rows_of(change) for change in self.changes], self.step.diffused
         if isinstance(diffused, Means):
             every = [partial(self.input, number) for number in range(len(given))]
-            return follow(diffused, given, every, self.desk)
+            return follow(diffused, given, every, self.context)
         assert not isinstance(diffused, str)
-        return affine_follow(diffused, given, self.desk, TOO_SMALL)
+        return affine_follow(diffused, given, self.context, TOO_SMALL)
 
     def start_diffusion(self, inputs: Sequence[Rows], rows: Rows, ran: Ran) -> bool:
         """Begin to diffuse from the loop's own result; whether that can be done."""
@@ -372,22 +377,22 @@ class LoopBatch:
             case str():
                 return False
             case Means() as means:
-                return bool(ran.before) and reset(means, inputs, ran.before[0], self.desk)
+                return bool(ran.before) and reset(means, inputs, ran.before[0], self.context)
             case tables:
-                return affine_reset(tables, inputs, rows, self.desk)
+                return affine_reset(tables, inputs, rows, self.context)
 
     # --- rows
 
     def change_to(self, rows: Rows) -> SortedRows:
         """The change from the last answer to another one."""
         step = self.step
-        table = self.desk.table(step.result, step.form)
-        old = (scan(table, self.desk.reader, bucket) for bucket in range(table.buckets))
-        return replacement(step.form, [content_of(step.form, rows)], old)
+        table = self.context.table(step.result, step.schema)
+        old = (scan(table, self.context.reader, bucket) for bucket in range(table.buckets))
+        return replacement(step.schema, [content_of(step.schema, rows)], old)
 
     def input_tables(self) -> list[tuple[str, TableSchema]]:
         """The tables of the inputs."""
-        return list(zip(self.step.tables, self.step.forms, strict=True))
+        return list(zip(self.step.tables, self.step.schemas, strict=True))
 
     def inputs(self) -> list[Rows]:
         """All rows of the inputs."""
@@ -395,7 +400,7 @@ class LoopBatch:
 
     def input(self, number: int) -> Rows:
         """All rows of an input."""
-        table, reader = self.desk.table(*self.input_tables()[number]), self.desk.reader
+        table, reader = self.context.table(*self.input_tables()[number]), self.context.reader
         known = [scan(table, reader, bucket) for bucket in range(table.buckets)]
         whole = input_rows([*known, self.changes[number]])
         reader.tally.rows += len(whole)
@@ -411,7 +416,7 @@ def input_rows(contents: Sequence[SortedRows]) -> Rows:
 
 
 def replacement(
-    form: TableSchema, new: Sequence[SortedRows], old: Iterable[SortedRows]
+    schema: TableSchema, new: Sequence[SortedRows], old: Iterable[SortedRows]
 ) -> SortedRows:
     """The change that puts new rows in the place of old ones."""
-    return merged(form, [*new, *[each.with_weights(-each.weights) for each in old if len(each)]])
+    return merged(schema, [*new, *[each.with_weights(-each.weights) for each in old if len(each)]])

@@ -20,7 +20,7 @@ from incmrql.values import Bag, Value, encode
 
 def answer_slots(answer: Answer) -> tuple[TableSchema, ...]:
     """The forms of what an answer's parts are gathered to."""
-    return tuple(part.form for part in answer.parts)
+    return tuple(part.schema for part in answer.parts)
 
 
 def answer_gather(
@@ -28,69 +28,71 @@ def answer_gather(
 ) -> list[SortedRows]:
     """The changes of an answer's parts, equal rows added up."""
     return [
-        merged(part.form, [_part_delta(part, rows, env) for rows in found[part.place] if len(rows)])
+        merged(
+            part.schema, [_part_delta(part, rows, env) for rows in found[part.place] if len(rows)]
+        )
         for part in answer.parts
     ]
 
 
 def _part_delta(part: AnswerPart, rows: Rows, env: Environment) -> SortedRows:
-    return content_of(part.form, rows if part.paired is None else part.paired.apply(rows, env))
+    return content_of(part.schema, rows if part.paired is None else part.paired.apply(rows, env))
 
 
-def answer_meet(answer: Answer, changes: Sequence[SortedRows], desk: BatchContext) -> Rows:
+def answer_meet(answer: Answer, changes: Sequence[SortedRows], context: BatchContext) -> Rows:
     """What a batch does to an answer; the parts that are kept are remembered.
 
     Rows of a list have their places beside them: where they were, or where they are now.
     """
     if answer.output.part is None:
-        return _value_delta(answer, changes, desk)
+        return _value_delta(answer, changes, context)
     for part, change in zip(answer.parts, changes, strict=True):
-        desk.add(part.table, change)
+        context.add(part.table, change)
     change = changes[answer.output.parts.index(answer.output.part)]
     if answer.row is None or answer.main is None:
         return rows_of(change)
-    table = desk.table(answer.main.table, answer.main.form)
+    table = context.table(answer.main.table, answer.main.schema)
     old, new = change.take(change.weights < 0), change.take(change.weights > 0)
     places = (
-        ranks_of(table, desk.reader, None, old),
-        ranks_of(table, desk.reader, change, new),
+        ranks_of(table, context.reader, None, old),
+        ranks_of(table, context.reader, change, new),
     )
-    both = stacked([rows_of(old), rows_of(new)], change.form.rest)
-    return answer.row.apply(both, desk.env).beside(pa.array(np.concatenate(places)))
+    both = stacked([rows_of(old), rows_of(new)], change.schema.rest)
+    return answer.row.apply(both, context.env).beside(pa.array(np.concatenate(places)))
 
 
-def _value_delta(answer: Answer, changes: Sequence[SortedRows], desk: BatchContext) -> Rows:
+def _value_delta(answer: Answer, changes: Sequence[SortedRows], context: BatchContext) -> Rows:
     """An answer that is one value: the old one goes, the new one comes, if they differ."""
-    if not desk.is_first and not any(map(len, changes)):
+    if not context.is_first and not any(map(len, changes)):
         return of_values([], answer.layout)
-    before = [_all_rows(part, desk) for part in answer.parts]
+    before = [_all_rows(part, context) for part in answer.parts]
     both = zip(answer.parts, before, changes, strict=True)
-    after = [merged(part.form, [old, change]) for part, old, change in both]
+    after = [merged(part.schema, [old, change]) for part, old, change in both]
     for part, change in zip(answer.parts, changes, strict=True):
-        desk.add(part.table, change)
-    new = value_of(answer, after, desk.env)
-    if desk.is_first:
+        context.add(part.table, change)
+    new = value_of(answer, after, context.env)
+    if context.is_first:
         return of_values([(new, 1)], answer.layout)
-    old = value_of(answer, before, desk.env)
+    old = value_of(answer, before, context.env)
     same = encode(old) == encode(new)
     return of_values([] if same else [(old, -1), (new, 1)], answer.layout)
 
 
-def _all_rows(part: AnswerPart, desk: BatchContext) -> SortedRows:
+def _all_rows(part: AnswerPart, context: BatchContext) -> SortedRows:
     """All rows of a part before a batch."""
-    buckets = range(max((table.buckets for table in desk.tables.values()), default=1))
-    parts = [content_of(part.form, part_rows(part, bucket, desk)) for bucket in buckets]
-    desk.part_reads[part.place] += sum(map(len, parts))
-    return merged(part.form, parts)
+    buckets = range(max((table.buckets for table in context.tables.values()), default=1))
+    parts = [content_of(part.schema, part_rows(part, bucket, context)) for bucket in buckets]
+    context.part_reads[part.place] += sum(map(len, parts))
+    return merged(part.schema, parts)
 
 
-def part_rows(part: AnswerPart, bucket: int, desk: BatchContext) -> Rows:
+def part_rows(part: AnswerPart, bucket: int, context: BatchContext) -> Rows:
     """The rows of a part in one bucket of the table that it is kept in or follows from."""
     if part.derived is None:
-        return rows_of(scan(desk.table(part.table, part.form), desk.reader, bucket))
-    rows = part.derived.fold.bucket_rows(bucket, desk)
+        return rows_of(scan(context.table(part.table, part.schema), context.reader, bucket))
+    rows = part.derived.fold.bucket_rows(bucket, context)
     for segment in part.derived.maps:
-        rows = segment.apply(rows, desk.env)
+        rows = segment.apply(rows, context.env)
     return rows
 
 
@@ -108,15 +110,15 @@ def _collection(part: AnswerPart, content: SortedRows) -> Value:
     return [value for (_, value), weight in rows for _ in range(weight)]
 
 
-def whole_answer(answer: Answer, desk: BatchContext) -> Value:
+def whole_answer(answer: Answer, context: BatchContext) -> Value:
     """The whole answer as a value; it has to fit into memory."""
-    return value_of(answer, [_all_rows(part, desk) for part in answer.parts], desk.env)
+    return value_of(answer, [_all_rows(part, context) for part in answer.parts], context.env)
 
 
-def bucket_rows(answer: Answer, bucket: int, desk: BatchContext) -> Rows:
+def bucket_rows(answer: Answer, bucket: int, context: BatchContext) -> Rows:
     """The rows of an answer, which is a collection without order, in one bucket.
 
     Equal rows may be in several buckets where the part follows from another table.
     """
     assert answer.main is not None
-    return part_rows(answer.main, bucket, desk)
+    return part_rows(answer.main, bucket, context)

@@ -70,7 +70,7 @@ class Operator(ABC):
         return True
 
     @abstractmethod
-    def advance(self, inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterable[Rows]:
+    def advance(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterable[Rows]:
         """The output delta, in chunks, for the deltas of the inputs."""
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
@@ -106,10 +106,10 @@ class ConstOp(Operator):
     expr: typed.Expr
     layout: Layout
 
-    def advance(self, _inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterator[Rows]:
+    def advance(self, _inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterator[Rows]:
         """All elements in the first batch, and none later."""
-        if desk.is_first:
-            found = Weighted((row, 1) for row in evaluate(self.expr, desk.env) or ())
+        if context.is_first:
+            found = Weighted((row, 1) for row in evaluate(self.expr, context.env) or ())
             yield of_values(list(found), self.layout)
 
 
@@ -128,14 +128,14 @@ class MapOp(Operator):
         """Whether the input has any."""
         return any(given)
 
-    def advance(self, inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterator[Rows]:
+    def advance(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterator[Rows]:
         """The segment over each chunk."""
-        return (self.segment.apply(rows, desk.env) for rows in inputs[0] if len(rows))
+        return (self.segment.apply(rows, context.env) for rows in inputs[0] if len(rows))
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
         """The segment over each chunk, in the columns of loops."""
-        return lambda inputs, desk: (
-            apply_segment(self.segment, rows, desk.env) for rows in inputs[0]
+        return lambda inputs, context: (
+            apply_segment(self.segment, rows, context.env) for rows in inputs[0]
         )
 
 
@@ -155,16 +155,16 @@ class UnionOp(Operator):
         """Whether an input has any."""
         return any(given)
 
-    def advance(self, inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterator[Rows]:
+    def advance(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterator[Rows]:
         """All chunks of all inputs."""
         for segment, chunks in zip(self.segments, inputs, strict=True):
             for rows in chunks:
-                yield rows if segment is None else segment.apply(rows, desk.env)
+                yield rows if segment is None else segment.apply(rows, context.env)
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
         """All chunks of all inputs, in the columns of loops."""
-        return lambda inputs, desk: (
-            rows if segment is None else apply_segment(segment, rows, desk.env)
+        return lambda inputs, context: (
+            rows if segment is None else apply_segment(segment, rows, context.env)
             for segment, chunks in zip(self.segments, inputs, strict=True)
             for rows in chunks
         )
@@ -185,7 +185,7 @@ class StatefulOp(Operator):
 
     @property
     @abstractmethod
-    def delta_forms(self) -> tuple[TableSchema, ...]:
+    def delta_schemas(self) -> tuple[TableSchema, ...]:
         """The forms of what rows are gathered to: contents that can be sent to other tasks."""
 
     @abstractmethod
@@ -193,12 +193,12 @@ class StatefulOp(Operator):
         """What rows bring, added up; the state is not looked at."""
 
     @abstractmethod
-    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], context: BatchContext) -> Iterator[Rows]:
         """The output delta, from what was gathered and the state, to which the deltas are added."""
 
-    def advance(self, inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterable[Rows]:
+    def advance(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterable[Rows]:
         """The output delta, in chunks."""
-        return self.meet(self.gather(inputs, desk.env), desk)
+        return self.meet(self.gather(inputs, context.env), context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +207,13 @@ class OrderOp(StatefulOp):
 
     paired: Pipeline | None
     table: str
-    form: TableSchema
+    schema: TableSchema
     limit: int
 
     @property
     def state_tables(self) -> tuple[NamedSchema, ...]:
         """The rows in order."""
-        return ((self.table, self.form),)
+        return ((self.table, self.schema),)
 
     @property
     def is_by_row(self) -> bool:
@@ -221,49 +221,49 @@ class OrderOp(StatefulOp):
         return any_by_row([self.paired])
 
     @property
-    def delta_forms(self) -> tuple[TableSchema, ...]:
+    def delta_schemas(self) -> tuple[TableSchema, ...]:
         """The form of the table."""
-        return (self.form,)
+        return (self.schema,)
 
     def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         """The rows in order."""
-        return [all_rows(self.form, inputs[0], self.paired, env)]
+        return [all_rows(self.schema, inputs[0], self.paired, env)]
 
-    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], context: BatchContext) -> Iterator[Rows]:
         """The first rows before, with weight -1, and after."""
         (delta,) = deltas
         if not len(delta):
             return
-        table = desk.table(self.table, self.form)
+        table = context.table(self.table, self.schema)
         hashes, keys = delta.hashes[:1], no_keys(()).take(np.zeros(1, np.int64))
         if self.limit:
-            _, old = front(table, desk.reader, None, hashes, keys, self.limit)
-            _, new = front(table, desk.reader, delta, hashes, keys, self.limit)
+            _, old = front(table, context.reader, None, hashes, keys, self.limit)
+            _, new = front(table, context.reader, delta, hashes, keys, self.limit)
             both = [rows_of(old).times(-1), rows_of(new)]
-            form = TableSchema(self.form.rest)
-            yield rows_of(content_of(form, stacked(both, form.keys)))
-        desk.add(self.table, delta)
+            schema = TableSchema(self.schema.rest)
+            yield rows_of(content_of(schema, stacked(both, schema.keys)))
+        context.add(self.table, delta)
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
         """The first of all rows."""
 
-        def first(inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> list[Rows]:
+        def first(inputs: Sequence[Iterable[Rows]], context: BatchContext) -> list[Rows]:
             chunks = inputs[0]
             if self.paired is not None:
-                chunks = [apply_segment(self.paired, rows, desk.env) for rows in chunks]
-            rows = stacked(list(map(plain_rows, chunks)), self.form.rest)
-            return [consolidated(replace(self.form, most=self.limit), rows)]
+                chunks = [apply_segment(self.paired, rows, context.env) for rows in chunks]
+            rows = stacked(list(map(plain_rows, chunks)), self.schema.rest)
+            return [consolidated(replace(self.schema, most=self.limit), rows)]
 
         return first
 
 
 def all_rows(
-    form: TableSchema, chunks: Iterable[Rows], paired: Pipeline | None, env: Environment
+    schema: TableSchema, chunks: Iterable[Rows], paired: Pipeline | None, env: Environment
 ) -> SortedRows:
     """Rows, brought to a layout by `paired`, as one content."""
     found = []
     for chunk in chunks:
         rows = chunk if paired is None else paired.apply(chunk, env)
         if len(rows):
-            found.append(added_up(form, rows.columns, rows.weights))
-    return merge(found) if found else empty(form)
+            found.append(added_up(schema, rows.columns, rows.weights))
+    return merge(found) if found else empty(schema)

@@ -59,15 +59,15 @@ class GroupOp(StatefulOp):
     linear: int | None
     used: tuple[int, ...]
     table: str | None
-    form: TableSchema
+    schema: TableSchema
     group: typed.Variable
 
     @property
     def state_tables(self) -> tuple[NamedSchema, ...]:
         """Accumulators, values in order, and rows of the sides that are kept."""
-        own = () if self.table is None else ((self.table, self.form),)
-        rankings = [(ranking.name, ranking.form) for ranking in self.rankings]
-        sides = [(side.table, side.form) for side in self.sides if side.table is not None]
+        own = () if self.table is None else ((self.table, self.schema),)
+        rankings = [(ranking.name, ranking.schema) for ranking in self.rankings]
+        sides = [(side.table, side.schema) for side in self.sides if side.table is not None]
         return (*own, *rankings, *sides)
 
     @property
@@ -82,12 +82,12 @@ class GroupOp(StatefulOp):
         )
 
     @property
-    def delta_forms(self) -> tuple[TableSchema, ...]:
+    def delta_schemas(self) -> tuple[TableSchema, ...]:
         """Those of accumulators, of tables of values, and of the rows of sides."""
         return (
-            self.form,
-            *[ranking.form for ranking in self.rankings],
-            *[side.form for side in self.sides],
+            self.schema,
+            *[ranking.schema for ranking in self.rankings],
+            *[side.schema for side in self.sides],
         )
 
     def has_rows(self, given: Sequence[bool]) -> bool:
@@ -118,37 +118,39 @@ class GroupOp(StatefulOp):
                     if ranking.side == number:
                         rankings[place].append(_ranking_rows(ranking, pairs, env))
         parts = [sums, *rankings, *rows]
-        return [merged(form, each) for form, each in zip(self.delta_forms, parts, strict=True)]
+        return [
+            merged(schema, each) for schema, each in zip(self.delta_schemas, parts, strict=True)
+        ]
 
-    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], context: BatchContext) -> Iterator[Rows]:
         """What the rows that were brought do to the answers of their keys."""
         sums, rankings, rows = _by_kind(self, deltas)
-        sums = merged(self.form, [sums, *_distinct_deltas(self, rankings, desk)])
-        affected = _affected_keys(self, sums, rankings, rows, desk)
+        sums = merged(self.schema, [sums, *_distinct_deltas(self, rankings, context)])
+        affected = _affected_keys(self, sums, rankings, rows, context)
         if len(affected):
-            answers = request_columns(self, affected, desk)
+            answers = request_columns(self, affected, context)
             match self.mode:
                 case "fold":
-                    yield _fold_delta(self, affected, answers, desk)
+                    yield _fold_delta(self, affected, answers, context)
                 case "linear":
-                    yield from _linear_delta(self, affected, answers, desk)
+                    yield from _linear_delta(self, affected, answers, context)
                 case "whole":
-                    yield whole_delta(self, affected, answers, desk)
-        desk.add(self.table, sums)
+                    yield whole_delta(self, affected, answers, context)
+        context.add(self.table, sums)
         for ranking, content in zip(self.rankings, rankings, strict=True):
-            desk.add(ranking.name, content)
+            context.add(ranking.name, content)
         for side, content in zip(self.sides, rows, strict=True):
-            desk.add(side.table, content)
+            context.add(side.table, content)
 
     def evaluator(self, moving: tuple[bool, ...], _most: int) -> Evaluator:
         """The answers of all groups; keys that stay the same keep their numbers."""
         return Grouping(self, moving).meet
 
-    def bucket_rows(self, bucket: int, desk: BatchContext) -> Rows:
+    def bucket_rows(self, bucket: int, context: BatchContext) -> Rows:
         """All rows that the keys of a bucket answer with, from the tables of a fold."""
-        content = scan(desk.table(self.table, self.form), desk.reader, bucket)
+        content = scan(context.table(self.table, self.schema), context.reader, bucket)
         there = content.take(content.weights > 0)
-        none = [empty(form) for form in self.delta_forms]
+        none = [empty(schema) for schema in self.delta_schemas]
         _, rankings, rows = _by_kind(self, none)
         weights, parts = there.weights, there.parts
         nothing = [(each, zeros(0)) for each in rows]
@@ -157,9 +159,9 @@ class GroupOp(StatefulOp):
         )
         if not len(affected):
             return no_rows(self.body.types)
-        columns = request_columns(self, affected, desk).before
+        columns = request_columns(self, affected, context).before
         rows_ = Rows((*there.keys.columns, *columns), np.ones_like(weights))
-        return self.body.apply(rows_, desk.env)
+        return self.body.apply(rows_, context.env)
 
 
 def _goes_through(wanted: Wanted, rankings: Sequence[Ranking]) -> bool:
@@ -184,13 +186,13 @@ def _by_kind(
 
 
 def _distinct_deltas(
-    step: GroupOp, rankings: Sequence[SortedRows], desk: BatchContext
+    step: GroupOp, rankings: Sequence[SortedRows], context: BatchContext
 ) -> Iterator[SortedRows]:
     """What the different values of tables that come and go bring to accumulators."""
     for block in (each for blocks in step.blocks for each in blocks):
         if block.table is not None and len(rankings[block.table]):
-            came = _distinct_changes(step.rankings[block.table], rankings[block.table], desk)
-            yield _accumulators(step, block, came, desk.env)
+            came = _distinct_changes(step.rankings[block.table], rankings[block.table], context)
+            yield _accumulators(step, block, came, context.env)
 
 
 def _needs_rows(step: GroupOp, side: int) -> bool:
@@ -201,7 +203,7 @@ def _needs_rows(step: GroupOp, side: int) -> bool:
 
 def _side_rows(side: Side, pairs: Rows) -> SortedRows:
     columns = (*range(side.key_width), *side.columns)
-    return added_up(side.form, pairs.pick(columns).columns, pairs.weights)
+    return added_up(side.schema, pairs.pick(columns).columns, pairs.weights)
 
 
 def _accumulators(step: GroupOp, block: Block, pairs: Rows, env: Environment) -> SortedRows:
@@ -217,22 +219,22 @@ def _accumulators(step: GroupOp, block: Block, pairs: Rows, env: Environment) ->
         return found
 
     counts = weights if block.counted else zeros(len(rows))
-    return added_up(step.form, columns[: len(step.form.keys)], counts, parts)
+    return added_up(step.schema, columns[: len(step.schema.keys)], counts, parts)
 
 
 def _ranking_rows(ranking: Ranking, pairs: Rows, env: Environment) -> SortedRows:
     rows = ranking.segment.apply(pairs, env)
     if ranking.drops_null and rows.columns[-1].null_count:
         rows = rows.take(rows.columns[-1].is_valid().to_numpy(zero_copy_only=False))
-    return added_up(ranking.form, rows.columns, rows.weights)
+    return added_up(ranking.schema, rows.columns, rows.weights)
 
 
-def _distinct_changes(ranking: Ranking, change: SortedRows, desk: BatchContext) -> Rows:
+def _distinct_changes(ranking: Ranking, change: SortedRows, context: BatchContext) -> Rows:
     """The different values of a table that come and go: pairs of key and value."""
-    before, _ = look_up(desk.table(ranking.name, ranking.form), desk.reader, change)
+    before, _ = look_up(context.table(ranking.name, ranking.schema), context.reader, change)
     came = (before + change.weights > 0).astype(np.int64) - (before > 0)
     value = part(ranking.element, 1) if ranking.paired else ranking.element
-    columns = change.columns[: len(ranking.form.keys)]
+    columns = change.columns[: len(ranking.schema.keys)]
     values = change.columns[len(change.columns) - width(value) :]
     return Rows((*columns, *values), came).take(came != 0)
 
@@ -245,12 +247,12 @@ def _affected_keys(
     sums: SortedRows,
     rankings: Sequence[SortedRows],
     rows: Sequence[SortedRows],
-    desk: BatchContext,
+    context: BatchContext,
 ) -> Affected:
     """The keys that something was brought to, and their accumulators before and after."""
     some = [content for content in (sums, *rankings, *rows) if len(content)]
     if not some:
-        none = no_keys(step.form.keys)
+        none = no_keys(step.schema.keys)
         return Affected(np.zeros(0, np.uint64), none, zeros(0), zeros(0), {}, {}, [], [])
     if len(some) == 1 and some[0] is sums:
         hashes, keys = sums.hashes, sums.keys
@@ -262,8 +264,8 @@ def _affected_keys(
     where = {id(content): at for content, at in zip(some, places, strict=True)}
     nothing = zeros(0)
     at = where.get(id(sums), nothing)
-    asked = SortedRows(step.form, hashes, keys, no_keys(()), None, zeros(len(hashes)))
-    weights, parts = look_up(desk.table(step.table, step.form), desk.reader, asked)
+    asked = SortedRows(step.schema, hashes, keys, no_keys(()), None, zeros(len(hashes)))
+    weights, parts = look_up(context.table(step.table, step.schema), context.reader, asked)
     added = zeros(len(hashes))
     added[at] = sums.weights
     after: Parts = {}
@@ -293,7 +295,7 @@ def changed_keys(affected: Affected, answers: Answers) -> Mask:
     return found
 
 
-def _fold_delta(step: GroupOp, affected: Affected, answers: Answers, desk: BatchContext) -> Rows:
+def _fold_delta(step: GroupOp, affected: Affected, answers: Answers, context: BatchContext) -> Rows:
     """The answers of keys that came, went, or for which what is asked changed."""
     was, is_ = affected.before > 0, affected.after > 0
     differs = changed_keys(affected, answers) | (was != is_)
@@ -305,12 +307,12 @@ def _fold_delta(step: GroupOp, affected: Affected, answers: Answers, desk: Batch
             (new, answers.after, np.full(len(new), 1)),
         )
     ]
-    types = (*step.form.keys, *answers.types)
-    return step.body.apply(stacked(given, types), desk.env)
+    types = (*step.schema.keys, *answers.types)
+    return step.body.apply(stacked(given, types), context.env)
 
 
 def _linear_delta(
-    step: GroupOp, affected: Affected, answers: Answers, desk: BatchContext
+    step: GroupOp, affected: Affected, answers: Answers, context: BatchContext
 ) -> Iterable[Rows]:
     """Rows that came or went, and all rows of keys for which what is asked changed."""
     assert step.linear is not None
@@ -318,18 +320,18 @@ def _linear_delta(
     new, at = affected.rows[step.linear]
     if len(new):
         rows = Rows((*new.columns, *_columns_at(answers.after, at)), new.weights)
-        yield step.body.apply(rows, desk.env)
+        yield step.body.apply(rows, context.env)
     differs = np.flatnonzero(changed_keys(affected, answers)) if answers.types else zeros(0)
-    table = desk.table(side.table, side.form)
+    table = context.table(side.table, side.schema)
     if not len(differs) or not table.runs:
         return
     keys = affected.keys.take(differs)
-    for places, old in partners(table, desk.reader, affected.hashes[differs], keys):
+    for places, old in partners(table, context.reader, affected.hashes[differs], keys):
         at = differs[places]
         before = Rows((*old.columns, *_columns_at(answers.before, at)), -old.weights)
         after = Rows((*old.columns, *_columns_at(answers.after, at)), old.weights)
-        types = (*side.form.keys, *leaves(side.value), *answers.types)
-        yield step.body.apply(stacked([before, after], types), desk.env)
+        types = (*side.schema.keys, *leaves(side.value), *answers.types)
+        yield step.body.apply(stacked([before, after], types), context.env)
 
 
 def _columns_at(columns: Sequence[Any], places: npt.NDArray[Any]) -> list[Any]:

@@ -52,7 +52,7 @@ class JoinOp(StatefulOp):
     @property
     def state_tables(self) -> tuple[NamedSchema, ...]:
         """The rows of the sides that are kept."""
-        return tuple((each.table, each.form) for each in self.sides if each.table is not None)
+        return tuple((each.table, each.schema) for each in self.sides if each.table is not None)
 
     @property
     def is_by_row(self) -> bool:
@@ -65,9 +65,9 @@ class JoinOp(StatefulOp):
         return not leaves(self.key)
 
     @property
-    def delta_forms(self) -> tuple[TableSchema, ...]:
+    def delta_schemas(self) -> tuple[TableSchema, ...]:
         """Those of both sides."""
-        return tuple(side.form for side in self.sides)
+        return tuple(side.schema for side in self.sides)
 
     def has_rows(self, given: Sequence[bool]) -> bool:
         """Whether both sides have any."""
@@ -77,7 +77,7 @@ class JoinOp(StatefulOp):
         """The rows of each side that came and went, by key."""
         return [_delta(side, chunks, env) for side, chunks in zip(self.sides, inputs, strict=True)]
 
-    def meet(self, deltas: Sequence[SortedRows], desk: BatchContext) -> Iterator[Rows]:
+    def meet(self, deltas: Sequence[SortedRows], context: BatchContext) -> Iterator[Rows]:
         """The change of the pairs that agree on a key; the sides that are kept remember theirs.
 
         Where a fold above adds up what one side has, rows of that side meet their partners as
@@ -86,21 +86,21 @@ class JoinOp(StatefulOp):
         left, right = deltas
         added = None if self.fused is None else self.fused.side
         if len(left) and added == 0:
-            yield from _sums_with_partners(self, left, right, desk)
+            yield from _sums_with_partners(self, left, right, context)
         elif len(left):
-            yield from _pairs_with_partners(self, left, right, desk, flipped=False)
+            yield from _pairs_with_partners(self, left, right, context, flipped=False)
         if len(right) and added == 1:
-            yield from _sums_with_partners(self, right, None, desk)
+            yield from _sums_with_partners(self, right, None, context)
         elif len(right):
-            yield from _pairs_with_partners(self, right, None, desk, flipped=True)
+            yield from _pairs_with_partners(self, right, None, context, flipped=True)
         for side, delta in zip(self.sides, deltas, strict=True):
             if side.owns:
-                desk.add(side.table, delta)
+                context.add(side.table, delta)
 
     def evaluator(self, moving: tuple[bool, ...], _most: int) -> Evaluator:
         """All pairs; sides with the same keys as before meet the same rows."""
         joining = Joining(self, moving)
-        return lambda inputs, desk: joining.meet(inputs, desk.env)
+        return lambda inputs, context: joining.meet(inputs, context.env)
 
 
 def _delta(side: Side, chunks: Iterable[Rows], env: Environment) -> SortedRows:
@@ -109,37 +109,42 @@ def _delta(side: Side, chunks: Iterable[Rows], env: Environment) -> SortedRows:
     for chunk in chunks:
         if len(chunk):
             pairs = chunk if side.paired is None else side.paired.apply(chunk, env)
-            found.append(added_up(side.form, pairs.pick(columns).columns, pairs.weights))
-    return merge(found) if found else empty(side.form)
+            found.append(added_up(side.schema, pairs.pick(columns).columns, pairs.weights))
+    return merge(found) if found else empty(side.schema)
 
 
 def _pairs_with_partners(
-    join: JoinOp, change: SortedRows, more: SortedRows | None, desk: BatchContext, *, flipped: bool
+    join: JoinOp,
+    change: SortedRows,
+    more: SortedRows | None,
+    context: BatchContext,
+    *,
+    flipped: bool,
 ) -> Iterator[Rows]:
     """Rows of a change with their partners: those that are remembered, and `more`."""
     other = join.sides[0 if flipped else 1]
     hashes, keys, of_row = touched_keys(change)
     starts = np.searchsorted(of_row, np.arange(len(hashes)))
     counts = np.diff(np.append(starts, len(change)))
-    table = desk.table(other.table, other.form)
-    found = partners(table, desk.reader, hashes, keys)
+    table = context.table(other.table, other.schema)
+    found = partners(table, context.reader, hashes, keys)
     for places, rows in chain(found, _among(more, hashes, keys)):
         for chosen in portions(counts[places], MOST_PAIRS):
             some, partner = places[chosen], rows.slice(chosen.start, chosen.stop)
             mine, yours = _pairs(starts[some], counts[some])
             pairs = _rows(change, mine, partner, yours, flipped=flipped)
-            yield join.body.apply(pairs, desk.env)
+            yield join.body.apply(pairs, context.env)
 
 
 def _sums_with_partners(
-    join: JoinOp, change: SortedRows, more: SortedRows | None, desk: BatchContext
+    join: JoinOp, change: SortedRows, more: SortedRows | None, context: BatchContext
 ) -> Iterator[Sums]:
     """What the partners of a change bring to the fold above: each the sum of the rows it meets."""
     fused = join.fused
     assert fused is not None
     hashes, keys, of_row = touched_keys(change)
     n = len(hashes)
-    columns = list(fused.added.apply(Rows(change.columns, change.weights), desk.env).columns)
+    columns = list(fused.added.apply(Rows(change.columns, change.weights), context.env).columns)
     parts: Parts = {}
     for lift in fused.lifts:
         parts |= lifted(lift, columns, change.weights, of_row, n)
@@ -147,16 +152,16 @@ def _sums_with_partners(
     counts = np.zeros(n, np.int64)
     np.add.at(counts, of_row, change.weights)
     other = join.sides[1 - fused.side]
-    table = desk.table(other.table, other.form)
-    found = partners(table, desk.reader, hashes, keys)
+    table = context.table(other.table, other.schema)
+    found = partners(table, context.reader, hashes, keys)
     for places, rows in chain(found, _among(more, hashes, keys)):
-        by = fused.grouped.apply(Rows(rows.columns, rows.weights), desk.env)
+        by = fused.grouped.apply(Rows(rows.columns, rows.weights), context.env)
         weights = counts[places] * rows.weights if fused.counted else np.zeros_like(places)
 
         def brought(groups: Groups, at: Integers = places, rows: SortedRows = rows) -> Parts:
             return scaled_sums(parts, at, rows.weights, groups.of_row, len(groups))
 
-        content = added_up(fused.form, by.columns, weights, brought)
+        content = added_up(fused.schema, by.columns, weights, brought)
         yield Sums((), content.weights, content)
 
 
@@ -188,7 +193,7 @@ def _rows(
     """Pairs as rows: key, left value, right value."""
     index = pa.array(mine)
     own = [column.take(index) for column in change.columns]
-    width = len(change.form.keys)
+    width = len(change.schema.keys)
     others, weights = list(partner.rest.columns), partner.weights
     if yours is not None:
         chosen = pa.array(yours)

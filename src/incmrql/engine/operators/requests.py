@@ -83,19 +83,19 @@ class Answers:
     types: tuple[Type, ...]
 
 
-def request_columns(step: GroupOp, affected: Affected, desk: BatchContext) -> Answers:
+def request_columns(step: GroupOp, affected: Affected, context: BatchContext) -> Answers:
     """What is asked of the affected keys; the very same column where nothing can have changed."""
     before: list[Any] = []
     after: list[Any] = []
     for wanted in step.wanted:
-        old, new = _column_pair(wanted, step, affected, desk)
+        old, new = _column_pair(wanted, step, affected, context)
         before.append(old)
         after.append(new)
     return Answers(before, after, tuple(each.request.variable.type for each in step.wanted))
 
 
 def _column_pair(
-    wanted: Wanted, step: GroupOp, affected: Affected, desk: BatchContext
+    wanted: Wanted, step: GroupOp, affected: Affected, context: BatchContext
 ) -> tuple[Any, Any]:
     n = len(affected)
     match wanted:
@@ -103,17 +103,19 @@ def _column_pair(
             old = finished(wanted, affected.parts_before, n)
             return old, finished(wanted, affected.parts_after, n)
         case Walked():
-            return _side_columns(wanted.request, step, affected, desk)
+            return _side_columns(wanted.request, step, affected, context)
         case Read() | Merged():
             ranking, change = step.rankings[wanted.table], affected.rankings[wanted.table]
             if isinstance(wanted, Read) and wanted.reading.how in ("least", "greatest"):
-                table = desk.table(ranking.name, ranking.form)
+                table = context.table(ranking.name, ranking.schema)
                 type_ = wanted.request.variable.type
                 last = wanted.reading.how == "greatest"
-                return extremes(ranking, table, desk.reader, affected, change, type_, last=last)
-            old = _table_column(wanted, ranking, step, affected, None, desk)
+                return extremes(ranking, table, context.reader, affected, change, type_, last=last)
+            old = _table_column(wanted, ranking, step, affected, None, context)
             new = (
-                _table_column(wanted, ranking, step, affected, change, desk) if len(change) else old
+                _table_column(wanted, ranking, step, affected, change, context)
+                if len(change)
+                else old
             )
             return old, new
 
@@ -124,18 +126,18 @@ def _table_column(
     step: GroupOp,
     affected: Affected,
     extra: SortedRows | None,
-    desk: BatchContext,
+    context: BatchContext,
 ) -> Any:
-    table = desk.table(ranking.name, ranking.form)
-    asked: _KeysOfTable = table, desk.reader, extra, affected.hashes, affected.keys
+    table = context.table(ranking.name, ranking.schema)
+    asked: _KeysOfTable = table, context.reader, extra, affected.hashes, affected.keys
     type_ = wanted.request.variable.type
     counts = totals(*asked)
     if isinstance(wanted, Merged):
         spans = [(0, count) for count in counts.tolist()]
         values = _values(ranking, asked, spans)
-        return column_of([_merged_value(wanted, each, desk.env) for each in values], type_)
+        return column_of([_merged_value(wanted, each, context.env) for each in values], type_)
     keys = rows_of(affected.keys.columns, step.key, len(affected))
-    envs = [group_value(step, key, {}, desk.env) for key in keys]
+    envs = [group_value(step, key, {}, context.env) for key in keys]
     spans = [_span(wanted, env, count) for env, count in zip(envs, counts.tolist(), strict=True)]
     values = _values(ranking, asked, spans)
     found = [
@@ -239,7 +241,7 @@ def extremes(  # noqa: PLR0913 (a table, keys, a change of it, and what is asked
     if not len(change):
         return old, old
     words = [change.order, before[1].order]
-    if not all(each is not None and decides(ranking.form, each).all() for each in words):
+    if not all(each is not None and decides(ranking.schema, each).all() for each in words):
         after = front(table, reader, change, *asked, 1, last=last)
         return old, _extreme_column(ranking, [after], n, type_)
     better, again = _better_rows(before, change, affected, last=last)
@@ -312,15 +314,15 @@ def _extreme_column(ranking: Ranking, found: Sequence[Found], n: int, type_: Typ
 
 
 def _side_columns(
-    request: Request, step: GroupOp, affected: Affected, desk: BatchContext
+    request: Request, step: GroupOp, affected: Affected, context: BatchContext
 ) -> tuple[Any, Any]:
     """A request over all rows of a side, for each key."""
     keys = rows_of(affected.keys.columns, step.key, len(affected))
-    old, new = bags_of(step, request.side, affected, desk)
+    old, new = bags_of(step, request.side, affected, context)
     found = []
     for bags in (old, new):
         envs = [
-            group_value(step, key, {request.side: bag}, desk.env)
+            group_value(step, key, {request.side: bag}, context.env)
             for key, bag in zip(keys, bags, strict=True)
         ]
         values = [evaluate(request.asked, env) for env in envs]
@@ -328,10 +330,10 @@ def _side_columns(
     return found[0], found[1]
 
 
-def whole_delta(step: GroupOp, affected: Affected, answers: Answers, desk: BatchContext) -> Rows:
+def whole_delta(step: GroupOp, affected: Affected, answers: Answers, context: BatchContext) -> Rows:
     """The answers of affected keys before, with weight -1, and after."""
     keys = rows_of(affected.keys.columns, step.key, len(affected))
-    bags = {side: bags_of(step, side, affected, desk) for side in step.used}
+    bags = {side: bags_of(step, side, affected, context) for side in step.used}
     requests = [each.request for each in step.wanted]
     found: list[tuple[Value, int]] = []
     for when, sign, counts in ((0, -1, affected.before), (1, 1, affected.after)):
@@ -341,7 +343,8 @@ def whole_delta(step: GroupOp, affected: Affected, answers: Answers, desk: Batch
             mine = {side: both[when][place] for side, both in bags.items()}
             values = [column[place] for column in asked]
             found += [
-                (row, sign) for row in _group_rows(step, keys[place], mine, requests, values, desk)
+                (row, sign)
+                for row in _group_rows(step, keys[place], mine, requests, values, context)
             ]
     return of_values(found, step.body.made)
 
@@ -352,21 +355,21 @@ def _group_rows(
     bags: dict[int, Bag],
     requests: Sequence[Request],
     values: Sequence[Value],
-    desk: BatchContext,
+    context: BatchContext,
 ) -> list[Value]:
     assert isinstance(step.body.how, ByRow)
     known = {r.variable.number: value for r, value in zip(requests, values, strict=True)}
-    env = group_value(step, key, bags, desk.env).extend(known)
+    env = group_value(step, key, bags, context.env).extend(known)
     return list(evaluate(step.body.how.first, env) or ())
 
 
 def bags_of(
-    step: GroupOp, number: int, affected: Affected, desk: BatchContext
+    step: GroupOp, number: int, affected: Affected, context: BatchContext
 ) -> tuple[list[Bag], list[Bag]]:
     """The rows that each affected key has on a side, before and after."""
     side = step.sides[number]
-    table = desk.table(side.table, side.form)
-    places, rows = grouped_rows(table, desk.reader, affected.hashes, affected.keys)
+    table = context.table(side.table, side.schema)
+    places, rows = grouped_rows(table, context.reader, affected.hashes, affected.keys)
     before = _rows_by_key(places, rows, step, number, len(affected))
     after = [dict(each) for each in before]
     change = affected.rows[number]

@@ -44,7 +44,7 @@ class SourceOp(Operator):
         """No rows of its own: a batch gives them."""
         return ()
 
-    def ledger_delta(self, rows: Sequence[Rows], desk: BatchContext) -> SortedRows | None:
+    def ledger_delta(self, rows: Sequence[Rows], context: BatchContext) -> SortedRows | None:
         """What changes of the source add to its ledger, if it has one."""
         if self.insert_only and any((each.weights < 0).any() for each in rows):
             deleted = next(each.take(each.weights < 0) for each in rows if (each.weights < 0).any())
@@ -53,41 +53,45 @@ class SourceOp(Operator):
             raise DataError("R205", message, place=self.stream.name)
         if self.ledger is None:
             return None
-        _, form = self.ledger
-        keyed = rows if self.key is None else [self.key.apply(each, desk.env) for each in rows]
-        return merged(form, [content_of(form, each) for each in keyed])
+        _, schema = self.ledger
+        keyed = rows if self.key is None else [self.key.apply(each, context.env) for each in rows]
+        return merged(schema, [content_of(schema, each) for each in keyed])
 
-    def check(self, deltas: Sequence[SortedRows | None], desk: BatchContext) -> None:
+    def check(self, deltas: Sequence[SortedRows | None], context: BatchContext) -> None:
         """Refuse a change of the source that cannot be; the ledger remembers one that can."""
         some = [delta for delta in deltas if delta is not None]
         if not some or self.ledger is None:
             return
-        name, form = self.ledger
-        delta = merged(form, some)
-        absent = self.missing(delta, desk)
+        name, schema = self.ledger
+        delta = merged(schema, some)
+        absent = self.missing(delta, context)
         if len(absent):
             raise self._of_missing(absent)
         if self.key is not None:
-            several = next(self.crowded(delta, desk), None)
+            several = next(self.crowded(delta, context), None)
             if several is not None:
                 raise self._of_crowded(several)
-        desk.add(name, delta)
+        context.add(name, delta)
 
-    def missing(self, delta: SortedRows, desk: BatchContext) -> SortedRows:
+    def missing(self, delta: SortedRows, context: BatchContext) -> SortedRows:
         """The rows that a delta deletes more often than they are there; weights say by how many."""
         assert self.ledger is not None
         leaving = delta.take(delta.weights < 0)
         if not len(leaving):
             return leaving
-        there, _ = look_up(desk.table(*self.ledger), desk.reader, leaving)
+        there, _ = look_up(context.table(*self.ledger), context.reader, leaving)
         after = there + leaving.weights
         return leaving.take(after < 0).with_weights(after[after < 0])
 
-    def crowded(self, delta: SortedRows, desk: BatchContext) -> Iterator[list[tuple[Value, int]]]:
+    def crowded(
+        self, delta: SortedRows, context: BatchContext
+    ) -> Iterator[list[tuple[Value, int]]]:
         """For each declared key that several rows share after a delta: these rows with weights."""
         assert self.ledger is not None
         hashes, keys, _ = touched_keys(delta)
-        places, rows = grouped_rows(desk.table(*self.ledger), desk.reader, hashes, keys, delta)
+        places, rows = grouped_rows(
+            context.table(*self.ledger), context.reader, hashes, keys, delta
+        )
         counts = np.bincount(places, weights=rows.weights, minlength=len(hashes))
         for key in np.flatnonzero(counts > 1):
             mine = rows.take(places == key)

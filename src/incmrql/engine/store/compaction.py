@@ -55,7 +55,7 @@ def _cuts(parts: Sequence[SegmentRows], longest: SegmentRows, place: int) -> lis
     """Where all parts are cut, at about a place of the longest one."""
     hashes = longest.hashes_at(np.array([place]))
     spans = [(int(part.search(hashes)[0]), int(part.search(hashes, "right")[0])) for part in parts]
-    is_cut_by_key = not longest.has_order or longest.form.most is not None
+    is_cut_by_key = not longest.has_order or longest.schema.most is not None
     if is_cut_by_key or not _is_one_key(parts, spans):
         return [start for start, _ in spans]
     word = longest.order_at(np.array([place]))[0]
@@ -173,7 +173,7 @@ class _Other:
 class Gathered:
     """Pieces of a content one after the other, at most `most` rows in all."""
 
-    form: TableSchema
+    schema: TableSchema
     folder: Path
     most: int
     count: int = 0
@@ -185,7 +185,7 @@ class Gathered:
         """Put in the next rows."""
         table = to_table(piece)
         given = {name: flat(table.column(name)) for name in table.column_names}
-        if self.form.ordered:
+        if self.schema.ordered:
             given[BEFORE] = pc.add(given[BEFORE], self.weight)
             self.weight = given[BEFORE][-1].as_py()
         for name, column in given.items():
@@ -302,7 +302,7 @@ def rows_by_bucket(table: StateTable) -> tuple[Any, Any]:
 
 def merge_runs(chore: CompactionTask, table: StateTable, reader: Reader) -> Segment | None:
     """Write the run that the runs of a chore come to; None if they come to nothing."""
-    whole = Gathered(table.form, reader.folder, chore.rows)
+    whole = Gathered(table.schema, reader.folder, chore.rows)
     counts: dict[int, int] = {}
     for bucket in chore.buckets:
         runs = [run for run in chore.runs if bucket in run.buckets]

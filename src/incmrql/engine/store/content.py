@@ -38,7 +38,7 @@ BEFORE: Final = "_before"
 class SortedRows:
     """Rows with the hashes of their keys, multiplicities and accumulators."""
 
-    form: TableSchema
+    schema: TableSchema
     hashes: Hashes
     keys: Keys
     rest: Keys
@@ -61,7 +61,7 @@ class SortedRows:
         """The rows at some places, or where a mask is true."""
         index = np.flatnonzero(places) if places.dtype == np.bool_ else places
         return SortedRows(
-            self.form,
+            self.schema,
             self.hashes[index],
             self.keys.take(index),
             self.rest.take(index),
@@ -73,7 +73,7 @@ class SortedRows:
     def slice(self, start: int, stop: int) -> SortedRows:
         """The rows from one place to another; nothing is copied."""
         return SortedRows(
-            self.form,
+            self.schema,
             self.hashes[start:stop],
             self.keys.slice(start, stop),
             self.rest.slice(start, stop),
@@ -99,11 +99,11 @@ class SortedRows:
 
     def within(self) -> Within | None:
         """What sorts the rows within their keys."""
-        return None if self.order is None else Within(self.form, self.order, self.rest)
+        return None if self.order is None else Within(self.schema, self.order, self.rest)
 
 
 def added_up(
-    form: TableSchema,
+    schema: TableSchema,
     columns: Sequence[Any],
     weights: Integers,
     lifted: Callable[[Groups], Parts] | None = None,
@@ -112,20 +112,20 @@ def added_up(
 
     `columns` are those of the key and of the rest.
     """
-    width = len(form.keys)
-    keys = Keys(tuple(columns[:width]), form.keys, None, len(weights)).with_bytes()
-    rest = Keys(tuple(columns[width:]), form.rest, None, len(weights))
-    if not form.ordered and form.rest:
+    width = len(schema.keys)
+    keys = Keys(tuple(columns[:width]), schema.keys, None, len(weights)).with_bytes()
+    rest = Keys(tuple(columns[width:]), schema.rest, None, len(weights))
+    if not schema.ordered and schema.rest:
         rest = rest.with_bytes()
-    whole = SortedRows(form, hash_keys(keys), keys, rest, _order(form, rest), weights)
+    whole = SortedRows(schema, hash_keys(keys), keys, rest, _order(schema, rest), weights)
     groups = group(whole.hashes, keys, whole.within())
     return _of_groups(whole, groups, {} if lifted is None else lifted(groups))[0]
 
 
-def _order(form: TableSchema, rest: Keys) -> Hashes | None:
-    if not form.rest:
+def _order(schema: TableSchema, rest: Keys) -> Hashes | None:
+    if not schema.rest:
         return None
-    return hash_keys(rest) if form.descending is None else order_words(rest, form.descending)
+    return hash_keys(rest) if schema.descending is None else order_words(rest, schema.descending)
 
 
 def consolidated(content: SortedRows) -> SortedRows:
@@ -146,8 +146,8 @@ def _of_groups(content: SortedRows, groups: Groups, parts: Parts) -> tuple[Sorte
     """The rows of groups that have these accumulators."""
     weights = groups.add_up(content.weights)
     kept = ~is_neutral(parts, weights)
-    if content.form.most is not None:
-        weights = _cut(content.form, weights, groups.key_starts)
+    if content.schema.most is not None:
+        weights = _cut(content.schema, weights, groups.key_starts)
         kept &= weights != 0
     places = groups.firsts
     if not kept.all():
@@ -159,11 +159,11 @@ def _of_groups(content: SortedRows, groups: Groups, parts: Parts) -> tuple[Sorte
     return replace(bare.take(places), weights=weights, parts=parts), places
 
 
-def _cut(form: TableSchema, weights: Integers, key_starts: Mask) -> Integers:
+def _cut(schema: TableSchema, weights: Integers, key_starts: Mask) -> Integers:
     """Weights of which each key keeps only its first or last ones."""
-    assert form.most is not None
-    until = upto(weights, key_starts, last=form.last)
-    kept: Integers = np.clip(form.most - (until - weights), 0, weights)
+    assert schema.most is not None
+    until = upto(weights, key_starts, last=schema.last)
+    kept: Integers = np.clip(schema.most - (until - weights), 0, weights)
     return kept
 
 
@@ -220,7 +220,7 @@ def concat(contents: Sequence[SortedRows]) -> SortedRows:
             parts.setdefault(name, np.zeros(ends[-1], np.int64))[start:stop] = column
     orders = [content.order for content in contents if content.order is not None]
     return SortedRows(
-        contents[0].form,
+        contents[0].schema,
         np.concatenate([content.hashes for content in contents]),
         concat_keys([content.keys for content in contents]),
         concat_keys([content.rest for content in contents]),
@@ -230,47 +230,47 @@ def concat(contents: Sequence[SortedRows]) -> SortedRows:
     )
 
 
-def empty(form: TableSchema) -> SortedRows:
+def empty(schema: TableSchema) -> SortedRows:
     """No rows."""
     none = np.zeros(0, np.uint64)
-    order = none if form.rest else None
+    order = none if schema.rest else None
     return SortedRows(
-        form, none, no_keys(form.keys), no_keys(form.rest), order, np.zeros(0, np.int64)
+        schema, none, no_keys(schema.keys), no_keys(schema.rest), order, np.zeros(0, np.int64)
     )
 
 
 def to_table(content: SortedRows) -> Any:
     """The columns (hash, key, order, rest, multiplicity, accumulators) as an Arrow table."""
-    form = content.form
+    schema = content.schema
     columns = {HASH: pa.array(content.hashes)}
-    columns.update(zip(names("k", len(form.keys)), content.keys.columns, strict=True))
+    columns.update(zip(names("k", len(schema.keys)), content.keys.columns, strict=True))
     if content.order is not None:
         columns[ORDER] = pa.array(content.order)
-        columns.update(zip(names("r", len(form.rest)), content.rest.columns, strict=True))
+        columns.update(zip(names("r", len(schema.rest)), content.rest.columns, strict=True))
     columns[WEIGHT] = pa.array(content.weights)
-    if form.ordered:
+    if schema.ordered:
         columns[BEFORE] = pa.array(np.cumsum(content.weights))
     columns.update({name: pa.array(column) for name, column in content.parts.items()})
     return pa.table(columns)
 
 
-def from_table(table: Any, form: TableSchema) -> SortedRows:
+def from_table(table: Any, schema: TableSchema) -> SortedRows:
     """The content of an Arrow table, without copying."""
-    labels = names("k", len(form.keys)), names("r", len(form.rest))
+    labels = names("k", len(schema.keys)), names("r", len(schema.rest))
     keys, rest = (
         Keys(tuple(flat(table.column(name)) for name in each), types, None, table.num_rows)
-        for each, types in zip(labels, (form.keys, form.rest), strict=True)
+        for each, types in zip(labels, (schema.keys, schema.rest), strict=True)
     )
     own = {HASH, ORDER, WEIGHT, BEFORE, *labels[0], *labels[1]}
     return SortedRows(
-        form,
+        schema,
         _numbers(table, HASH),
         keys,
         rest,
-        _numbers(table, ORDER) if form.rest else None,
+        _numbers(table, ORDER) if schema.rest else None,
         _numbers(table, WEIGHT),
         {name: _numbers(table, name) for name in table.column_names if name not in own},
-        _numbers(table, BEFORE) if form.ordered else None,
+        _numbers(table, BEFORE) if schema.ordered else None,
     )
 
 

@@ -120,7 +120,7 @@ def find_rows(
     found = lows < stops
     found[found] = mine.order_at(lows[found]) == sought[found]
     hits = np.flatnonzero(found)
-    open_ = hits[~decides(mine.form, sought[hits])]
+    open_ = hits[~decides(mine.schema, sought[hits])]
     if len(open_):
         same = mine.same_rest(lows[open_], rows.rest, at[open_])
         _find_by_bytes(mine, (rows, at), (lows, stops, found), open_[~same])
@@ -136,7 +136,7 @@ def _find_by_bytes(
     """Go on from the first row of the same word, where that is another row."""
     if not len(open_):
         return
-    descending = mine.form.descending
+    descending = mine.schema.descending
     (rows, at), (lows, stops, found) = asked, search
     sought = rows.take(at[open_])
     words = sought.order
@@ -257,7 +257,7 @@ def gathered(table: StateTable, reader: Reader, found: list[Span]) -> tuple[Plac
     """The rows of several spans, one after the other, and the places of their keys."""
     some = [span for span in found if len(span.asked)]
     if not some:
-        return np.zeros(0, np.int64), empty(table.form)
+        return np.zeros(0, np.int64), empty(table.schema)
     places, rows = _together([(span.places, span.rows.take(span.positions)) for span in some])
     reader.tally.rows += len(rows)
     return places, rows

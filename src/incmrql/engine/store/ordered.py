@@ -122,7 +122,7 @@ def totals(
 ) -> Integers:
     """The weight of all rows of each key."""
     whole = _totals(spans(table, reader, hashes, keys, extra), len(hashes))
-    return whole if table.form.most is None else np.minimum(whole, table.form.most)
+    return whole if table.schema.most is None else np.minimum(whole, table.schema.most)
 
 
 def _totals(found: list[Span], count: int) -> Integers:
@@ -148,12 +148,12 @@ def front(  # noqa: PLR0913 (a table, keys, and what is asked of them)
 
     In the order of places, then of the table.
     """
-    form = table.form
-    if form.most is not None and last != form.last:
+    schema = table.schema
+    if schema.most is not None and last != schema.last:
         stops = totals(table, reader, extra, hashes, keys) if last else np.full(len(hashes), count)
         return at(table, reader, extra, hashes, keys, stops - count, stops)
-    if form.most is not None:
-        count = min(count, form.most)
+    if schema.most is not None:
+        count = min(count, schema.most)
     open_ = spans(table, reader, hashes, keys, extra)
     done: list[tuple[Places, SortedRows]] = []
     length = max(min(count + 1, _MOST_AT_FIRST), 2)
@@ -243,9 +243,9 @@ def _within(
     table: StateTable, whole: Integers, starts: Integers, stops: Integers
 ) -> tuple[Integers, Integers]:
     """Ranks that exist, counted from the first row that is kept."""
-    most = table.form.most
+    most = table.schema.most
     kept = whole if most is None else np.minimum(whole, most)
-    skipped = whole - kept if table.form.last else np.zeros(len(whole), np.int64)
+    skipped = whole - kept if table.schema.last else np.zeros(len(whole), np.int64)
     return np.maximum(starts, 0) + skipped, np.minimum(stops, kept) + skipped
 
 
@@ -291,7 +291,7 @@ def _in_order(
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return np.zeros(0, np.int64), empty(table.form)
+        return np.zeros(0, np.int64), empty(table.schema)
     places = np.concatenate([each for each, _ in parts])
     order = np.argsort(places, kind="stable")
     return places[order], concat([rows for _, rows in parts]).take(order)

@@ -106,9 +106,9 @@ class SegmentRows:
         return self._last - self._first
 
     @property
-    def form(self) -> TableSchema:
+    def schema(self) -> TableSchema:
         """The form of the table."""
-        return self._content.form
+        return self._content.schema
 
     @property
     def has_order(self) -> bool:
@@ -384,11 +384,11 @@ class Opened:
         self._files: dict[Path, Any] = {}
         self._rows: dict[tuple[Path, int], tuple[SegmentRows, Blocks]] = {}
 
-    def rows(self, folder: Path, run: Segment, form: TableSchema) -> SegmentRows:
+    def rows(self, folder: Path, run: Segment, schema: TableSchema) -> SegmentRows:
         """The rows of a run, as they lie on disk; they are verified when they are read."""
         place = folder / run.file, run.offset
         if place not in self._rows:
-            self._rows[place] = self._open(place[0], run, form)
+            self._rows[place] = self._open(place[0], run, schema)
         return self._rows[place][0]
 
     def blocks(self) -> tuple[int, int]:
@@ -404,17 +404,17 @@ class Opened:
             for place in [place for place in self._rows if place[0] == path]:
                 del self._rows[place]
 
-    def _open(self, path: Path, run: Segment, form: TableSchema) -> tuple[SegmentRows, Blocks]:
+    def _open(self, path: Path, run: Segment, schema: TableSchema) -> tuple[SegmentRows, Blocks]:
         if path not in self._files:
             self._files[path] = _mapped(path)
         try:
-            return _opened(path, self._files[path], run, form)
+            return _opened(path, self._files[path], run, schema)
         except CheckpointError:
             del self._files[path]  # a restored file is mapped anew
             raise
 
 
-def _opened(path: Path, file: Any, run: Segment, form: TableSchema) -> tuple[SegmentRows, Blocks]:
+def _opened(path: Path, file: Any, run: Segment, schema: TableSchema) -> tuple[SegmentRows, Blocks]:
     if file.size < run.offset + run.size:
         raise damaged(path, "it has fewer bytes")
     section = file.slice(run.offset, run.size)
@@ -432,7 +432,7 @@ def _opened(path: Path, file: Any, run: Segment, form: TableSchema) -> tuple[Seg
         table = table.combine_chunks()
     regions = {name: regions_of(flat(table.column(name)), data) for name in table.column_names}
     guard = Guard(blocks, regions, table.num_rows)
-    return SegmentRows.of(from_table(table, form), guard), blocks
+    return SegmentRows.of(from_table(table, schema), guard), blocks
 
 
 def _mapped(path: Path) -> Any:

@@ -89,7 +89,7 @@ class TableInfo:
     """
 
     name: str
-    form: TableSchema
+    schema: TableSchema
     holds: str
     node: int | None
     answer: int | None = None
@@ -124,11 +124,11 @@ def order_bytes(rest: Keys, descending: tuple[bool, ...] | None) -> Encoded:
     return Encoded(pieces[0] if len(pieces) == 1 else joined(pieces, len(rest)))
 
 
-def decides(form: TableSchema, words: Words) -> Mask:
+def decides(schema: TableSchema, words: Words) -> Mask:
     """Which words no other row of the same key can have."""
-    if form.descending is None or len(form.rest) > 1 or not _fits(form.rest[0]):
+    if schema.descending is None or len(schema.rest) > 1 or not _fits(schema.rest[0]):
         return np.zeros(len(words), np.bool_)
-    sure: Mask = words != (_ALL if form.descending[0] else np.uint64(0))
+    sure: Mask = words != (_ALL if schema.descending[0] else np.uint64(0))
     return sure
 
 
@@ -261,7 +261,7 @@ class Groups:
 class Within:
     """What sorts rows within their key."""
 
-    form: TableSchema
+    schema: TableSchema
     order: Hashes
     rest: Keys
 
@@ -295,8 +295,8 @@ def _sort_within(rows: Places, same: Mask, within: Within) -> None:
         words = within.order[rows]
     same &= _repeated(words)
     tied = np.flatnonzero(same)
-    tied = tied[~decides(within.form, words[tied])]
-    _tell_apart(rows, same, tied, within.rest, within.form.descending)
+    tied = tied[~decides(within.schema, words[tied])]
+    _tell_apart(rows, same, tied, within.rest, within.schema.descending)
 
 
 def _tell_apart(

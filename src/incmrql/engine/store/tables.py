@@ -35,7 +35,7 @@ class StateTable:
     """The runs that make up a state table, oldest first."""
 
     name: str
-    form: TableSchema
+    schema: TableSchema
     buckets: int
     levels: tuple[Segment, ...] = ()
     bases: tuple[Segment, ...] = ()
@@ -115,7 +115,7 @@ class Reader:
 
     def whole(self, table: StateTable, run: Segment) -> SegmentRows:
         """All rows of a run, those of buckets that do not count too."""
-        return self.opened.rows(self.folder, run, table.form)
+        return self.opened.rows(self.folder, run, table.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def plan(
             written.append(Written(whole, {bucket: len(whole)}, base=True))
     rest = tuple(bucket for bucket in mine if bucket not in chosen)
     remaining = [newest.slice(cuts[b], cuts[b + 1]) for b in rest]
-    small = newest if not chosen else concat(remaining) if remaining else empty(table.form)
+    small = newest if not chosen else concat(remaining) if remaining else empty(table.schema)
     if len(small):
         counts = {bucket: int(cuts[bucket + 1] - cuts[bucket]) for bucket in rest}
         written.append(Written(small, counts, base=False))
@@ -227,7 +227,7 @@ def _due(
 def scan(table: StateTable, reader: Reader, bucket: int) -> SortedRows:
     """All keys of a bucket, each with what all runs add up to."""
     parts = [reader.bucket(table, run, bucket) for run in table.runs if bucket in run.buckets]
-    return consolidated(concat(parts)) if parts else empty(table.form)
+    return consolidated(concat(parts)) if parts else empty(table.schema)
 
 
 def by_bucket(content: SortedRows, buckets: int) -> Iterator[tuple[int, SortedRows]]:
@@ -283,13 +283,13 @@ def difference(
 
 def _unlimited(content: SortedRows) -> SortedRows:
     """The same rows in a form that keeps all of them."""
-    form = replace(content.form, most=None)
-    return replace(content, form=form, parts=tidy(content.parts), before=None)
+    schema = replace(content.schema, most=None)
+    return replace(content, schema=schema, parts=tidy(content.parts), before=None)
 
 
 def rows_of(content: SortedRows, most: int) -> list[tuple[Value, ...]]:
     """The first rows of a content: the values of their columns."""
     first = content.slice(0, most)
-    types = (*first.form.keys, *first.form.rest)
+    types = (*first.schema.keys, *first.schema.rest)
     columns = [values_of(c, t) for c, t in zip(first.columns, types, strict=True)]
     return list(zip(*columns, strict=True)) if columns else [() for _ in range(len(first))]

@@ -125,8 +125,8 @@ class Checkpoint:
     It is read as it is. `take_over` makes the caller its writer.
     """
 
-    def __init__(self, folder: Path, forms: Iterable[tuple[str, TableSchema]] = ()) -> None:
-        self.folder, self.forms = folder, tuple(forms)
+    def __init__(self, folder: Path, schemas: Iterable[tuple[str, TableSchema]] = ()) -> None:
+        self.folder, self.schemas = folder, tuple(schemas)
         self.runs, self.work, self.input = folder / "runs", folder / "work", folder / "input"
         self.intents, self.manifests = folder / "intents", folder / "manifests"
         self.published = folder / "published"
@@ -205,7 +205,7 @@ class Checkpoint:
         """The committed state, from the newest manifest back to one that names all files."""
         chain = list(self._chain())
         if not chain:
-            return State(-1, tables_of_json({}, self.forms, self.buckets))
+            return State(-1, tables_of_json({}, self.schemas, self.buckets))
         newest = chain[0]
         self._learn(newest, chain)
         consumed: dict[int, Consumed] = {}
@@ -218,7 +218,7 @@ class Checkpoint:
                     consumed.setdefault(file.place, {})[file.path] = (file, digest)
         return State(
             newest["batch"],
-            tables_of_json(newest["tables"], self.forms, self.buckets),
+            tables_of_json(newest["tables"], self.schemas, self.buckets),
             tuple(map(Output.of_json, newest["outputs"])),
             consumed,
             newest["changes"],

@@ -13,7 +13,7 @@ from typing import Any
 
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import READ_ONLY, Imports, catalog_for
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.segments import Opened
 from incmrql.engine.store.sorting import TableInfo
@@ -69,9 +69,9 @@ def describe(
 
 def _table(program: Program, table: TableInfo) -> dict[str, Any]:
     """What a table holds, and the digest of its form: of what columns, in which order."""
-    form = table.form
+    schema = table.schema
     encoder = Encoder(program.script)
-    encoder.add((form.keys, form.rest, form.descending, form.most, form.last))
+    encoder.add((schema.keys, schema.rest, schema.descending, schema.most, schema.last))
     return {
         "node": table.node,
         "answer": table.answer,
@@ -276,21 +276,21 @@ class SavedState:
 
 def saved_state(folder: Path, program: Program) -> SavedState:
     """The state that the program of a checkpoint has left there."""
-    checkpoint = Checkpoint(folder, compiled(program).forms)
+    checkpoint = Checkpoint(folder, compile_program(program).schemas)
     checkpoint.described()
     reader = Reader(checkpoint.runs.absolute(), Opened())
     return SavedState(checkpoint.recovered().tables, reader)
 
 
 def _records(content: SortedRows) -> Iterator[Value]:
-    form = content.form
-    keys = _tuples(content.keys.columns, form.keys, len(content))
-    rest = _tuples(content.rest.columns, form.rest, len(content))
+    schema = content.schema
+    keys = _tuples(content.keys.columns, schema.keys, len(content))
+    rest = _tuples(content.rest.columns, schema.rest, len(content))
     weights = content.weights.tolist()
     parts = {name: column.tolist() for name, column in content.parts.items()}
     for place, key in enumerate(keys):
         fields: dict[str, Value] = {"key": key}
-        if form.rest:
+        if schema.rest:
             fields["row"] = rest[place]
         fields["times"] = weights[place]
         if parts:

@@ -53,4 +53,4 @@ def _rewritten(
     if pieces:
         contents = [(piece, {bucket: len(piece)}) for bucket, piece in pieces]
         runs = write_runs(folder, file, contents)
-    return StateTable(table.name, table.form, buckets, bases=tuple(runs))
+    return StateTable(table.name, table.schema, buckets, bases=tuple(runs))

@@ -13,7 +13,7 @@ from typing import Any
 
 from incmrql.compiler.load import READ_ONLY
 from incmrql.engine.batch import CompiledProgram
-from incmrql.engine.compile.program import compiled
+from incmrql.engine.compile.program import compile_program
 from incmrql.engine.messages import BatchRequest, Part
 from incmrql.engine.store.tables import StateTable
 from incmrql.errors import CheckpointError
@@ -29,7 +29,7 @@ from incmrql.spark.stream_job import StreamJob
 class Retraction:
     """The old program, its tables, and which of its answers each target had, by place."""
 
-    kit: CompiledProgram
+    compiled: CompiledProgram
     tables: Mapping[str, StateTable]
     answers: Mapping[int, int]
 
@@ -56,23 +56,23 @@ class Retraction:
             program = remade(checkpoint.folder, checkpoint.program, replace(READ_ONLY, paths=paths))
         except CheckpointError as problem:
             raise _unknown(str(problem)) from problem
-        kit = CompiledProgram(
-            program, compiled(program, keep_answer=checkpoint.program["keep_answer"])
+        compiled = CompiledProgram(
+            program, compile_program(program, keep_answer=checkpoint.program["keep_answer"])
         )
-        now = describe(program, {}, kit.physical.tables)["tables"]
+        now = describe(program, {}, compiled.physical.tables)["tables"]
         if any(form != now[n]["form"] for n, form in forms(checkpoint.program).items() if n in now):
             raise _unknown("this version of incmrql keeps its state in other columns")
-        if not all(kit.physical.answers[answer].is_kept for answer in answers.values()):
+        if not all(compiled.physical.answers[answer].is_kept for answer in answers.values()):
             raise _unknown("the checkpoint does not keep the whole answer")
-        old = Checkpoint(checkpoint.folder, kit.physical.forms)
-        return Retraction(kit, old.recovered().tables, answers)
+        old = Checkpoint(checkpoint.folder, compiled.physical.schemas)
+        return Retraction(compiled, old.recovered().tables, answers)
 
     def write(self, job: StreamJob, order: BatchRequest) -> list[Part]:
         """Write the old answers with weight -1 to the targets of an order."""
         places = list(self.answers)
         targets = [replace(order.targets[p], answer=self.answers[p]) for p in places]
         mine = replace(order, tables=self.tables, targets=tuple(targets))
-        parts = job.write_answers(mine, -1, self.kit)
+        parts = job.write_answers(mine, -1, self.compiled)
         return [replace(part, target=places[part.target]) for part in parts]
 
 

@@ -72,14 +72,14 @@ def _divided(rows: Weighted, fault: Fault) -> tuple[Weighted, Weighted]:
 
 
 def rows_at_fault(
-    kit: CompiledProgram,
+    compiled: CompiledProgram,
     place: int,
     files: Sequence[InputFile],
     tables: Mapping[str, StateTable],
     runs: Path,
 ) -> Fault:
     """The rows of a source for which a batch was refused."""
-    step = kit.physical.source(place)
+    step = compiled.physical.source(place)
     stream = step.stream
     rows = [row for file in files for row in spool_rows(Path(file.path), stream.element)]
     if any(row is None for row, _ in rows) and not stream.packed:
@@ -88,10 +88,10 @@ def rows_at_fault(
     if step.insert_only or step.ledger is None:
         every = sum(-weight for _, weight in rows if weight < 0)
         return Fault(Counter({b"": every}), lambda _, weight: b"" if weight < 0 else None)
-    desk = BatchContext(tables, Reader(runs, OPENED), kit.env(), is_first=False)
-    change = step.ledger_delta([of_values(rows, step.layout)], desk)
+    context = BatchContext(tables, Reader(runs, OPENED), compiled.env(), is_first=False)
+    change = step.ledger_delta([of_values(rows, step.layout)], context)
     assert change is not None
-    absent = step.missing(change, desk)
+    absent = step.missing(change, context)
     if len(absent):
         columns = absent.rest.columns if step.key is not None else absent.keys.columns
         found = to_values(Rows(columns, absent.weights), step.layout)
@@ -101,7 +101,7 @@ def rows_at_fault(
         return Fault()
     fields = tuple(dict(stream.source.options)["key"])
     shared: Counter[bytes] = Counter()
-    for group in step.crowded(change, desk):
+    for group in step.crowded(change, context):
         shared[_key(group[0][0], fields)] = sum(weight for _, weight in group) - 1
     return Fault(shared, lambda row, weight: _key(row, fields) if weight > 0 else None)
 

@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from incmrql.algebra.term import Loop, Query, Repeat
-from incmrql.engine.batch import CompiledProgram, desk_of
+from incmrql.engine.batch import CompiledProgram, batch_context
 from incmrql.engine.columns.layouts import (
     Layout,
     Leaf,
@@ -73,7 +73,7 @@ from incmrql.spark.clusters import Carried
 from incmrql.spark.internals import blocks_size, estimated_size, free_blocks
 from incmrql.spark.loops.parts import SplitLoop, split_loop
 from incmrql.spark.loops.steps import Held, Runner, Views, canonical_text, run_loop, temporary_view
-from incmrql.spark.packing import Packed, SentKit, kit_of, packed
+from incmrql.spark.packing import Packed, SentProgram, packed, read_compiled
 from incmrql.spark.probe import require_checkpoint
 from incmrql.spark.session import private
 from incmrql.spark.values import BATCH, value_type
@@ -104,9 +104,9 @@ _UNKNOWN: Final = range(1 << 50, 1 << 70)
 _NUMBER: Final = "number"
 
 
-def most_rows(kit: CompiledProgram, rows: int = LOOP_ROWS) -> dict[str, int]:
+def most_rows(compiled: CompiledProgram, rows: int = LOOP_ROWS) -> dict[str, int]:
     """Rows up to which a task runs each loop of a program, by the names of their results."""
-    loops = [step for step in kit.physical.steps if isinstance(step, LoopOp)]
+    loops = [step for step in compiled.physical.steps if isinstance(step, LoopOp)]
     return {loop.result: rows // _row_cost(loop, _CROSSED_ROWS) for loop in loops}
 
 
@@ -287,10 +287,10 @@ def _run_loop_in_task(
         stored=work.stored,
         max_steps=work.max_steps,
     )
-    desk = BatchContext({}, Reader(Path(), Opened()), Environment(world), is_first=True)
+    context = BatchContext({}, Reader(Path(), Opened()), Environment(world), is_first=True)
     try:
         with room(DEEPEST), carried_errors():
-            rows, _ = recompute_loop(work.loop, inputs, desk, work.most_rows)
+            rows, _ = recompute_loop(work.loop, inputs, context, work.most_rows)
     except TooManyRows:
         gave_up.add(1)
         return
@@ -341,8 +341,8 @@ class Offload:
     """A loop of a batch that is too large for a task, and what the batch changes in its inputs."""
 
     spark: SparkSession
-    kit: CompiledProgram
-    sent: SentKit
+    compiled: CompiledProgram
+    sent: SentProgram
     order: BatchRequest
     loop: LoopOp
     inputs: Inputs
@@ -356,7 +356,7 @@ class Offload:
         inputs = [self._input(spark, number) for number in range(len(node.variables))]
         try:
             run = partial(self._run_steps, inputs=inputs)
-            return self.with_runner(spark, self.kit.env().world, query, run)
+            return self.with_runner(spark, self.compiled.env().world, query, run)
         finally:
             for each in inputs:
                 free_blocks(each.blocks)
@@ -415,21 +415,21 @@ def _cells(row: Shape, layout: Layout, ctx: Context) -> Iterator[Cell]:
 
 
 def _open(
-    sent: SentKit, told_: dict[str, Arrow], name: str
+    sent: SentProgram, told_: dict[str, Arrow], name: str
 ) -> tuple[CompiledProgram, BatchRequest, LoopOp]:
     if sent.probe is not None:
         try:
             require_checkpoint(sent.probe)
         except DataError as problem:
             raise Carried(problem) from None
-    kit = kit_of(sent)
-    order = BatchRequest.of_json(told_, kit.physical.forms)
-    return kit, order, loop_named(kit, name)
+    compiled = read_compiled(sent)
+    order = BatchRequest.of_json(told_, compiled.physical.schemas)
+    return compiled, order, loop_named(compiled, name)
 
 
-def loop_named(kit: CompiledProgram, name: str) -> LoopOp:
+def loop_named(compiled: CompiledProgram, name: str) -> LoopOp:
     """The loop whose result has a name."""
-    return next(s for s in kit.physical.steps if isinstance(s, LoopOp) and s.result == name)
+    return next(s for s in compiled.physical.steps if isinstance(s, LoopOp) and s.result == name)
 
 
 def _bucket_numbers(batches: Iterable[Arrow]) -> Iterator[int]:
@@ -438,7 +438,7 @@ def _bucket_numbers(batches: Iterable[Arrow]) -> Iterator[int]:
 
 
 def _read_input(
-    sent: SentKit,
+    sent: SentProgram,
     order_: dict[str, Arrow],
     name: str,
     number: int,
@@ -446,43 +446,43 @@ def _read_input(
     batches: Iterable[Arrow],
 ) -> Iterator[Arrow]:
     """All rows of an input in some buckets."""
-    kit, order, loop = _open(sent, order_, name)
-    table, form = order.tables[loop.tables[number]], loop.forms[number]
-    reader = desk_of(kit, order, order.tables).reader
+    compiled, order, loop = _open(sent, order_, name)
+    table, schema = order.tables[loop.tables[number]], loop.schemas[number]
+    reader = batch_context(compiled, order, order.tables).reader
     for bucket in _bucket_numbers(batches):
-        change = left_input(order.apart.folder, inputs, number, bucket, form)
+        change = left_input(order.apart.folder, inputs, number, bucket, schema)
         whole = input_rows([scan(table, reader, bucket), change])
         yield from spark_batches(whole, loop.layouts[number])
 
 
 def _cut_by_bucket(
-    sent: SentKit, name: str, buckets: int, batches: Iterable[Arrow]
+    sent: SentProgram, name: str, buckets: int, batches: Iterable[Arrow]
 ) -> Iterator[Arrow]:
     """Rows of an answer, cut by bucket."""
-    loop = loop_named(kit_of(sent), name)
+    loop = loop_named(read_compiled(sent), name)
     types = leaves(loop.layout)
     for batch in batches:
         columns = tuple(map(kernel_column, batch.columns, types))
         rows = Rows(columns, np.ones(batch.num_rows, np.int64))
-        for bucket, part in by_bucket(content_of(loop.form, rows), buckets):
+        for bucket, part in by_bucket(content_of(loop.schema, rows), buckets):
             yield pa.record_batch([[bucket], [content_bytes(part)]], schema=_SENT)
 
 
 def _compare(
-    sent: SentKit, order_: dict[str, Arrow], name: str, batches: Iterable[Arrow]
+    sent: SentProgram, order_: dict[str, Arrow], name: str, batches: Iterable[Arrow]
 ) -> Iterator[Arrow]:
     """What was found against what is kept, bucket by bucket."""
-    kit, order, loop = _open(sent, order_, name)
-    reader = desk_of(kit, order, order.tables).reader
+    compiled, order, loop = _open(sent, order_, name)
+    reader = batch_context(compiled, order, order.tables).reader
     found: dict[int, list[SortedRows]] = {}
     for batch in batches:
         for bucket, data in zip(*[column.to_pylist() for column in batch.columns], strict=True):
             parts = found.setdefault(bucket, [])
             if data is not None:
-                parts.append(content_of_bytes(data, loop.form))
+                parts.append(content_of_bytes(data, loop.schema))
     for bucket in sorted(found):
         old = scan(order.tables[name], reader, bucket)
-        change = replacement(loop.form, found.pop(bucket), [old])
+        change = replacement(loop.schema, found.pop(bucket), [old])
         if len(change):
             yield pa.record_batch([[leave_answer(order.apart.folder, change)]], ["file"])
 

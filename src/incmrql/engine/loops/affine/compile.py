@@ -228,9 +228,9 @@ def _part(
     variable: int | None = None,
 ) -> Part:
     tables = tuple(
-        (name, (loop.table(f"{letters}{name}", form, STATE_OF_A_STEP), form))
+        (name, (loop.table(f"{letters}{name}", schema, STATE_OF_A_STEP), schema))
         for step in steps.values()
-        for name, form in step.state_tables
+        for name, schema in step.state_tables
     )
     working = {place: step for place, step in steps.items() if not isinstance(step, ParamOp)}
     return Part(working, inputs, variable, tuple(made), tables)

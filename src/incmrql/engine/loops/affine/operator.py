@@ -39,7 +39,7 @@ from incmrql.values.exact.sums import Integers
 
 
 def affine_follow(
-    tables: AffineTables, changes: Sequence[Rows], desk: BatchContext, tolerance: float
+    tables: AffineTables, changes: Sequence[Rows], context: BatchContext, tolerance: float
 ) -> tuple[Rows, StatedError] | None:
     """The change of the result for changes of the inputs, and what is known of its error.
 
@@ -48,26 +48,26 @@ def affine_follow(
     """
     try:
         with np.errstate(all="ignore"):
-            return _follow(tables, changes, desk, tolerance)
+            return _follow(tables, changes, context, tolerance)
     except UnmeasuredError:
         return None
 
 
 def affine_reset(
-    tables: AffineTables, inputs: Sequence[Rows], result: Rows, desk: BatchContext
+    tables: AffineTables, inputs: Sequence[Rows], result: Rows, context: BatchContext
 ) -> bool:
     """Keep a loop that was run over all rows of its inputs, with the result that it has.
 
     False if it cannot be measured; nothing is kept then.
     """
-    for name, form in tables.own:
-        desk.truncate(name, form)
+    for name, schema in tables.own:
+        context.truncate(name, schema)
     try:
         with np.errstate(all="ignore"):
-            _reset(tables, inputs, result, desk)
+            _reset(tables, inputs, result, context)
     except UnmeasuredError:
-        for name, form in tables.own:
-            desk.truncate(name, form)
+        for name, schema in tables.own:
+            context.truncate(name, schema)
         return False
     return True
 
@@ -76,15 +76,15 @@ def affine_reset(
 
 
 def _follow(
-    tables: AffineTables, changes: Sequence[Rows], desk: BatchContext, tolerance: float
+    tables: AffineTables, changes: Sequence[Rows], context: BatchContext, tolerance: float
 ) -> tuple[Rows, StatedError] | None:
-    labels = Labels(tables, desk)
+    labels = Labels(tables, context)
     known = labels.count
-    taken = take(tables, changes, labels, desk, is_first=False)
-    account = Account.load(tables, desk)
+    taken = take(tables, changes, labels, context, is_first=False)
+    account = Account.load(tables, context)
     old = replace(account, strays=account.strays.copy())
-    before = Vectors.load(tables, labels.count, desk)
-    flow = Flow(tables, before, before.grown(labels.count), known, taken, desk)
+    before = Vectors.load(tables, labels.count, context)
+    flow = Flow(tables, before, before.grown(labels.count), known, taken, context)
     touched = flow.take(account)
     flow.let_flow(touched, tolerance)
     after = flow.after
@@ -95,10 +95,10 @@ def _follow(
     deletes = any((rows.weights < 0).any() for rows in changes)
     if deletes and not account.most < 1.0:
         return None
-    keep(tables.numbers, before.columns(), after.columns(), known, desk)
-    account.keep(old, tables, desk)
-    desk.add(tables.matrix[0], flow.change)
-    error = error_of(account, tables, after, desk.env.world.max_steps)
+    keep(tables.numbers, before.columns(), after.columns(), known, context)
+    account.keep(old, tables, context)
+    context.add(tables.matrix[0], flow.change)
+    error = error_of(account, tables, after, context.env.world.max_steps)
     return _moves(before, after, labels), error
 
 
@@ -114,9 +114,11 @@ def _moves(before: Vectors, after: Vectors, labels: Labels) -> Rows:
 # --- all again -------------------------------------------------------------------------------
 
 
-def _reset(tables: AffineTables, inputs: Sequence[Rows], result: Rows, desk: BatchContext) -> None:
-    labels = Labels(tables, desk)
-    taken = take(tables, inputs, labels, desk, is_first=True)
+def _reset(
+    tables: AffineTables, inputs: Sequence[Rows], result: Rows, context: BatchContext
+) -> None:
+    labels = Labels(tables, context)
+    taken = take(tables, inputs, labels, context, is_first=True)
     last = values_by_label(tables, result, labels)
     if (last.weights != 1).any() or len(np.unique(last.labels)) < len(last.labels):
         raise UnmeasuredError("several rows have one label")
@@ -134,9 +136,9 @@ def _reset(tables: AffineTables, inputs: Sequence[Rows], result: Rows, desk: Bat
         raise UnmeasuredError("a value is not finite")
     account = Account.new(tables, float(matrix.sizes().max(initial=0.0)))
     grow(account, vectors, 0.0)
-    account.keep(None, tables, desk)
-    keep(tables.numbers, None, vectors.columns(), 0, desk)
-    desk.add(tables.matrix[0], change)
+    account.keep(None, tables, context)
+    keep(tables.numbers, None, vectors.columns(), 0, context)
+    context.add(tables.matrix[0], change)
 
 
 def _fill(tables: AffineTables, vectors: Vectors, matrix: Matrix) -> None:
@@ -170,7 +172,7 @@ class Flow:
         after: Vectors,
         known: int,
         taken: Taken,
-        desk: BatchContext,
+        context: BatchContext,
     ) -> None:
         self.tables, self.before, self.after, self.taken = tables, before, after, taken
         self.count = len(after.there)
@@ -178,8 +180,8 @@ class Flow:
         whole = Matrix.of(self.change, self.count)
         self.new = whole
         self.turned = whole.only(known)
-        self.matrix = Matrix.kept(tables, self.change, self.count, desk)
-        self.steps = desk.env.world.max_steps if tables.limit is None else tables.limit
+        self.matrix = Matrix.kept(tables, self.change, self.count, context)
+        self.steps = context.env.world.max_steps if tables.limit is None else tables.limit
         self.flowed = Flowed(np.zeros(0))
         self.added = 0.0
         """The sum of all sizes that the batch adds up."""
@@ -365,9 +367,9 @@ class Account:
         return Account(norm, min(max(norm, 0.1), 1.0), drift, 0.0, 0.0, np.zeros(steps))
 
     @staticmethod
-    def load(tables: AffineTables, desk: BatchContext) -> Account:
+    def load(tables: AffineTables, context: BatchContext) -> Account:
         """The figures that are kept."""
-        content = all_rows(tables.account, desk)
+        content = all_rows(tables.account, context)
         numbers = content.keys.columns[0].to_numpy(zero_copy_only=False)
         figures = np.zeros(len(content), np.int64)
         figures[numbers] = content.parts.get("figure.v", figures)
@@ -380,11 +382,11 @@ class Account:
         single = [self.norm, self.rate, self.drift, self.rounded, self.scale]
         return {"figure.v": np.concatenate([single, self.strays])}
 
-    def keep(self, before: Account | None, tables: AffineTables, desk: BatchContext) -> None:
+    def keep(self, before: Account | None, tables: AffineTables, context: BatchContext) -> None:
         """Keep these figures in the place of others."""
         old = None if before is None else before.figures()
         known = 0 if before is None else _SINGLE + len(before.strays)
-        keep(tables.account, old, self.figures(), known, desk)
+        keep(tables.account, old, self.figures(), known, context)
 
     @property
     def most(self) -> float:

@@ -43,10 +43,10 @@ _MANY: Final = 8
 """So many contents are searched one by one."""
 
 
-def all_rows(named: NamedSchema, desk: BatchContext) -> SortedRows:
+def all_rows(named: NamedSchema, context: BatchContext) -> SortedRows:
     """All rows of a table, in order."""
-    table = desk.table(*named)
-    return concat([scan(table, desk.reader, bucket) for bucket in range(table.buckets)])
+    table = context.table(*named)
+    return concat([scan(table, context.reader, bucket) for bucket in range(table.buckets)])
 
 
 # --- programs --------------------------------------------------------------------------------
@@ -55,9 +55,9 @@ def all_rows(named: NamedSchema, desk: BatchContext) -> SortedRows:
 class PartRun(StepInterpreter):
     """A part of a program of changes at work; a batch may go through it several times."""
 
-    def __init__(self, part: Part, desk: BatchContext, *, is_first: bool) -> None:
+    def __init__(self, part: Part, context: BatchContext, *, is_first: bool) -> None:
         self.part, self.steps = part, part.steps
-        self.inside: Overlay = overlay(desk, {name: own for name, (own, _) in part.tables})
+        self.inside: Overlay = overlay(context, {name: own for name, (own, _) in part.tables})
         self.inside.is_first = is_first
         self.env = self.inside.env
 
@@ -85,17 +85,17 @@ class PartRun(StepInterpreter):
 class Labels:
     """The numbers of labels, from 0 on; those that are new are kept at once."""
 
-    def __init__(self, tables: AffineTables, desk: BatchContext) -> None:
-        self.tables, self.desk = tables, desk
-        self.contents = [all_rows(tables.labels, desk)]
+    def __init__(self, tables: AffineTables, context: BatchContext) -> None:
+        self.tables, self.context = tables, context
+        self.contents = [all_rows(tables.labels, context)]
         self.count = len(self.contents[0])
 
     def of(self, columns: Sequence[Any], count: int) -> Integers:
         """The numbers of the labels of rows, given by all of their columns."""
         if not count:
             return np.zeros(0, np.int64)
-        name, form = self.tables.labels
-        hashes, keys, of_row = asked_keys(Keys(self._label(columns), form.keys))
+        name, schema = self.tables.labels
+        hashes, keys, of_row = asked_keys(Keys(self._label(columns), schema.keys))
         numbers = np.full(len(hashes), -1)
         for content in self.contents:
             span = span_of(SegmentRows.of(content), hashes, keys)
@@ -105,8 +105,8 @@ class Labels:
             numbers[new] = np.arange(self.count, self.count + len(new))
             self.count += len(new)
             rows = Rows((*keys.take(new).columns, pa.array(numbers[new])), np.ones_like(new))
-            content = content_of(form, rows)
-            self.desk.add(name, content)
+            content = content_of(schema, rows)
+            self.context.add(name, content)
             self.contents.append(content)
             if len(self.contents) > _MANY:
                 self.contents = [merge(self.contents)]
@@ -183,16 +183,16 @@ def take(
     tables: AffineTables,
     changes: Sequence[Rows],
     labels: Labels,
-    desk: BatchContext,
+    context: BatchContext,
     *,
     is_first: bool,
 ) -> Taken:
     """Send changes of the inputs through the programs; labels that are new get their columns."""
     fed = labels.count
-    made = PartRun(tables.start, desk, is_first=is_first).changes(changes)
+    made = PartRun(tables.start, context, is_first=is_first).changes(changes)
     start, alone = (values_by_label(tables, rows, labels) for rows in made)
     taken = Taken(start, alone)
-    entries = PartRun(tables.entries, desk, is_first=is_first)
+    entries = PartRun(tables.entries, context, is_first=is_first)
     _enter(tables, taken, labels, entries.changes(changes)[0])
     for _ in range(MOST_RINGS):
         new = np.arange(fed, labels.count)
@@ -302,10 +302,10 @@ class Vectors:
         )
 
     @staticmethod
-    def load(tables: AffineTables, count: int, desk: BatchContext) -> Vectors:
+    def load(tables: AffineTables, count: int, context: BatchContext) -> Vectors:
         """All that is kept, and zeros for more labels."""
         found = Vectors.empty(tables, count)
-        content = all_rows(tables.numbers, desk)
+        content = all_rows(tables.numbers, context)
         numbers = content.keys.columns[0].to_numpy(zero_copy_only=False)
         for name, column in found.columns().items():
             bits = content.parts.get(name)
@@ -337,7 +337,7 @@ class Vectors:
 
 
 def keep(
-    named: NamedSchema, before: Columns | None, after: Columns, known: int, desk: BatchContext
+    named: NamedSchema, before: Columns | None, after: Columns, known: int, context: BatchContext
 ) -> None:
     """Keep vectors in the place of others; `known` of their numbers are in the table."""
     count = len(next(iter(after.values())))
@@ -360,7 +360,7 @@ def keep(
         return {name: bits for name, bits in chosen.items() if bits.any()}
 
     content = added_up(NUMBERED, (pa.array(numbers),), weights[numbers], lifted)
-    desk.add(named[0], content)
+    context.add(named[0], content)
 
 
 @dataclass(slots=True)
@@ -386,10 +386,10 @@ class Matrix:
         return Matrix(count, *entries_of(content))
 
     @staticmethod
-    def kept(tables: AffineTables, change: SortedRows, count: int, desk: BatchContext) -> Matrix:
+    def kept(tables: AffineTables, change: SortedRows, count: int, context: BatchContext) -> Matrix:
         """The matrix that is kept, after a change; nothing is looked at yet."""
         none = entries_of(change.slice(0, 0))
-        return Matrix(count, *none, tables, desk, change, np.zeros(count, np.bool_))
+        return Matrix(count, *none, tables, context, change, np.zeros(count, np.bool_))
 
     def look_at(self, origins: Integers) -> None:
         """Read some columns, if they were not read yet."""

@@ -58,20 +58,20 @@ class Grouping:
 
     def __post_init__(self) -> None:
         self.at_once = _is_at_once(self.step)
-        self.together = Together(self.step.form.keys)
+        self.together = Together(self.step.schema.keys)
 
-    def meet(self, inputs: Sequence[Iterable[Rows]], desk: BatchContext) -> Iterable[Rows]:
+    def meet(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterable[Rows]:
         """The answers of all groups."""
         if not self.at_once:
-            return self._meet_as_changes(inputs, desk)
+            return self._meet_as_changes(inputs, context)
         waiting = [filter(len, chunks) for chunks in inputs]
         heads = [list(islice(chunks, 2)) for chunks in waiting]
         if not any(heads):
             return ()
         if any(len(head) > 1 for head in heads):
             chunks = [chain(*both) for both in zip(heads, waiting, strict=True)]
-            return self._meet_as_changes(chunks, desk)
-        return _Answering(self, [head[0] if head else None for head in heads], desk).rows()
+            return self._meet_as_changes(chunks, context)
+        return _Answering(self, [head[0] if head else None for head in heads], context).rows()
 
     def runs_of(self, table: int, numbers: Places) -> Runs:
         """The runs of the rows of a table."""
@@ -81,17 +81,17 @@ class Grouping:
         return known
 
     def _meet_as_changes(
-        self, inputs: Sequence[Iterable[Rows]], desk: BatchContext
+        self, inputs: Sequence[Iterable[Rows]], context: BatchContext
     ) -> Iterator[Rows]:
         """What rows do to groups that have none."""
         if self.gathered is None:
             fixed = [() if moves else c for c, moves in zip(inputs, self.moving, strict=True)]
-            self.gathered = self._gather(fixed, desk.env)
+            self.gathered = self._gather(fixed, context.env)
         fresh = [c if moves else () for c, moves in zip(inputs, self.moving, strict=True)]
         brought = zip(
-            self.step.delta_forms, self.gathered, self._gather(fresh, desk.env), strict=True
+            self.step.delta_schemas, self.gathered, self._gather(fresh, context.env), strict=True
         )
-        return self.step.meet([merged(form, both) for form, *both in brought], desk)
+        return self.step.meet([merged(schema, both) for schema, *both in brought], context)
 
     def _gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         return self.step.gather([map(plain_rows, chunks) for chunks in inputs], env)
@@ -122,10 +122,10 @@ class _Answering:
     """The groups of rows, of which each side has one chunk at most."""
 
     def __init__(
-        self, grouping: Grouping, chunks: Sequence[Rows | None], desk: BatchContext
+        self, grouping: Grouping, chunks: Sequence[Rows | None], context: BatchContext
     ) -> None:
-        self.grouping, self.step, self.desk = grouping, grouping.step, desk
-        step, env = self.step, desk.env
+        self.grouping, self.step, self.context = grouping, grouping.step, context
+        step, env = self.step, context.env
         self.sides = [
             rows if rows is None or side.paired is None else apply_segment(side.paired, rows, env)
             for side, rows in zip(step.sides, chunks, strict=True)
@@ -144,7 +144,7 @@ class _Answering:
         self.linear = self._linear()
         sources = [rows for _, rows in self.blocks] + [*self.ranked.values()]
         sources += [] if self.linear is None else [self.linear]
-        width = len(step.form.keys)
+        width = len(step.schema.keys)
         self.known = grouping.together.of([(each.columns[:width], len(each)) for each in sources])
         self.numbers = dict(zip(map(id, sources), self.known.numbers, strict=True))
 
@@ -167,11 +167,11 @@ class _Answering:
                 index = pa.array(known.used)
                 asked = [column.take(index) for column in asked]
             ones = np.ones(len(known.used), np.int64)
-            yield apply_segment(step.body, Rows((*known.columns, *asked), ones), self.desk.env)
+            yield apply_segment(step.body, Rows((*known.columns, *asked), ones), self.context.env)
         elif self.linear is not None:
             at = pa.array(self.numbers[id(self.linear)])
             beside = [gather(column, at) for column in asked]
-            yield apply_segment(step.body, self.linear.beside(*beside), self.desk.env)
+            yield apply_segment(step.body, self.linear.beside(*beside), self.context.env)
 
     def _parts(self) -> Parts:
         """The accumulators of all keys."""
@@ -201,7 +201,7 @@ class _Answering:
         runs = self.grouping.runs_of(wanted.table, numbers)
         chosen = first_rows(ranking, rows, runs, count, last=last)
         if wanted.reading.how == "at" and (chosen[self.known.used] < 0).any():
-            element_at([], 0, partial(self.desk.env.world.failed, wanted.request.asked.span))
+            element_at([], 0, partial(self.context.env.world.failed, wanted.request.asked.span))
         return answers(wanted, ranking, rows, chosen)
 
 
@@ -266,11 +266,11 @@ def first_rows(ranking: Ranking, rows: Rows, runs: Runs, count: int, *, last: bo
     chosen = np.full(count, -1)
     if not len(rows):
         return chosen
-    form = ranking.form
-    rest = Rows(tuple(rows.columns[len(form.keys) :]), rows.weights)
-    assert form.descending is not None
+    schema = ranking.schema
+    rest = Rows(tuple(rows.columns[len(schema.keys) :]), rows.weights)
+    assert schema.descending is not None
     words, most = _sortable(
-        plain_column(rest.columns[0]), form.rest[0], falls=form.descending[0] != last
+        plain_column(rest.columns[0]), schema.rest[0], falls=schema.descending[0] != last
     )
     best = np.full(count, most)
     np.minimum.at(best, runs.of_runs, np.minimum.reduceat(words, runs.starts))
@@ -280,7 +280,7 @@ def first_rows(ranking: Ranking, rows: Rows, runs: Runs, count: int, *, last: bo
     tied = np.isin(keys, keys[chosen[keys] != places])
     if tied.any():
         keys, places = keys[tied], places[tied]
-        order = _ranks(form, take_rows(rest, places))
+        order = _ranks(schema, take_rows(rest, places))
         sorted_ = np.lexsort((order if last else -order, keys))
         chosen[keys[sorted_]] = places[sorted_]
     return chosen
@@ -296,10 +296,10 @@ def _sortable(column: Any, type_: Type, *, falls: bool) -> tuple[Any, Any]:
     return words, np.iinfo(np.uint64).max
 
 
-def _ranks(form: TableSchema, rows: Rows) -> Places:
+def _ranks(schema: TableSchema, rows: Rows) -> Places:
     """The places of rows in their order."""
-    rest = Keys(tuple(map(plain_column, rows.columns)), form.rest)
-    return order_bytes(rest, form.descending).ranks()
+    rest = Keys(tuple(map(plain_column, rows.columns)), schema.rest)
+    return order_bytes(rest, schema.descending).ranks()
 
 
 def answers(wanted: Read, ranking: Ranking, rows: Rows, chosen: Places) -> Any:

@@ -102,7 +102,7 @@ class Joining:
     """Those of the columns of these rows that are looked at."""
 
     def __post_init__(self) -> None:
-        self.numbering = Numbering(self.step.sides[0].form.keys)
+        self.numbering = Numbering(self.step.sides[0].schema.keys)
 
     @property
     def kept(self) -> int:
@@ -135,7 +135,7 @@ class Joining:
                 found.append(pairs.pick(columns))
         if len(found) == 1:
             return found[0]
-        return stacked(list(map(plain_rows, found)), (*side.form.keys, *side.form.rest))
+        return stacked(list(map(plain_rows, found)), (*side.schema.keys, *side.schema.rest))
 
     def _pairs(self, rows: Rows, asking: Rows) -> Iterator[_Pairs]:
         width = self.step.sides[0].key_width

@@ -46,14 +46,14 @@ class TooManyRows(Exception):
 
 
 def recompute_loop(
-    step: LoopOp, inputs: Sequence[Rows], desk: BatchContext, most: int = sys.maxsize
+    step: LoopOp, inputs: Sequence[Rows], context: BatchContext, most: int = sys.maxsize
 ) -> tuple[Rows, Ran]:
     """The rows of the chosen variable when the loop ends, each once; and what that took.
 
     Nothing in a step may have more rows than `most`, or `TooManyRows` is raised.
     """
     machine = Steps(
-        step.plain, inputs, BatchContext({}, desk.reader, desk.env, is_first=True), most
+        step.plain, inputs, BatchContext({}, context.reader, context.env, is_first=True), most
     )
     variables = [_Variable(layout) for layout in step.plain.variables]
     for variable, rows in zip(variables, machine.initial(), strict=True):
@@ -62,7 +62,7 @@ def recompute_loop(
     goes_on = True
     before: tuple[Rows, ...] = ()
     while goes_on and (step.limit is None or steps < step.limit):
-        if step.limit is None and steps >= desk.env.world.max_steps:
+        if step.limit is None and steps >= context.env.world.max_steps:
             raise too_long(steps)
         before = tuple(variable.rows for variable in variables)
         fresh, flagged = machine.step(before)
@@ -123,10 +123,10 @@ class Steps(StepInterpreter):
     """All rows of the variables, iteration by iteration."""
 
     def __init__(
-        self, inner: Inner, inputs: Sequence[Rows], desk: BatchContext, most: int = sys.maxsize
+        self, inner: Inner, inputs: Sequence[Rows], context: BatchContext, most: int = sys.maxsize
     ) -> None:
-        self.inner, self.desk, self.most = inner, desk, most
-        self.steps, self.env = inner.steps, desk.env
+        self.inner, self.context, self.most = inner, context, most
+        self.steps, self.env = inner.steps, context.env
         looping = inner.looping
         self.repeated, moving = looping.repeated, looping.moving
         self.evaluators = [
@@ -182,7 +182,7 @@ class Steps(StepInterpreter):
     def _at_most(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterator[Rows]:
         """The rows of a step, as long as they are not too many."""
         count = 0
-        for rows in self.evaluators[place](inputs, self.desk):
+        for rows in self.evaluators[place](inputs, self.context):
             count += len(rows)
             if count > self.most:
                 raise TooManyRows
