@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.syntax.depth import room
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
@@ -58,7 +58,7 @@ def median_ms(work: Callable[[], object]) -> float:
 def main() -> None:
     """Measure and print."""
     text = script()
-    source = Source(text, "bench.mrql")
+    source = SourceText(text, "bench.mrql")
     code = python_source()
     with room():
         tree = parse_script(source)

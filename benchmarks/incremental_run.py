@@ -27,7 +27,7 @@ from benchmarks.incremental_queries import Workload, text_of
 from incmrql.api.session import Session
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import catalog_for, read_include
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.plan.assembly import program_of
 from incmrql.plan.program import Program
 from incmrql.runtime import BatchReport, Driver, StreamOptions
@@ -122,7 +122,7 @@ def compared(ours: pa.Table, theirs: pa.Table, *, close: bool) -> list[str]:
 
 def program(text: str) -> Program:
     """The program of changes of an MRQL text."""
-    source = Source(text)
+    source = SourceText(text)
     script = compile_script(source, catalog_for(source, ()), read_include).typed
     return program_of(script.items, script)
 

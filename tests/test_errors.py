@@ -16,14 +16,14 @@ from incmrql.errors import (
     IncmrqlError,
     InternalError,
     QueryError,
-    Source,
+    SourceText,
     Span,
     nearest,
 )
 
 
 def problem_at(text: str, start: int, end: int, label: str = "here") -> Diagnostic:
-    return Diagnostic("T001", "a message", Span(Source(text, "q"), start, end), label)
+    return Diagnostic("T001", "a message", Span(SourceText(text, "q"), start, end), label)
 
 
 def drawn(text: str, start: int, end: int) -> list[str]:
@@ -40,25 +40,25 @@ def drawn(text: str, start: int, end: int) -> list[str]:
     [(0, (1, 1)), (1, (1, 2)), (2, (1, 3)), (3, (2, 1)), (4, (3, 1)), (6, (3, 3))],
 )
 def test_locate(offset: int, place: tuple[int, int]) -> None:
-    assert Source("ab\n\ncd").locate(offset) == place
+    assert SourceText("ab\n\ncd").locate(offset) == place
 
 
 def test_lines() -> None:
-    source = Source("ab\r\n\ncd")
+    source = SourceText("ab\r\n\ncd")
     assert [source.line(number) for number in range(1, 5)] == ["ab", "", "cd", ""]
-    assert Source("").line(1) == ""
-    assert Source("").locate(0) == (1, 1)
+    assert SourceText("").line(1) == ""
+    assert SourceText("").locate(0) == (1, 1)
 
 
 def test_sources_are_equal_by_text_and_name_whatever_was_asked_of_them() -> None:
-    one, other = Source("a\nb", "q"), Source("a\nb", "q")
+    one, other = SourceText("a\nb", "q"), SourceText("a\nb", "q")
     one.locate(2)
     assert one == other
-    assert one != Source("a\nb", "r")
+    assert one != SourceText("a\nb", "r")
 
 
 def test_spans() -> None:
-    source = Source("one two three", "q")
+    source = SourceText("one two three", "q")
     one, three = Span(source, 0, 3), Span(source, 8, 13)
     assert one.join(three) == three.join(one) == Span(source, 0, 13)
     assert (one.text, three.text) == ("one", "three")
@@ -70,7 +70,7 @@ def test_spans() -> None:
 
 
 def test_the_caret_points_at_the_culprit() -> None:
-    source = Source("select p.naem\nfrom p in People", "people.mrql")
+    source = SourceText("select p.naem\nfrom p in People", "people.mrql")
     problem = Diagnostic(
         code="T201",
         message='record "People" has no field "naem"',
@@ -149,7 +149,7 @@ def test_a_caret_does_not_run_out_of_a_cut_line() -> None:
 
 
 def test_as_json() -> None:
-    problem = Diagnostic("T001", "a message", Span(Source("a\nbcd", "q"), 0, 4), "here", "Try.")
+    problem = Diagnostic("T001", "a message", Span(SourceText("a\nbcd", "q"), 0, 4), "here", "Try.")
     assert problem.as_json() == {
         "code": "T001",
         "severity": "error",
@@ -168,7 +168,7 @@ def test_as_json() -> None:
 
 
 def test_a_query_error_tells_of_its_first_problem() -> None:
-    first = Diagnostic("T001", "first", Span(Source("ab", "q"), 1, 2), "here", "Try that.")
+    first = Diagnostic("T001", "first", Span(SourceText("ab", "q"), 1, 2), "here", "Try that.")
     error = QueryError(first, problem_at("x", 0, 1))
     assert (error.code, error.message, error.place, error.hint) == (
         "T001",

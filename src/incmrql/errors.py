@@ -21,7 +21,7 @@ _WIDEST_LINE = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """A named piece of query text."""
 
     text: str
@@ -49,7 +49,7 @@ class Source:
 class Span:
     """The half-open range `start:end` of a source."""
 
-    source: Source
+    source: SourceText
     start: int
     end: int
 
@@ -67,7 +67,7 @@ class Span:
         return f"{self.source.name}:{line}:{column}"
 
 
-NOWHERE = Span(Source("", "<nowhere>"), 0, 0)
+NOWHERE = Span(SourceText("", "<nowhere>"), 0, 0)
 """The place of a node that no text stands for."""
 
 

@@ -23,7 +23,7 @@ from incmrql.algebra.term import (
     element,
 )
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import InternalError, QueryError, Source
+from incmrql.errors import InternalError, QueryError, SourceText
 from incmrql.syntax.depth import room
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
@@ -36,7 +36,7 @@ from tests.generators.tables import CATALOG
 
 
 def translated(text: str) -> Query:
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     return translate(script.items[-1].expr, script)
 
 

@@ -10,7 +10,7 @@ import pytest
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.show import show_query
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import QueryError, Source
+from incmrql.errors import QueryError, SourceText
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
 from tests import golden
@@ -18,7 +18,7 @@ from tests.generators.tables import CATALOG
 
 
 def normal(text: str, _args: Mapping[str, str]) -> str:
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     return show_query(normal_form(translate(script.items[0].expr, script))[0])
 
 

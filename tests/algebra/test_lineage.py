@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from incmrql.algebra.lineage.queries import annotated
 from incmrql.algebra.scripts import run_item
-from incmrql.errors import QueryError, Source
+from incmrql.errors import QueryError, SourceText
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax.depth import room
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
 from incmrql.types.infer.scripts import infer_script
-from incmrql.types.walk import bound, free, nodes
+from incmrql.types.walk import bound_variables, free_variables, nodes
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.check import check_expr
 from tests.algebra.shapes import shaped
@@ -98,7 +98,7 @@ def test_notes(text: str, kind: typed.ItemKind, left: list[Value], right: list[V
 )  # fmt: skip
 def test_notes_of_any_query(text: str, rows: dict[str, Bag], kind: typed.ItemKind) -> None:
     with room():
-        told(text, kind, infer_script(parse_script(Source(text)), CATALOG), {**rows})
+        told(text, kind, infer_script(parse_script(SourceText(text)), CATALOG), {**rows})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,7 +110,7 @@ def test_most_queries_have_notes(kind: typed.ItemKind) -> None:
     @given(text=st.one_of(queries(), shaped()))
     def tried(text: str) -> None:
         with room():
-            script = infer_script(parse_script(Source(text)), CATALOG)
+            script = infer_script(parse_script(SourceText(text)), CATALOG)
             found[told(text, kind, script, {name: Bag() for name in ("R", "S", "N", "W")})] += 1
 
     tried()
@@ -149,11 +149,11 @@ def test_an_inner_query_does_not_tell_of_the_row_around_it() -> None:
     text = "select x from (x, y) in R where exists (select a from (a, b) in S where a = x)"
     script = typed_script(f"lineage {text};", TABLES)
     noted = annotated(script.items[-1], script, {}, lambda source: source.name).expr
-    outer = {v for v in bound(noted) if v.name == "note" and _is_of(noted, v, "R")}
+    outer = {v for v in bound_variables(noted) if v.name == "note" and _is_of(noted, v, "R")}
     inner = [node for node in nodes(noted) if isinstance(node, typed.Select) and node != noted]
     assert outer
     assert len(inner) > 2
-    assert not [node for node in inner if free(node) & outer]
+    assert not [node for node in inner if free_variables(node) & outer]
 
 
 def _is_of(query: typed.Expr, note: typed.Variable, source: str) -> bool:
@@ -162,4 +162,4 @@ def _is_of(query: typed.Expr, note: typed.Variable, source: str) -> bool:
     generator = query.qualifiers[0]
     assert isinstance(generator, typed.Generator)
     reads = [node.source.name for node in nodes(generator.domain) if isinstance(node, typed.Read)]
-    return reads == [source] and note in bound(generator.pattern)
+    return reads == [source] and note in bound_variables(generator.pattern)

@@ -12,7 +12,7 @@ from incmrql.algebra.rows import Names
 from incmrql.algebra.term import Query
 from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import variables_of
-from incmrql.errors import QueryError, Source
+from incmrql.errors import QueryError, SourceText
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax.depth import room
 from incmrql.syntax.parser.scripts import parse_script
@@ -81,7 +81,7 @@ REACHED_BY = {
 
 
 def translated(text: str) -> tuple[typed.Script, Query]:
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     return script, translate(script.items[0].expr, script)
 
 

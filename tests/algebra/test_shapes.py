@@ -9,7 +9,7 @@ import pytest
 
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax.depth import room
 from incmrql.syntax.parser.scripts import parse_script
@@ -91,7 +91,7 @@ SHAPES = {
 @pytest.mark.parametrize("rows", DATA)
 @pytest.mark.parametrize("name", SHAPES)
 def test_shape(name: str, rows: str) -> None:
-    script = infer_script(parse_script(Source(SHAPES[name])), CATALOG)
+    script = infer_script(parse_script(SourceText(SHAPES[name])), CATALOG)
     expr = script.items[0].expr
     env = Environment(new_world(script, registered=DATA[rows]))
     with room():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import QueryError, Source
+from incmrql.errors import QueryError, SourceText
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax.depth import room
 from incmrql.syntax.parser.scripts import parse_script
@@ -22,7 +22,7 @@ Tables = dict[str, Bag]
 
 def both_ways(text: str, data: Tables) -> list[tuple[Value, Value]]:
     """What the evaluator of trees and that of terms say of each item."""
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     world = new_world(script, registered=data)
     env = Environment(world)
     found = []

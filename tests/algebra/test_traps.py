@@ -9,7 +9,7 @@ import pytest
 
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
@@ -41,7 +41,7 @@ def y(key: int | None, **values: Value) -> Record:
 
 def answer(text: str, left: list[Value], right: list[Value]) -> tuple[Value, set[str]]:
     """What the normal form says, which is what the tree says, and the rules that led to it."""
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     env = Environment(new_world(script, registered={"X": Bag(left), "Y": Bag(right)}))
     query, steps = normal_form(translate(script.items[0].expr, script))
     found = evaluate_query(query, env)
@@ -202,7 +202,7 @@ def test_a_shared_grouping_has_the_groups_that_one_use_leaves_out() -> None:
 @pytest.mark.parametrize("rule", ["share-terms", "share-groups"])
 def test_chance_is_not_shared(rule: str) -> None:
     drawn = "(select distinct y.V + random(9) from y in Y)"
-    script = infer_script(parse_script(Source(f"({drawn}, {drawn})")), CATALOG)
+    script = infer_script(parse_script(SourceText(f"({drawn}, {drawn})")), CATALOG)
     _, steps = normal_form(translate(script.items[0].expr, script))
     assert rule not in {step.rule.name for step in steps}
 

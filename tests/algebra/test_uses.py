@@ -8,7 +8,7 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Scan
 from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import terms, used_type
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
 from tests.generators.tables import CATALOG
@@ -45,7 +45,7 @@ SOURCE = f'source(json, "orders", type({WHOLE}))'
 )  # fmt: skip
 def test_only_what_is_used_is_read(query: str, used: str) -> None:
     text = query.replace("in O", f"in {SOURCE}") if query != "O" else SOURCE
-    script = infer_script(parse_script(Source(f"{text};")), CATALOG)
+    script = infer_script(parse_script(SourceText(f"{text};")), CATALOG)
     normal, _ = normal_form(translate(script.items[0].expr, script))
     (scan, *_) = [t for _, part in normal.parts for t in terms(part) if isinstance(t, Scan)]
     assert str(used_type(normal, scan)) == used

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from incmrql import api
-from incmrql.errors import DataError, QueryError, Source
+from incmrql.errors import DataError, QueryError, SourceText
 from incmrql.syntax import ast
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.values import show
@@ -126,7 +126,7 @@ def run(example: Example) -> Outcome:
 
 def tree(example: Example) -> ast.Script:
     """The syntax tree of an example that parses."""
-    return parse_script(Source(example.script.text))
+    return parse_script(SourceText(example.script.text))
 
 
 def rewritten(text: str, outcomes: list[tuple[Example, Outcome]]) -> str:

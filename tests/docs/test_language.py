@@ -16,7 +16,7 @@ import pytest
 from incmrql import api
 from incmrql.algebra.scripts import run_script
 from incmrql.api import scripts
-from incmrql.errors import DataError, QueryError, Source
+from incmrql.errors import DataError, QueryError, SourceText
 from incmrql.io.parquet import schema_type
 from incmrql.reference import new_world
 from incmrql.syntax import ast
@@ -208,7 +208,7 @@ def test_every_keyword_occurs_in_an_example(ran: Ran) -> None:
     words: set[str] = set()
     for example, _ in everything(ran):
         if not example.fails:
-            tokens = scan(Source(example.script.text)).tokens
+            tokens = scan(SourceText(example.script.text)).tokens
             words |= {str(token.value) for token in tokens if token.kind == "keyword"}
             words |= {token.kind for token in tokens if token.kind == "xpath"}
     assert KEYWORDS - words == set()
@@ -341,7 +341,7 @@ def test_r122_a_folder_without_parquet_files(tmp_path: Path) -> None:
 def test_r208_a_registered_source() -> None:
     element = model.Tuple((model.STRING, model.INT))
     catalog = Catalog(registered={"orders": (element, False)})
-    script = infer_script(parse_script(Source("count(orders); source(orders);")), catalog)
+    script = infer_script(parse_script(SourceText("count(orders); source(orders);")), catalog)
     values: list[object] = []
     world = new_world(script, registered={"orders": [("a", 1), ("b", 2)]})
     run_script(script, world, lambda _, value: values.append(value))

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import catalog_for, read_include
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.plan.assembly import program_of as derived
 from incmrql.plan.program import Program
 from incmrql.reference import Environment, evaluate, new_world
@@ -30,7 +30,7 @@ incr max(select x.V from x in {NUMBERS});
 @lru_cache
 def compiled(text: str, arguments: tuple[str, ...] = ()) -> typed.Script:
     """The typed form of a script."""
-    source = Source(text)
+    source = SourceText(text)
     return compile_script(source, catalog_for(source, arguments), read_include).typed
 
 

@@ -27,7 +27,7 @@ from incmrql.engine import inputs
 from incmrql.engine.columns.layouts import of_rows
 from incmrql.engine.columns.rows import from_table, to_values
 from incmrql.engine.inputs import InputFile, checksum, read_file
-from incmrql.errors import DataError, Source
+from incmrql.errors import DataError, SourceText
 from incmrql.io import spools
 from incmrql.io.parquet import write_parquet
 from incmrql.io.reader import read
@@ -60,7 +60,7 @@ class Pairs:
 
 @lru_cache
 def compiled(text: str) -> typed.Script:
-    source = Source(text)
+    source = SourceText(text)
     return compile_script(source, catalog_for(source, ()), read_include).typed
 
 

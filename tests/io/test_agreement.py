@@ -22,7 +22,7 @@ from incmrql.compiler.load import catalog_for, read_include
 from incmrql.engine.columns.layouts import of_rows
 from incmrql.engine.columns.rows import from_table, to_values
 from incmrql.engine.inputs import InputFile, read_file
-from incmrql.errors import DataError, Source
+from incmrql.errors import DataError, SourceText
 from incmrql.io import Part, ReadSpec
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.reader import read
@@ -134,7 +134,7 @@ Reader: TypeAlias = Callable[[Stream, Sequence[Path]], Found]
 
 @lru_cache
 def stream_of(name: str, path: str) -> Stream:
-    source = Source(f"incr select x from x in stream({SOURCES[name].format(path)});")
+    source = SourceText(f"incr select x from x in stream({SOURCES[name].format(path)});")
     script = compile_script(source, catalog_for(source, ()), read_include).typed
     (stream,) = program_of(script.items, script).streams
     return stream

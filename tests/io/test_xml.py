@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.scalars import Unparsable
@@ -35,7 +35,7 @@ from tests.io.trees import xml_trees
 
 
 def steps(text: str) -> tuple[Step, ...]:
-    path = parse_query(Source(f"xpath({text})"))
+    path = parse_query(SourceText(f"xpath({text})"))
     assert isinstance(path, XPath)
     return path.steps
 

@@ -16,7 +16,7 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import CMap, Scan, Term, Union, Values, element
 from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import terms
-from incmrql.errors import QueryError, Source
+from incmrql.errors import QueryError, SourceText
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, reader, stored
 from incmrql.lower.context import Context
@@ -41,7 +41,7 @@ Tables = dict[str, Bag]
 
 def linear_parts(text: str) -> tuple[typed.Script, list[Term]]:
     """The terms of a query's normal form that keep nothing: maps and unions over sources."""
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     query, _ = normal_form(translate(script.items[-1].expr, script))
     found = [part for _, term in query.parts for part in terms(term) if _is_linear(part)]
     return script, [part for part in found if isinstance(part, CMap | Union)]

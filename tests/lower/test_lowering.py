@@ -10,7 +10,7 @@ import pytest
 
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.lower.context import WIDE, Context
 from incmrql.lower.expressions.dispatch import lower
 from incmrql.lower.relations.statements import Statement, show_statements, statement
@@ -31,14 +31,14 @@ BOUNDED = [
 
 
 def made(text: str, **options: object) -> Statement:
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     query, _ = normal_form(translate(script.items[0].expr, script))
     ((_, term),) = query.parts
     return statement(term, Context(lower, Dialect.SPARK, script, **options))  # type: ignore[arg-type]
 
 
 def shown(text: str, _args: Mapping[str, str]) -> str:
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     return show_statements(normal_form(translate(script.items[0].expr, script))[0], script)
 
 

@@ -25,7 +25,7 @@ from incmrql.reference.operators import collection, combine, elements
 from incmrql.reference.queries import buckets, group_bindings, match_pattern, positions
 from incmrql.types import typed
 from incmrql.types.model import Collection
-from incmrql.values import Bag, Record, Value, encode, ordered
+from incmrql.values import Bag, Record, Value, encode, sort_values
 
 _EXPRESSIONS = get_args(typed.Expr)
 
@@ -370,7 +370,7 @@ def _tree(derived: Derived, made: Made) -> Record:
     if id(derived) not in made:
         below = [_tree(part, made) for part in derived.inputs]
         parts = [_tree(part, made) for part in derived.parts or ()]
-        below += ordered(parts) if isinstance(derived.value, Bag) else parts
+        below += sort_values(parts) if isinstance(derived.value, Bag) else parts
         names = ("operator", "value", "inputs")
         made[id(derived)] = derived, Record.of(names, (derived.operator, derived.value, below))
     return made[id(derived)][1]

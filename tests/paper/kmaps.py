@@ -19,7 +19,7 @@ from incmrql.algebra.rows import Names
 from incmrql.paper.annotated import Annotated, CoGrouped, Grouped, KMap, SMap1, SMap2, Swap
 from incmrql.types import typed
 from incmrql.types.model import Tuple, bag
-from incmrql.types.walk import renamed, substitute, used
+from incmrql.types.walk import rename_binders, substitute, used_variables
 from tests.paper.annotated import with_below
 
 
@@ -66,7 +66,7 @@ def _through(
 def _map(below: KMap, rows: typed.Expr, names: Names) -> typed.Expr:
     """`map(f, rows)`, with variables of its own."""
     one = names.like(below.variable)
-    value = renamed(substitute(below.body, {below.variable: build.var(one)}), names.like)
+    value = rename_binders(substitute(below.body, {below.variable: build.var(one)}), names.like)
     return typed.MapOver(one, rows, value, False, type=bag(value.type))
 
 
@@ -90,6 +90,6 @@ def _swapped(below: KMap, names: Names) -> KMap | None:
             known = names.variable("θ", theta)
             pair = build.tuple_of(build.var(known), build.var(one))
             body = projected(substitute(value, {variable: pair}))
-            return None if known in used(body) else KMap(one, body, Swap(below.source))
+            return None if known in used_variables(body) else KMap(one, body, Swap(below.source))
         case _:
             return None

@@ -19,7 +19,7 @@ from incmrql.plan.monoids import BAG, INVARIANT, Monoid, product
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Data, Record, Tuple, Type, bag
-from incmrql.types.walk import free, nodes
+from incmrql.types.walk import free_variables, nodes
 from incmrql.values import Bag, Value, identical
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
@@ -63,7 +63,7 @@ def judged(of: Case) -> Iterator[tuple[Growth, Judgment]]:
     for map_ in of.maps():
         for growth in growths(map_):
             for expr in nodes(opened(map_.body)):
-                found = judge(expr, growth) if free(expr) <= growth.keys() else None
+                found = judge(expr, growth) if free_variables(expr) <= growth.keys() else None
                 if found is not None:
                     yield growth, found
 
@@ -236,7 +236,7 @@ def test_what_is_additive_in_a_side_is_a_homomorphism_of_it(text: str) -> None:
             count = 1 if isinstance(map_.source, GroupBy) else 2
             for expr in nodes(map_.body):
                 sides = Additivity(map_.variable, count).additive(expr)
-                if sides and free(expr) <= {map_.variable}:
+                if sides and free_variables(expr) <= {map_.variable}:
                     for side in range(count):
                         agrees(expr, map_.variable, count, side, additive=side in sides)
 
@@ -267,4 +267,4 @@ def test_a_function_is_what_it_is_split_into(text: str, data: st.DataObject) -> 
                 env = of.env({}).bind(map_.variable, grown(data, monoid, group)[2])
                 assert identical(evaluate(map_.body, env), evaluate(together(parts), env))
                 assert all(judge(each.expr, growth) == each.judgment for each in parts.kept)
-                assert all(free(each.expr) <= growth.keys() for each in parts.kept)
+                assert all(free_variables(each.expr) <= growth.keys() for each in parts.kept)

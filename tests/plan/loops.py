@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.plan.changes import Weighted
 from incmrql.plan.loops.looping import Iterate
 from incmrql.plan.nodes import Input
@@ -120,7 +120,7 @@ class Loops:
         registered = {name: (row, True) for name, row in rows.items()}
         self.text, self.max_steps = text, max_steps
         catalog = Catalog((), registered=registered, functions=functions or {})
-        self.script = infer_script(parse_script(Source(f"{text};")), catalog)
+        self.script = infer_script(parse_script(SourceText(f"{text};")), catalog)
         self.item = self.script.items[-1]
         self.data = {name: Weighted() for name in rows}
         query, _ = normal_form(translate(self.item.expr, self.script))

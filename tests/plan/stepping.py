@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import Groups, Input, Node, Plan
 from incmrql.plan.planner import plan_query
@@ -44,7 +44,7 @@ def s(a: int | None, d: float | None = 0.0, t: str = "") -> Record:
 
 def typed_script(text: str, streams: Collection[str] = ALL) -> typed.Script:
     registered = {name: (row, name in streams) for name, row in TABLES.items()}
-    return infer_script(parse_script(Source(text)), Catalog((), registered=registered))
+    return infer_script(parse_script(SourceText(text)), Catalog((), registered=registered))
 
 
 def planned(text: str, streams: Collection[str] = ALL) -> Plan:

@@ -26,7 +26,7 @@ from incmrql.syntax.depth import room
 from incmrql.types import typed
 from incmrql.types.model import Collection
 from incmrql.types.show import show_expr
-from incmrql.types.walk import free, map_children, nodes
+from incmrql.types.walk import free_variables, map_children, nodes
 from incmrql.values import Bag, Value, identical, show
 from tests.docs.conftest import DOCS
 from tests.docs.examples import Example, examples, page
@@ -91,7 +91,7 @@ def is_bag(expr: typed.MakeCollection) -> bool:
         isinstance(type_, Collection)
         and type_.kind == "bag"
         and len(expr.items) > 1
-        and not free(expr)
+        and not free_variables(expr)
         and not any(isinstance(node, OUTSIDE) for node in nodes(expr))
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from incmrql import api
-from incmrql.errors import Source, Span
+from incmrql.errors import SourceText, Span
 from incmrql.plan.explain.nodes import shapes
 from incmrql.plan.explain.text import WAYS_OUT, Strict, cautions, explained, plan_data, show_plan
 from incmrql.plan.nodes import Groups
@@ -93,7 +93,7 @@ def test_keys_and_inputs_are_told() -> None:
 
 def test_warnings_point_at_the_text() -> None:
     text = "select x.A from x in R where x.C > avg(S.D)"
-    (found,) = cautions(planned(text), Span(Source(text), 0, len(text)))
+    (found,) = cautions(planned(text), Span(SourceText(text), 0, len(text)))
     assert (found.code, found.severity) == ("W102", "warning")
     assert found.span.text == "x.C > avg(S.D)"
     assert "avg(S.D)" in found.message
@@ -116,7 +116,7 @@ GROUPS = "select (k, median(distinct(x.C))) from x in R group by k: x.A"
 def test_what_reads_too_much_is_an_error_when_that_is_asked_for(
     text: str, code: str, strict: Strict
 ) -> None:
-    plan, span = planned(text), Span(Source(text), 0, len(text))
+    plan, span = planned(text), Span(SourceText(text), 0, len(text))
     asked: tuple[Strict, ...] = (False, True, "groups")
     for each in asked:
         (found,) = cautions(plan, span, strict=each)
@@ -126,10 +126,10 @@ def test_what_reads_too_much_is_an_error_when_that_is_asked_for(
 
 
 def test_w105_names_what_reads_the_group() -> None:
-    (found,) = cautions(planned(GROUPS), Span(Source(GROUPS), 0, len(GROUPS)))
+    (found,) = cautions(planned(GROUPS), Span(SourceText(GROUPS), 0, len(GROUPS)))
     assert found.message == "every change of a group reads all of it, for median(distinct(x.C))"
     own = "select x from x in R where x.C >= avg(select z.C from z in R where z.A = x.A)"
-    (found,) = cautions(planned(own), Span(Source(own), 0, len(own)))
+    (found,) = cautions(planned(own), Span(SourceText(own), 0, len(own)))
     assert found.code == "W105"
     assert found.message.startswith("when avg(select z.C from z in R where z.A = x.A) changes")
 
@@ -141,7 +141,7 @@ def test_a_loop_that_is_kept_exactly_is_judged_by_its_steps() -> None:
     )
     for function, codes in (("sum", []), ("max", ["W105"])):
         plan = planned(text.format(function))
-        nowhere = Span(Source(""), 0, 0)
+        nowhere = Span(SourceText(""), 0, 0)
         assert [each.code for each in cautions(plan, nowhere)] == ["W103"]
         assert [each.code for each in cautions(plan, nowhere, iterate="exact")] == codes
 

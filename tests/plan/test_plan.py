@@ -6,7 +6,7 @@ import pytest
 
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import catalog_for, read_include
-from incmrql.errors import DataError, QueryError, Source
+from incmrql.errors import DataError, QueryError, SourceText
 from incmrql.plan.changes import Weighted
 from incmrql.plan.explain.nodes import shapes
 from incmrql.plan.explain.text import show_plan
@@ -25,7 +25,7 @@ SCALAR = "select x.A from x in R where x.C > avg(S.D)"
 def over_folder(text: str, options: str = "") -> Plan:
     """The plan of a query over a stream of files named STREAM."""
     stream = f'stream(line, "in", ",", type(< K: int, V: double, W: int >){options})'
-    source = Source(f"incr {text.replace('STREAM', stream)};")
+    source = SourceText(f"incr {text.replace('STREAM', stream)};")
     script = compile_script(source, catalog_for(source, ()), read_include).typed
     return plan_of(script.items[-1], script)
 

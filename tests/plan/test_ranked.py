@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from incmrql.errors import InternalError
 from incmrql.plan.changes import Weighted
 from incmrql.plan.merging import BLOCK, Ranked, rank
-from incmrql.values import Value, encode, ordered
+from incmrql.values import Value, encode, sort_values
 from tests.oracle.tables import TableState
 
 VALUES = st.integers(-400, 400) | st.sampled_from(["a", "b", None, 2.5, (1, "x")])
@@ -28,7 +28,7 @@ def test_values_come_by_place(values: list[Value], data: st.DataObject) -> None:
     ranked = filled([*values, *gone])
     for value in gone:
         ranked.add(rank(value, None), value, -1)
-    expected = ordered(values)
+    expected = sort_values(values)
     assert ranked.total == len(expected)
     assert len(ranked) == len(set(map(encode, values)))
     start, stop = data.draw(st.integers(0, 60)), data.draw(st.integers(0, 60))
@@ -89,7 +89,7 @@ def test_a_change_can_be_given_back(values: list[Value], changes: list[tuple[Val
     table.change(Weighted(changes))
     table.cancel()
     assert table.weights == before
-    assert table.span(0, 99) == ordered(values)
+    assert table.span(0, 99) == sort_values(values)
 
 
 def test_a_table_tells_which_values_are_new_or_gone() -> None:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from incmrql.algebra.scripts import run_script
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.reference import Environment, World, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.syntax.parser.scripts import parse_script
@@ -35,7 +35,7 @@ def _typed(text: str, types: tuple[tuple[str, Type], ...]) -> typed.Script:
 
 
 def _inferred(text: str, catalog: Catalog) -> typed.Script:
-    return infer_script(parse_script(Source(text)), catalog)
+    return infer_script(parse_script(SourceText(text)), catalog)
 
 
 def run(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.algebra.scripts import run_script
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.reference import new_world
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
@@ -198,7 +198,9 @@ def test_a_trace_is_a_named_node() -> None:
 
 @given(queries(), tables())
 def test_the_values_are_those_of_any_query(text: str, rows: dict[str, Bag]) -> None:
-    script = infer_script(parse_script(Source(f"{text}; lineage {text}; debug {text};")), CATALOG)
+    script = infer_script(
+        parse_script(SourceText(f"{text}; lineage {text}; debug {text};")), CATALOG
+    )
     answers: list[Value] = []
     world = new_world(script, registered=rows)
     run_script(script, world, lambda _, answer: answers.append(answer))

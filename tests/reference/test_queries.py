@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.types.model import INT, STRING, Record, Tuple
-from incmrql.values import Bag, ordered
+from incmrql.values import Bag, sort_values
 from tests.reference.running import Registered, shown, value
 
 ROW = Record((("A", INT), ("B", STRING)))
@@ -143,14 +143,14 @@ def test_groups_are_those_of_a_dictionary(rows: list[dict[str, object]]) -> None
 def test_order_and_limit(rows: list[dict[str, object]], n: int) -> None:
     text = f"select (x.A, x.B) from x in R order by x.A desc limit {n}"
     pairs = [(row["A"], row["B"]) for row in rows]
-    first = sorted(ordered(pairs), key=lambda p: (p[0] is None, -(p[0] or 0)))
+    first = sorted(sort_values(pairs), key=lambda p: (p[0] is None, -(p[0] or 0)))
     assert value(text, tables(R=rows)) == first[:n]
 
 
 @given(ROWS)
 def test_several_sort_keys(rows: list[dict[str, object]]) -> None:
     text = "select (x.A, x.B) from x in R order by x.B desc, x.A"
-    pairs = ordered([(row["A"], row["B"]) for row in rows])
+    pairs = sort_values([(row["A"], row["B"]) for row in rows])
     pairs.sort(key=lambda p: (p[0] is not None, p[0] or 0))
     assert value(text, tables(R=rows)) == sorted(
         pairs, key=lambda p: (p[1] is not None, p[1] or ""), reverse=True

@@ -14,7 +14,7 @@ from incmrql.compiler.load import catalog_for, read_include
 from incmrql.engine.columns.layouts import of_rows
 from incmrql.engine.columns.rows import from_table, to_values
 from incmrql.engine.inputs import InputFile, checksum, read_file
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.plan.assembly import program_of
 from incmrql.plan.program import Stream
 from incmrql.runtime.feeds import Feed
@@ -26,7 +26,7 @@ from incmrql.values import encode
 @lru_cache
 def stream_of(source: str) -> Stream:
     """The stream that `stream(…)` or `source(…)` describes."""
-    text = Source(f"incr select x from x in {source};")
+    text = SourceText(f"incr select x from x in {source};")
     script = compile_script(text, catalog_for(text, ()), read_include).typed
     (stream,) = program_of(script.items, script).streams
     return stream

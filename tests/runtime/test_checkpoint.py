@@ -410,8 +410,8 @@ def test_a_manifest_that_is_visible_is_never_withdrawn(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(storage, "sync_folder", failing)
-        patched.setattr(checkpoints, "sync_folder", failing)
+        patched.setattr(storage, "sync_directory", failing)
+        patched.setattr(checkpoints, "sync_directory", failing)
         state = committed(checkpoint, before, file_of(0))
         assert (state.number, read(tmp_path).number) == (0, 0)
         with pytest.raises(OSError, match="Input/output"):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from incmrql.algebra.scripts import run_script
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.reference import new_world
 from incmrql.spark.batch.scripts import Engine
 from incmrql.syntax.depth import room
@@ -29,7 +29,7 @@ def agree(
 ) -> list[Value]:
     """The answers of a script over registered data, once both engines gave the same."""
     with room():
-        script = infer_script(parse_script(Source(text)), catalog)
+        script = infer_script(parse_script(SourceText(text)), catalog)
         expected = _answers(script, data, None)
         found = _answers(script, data, spark)
     shown = f"{text}\n\nSpark says\n{list(map(show, found))}, not\n{list(map(show, expected))}"

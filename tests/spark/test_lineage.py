@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from incmrql import Session, api
 from incmrql.algebra.scripts import run_script
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.reference import Environment, new_world
 from incmrql.spark.batch.scripts import Engine
 from incmrql.syntax.parser.scripts import parse_script
@@ -66,7 +66,7 @@ def answers(text: str, data: Mapping[str, list[Value]], spark: SparkSession) -> 
     def read(source: typed.Source, _env: Environment) -> Bag:
         pytest.fail(f"the driver reads {source.name}")
 
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     found: list[Value] = []
     expected: list[Value] = []
     run_script(script, new_world(script, registered=data), lambda _, value: expected.append(value))

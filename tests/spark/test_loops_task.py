@@ -13,7 +13,7 @@ from incmrql import Session
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Repeat, Scan
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import DataError, Source
+from incmrql.errors import DataError, SourceText
 from incmrql.reference import new_world
 from incmrql.spark.batch.scripts import Engine
 from incmrql.spark.loops import placement, steps
@@ -265,7 +265,7 @@ def test_functions_of_python_and_arguments(
 
 def test_a_loop_without_an_end(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "repeat x = (select n from n in N) step select n + 1 from n in x;"
-    script = infer_script(parse_script(Source(text)), DECLARED)
+    script = infer_script(parse_script(SourceText(text)), DECLARED)
     world = new_world(script, registered=NUMBERS, max_steps=7)
     for most in (1 << 20, -1):
         with ways(monkeypatch, MOST_BYTES=most), pytest.raises(DataError) as raised:
@@ -296,7 +296,7 @@ def test_a_nested_loop_may_be_small_where_the_outer_one_is_not(
 
 def test_what_is_read_by_several_is_sent_once() -> None:
     text = f"{LOOPS['pagerank']};"
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     query, _ = normal_form(translate(script.items[0].expr, script))
     (loop,) = [term for _, term in query.parts if isinstance(term, Repeat)]
     shared = {variable.number: term for variable, term in query.parts}

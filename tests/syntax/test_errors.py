@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from incmrql import syntax
-from incmrql.errors import QueryError, Source
+from incmrql.errors import QueryError, SourceText
 from incmrql.syntax.parser.scripts import parse_query, parse_script
 from tests import golden
 
@@ -25,9 +25,9 @@ def query(text: str, _args: Mapping[str, str]) -> str:
     return problems_of(parse_query, text)
 
 
-def problems_of(parse: Callable[[Source], object], text: str) -> str:
+def problems_of(parse: Callable[[SourceText], object], text: str) -> str:
     try:
-        parse(Source(text, "script.mrql"))
+        parse(SourceText(text, "script.mrql"))
     except QueryError as problem:
         return str(problem)
     return "no error"

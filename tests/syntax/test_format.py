@@ -8,7 +8,7 @@ from inspect import isclass
 import pytest
 from hypothesis import Phase, given, settings
 
-from incmrql.errors import QueryError, Source, Span
+from incmrql.errors import QueryError, SourceText, Span
 from incmrql.syntax import ast
 from incmrql.syntax.parser.cursor import cursor_over
 from incmrql.syntax.parser.leaves import parse_type
@@ -26,7 +26,7 @@ many = settings(max_examples=6 * settings().max_examples)
 @given(scripts())
 def test_a_printed_script_reads_back(script: ast.Script) -> None:
     text = format_script(script)
-    again = parse_script(Source(text))
+    again = parse_script(SourceText(text))
     assert again == script, text
     assert format_script(again) == text
 
@@ -35,7 +35,7 @@ def test_a_printed_script_reads_back(script: ast.Script) -> None:
 @given(exprs())
 def test_a_printed_expression_reads_back(expr: ast.Expr) -> None:
     text = format_expr(expr)
-    again = parse_query(Source(text))
+    again = parse_query(SourceText(text))
     assert again == expr, text
     assert format_expr(again) == text
 
@@ -44,7 +44,7 @@ def test_a_printed_expression_reads_back(expr: ast.Expr) -> None:
 @given(patterns())
 def test_a_printed_pattern_reads_back(pattern: ast.Pattern) -> None:
     text = format_pattern(pattern)
-    cursor = cursor_over(Source(text))
+    cursor = cursor_over(SourceText(text))
     assert parse_pattern(cursor) == pattern, text
     assert cursor.at_kind("end")
 
@@ -52,7 +52,7 @@ def test_a_printed_pattern_reads_back(pattern: ast.Pattern) -> None:
 @given(types(3))
 def test_a_printed_type_reads_back(tree: ast.TypeTree) -> None:
     text = format_type(tree)
-    cursor = cursor_over(Source(text))
+    cursor = cursor_over(SourceText(text))
     assert parse_type(cursor) == tree, text
     assert cursor.at_kind("end")
 
@@ -60,7 +60,7 @@ def test_a_printed_type_reads_back(tree: ast.TypeTree) -> None:
 def test_a_text_of_a_path_stands_on_one_line() -> None:
     """Laying out a long query would else put blanks into the text."""
     with pytest.raises(QueryError, match="P010"):
-        parse_script(Source("select x from x in X limit xpath(.[a = 'b\nc'])"))
+        parse_script(SourceText("select x from x in X limit xpath(.[a = 'b\nc'])"))
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_the_random_scripts_have_nodes_of_every_class() -> None:
     ],
 )
 def test_ordinary_text_is_printed_as_it_was_written(text: str) -> None:
-    assert format_expr(parse_query(Source(text))) == text
+    assert format_expr(parse_query(SourceText(text))) == text
 
 
 def test_a_long_select_takes_a_line_per_clause() -> None:
@@ -133,7 +133,7 @@ result = select distinct (customer, sum(order_.Price), count(order_))
   group by customer: customer.Name
   having sum(order_.Price) > 1000;
 """
-    assert format_script(parse_script(Source(text))) == """\
+    assert format_script(parse_script(SourceText(text))) == """\
 result = select distinct (customer, sum(order_.Price), count(order_))
   from customer in Customers, order_ in (select x
     from x in Orders
@@ -148,4 +148,4 @@ result = select distinct (customer, sum(order_.Price), count(order_))
 
 def test_a_comparison_is_not_printed_as_a_definition() -> None:
     for text in ("(x = 1);\n", "(x = 1 and y);\n", "x.A = 1;\n", "true = x;\n", "x <= 1;\n"):
-        assert format_script(parse_script(Source(text))) == text
+        assert format_script(parse_script(SourceText(text))) == text

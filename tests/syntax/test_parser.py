@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from incmrql.errors import QueryError, Source
+from incmrql.errors import QueryError, SourceText
 from incmrql.syntax import ast
 from incmrql.syntax.depth import room
 from incmrql.syntax.parser.scripts import parse_query, parse_script, parse_type_text
@@ -15,11 +15,11 @@ from incmrql.syntax.printer.scripts import format_script, format_type
 
 
 def query(text: str) -> ast.Expr:
-    return parse_query(Source(text))
+    return parse_query(SourceText(text))
 
 
 def script(text: str) -> ast.Script:
-    return parse_script(Source(text))
+    return parse_script(SourceText(text))
 
 
 def code(text: str) -> str:
@@ -501,9 +501,11 @@ def test_depth_adds_up_along_the_left_side() -> None:
 
 
 def test_deep_types_alone() -> None:
-    assert format_type(parse_type_text(Source("[" * 900 + "int" + "]" * 900)))[899:903] == "[int"
+    assert (
+        format_type(parse_type_text(SourceText("[" * 900 + "int" + "]" * 900)))[899:903] == "[int"
+    )
     with pytest.raises(QueryError, match="P008"):
-        parse_type_text(Source("!" * 1200 + "int"))
+        parse_type_text(SourceText("!" * 1200 + "int"))
 
 
 def test_wide_is_not_deep() -> None:

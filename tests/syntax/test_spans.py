@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.errors import Source, Span
+from incmrql.errors import SourceText, Span
 from incmrql.syntax import ast
 from incmrql.syntax.parser.scripts import parse_query, parse_script
 from incmrql.syntax.parser.tokens import scan
@@ -24,7 +24,7 @@ GAPS = st.sampled_from([" ", "\n", "\t ", " /* ; */ ", " // )\n"])
 @st.composite
 def spaced(draw: st.DrawFn, text: str) -> str:
     """`text` with other spaces and comments between its tokens."""
-    tokens, _ = scan(Source(text))
+    tokens, _ = scan(SourceText(text))
     words = [text[token.start : token.end] for token in tokens]
     return "".join(draw(GAPS) + word for word in words)
 
@@ -35,7 +35,7 @@ def span_of(node: object) -> Span:
     return span
 
 
-def check(node: object, source: Source) -> None:
+def check(node: object, source: SourceText) -> None:
     span = span_of(node)
     assert span.source is source, node
     assert span.text == span.text.strip() or isinstance(node, ast.XmlText), node
@@ -54,13 +54,13 @@ def check(node: object, source: Source) -> None:
         last = inner.end if inner != span else last
         check(child, source)
     if isinstance(node, get_args(ast.Expr)) and not isinstance(node, ast.Literal):
-        assert parse_query(Source(span.text)) == node
+        assert parse_query(SourceText(span.text)) == node
 
 
 @given(st.data())
 def test_spans_of_expressions(data: st.DataObject) -> None:
     tree = data.draw(exprs(2))
-    source = Source(data.draw(spaced(format_expr(tree))))
+    source = SourceText(data.draw(spaced(format_expr(tree))))
     parsed = parse_query(source)
     assert parsed == tree
     check(parsed, source)
@@ -69,7 +69,7 @@ def test_spans_of_expressions(data: st.DataObject) -> None:
 @given(st.data())
 def test_spans_of_scripts(data: st.DataObject) -> None:
     tree = data.draw(scripts())
-    source = Source(data.draw(spaced(format_script(tree))))
+    source = SourceText(data.draw(spaced(format_script(tree))))
     parsed = parse_script(source)
     assert parsed == tree
     for item in parsed.items:
@@ -92,5 +92,5 @@ def test_the_text_of_each_node(text: str, spans: list[str]) -> None:
     def walk(node: object) -> list[str]:
         return [span_of(node).text] + [t for child in children(node) for t in walk(child)]
 
-    (item,) = parse_script(Source(text)).items
+    (item,) = parse_script(SourceText(text)).items
     assert walk(item) == spans

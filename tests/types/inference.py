@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from incmrql.errors import DataError, Source
+from incmrql.errors import DataError, SourceText
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
 from incmrql.types.infer.scripts import infer_script
@@ -75,7 +75,7 @@ CATALOG = Catalog(
 
 def infer(text: str, catalog: Catalog = CATALOG) -> typed.Script:
     """The typed script, which the checker has nothing to say about."""
-    script = infer_script(parse_script(Source(text, "test.q")), catalog)
+    script = infer_script(parse_script(SourceText(text, "test.q")), catalog)
     assert problems(script) == []
     return script
 

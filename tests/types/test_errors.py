@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import incmrql.types
-from incmrql.errors import MOST_REPORTED, QueryError, Source
+from incmrql.errors import MOST_REPORTED, QueryError, SourceText
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
 from tests import golden
@@ -22,7 +22,7 @@ AVOIDED = re.compile(r"\b(unable|bad|illegal|invalid)\b", re.IGNORECASE)
 
 def problems_of(text: str) -> QueryError:
     """The problems that the inference finds."""
-    tree = parse_script(Source(text, "script.mrql"))
+    tree = parse_script(SourceText(text, "script.mrql"))
     with pytest.raises(QueryError) as caught:
         infer_script(tree, CATALOG)
     return caught.value

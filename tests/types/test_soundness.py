@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 
 from incmrql.algebra.scripts import run_script
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.reference import new_world
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
@@ -21,7 +21,7 @@ Tables = dict[str, Bag]
 
 def assert_sound(text: str, rows: Tables) -> None:
     """Evaluate every item, and look at what comes out."""
-    script = infer_script(parse_script(Source(text)), CATALOG)
+    script = infer_script(parse_script(SourceText(text)), CATALOG)
     answers: list[tuple[Any, Any]] = []
     world = new_world(script, registered=rows)
     run_script(script, world, lambda item, value: answers.append((item.expr.type, value)))

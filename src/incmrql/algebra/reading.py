@@ -17,12 +17,12 @@ from incmrql.errors import Diagnostic, QueryError
 from incmrql.types import typed
 from incmrql.types.model import Collection, Record, Tuple
 from incmrql.types.walk import (
-    bound,
+    bound_variables,
     children,
-    free,
+    free_variables,
     map_children,
     nodes,
-    renamed,
+    rename_binders,
     substitute,
     with_copies,
 )
@@ -88,7 +88,7 @@ class Reading:
         """The expression that a name or a call stands for, if that reads a source."""
         match expr:
             case typed.Global(key) if self.reads(expr):
-                found = renamed(self.script.queries[key], names.like)
+                found = rename_binders(self.script.queries[key], names.like)
                 return self.resolved(found, names, depth)
             case typed.Call(name, arguments) if self._memo(
                 f"function {name}", self.script.functions[name].body
@@ -107,7 +107,7 @@ class Reading:
 
         Values that may differ each time are computed once, as written.
         """
-        is_closed = isinstance(expr.type, Collection) and free(expr) <= self.loops
+        is_closed = isinstance(expr.type, Collection) and free_variables(expr) <= self.loops
         return is_closed and self.reads(expr) and self._is_fixed(expr)
 
     def _is_fixed(self, expr: typed.Expr) -> bool:
@@ -137,7 +137,7 @@ class Reading:
         values = typed.MakeTuple(arguments, type=types, span=expr.span)
         case = typed.Case(values, (typed.Branch(pattern, function.body),), type=expr.type,
                           span=expr.span)  # fmt: skip
-        return renamed(case, names.like)
+        return rename_binders(case, names.like)
 
     def _calls(self, name: str, wanted: str, seen: set[str]) -> bool:
         """Whether a function calls another, directly or through others."""
@@ -168,7 +168,7 @@ class Translator(Protocol):
 def last_number(script: typed.Script, expr: typed.Expr) -> int:
     """The highest number of a variable so far."""
     exprs = [expr, *script.queries.values(), *(f.body for f in script.functions.values())]
-    numbers = [v.number for e in exprs for v in bound(e)]
+    numbers = [v.number for e in exprs for v in bound_variables(e)]
     numbers += [v.number for f in script.functions.values() for v in f.parameters]
     return max(numbers, default=0)
 

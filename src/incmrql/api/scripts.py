@@ -13,7 +13,7 @@ from incmrql.compiler.compiled import Compiled, compile_script
 from incmrql.compiler.load import READ_ONLY, Imports, catalog_for, read_script
 from incmrql.compiler.stages import explain as explain_stage
 from incmrql.compiler.stages import explain_paper, explained_plans
-from incmrql.errors import DataError, Diagnostic, QueryError, Source
+from incmrql.errors import DataError, Diagnostic, QueryError, SourceText
 from incmrql.io.files import ANYWHERE, Paths
 from incmrql.io.json.values import dump_json
 from incmrql.io.rows import Policy, ReadReport
@@ -56,14 +56,14 @@ class Answer:
     """What produced it: print, incr, lineage or debug."""
 
 
-def load(script: object) -> Source:
+def load(script: object) -> SourceText:
     """The text of a script: a `Path` is read, a text is taken as it is, and no other is one."""
     if isinstance(script, Path):
         return read_script(script)
     if not isinstance(script, str):
         message = f"a script is a text or a Path, not a value of type {type(script).__name__}"
         raise DataError("R212", message, hint='Give a text, as in "select x from x in R".')
-    return Source(script, SCRIPT_NAME)
+    return SourceText(script, SCRIPT_NAME)
 
 
 def compiled(

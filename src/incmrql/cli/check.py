@@ -53,7 +53,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     """Parse, type and plan FILE; report every problem, and what queries over streams cost."""
     from incmrql import api
     from incmrql.api.scripts import Imports, Paths
-    from incmrql.errors import DataError, Diagnostic, QueryError, Source, Span
+    from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
     try:
@@ -67,7 +67,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     except DataError as error:
         if not as_json:
             raise
-        nowhere = Diagnostic(error.code, error.message, Span(Source("", error.place), 0, 0))
+        nowhere = Diagnostic(error.code, error.message, Span(SourceText("", error.place), 0, 0))
         problems = (replace(nowhere, hint=error.hint),)
     errors = [problem for problem in problems if problem.severity == "error"]
     if as_json:

@@ -128,8 +128,8 @@ def run(  # noqa: PLR0913 - one parameter for each option
 
 def _first(value: Value, limit: int | None) -> Value:
     """The first rows of a collection."""
-    from incmrql.values import Bag, ordered
+    from incmrql.values import Bag, sort_values
 
     if limit is None or not isinstance(value, list):
         return value
-    return Bag(ordered(value)[:limit]) if isinstance(value, Bag) else value[:limit]
+    return Bag(sort_values(value)[:limit]) if isinstance(value, Bag) else value[:limit]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, ParamSpec, TypeVar
 
 from incmrql.compiler.compiled import Compiled, ReadInclude, compile_script
-from incmrql.errors import DataError, QueryError, Source
+from incmrql.errors import DataError, QueryError, SourceText
 from incmrql.types.scope import Catalog
 
 P = ParamSpec("P")
@@ -79,7 +79,7 @@ class CompileCache:
 
     def compiled(
         self,
-        source: Source,
+        source: SourceText,
         catalog: Catalog,
         include: ReadInclude,
         settings: Hashable,

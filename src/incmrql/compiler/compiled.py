@@ -27,7 +27,7 @@ from incmrql.algebra.normalize.rewrite import Step
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Query
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import Diagnostic, QueryError, Source, in_text_order
+from incmrql.errors import Diagnostic, QueryError, SourceText, in_text_order
 from incmrql.plan.assembly import PlannedItems, Watches, plan_items, watches_of
 from incmrql.plan.nodes import Plan
 from incmrql.plan.planner import follows_streams, plan_query
@@ -43,7 +43,7 @@ from incmrql.types.scope import Catalog
 from incmrql.types.walk import with_sources
 from incmrql.values import Bag, Value
 
-ReadInclude = Callable[[ast.Include, Source], Source]
+ReadInclude = Callable[[ast.Include, SourceText], SourceText]
 """The text that an include names, seen from the text that holds it."""
 
 _NO_TERMS: Final = ("A001", "A002")
@@ -180,7 +180,7 @@ class Compiled:
         return self.plans_of(items, watch=watch).program(arguments, stored)
 
 
-def compile_script(source: Source, catalog: Catalog, include: ReadInclude) -> Compiled:
+def compile_script(source: SourceText, catalog: Catalog, include: ReadInclude) -> Compiled:
     """A typed script whose aggregations keep their laws, from its text; raises `QueryError`."""
     with room():
         problems: list[Diagnostic] = []
@@ -196,7 +196,7 @@ def compile_script(source: Source, catalog: Catalog, include: ReadInclude) -> Co
 
 
 def _parsed(
-    source: Source, include: ReadInclude, outer: tuple[str, ...], problems: list[Diagnostic]
+    source: SourceText, include: ReadInclude, outer: tuple[str, ...], problems: list[Diagnostic]
 ) -> ast.Script:
     """The items that can be read, those of includes in their places; adds to the problems."""
     script, found = parse_items(source)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from incmrql.compiler.python import module_file, read_function, read_parser
-from incmrql.errors import OUTSIDE, DataError, Diagnostic, QueryError, Source, Span
+from incmrql.errors import OUTSIDE, DataError, Diagnostic, QueryError, SourceText, Span
 from incmrql.io.files import ANYWHERE, Paths
 from incmrql.io.parquet import schema_type
 from incmrql.reference.python import raised, user_code
@@ -32,7 +32,7 @@ from incmrql.types.scope import Catalog
 LARGEST_SCRIPT = 64 * 1024 * 1024
 
 
-def read_script(path: Path) -> Source:
+def read_script(path: Path) -> SourceText:
     """The text of a script file."""
     try:
         size = path.stat().st_size
@@ -45,9 +45,9 @@ def read_script(path: Path) -> Source:
         message = f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
         raise DataError("P014", message, place=str(path)) from None
     try:
-        return Source(data.decode("utf-8"), str(path))
+        return SourceText(data.decode("utf-8"), str(path))
     except UnicodeDecodeError as error:
-        source = Source(data.decode("utf-8", "replace"), str(path))
+        source = SourceText(data.decode("utf-8", "replace"), str(path))
         at = len(data[: error.start].decode("utf-8"))
         message = f"the byte 0x{data[error.start]:02x} is not UTF-8"
         span = Span(source, at, at + 1)
@@ -55,7 +55,7 @@ def read_script(path: Path) -> Source:
         raise QueryError(Diagnostic("P011", message, span, "here", hint)) from None
 
 
-def read_include(item: ast.Include, source: Source, paths: Paths = ANYWHERE) -> Source:
+def read_include(item: ast.Include, source: SourceText, paths: Paths = ANYWHERE) -> SourceText:
     """The text that an include names, relative to the file that holds it."""
     here = Path(source.name).parent if Path(source.name).is_file() else Path()
     path = Path(os.path.normpath(here / item.path))
@@ -82,7 +82,7 @@ class Imports:
     """Whether signatures of modules that are not allowed are read from their files."""
     paths: Paths = ANYWHERE
 
-    def include(self, item: ast.Include, source: Source) -> Source:
+    def include(self, item: ast.Include, source: SourceText) -> SourceText:
         """The text that an include names."""
         return read_include(item, source, self.paths)
 
@@ -126,7 +126,7 @@ READ_ONLY: Final = Imports(frozenset(), is_read=True)
 
 
 def catalog_for(
-    script: Source, arguments: Sequence[str] | None, imports: Imports | None = None
+    script: SourceText, arguments: Sequence[str] | None, imports: Imports | None = None
 ) -> Catalog:
     """A catalog that looks beside the script and in the current folder."""
     folder = Path(script.name).parent if Path(script.name).is_file() else Path()

@@ -31,7 +31,7 @@ from incmrql.io.arrow.values import plain_type, reader, stored
 from incmrql.io.files import ANYWHERE, Paths, broken, open_bytes, unreadable
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.scalars import Unparsable, weight
-from incmrql.storage.files import replacing, unwritable
+from incmrql.storage.files import replacing, write_error
 from incmrql.types.model import STRING, Record, Tuple, Type
 from incmrql.values import Value
 
@@ -92,7 +92,7 @@ def write_parquet(path: Path, rows: Sequence[Value], element: Type) -> None:
                 objects = packed if wide else [{_ONE: item} for item in packed]
                 writer.write_table(pa.Table.from_pylist(objects, schema))
             except (UnicodeEncodeError, Unparsable, pa.ArrowInvalid) as problem:
-                raise unwritable(path, f"a row is not of type {element}: {problem}") from None
+                raise write_error(path, f"a row is not of type {element}: {problem}") from None
 
 
 def _open(path: Path) -> Arrow:

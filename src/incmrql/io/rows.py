@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from incmrql.errors import DataError
-from incmrql.storage.files import replacing, unwritable
+from incmrql.storage.files import replacing, write_error
 from incmrql.values import Value
 
 Policy: TypeAlias = Literal["fail", "drop", "quarantine"]
@@ -151,7 +151,7 @@ class Quarantine:
         except NotADirectoryError:
             pass
         except OSError as problem:
-            raise unwritable(old, problem.strerror or str(problem)) from problem
+            raise write_error(old, problem.strerror or str(problem)) from problem
 
     def add(self, bad: BadRow) -> None:
         """Keep a bad row."""

@@ -22,7 +22,7 @@ from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, reader, stored
 from incmrql.io.files import broken, unreadable
 from incmrql.io.scalars import Unparsable
-from incmrql.storage.files import replacing, unwritable
+from incmrql.storage.files import replacing, write_error
 from incmrql.types.model import Type
 from incmrql.values import Value
 
@@ -75,7 +75,7 @@ def spooling(path: Path, element: Type) -> Iterator[SpoolWriter]:
             ):
                 yield SpoolWriter(writer, element)
         except (UnicodeEncodeError, Unparsable, pa.ArrowInvalid) as problem:
-            raise unwritable(path, f"a row is not of type {element}: {problem}") from None
+            raise write_error(path, f"a row is not of type {element}: {problem}") from None
 
 
 def write_spool(path: Path, element: Type, rows: Iterable[tuple[Value, int]]) -> None:

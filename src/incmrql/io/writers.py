@@ -25,9 +25,9 @@ import pyarrow as pa
 
 from incmrql.io.json.values import dump_json
 from incmrql.io.parquet import write_parquet
-from incmrql.storage.files import replacing, unwritable
+from incmrql.storage.files import replacing, write_error
 from incmrql.types.model import Collection, Record, Tuple, Type
-from incmrql.values import Bag, Value, canonical, ordered, show
+from incmrql.values import Bag, Value, canonical, show, sort_values
 from incmrql.values.notation import show_float
 
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
@@ -50,7 +50,7 @@ def dump(path: str | Path, value: Value, type_: Type) -> None:
             for line in lines:
                 file.write(line + "\n")
         except UnicodeEncodeError:
-            raise unwritable(target, "a string holds half of a surrogate pair") from None
+            raise write_error(target, "a string holds half of a surrogate pair") from None
 
 
 def store(path: str | Path, value: Value, type_: Type) -> None:
@@ -62,7 +62,7 @@ def store(path: str | Path, value: Value, type_: Type) -> None:
 def _rows(value: Value, type_: Type) -> tuple[list[Value], Type]:
     if not isinstance(type_, Collection) or value is None:
         return [value], type_
-    return ordered(value) if isinstance(value, Bag) else list(value), type_.element
+    return sort_values(value) if isinstance(value, Bag) else list(value), type_.element
 
 
 def _csv_lines(rows: list[Value], element: Type) -> Iterator[str]:

@@ -17,7 +17,7 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
 from incmrql.types.model import LONG, Type
-from incmrql.types.walk import is_random, map_children, nodes, root
+from incmrql.types.walk import is_random, map_children, nodes, root_variable
 from incmrql.values import Value
 
 # --- Reasons for Python ---
@@ -172,7 +172,7 @@ class Context:
         parameters: dict[str, tuple[typed.Variable, typed.Expr]] = {}
 
         def abstract(part: typed.Expr) -> typed.Expr:
-            variable = root(part)
+            variable = root_variable(part)
             if variable is not None and variable in env.values:
                 known = parameters.get(repr(part))
                 if known is None:

@@ -38,7 +38,14 @@ from incmrql.paper.inference import Growth, Judgment, NoMonoidError, Side, growt
 from incmrql.plan.monoids import BAG, INVARIANT, Monoid, keyed, product
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, LONG, Collection, Decimal, Type, is_float, is_integer
-from incmrql.types.walk import children, free, map_children, renamed, substitute, used
+from incmrql.types.walk import (
+    children,
+    free_variables,
+    map_children,
+    rename_binders,
+    substitute,
+    used_variables,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +95,11 @@ class _Splitting:
 
     def rest(self, expr: typed.Expr) -> typed.Expr:
         """The expression with variables for what is kept."""
-        if not used(expr) & self.growth.keys():
+        if not used_variables(expr) & self.growth.keys():
             return expr
         if self._is_key(expr):
             return expr
-        found = judge(expr, self.growth) if free(expr) <= self.growth.keys() else None
+        found = judge(expr, self.growth) if free_variables(expr) <= self.growth.keys() else None
         if found is None or found.rule == "tuple":
             return map_children(self.rest, expr)
         known = fingerprint(expr)
@@ -110,7 +117,9 @@ class _Splitting:
             case typed.Var(variable):
                 return variable not in self.growth
             case _:
-                below = [child for child in children(expr) if used(child) & self.growth.keys()]
+                below = [
+                    child for child in children(expr) if used_variables(child) & self.growth.keys()
+                ]
                 return bool(below) and all(map(self._is_key, below))
 
 
@@ -241,7 +250,7 @@ def _reduction(
     parts = split(total.head, {total.members: BAG}, names)
     one = names.variable("b", _member(total))
     alone = rows.bag_of(rows.var(one))
-    value = renamed(substitute(parts.values, {total.members: alone}), names.like)
+    value = rename_binders(substitute(parts.values, {total.members: alone}), names.like)
     body = mapped(one, value, whole.body)
     h = annotated_query(CMap(whole.variable, body, form.body.source))
     merge = keyed(parts.monoid)

@@ -38,7 +38,7 @@ from incmrql.algebra.walk import terms, variables_of
 from incmrql.errors import InternalError
 from incmrql.types import typed
 from incmrql.types.model import Collection, Tuple, Type, bag
-from incmrql.types.walk import map_children, renamed, substitute, used
+from incmrql.types.walk import map_children, rename_binders, substitute, used_variables
 
 Source: TypeAlias = Scan | Values | Loop
 
@@ -83,7 +83,7 @@ def paper_form(query: Query) -> Query:
 def definition2(query: Query, names: Names) -> tuple[tuple[typed.Variable, Form], ...]:
     """The parts that the result of a query uses; raises `OutsideError`."""
     shared: dict[typed.Variable, Term] = {}
-    wanted = used(query.result)
+    wanted = used_variables(query.result)
     found = []
     for variable, term in query.parts:
         shared[variable] = term
@@ -126,7 +126,9 @@ class _Reading:
                 return self.cmap(CMap(variable, body, self._copy(source)))
             case CMap(variable, body, source):
                 fresh = self.names.like(variable)
-                own = renamed(substitute(body, {variable: build.var(fresh)}), self.names.like)
+                own = rename_binders(
+                    substitute(body, {variable: build.var(fresh)}), self.names.like
+                )
                 return CMap(fresh, own, self.body(source))
             case Shared():
                 return self.cmap(self._copy(term))
@@ -204,7 +206,7 @@ def _head(group: typed.Variable, body: typed.Expr, members: typed.Variable) -> t
             False, head, (typed.Generator(typed.Bind(left), domain),), None, None, None, (), None
         ) if domain == build.item(sides, 0):
             found = _replaced(head, build.item(sides, 1), build.var(members))
-            return None if {group, left} & used(found) else found
+            return None if {group, left} & used_variables(found) else found
         case _:
             return None
 

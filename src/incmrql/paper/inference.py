@@ -70,7 +70,7 @@ from incmrql.plan.monoids import (
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Collection, Record, Type
 from incmrql.types.show import show_expr
-from incmrql.types.walk import bound, children, is_random
+from incmrql.types.walk import bound_variables, children, is_random
 
 Rule: TypeAlias = Literal[
     "bind", "box", "part", "tuple", "reduce", "cMap", "union", "zero", "if", "let"
@@ -297,8 +297,8 @@ def _selected(
 
 def _is_local(expr: typed.Expr, qualifiers: Sequence[typed.Qualifier]) -> bool:
     """Whether an expression is over the loop's own variables only, and so needs no premise."""
-    inside = bound(tuple(qualifiers))
-    return {node.variable for node in _variables(expr)} <= inside | bound(expr)
+    inside = bound_variables(tuple(qualifiers))
+    return {node.variable for node in _variables(expr)} <= inside | bound_variables(expr)
 
 
 def _variables(expr: typed.Expr) -> list[typed.Var]:

@@ -22,7 +22,7 @@ from incmrql.plan.additivity import Additivity
 from incmrql.plan.nodes import Accumulator, Groups, Reading, Request
 from incmrql.types import typed
 from incmrql.types.model import BOOL, INT, LONG, Collection
-from incmrql.types.walk import used
+from incmrql.types.walk import used_variables
 
 Scope: TypeAlias = Literal["change", "groups", "tables"]
 """What a node may read in a batch."""
@@ -247,7 +247,7 @@ def _changes_every_row(node: Groups) -> bool:
         return judge.side(node.body) is not None
     row, conditions, _ = found
     asked = {request.variable for request in node.requests}
-    deciding = [each for each in conditions if used(each) & asked]
+    deciding = [each for each in conditions if used_variables(each) & asked]
     if not deciding:
         held = {part.variable for part in _parts(row) if isinstance(part, typed.Var)}
         return asked <= held

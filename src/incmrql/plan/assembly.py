@@ -22,7 +22,7 @@ from incmrql.plan.program import Output, Program, Stream, Watch
 from incmrql.reference import Environment, new_world
 from incmrql.reference.environment import Evaluate
 from incmrql.types import typed
-from incmrql.types.walk import used
+from incmrql.types.walk import used_variables
 from incmrql.values import Value
 
 
@@ -166,7 +166,7 @@ def _components(result: typed.Expr) -> tuple[typed.Expr, ...]:
 
 
 def _output(item: typed.ScriptItem, plan: Plan, result: typed.Expr, text: str) -> Output:
-    wanted = used(result)
+    wanted = used_variables(result)
     parts = tuple(part for part in plan.parts if part.variable in wanted)
     return Output(item.kind, item.target, parts, result, text, item)
 

@@ -32,7 +32,7 @@ from incmrql.plan.nodes import (
 )
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Collection, Tuple, Type, is_float
-from incmrql.types.walk import free, map_children, nodes, renamed, with_copies
+from incmrql.types.walk import free_variables, map_children, nodes, rename_binders, with_copies
 
 # --- Values in order ---
 #
@@ -66,7 +66,7 @@ def need(expr: typed.Expr, judge: Additivity, names: Names) -> Need | None:
     if found is None or one_side(found.operand, judge) is None:
         return None
     known = {judge.group} if found.values is None else {judge.group, found.values}
-    if any(judge.read(each) or free(each) - known for each in found.arguments):
+    if any(judge.read(each) or free_variables(each) - known for each in found.arguments):
         return None
     return found
 
@@ -74,7 +74,7 @@ def need(expr: typed.Expr, judge: Additivity, names: Names) -> Need | None:
 def one_side(operand: typed.Expr, judge: Additivity) -> int | None:
     """The one side that a bag is additive in, if it depends on nothing else but the key."""
     sides = judge.additive(operand)
-    if sides is None or len(sides) != 1 or free(operand) - {judge.group}:
+    if sides is None or len(sides) != 1 or free_variables(operand) - {judge.group}:
         return None
     return next(iter(sides))
 
@@ -156,7 +156,7 @@ def undistinct(operand: typed.Expr) -> typed.Expr:
 def front(wanted: Need) -> typed.Expr | None:
     """How many of the first values are all that is read, if that is the same for every key."""
     match wanted.how, wanted.arguments:
-        case "first", (limit,) if not free(limit):
+        case "first", (limit,) if not free_variables(limit):
             return limit
         case "at", (typed.Const(int(index)) as place,) if index >= 0:
             return replace(place, value=index + 1)
@@ -244,7 +244,7 @@ class Views:
                 function = self.functions[name]
                 if any(map(self._is_view, values)):
                     bound = dict(zip(function.parameters, values, strict=True))
-                    over = self._over(renamed(function.body, self.names.like), bound)
+                    over = self._over(rename_binders(function.body, self.names.like), bound)
                     return self.written_out(over, calling | {name})
             case _:
                 pass
@@ -359,7 +359,11 @@ class Factoring:
         before = self._kept()
         inside = map_children(self.rewritten, expr)
         sides = self.judge.read(expr)
-        if not self.judge.read(inside) or len(sides) != 1 or free(expr) - {self.judge.group}:
+        if (
+            not self.judge.read(inside)
+            or len(sides) != 1
+            or free_variables(expr) - {self.judge.group}
+        ):
             return inside
         self._restore(before)
         (side,) = sides

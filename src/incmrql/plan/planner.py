@@ -55,7 +55,7 @@ from incmrql.plan.nodes import (
 from incmrql.types import typed
 from incmrql.types.model import bag
 from incmrql.types.show import show_source
-from incmrql.types.walk import nodes, substitute, used
+from incmrql.types.walk import nodes, substitute, used_variables
 
 # --- Streams and `random` behind names ---
 
@@ -162,7 +162,7 @@ class Planning:
 
     def plan(self) -> Plan:
         """The plan of the query."""
-        wanted = used(self.query.result)
+        wanted = used_variables(self.query.result)
         parts = []
         for variable, term in self.query.parts:
             self.enter(term)

@@ -16,7 +16,7 @@ from incmrql.reference.navigate import Fail, ignore
 from incmrql.reference.operators import in_order
 from incmrql.types.model import EXACT_SUM, Type, is_float
 from incmrql.types.model import Decimal as DecimalType
-from incmrql.values import Bag, Data, ExactSum, Value, average, exact_sum, ordered, sum_floats
+from incmrql.values import Bag, Data, ExactSum, Value, average, exact_sum, sort_values, sum_floats
 from incmrql.values.encoding import EXACT
 from incmrql.values.exact import nearest_double, variance_of
 from incmrql.values.exact.packed import pack_one, unpack_one
@@ -197,7 +197,7 @@ def _percentile(values: list[Value], p: Fraction) -> float | None:
     position = (len(values) - 1) * p
     below = math.floor(position)
     part = position - below
-    in_line = ordered(values)
+    in_line = sort_values(values)
     return _between(in_line[below], in_line[below + 1], part) if part else float(in_line[below])
 
 
@@ -213,11 +213,11 @@ def _first(values: list[Value]) -> Value:
 
 
 def _least(values: list[Value]) -> Value:
-    return _first(ordered(values))
+    return _first(sort_values(values))
 
 
 def _greatest(values: list[Value]) -> Value:
-    return _first(ordered(values)[::-1])
+    return _first(sort_values(values)[::-1])
 
 
 def _is_finite(value: Value) -> bool:

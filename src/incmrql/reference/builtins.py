@@ -39,7 +39,7 @@ from incmrql.reference.operators import (
 from incmrql.types import typed
 from incmrql.types.builtins import key_of
 from incmrql.types.model import ANY, DATE, STRING, TIMESTAMP, Collection, Type
-from incmrql.values import Bag, Value, ordered, show
+from incmrql.values import Bag, Value, show, sort_values
 from incmrql.values.elementary.functions import NAMES, of_numbers
 from incmrql.values.exact import nearest_double
 
@@ -346,7 +346,7 @@ OTHER: Final[Mapping[str, Callable[..., Any]]] = {
     "member(T, {T})": _member,
     "elem({T})": lambda values: aggregate("first", values, ANY),
     "distinct({T})": lambda values: Bag(distinct(elements(values))),
-    "sort({T})": lambda values: ordered(elements(values)),
+    "sort({T})": lambda values: sort_values(elements(values)),
     "reverse({T})": lambda values: in_order(values)[::-1],
     "flatten({{T}})": _flatten,
     "zip({T}, {U})": _zip,

@@ -37,7 +37,7 @@ from incmrql.types.model import Collection as CollectionType
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.types.model import Record as RecordType
 from incmrql.types.model import Tuple as TupleType
-from incmrql.values import Bag, Record, Value, ordered, show
+from incmrql.values import Bag, Record, Value, show, sort_values
 from incmrql.values import Data as DataValue
 from incmrql.values.notation import show_float
 
@@ -194,7 +194,7 @@ def _to_structure(value: Value, target: Type, fail: Fail) -> Value:
             given = members(value) if isinstance(value, DataValue) else elements(value)
             converted = [cast(item, element, fail) for item in given]
             unordered = isinstance(given, Bag) and kind == "list"
-            return collection(target, ordered(converted) if unordered else converted)
+            return collection(target, sort_values(converted) if unordered else converted)
         case _:
             return _no_form(value, target, fail)
 

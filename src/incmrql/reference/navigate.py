@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from incmrql.reference.operators import compare, elements
 from incmrql.types.model import Constructor
-from incmrql.values import Bag, Data, Record, Value, ordered, show
+from incmrql.values import Bag, Data, Record, Value, show, sort_values
 
 Fail: TypeAlias = Callable[[str], None]
 """Told why an operation has no result; returns if the result shall be null."""
@@ -137,7 +137,7 @@ def pairs_of(pairs: Value, key: Value) -> list[Value]:
         found = [value for name, value in known if isinstance(name, str) and name == key]
     else:
         found = [value for name, value in known if compare("=", name, key)]
-    return ordered(found) if len(found) > 1 else found
+    return sort_values(found) if len(found) > 1 else found
 
 
 def look_up(pairs: Value, key: Value, fail: Fail = ignore) -> Value:

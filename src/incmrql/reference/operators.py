@@ -15,7 +15,7 @@ from incmrql.errors import DataError
 from incmrql.types.model import STRING, Collection, Type
 from incmrql.types.model import Basic as BasicType
 from incmrql.types.model import Decimal as DecimalType
-from incmrql.values import Bag, Data, Value, encode, ordered
+from incmrql.values import Bag, Data, Value, encode, sort_values
 from incmrql.values import compare as compare_bytes
 from incmrql.values.numbers import (
     INTEGER_RANGES,
@@ -152,7 +152,7 @@ def elements(value: Value) -> list[Value]:
 
 def in_order(value: Value) -> list[Value]:
     """The elements of a list as they stand, those of a bag in canonical order."""
-    return ordered(value) if isinstance(value, Bag) else elements(value)
+    return sort_values(value) if isinstance(value, Bag) else elements(value)
 
 
 def collection(type_: Type, values: Iterable[Value]) -> list[Value]:

@@ -42,7 +42,7 @@ from incmrql.types.model import (
     is_integer,
 )
 from incmrql.types.model import Decimal as DecimalType
-from incmrql.values import Bag, Value, canonical, encode, ordered
+from incmrql.values import Bag, Value, canonical, encode, sort_values
 from incmrql.values import Data as DataValue
 from incmrql.values import Record as RecordValue
 
@@ -94,7 +94,7 @@ def from_python(given: AnyObject, type_: Type, *, exact: bool = False) -> Value:
         case Collection(_, element):
             values = [from_python(part, element, exact=exact) for part in _elements(plain, type_)]
             is_set = isinstance(plain, set | frozenset | Bag)
-            return collection(type_, ordered(values) if is_set else values)
+            return collection(type_, sort_values(values) if is_set else values)
         case Data():
             if isinstance(plain, DataValue):
                 return plain

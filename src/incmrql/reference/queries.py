@@ -16,7 +16,7 @@ from incmrql.reference.environment import Environment, place
 from incmrql.reference.navigate import pairs_of
 from incmrql.reference.operators import elements
 from incmrql.types import typed
-from incmrql.types.walk import bound, is_random, used
+from incmrql.types.walk import bound_variables, is_random, used_variables
 from incmrql.values import Bag, Data, Record, Value, encode, identical
 
 # --- Patterns ---
@@ -131,9 +131,9 @@ def _is_the_same_for_all(
     """
     known = env.world.shared.setdefault((id(qualifiers), index), (qualifiers, None))[1]
     if known is None:
-        qualifier, before = qualifiers[index], bound(qualifiers[:index])
+        qualifier, before = qualifiers[index], bound_variables(qualifiers[:index])
         known = isinstance(qualifier, typed.Generator) and not (
-            used(qualifier.domain) & before or is_random(qualifier.domain)
+            used_variables(qualifier.domain) & before or is_random(qualifier.domain)
         )
         env.world.shared[id(qualifiers), index] = (qualifiers, known)
     return known

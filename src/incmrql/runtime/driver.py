@@ -67,7 +67,7 @@ from incmrql.runtime.sinks.binding import Binding, bind, refuse_used
 from incmrql.runtime.sinks.folders import Sink
 from incmrql.spark.clusters import check_executors
 from incmrql.spark.stream_job import LOOPS, REQUEST, JobResult, StreamJob
-from incmrql.storage import sync_folder
+from incmrql.storage import sync_directory
 from incmrql.storage.files import crash_here
 from incmrql.values import Value
 
@@ -369,7 +369,7 @@ class Driver:
             self.archive.add(number, taken)
             crash_here("archive", number)
             for target in targets:
-                sync_folder(Path(target.folder))
+                sync_directory(Path(target.folder))
             batch_files.check_written(order, result.done)
             batch_files.check_quarantine(bad, result.reading)
             tallies = self._tallies(result, number)
@@ -589,7 +589,7 @@ class Driver:
             if before is not None and targets:
                 parts += before.write(self.job, order)
             for target in targets:
-                sync_folder(Path(target.folder))
+                sync_directory(Path(target.folder))
             batch_files.check_parts(order, parts)
             outputs = sinks.outputs_of(attempt, changed, targets, parts)
             checkpoint.program = dict(self._description)

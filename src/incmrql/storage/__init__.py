@@ -12,7 +12,7 @@ import os
 import uuid
 from pathlib import Path
 
-__all__ = ["create", "delete", "names", "read", "sync_folder"]
+__all__ = ["create", "delete", "names", "read", "sync_directory"]
 
 
 def create(path: Path, content: bytes, *, durable: bool = True) -> None:
@@ -31,7 +31,7 @@ def create(path: Path, content: bytes, *, durable: bool = True) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     if durable:
-        sync_folder(path.parent)
+        sync_directory(path.parent)
 
 
 def read(path: Path) -> bytes | None:
@@ -55,7 +55,7 @@ def delete(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_directory(folder: Path) -> None:
     """Wait until the names in a folder are on disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

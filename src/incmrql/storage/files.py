@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from incmrql.errors import CheckpointError, DataError
-from incmrql.storage import create, read, sync_folder
+from incmrql.storage import create, read, sync_directory
 
 DAMAGED: Final = "R361"
 """The code for a file of a checkpoint that is missing or damaged."""
@@ -38,7 +38,7 @@ def write_over(path: Path, content: dict[str, Any]) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    sync_directory(path.parent)
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -46,28 +46,30 @@ def load(path: Path) -> dict[str, Any]:
     try:
         data = read(path)
     except OSError as cause:
-        raise unreadable(path, cause) from cause
+        raise read_error(path, cause) from cause
     if data is None:
-        raise unreadable(path, FileNotFoundError())
+        raise read_error(path, FileNotFoundError())
     try:
         content = json.loads(data)
     except ValueError:
         what = "it is cut off or overwritten" if data else "it is empty"
-        raise damaged(f"{path} is damaged and cannot be read: {what}") from None
+        raise damage_error(f"{path} is damaged and cannot be read: {what}") from None
     if not isinstance(content, dict) or "checksum" not in content:
-        raise damaged(f"{path} is damaged: it has no checksum")
+        raise damage_error(f"{path} is damaged: it has no checksum")
     if content.pop("checksum") != _checksum(content):
-        raise damaged(f"{path} is damaged: its checksum is not the one it was written with")
+        raise damage_error(f"{path} is damaged: its checksum is not the one it was written with")
     return content
 
 
-def unreadable(path: Path, cause: OSError) -> CheckpointError:
+def read_error(path: Path, cause: OSError) -> CheckpointError:
     """The error for a file of a checkpoint that is missing or cannot be opened."""
     is_missing = isinstance(cause, FileNotFoundError)
-    return damaged(f"{path} cannot be read: {'it is missing' if is_missing else cause.strerror}")
+    return damage_error(
+        f"{path} cannot be read: {'it is missing' if is_missing else cause.strerror}"
+    )
 
 
-def damaged(message: str) -> CheckpointError:
+def damage_error(message: str) -> CheckpointError:
     """The error for a file of a checkpoint that is missing or not what was written."""
     hint = (
         "Nothing was computed from it. Restore the file from a backup, or start with a new "
@@ -106,13 +108,13 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
         _sync(path.parent)
     except OSError as cause:
-        raise unwritable(path, cause.strerror or str(cause)) from cause
+        raise write_error(path, cause.strerror or str(cause)) from cause
     finally:
         with suppress(OSError):
             temporary.unlink()
 
 
-def unwritable(path: Path, why: str) -> DataError:
+def write_error(path: Path, why: str) -> DataError:
     """The problem of writing to a path."""
     hint = "Name a file in a folder that you may write to."
     return DataError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from incmrql.errors import QueryError, Source, Span, nearest
+from incmrql.errors import QueryError, SourceText, Span, nearest
 from incmrql.syntax import ast
 from incmrql.syntax.parser.scripts import parse_query
 from incmrql.types import typed
@@ -212,7 +212,7 @@ def cast_hint(node: typed.Expr, wanted: Type) -> str:
 def _operand(text: str) -> str:
     """The text of an expression as what stands before `as`: in parentheses where it must."""
     try:
-        tree = parse_query(Source(f"{text} as int"))
+        tree = parse_query(SourceText(f"{text} as int"))
     except QueryError:
         return f"({text})"
     whole = isinstance(tree, ast.Cast) and tree.subject.span.text == text

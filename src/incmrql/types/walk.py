@@ -87,7 +87,7 @@ def nodes(expr: typed.Expr) -> Iterator[typed.Expr]:
         yield from nodes(child)
 
 
-def bound(part: Any) -> set[typed.Variable]:
+def bound_variables(part: Any) -> set[typed.Variable]:
     """The variables that binders anywhere inside bind."""
     kind = type(part)
     if kind is typed.Var:
@@ -95,18 +95,18 @@ def bound(part: Any) -> set[typed.Variable]:
     if kind is typed.Variable:
         return {part}
     if kind is tuple:
-        return set().union(*map(bound, part))
-    return set().union(*(bound(getattr(part, name)) for name in _parts_of(kind) or ()))
+        return set().union(*map(bound_variables, part))
+    return set().union(*(bound_variables(getattr(part, name)) for name in _parts_of(kind) or ()))
 
 
-def used(expr: typed.Expr) -> set[typed.Variable]:
+def used_variables(expr: typed.Expr) -> set[typed.Variable]:
     """The variables that occur."""
     return {node.variable for node in nodes(expr) if isinstance(node, typed.Var)}
 
 
-def free(expr: typed.Expr) -> set[typed.Variable]:
+def free_variables(expr: typed.Expr) -> set[typed.Variable]:
     """The variables that occur and are bound outside."""
-    return used(expr) - bound(expr)
+    return used_variables(expr) - bound_variables(expr)
 
 
 def is_random(expr: typed.Expr) -> bool:
@@ -114,7 +114,7 @@ def is_random(expr: typed.Expr) -> bool:
     return any(isinstance(n, typed.Builtin) and n.function == "random" for n in nodes(expr))
 
 
-def root(expr: typed.Expr) -> typed.Variable | None:
+def root_variable(expr: typed.Expr) -> typed.Variable | None:
     """The variable that a chain of fields and components starts from, if it is one."""
     while isinstance(expr, typed.Field | typed.Item):
         expr = expr.subject
@@ -136,13 +136,15 @@ def with_copies(
 ) -> typed.Expr:
     """`expr` with a copy of `value` wherever a variable is used, each with binders of its own."""
     if isinstance(expr, typed.Var):
-        return renamed(value, fresh) if expr.variable == variable else expr
+        return rename_binders(value, fresh) if expr.variable == variable else expr
     return map_children(lambda child: with_copies(child, variable, value, fresh), expr)
 
 
-def renamed(expr: typed.Expr, fresh: Callable[[typed.Variable], typed.Variable]) -> typed.Expr:
+def rename_binders(
+    expr: typed.Expr, fresh: Callable[[typed.Variable], typed.Variable]
+) -> typed.Expr:
     """`expr` with a new variable for every binder inside it."""
-    names = {variable: fresh(variable) for variable in sorted(bound(expr), key=_number)}
+    names = {variable: fresh(variable) for variable in sorted(bound_variables(expr), key=_number)}
     result: typed.Expr = _rename(expr, names)
     return result
 

@@ -8,7 +8,7 @@
 Start with `data`, then `canonical`.
 """
 
-from incmrql.values.canonical import canonical, compare, decode, encode, identical, ordered
+from incmrql.values.canonical import canonical, compare, decode, encode, identical, sort_values
 from incmrql.values.data import UTC, Bag, Data, Record, Value
 from incmrql.values.exact import ExactSum, average, exact_sum, stddev, sum_floats, variance
 from incmrql.values.hashing.scalar import bucket, hash64
@@ -30,9 +30,9 @@ __all__ = [
     "exact_sum",
     "hash64",
     "identical",
-    "ordered",
     "read",
     "show",
+    "sort_values",
     "stddev",
     "sum_floats",
     "variance",

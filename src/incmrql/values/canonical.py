@@ -36,7 +36,7 @@ def compare(a: Value, b: Value) -> int:
     return (left > right) - (left < right)
 
 
-def ordered(values: Iterable[Value]) -> list[Value]:
+def sort_values(values: Iterable[Value]) -> list[Value]:
     """The values in canonical order."""
     return sorted(values, key=encode)
 
@@ -176,4 +176,4 @@ _DECODERS: Final[dict[bytes, Decoder]] = {
     encoding.DATA: _decode_data,
 }
 
-__all__ = ["canonical", "compare", "decode", "encode", "identical", "ordered"]
+__all__ = ["canonical", "compare", "decode", "encode", "identical", "sort_values"]

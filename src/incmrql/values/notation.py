@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Final, NoReturn
 
 from incmrql.errors import InternalError
-from incmrql.values.canonical import canonical, ordered
+from incmrql.values.canonical import canonical, sort_values
 from incmrql.values.data import Bag, Data, Record, Value
 from incmrql.values.encoding import encode
 from incmrql.values.numbers import LONG, fits, normal
@@ -46,7 +46,7 @@ def show(value: Value, limit: int | None = None) -> str:
     """The value as text; with a limit, at most so many elements of the outermost collection."""
     if limit is None or not isinstance(value, list) or len(value) <= limit:
         return _show(value)
-    elements = ordered(value) if isinstance(value, Bag) else value
+    elements = sort_values(value) if isinstance(value, Bag) else value
     shown = ", ".join([*map(_show, islice(elements, limit)), "..."])
     return f"{{ {shown} }}" if isinstance(value, Bag) else f"[ {shown} ]"
 
@@ -87,7 +87,7 @@ def _show(value: Value) -> str:
         case tuple():
             return "(" + ",".join([_show(part) for part in value]) + ")"
         case Bag():
-            return _spaced("{", [_show(part) for part in ordered(value)], "}")
+            return _spaced("{", [_show(part) for part in sort_values(value)], "}")
         case list():
             return _spaced("[", [_show(part) for part in value], "]")
         case Record():

@@ -9,7 +9,7 @@ from incmrql.compiler.load import catalog_for, read_include
 from incmrql.engine.columns.pipelines import Picked, Text
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.operators.base import MapOp
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.plan.assembly import program_of
 
 QUERY = (
@@ -20,7 +20,7 @@ QUERY = (
 
 def mapped(head: str, where: str = "") -> MapOp:
     """The last step that a query is compiled to."""
-    source = Source(QUERY.format(head=head, where=where))
+    source = SourceText(QUERY.format(head=head, where=where))
     script = compile_script(source, catalog_for(source, ()), read_include).typed
     step = compile_program(program_of(script.items, script)).steps[-1]
     assert isinstance(step, MapOp)

@@ -38,7 +38,7 @@ from incmrql.engine.loops.recompute.columns import Source as Keyed
 from incmrql.engine.loops.recompute.steps import Ran, recompute_loop
 from incmrql.engine.store.segments import Opened
 from incmrql.engine.store.tables import Reader
-from incmrql.errors import DataError, Source
+from incmrql.errors import DataError, SourceText
 from incmrql.io.arrow.types import arrow_type
 from incmrql.plan.assembly import program_of
 from incmrql.plan.program import Program
@@ -168,7 +168,7 @@ QUERIES = {
 @cache
 def prepared(text: str) -> tuple[Program, list[LoopOp]]:
     """The loops of a query, as the kernel runs them."""
-    script = infer_script(parse_script(Source(f"{STREAMS}incr {text};")), Catalog())
+    script = infer_script(parse_script(SourceText(f"{STREAMS}incr {text};")), Catalog())
     program = program_of([script.items[-1]], script)
     return program, [step for step in compile_program(program).steps if isinstance(step, LoopOp)]
 

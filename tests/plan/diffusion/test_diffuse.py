@@ -17,7 +17,7 @@ import pytest
 
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
-from incmrql.errors import DataError, Source
+from incmrql.errors import DataError, SourceText
 from incmrql.plan.changes import Weighted
 from incmrql.plan.diffusion.shape import Diffusion, diffused
 from incmrql.plan.diffusion.slopes import doubles
@@ -99,7 +99,7 @@ TRIALS = 90
 
 def typed_script(text: str) -> typed.Script:
     registered = {name: (row, True) for name, row in TABLES.items()}
-    return infer_script(parse_script(Source(f"{text};")), Catalog((), registered=registered))
+    return infer_script(parse_script(SourceText(f"{text};")), Catalog((), registered=registered))
 
 
 @lru_cache

@@ -15,7 +15,7 @@ import pytest
 
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import catalog_for, read_include
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.plan.assembly import program_of
 from incmrql.plan.identity.python import python_texts
 
@@ -176,7 +176,7 @@ class Numbers:
     for rate, more in ((1, ""), (1, ""), (2, ""), (1, "+ 1")):
         module = f"prices_{next(_NUMBERS)}"
         (tmp_path / f"{module}.py").write_text(code.format(rate=rate, more=more))
-        source = Source(text.format(module=module))
+        source = SourceText(text.format(module=module))
         script = compile_script(source, catalog_for(source, ()), read_include).typed
         found.append(program_of(script.items, script).identities)
     one, same, rated, parsed = found

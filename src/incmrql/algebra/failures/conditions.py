@@ -11,7 +11,7 @@ from incmrql.algebra.reading import pattern_variables, projected
 from incmrql.types import typed
 from incmrql.types.model import BOOL, DOUBLE, LONG, Basic, Decimal, Type, is_float, is_integer
 from incmrql.types.show import show_expr, show_variable
-from incmrql.types.walk import children, free, root, substitute
+from incmrql.types.walk import children, free_variables, root_variable, substitute
 from incmrql.values.numbers import INTEGER_RANGES, decimal_result
 
 # --- Which operations can fail ---
@@ -235,7 +235,7 @@ def is_join(condition: typed.Expr, needed: Sequence[typed.Qualifier]) -> bool:
     if not isinstance(condition, typed.Compare) or condition.op != "=":
         return False
     sides = [
-        {place for place, each in enumerate(needed) if free(side) & set(bound_by(each))}
+        {place for place, each in enumerate(needed) if free_variables(side) & set(bound_by(each))}
         for side in (condition.left, condition.right)
     ]
     return all(sides) and not sides[0] & sides[1]
@@ -249,7 +249,7 @@ def uses_part(pattern: typed.Pattern, part: int | str, uses: Sequence[typed.Expr
         case typed.TupleOf(patterns) if isinstance(part, int):
             names = set(pattern_variables(patterns[part]))
             plain = isinstance(patterns[part], typed.Bind | typed.Anything)
-            return not plain or any(names & free(each) for each in uses)
+            return not plain or any(names & free_variables(each) for each in uses)
         case typed.Anything():
             return False
         case _:
@@ -351,13 +351,13 @@ def row_of_variables(variables: Sequence[typed.Variable]) -> typed.Expr:
 
 def used_paths(expr: typed.Expr) -> list[typed.Expr]:
     """The fields and components of variables that an expression uses."""
-    if root(expr) is not None:
+    if root_variable(expr) is not None:
         return [expr]
     return [path for child in children(expr) for path in used_paths(child)]
 
 
 def path_name(path: typed.Expr) -> str:
     """A field or component of a variable as it is written."""
-    variable = root(path)
+    variable = root_variable(path)
     assert variable is not None, path
     return variable.name + show_expr(path).removeprefix(show_variable(variable))

@@ -66,7 +66,14 @@ from incmrql.algebra.rows import Names
 from incmrql.errors import Span
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Record
-from incmrql.types.walk import children, free, nodes, renamed, root, substitute
+from incmrql.types.walk import (
+    children,
+    free_variables,
+    nodes,
+    rename_binders,
+    root_variable,
+    substitute,
+)
 
 _LARGEST = 400
 """Nodes of an expression that may stand in the place of a variable."""
@@ -93,7 +100,7 @@ def watched(expr: typed.Expr, script: typed.Script) -> Watched:
     """The watches of an item's expression; none if nothing in it can fail."""
     walk = _Walk(Reading(script), Names(last_number(script, expr)))
     found = merged(walk.visit(expr))
-    watches = tuple(Watch(renamed(walk.bag(each), walk.names.like)) for each in found)
+    watches = tuple(Watch(rename_binders(walk.bag(each), walk.names.like)) for each in found)
     return Watched(watches, tuple(walk.sites), tuple(dict.fromkeys(walk.unwatched)))
 
 
@@ -132,7 +139,7 @@ class _Walk:
                 self._of_rows += self.visit(self._lifted[variable])
                 return []
             case typed.Global(key):
-                return self.visit(renamed(self.reading.script.queries[key], self.names.like))
+                return self.visit(rename_binders(self.reading.script.queries[key], self.names.like))
             case typed.Call():
                 return self._call(expr)
             case typed.Repeat(initial=initial):
@@ -175,7 +182,7 @@ class _Walk:
             if before:
                 last = typed.Branch(branch.pattern, yes)
                 first = typed.Case(expr.subject, (*before, last), type=BOOL)
-                binding.insert(0, typed.Condition(renamed(first, self.names.like)))
+                binding.insert(0, typed.Condition(rename_binders(first, self.names.like)))
             found += under(binding, inside)
         return found
 
@@ -188,7 +195,7 @@ class _Walk:
             return given
         outer, self._called = self._called, (*self._called, expr.function)
         fresh = {variable: self.names.like(variable) for variable in function.parameters}
-        renamed_body = renamed(function.body, self.names.like)
+        renamed_body = rename_binders(function.body, self.names.like)
         body = substitute(renamed_body, {old: build.var(new) for old, new in fresh.items()})
         binds = [
             typed.Binding(typed.Bind(new), argument)
@@ -216,7 +223,7 @@ class _Walk:
 
     def _is_of_rows(self, expr: typed.Expr) -> bool:
         """Whether an expression looks at nothing of the group but the row itself."""
-        return not free(expr) & self._lifted.keys()
+        return not free_variables(expr) & self._lifted.keys()
 
     def _select(self, select: typed.Select) -> list[Fragment]:
         aggregated = self._over_rows(select)
@@ -311,7 +318,7 @@ class _Walk:
         paths: dict[str, typed.Expr] = {}
         for check in fragment.checks:
             for path in used_paths(check.operation):
-                if root(path) in bound:
+                if root_variable(path) in bound:
                     paths.setdefault(path_name(path), path)
         return build.record_of(paths.items())
 
@@ -351,7 +358,7 @@ class _From:
                 written = self.written(domain)
                 inside = self.walk.visit(_demanded(written, pattern, uses, self.walk))
                 bound = {v for each in self.qualifiers for v in bound_by(each)}
-                before = self.qualifiers if free(written) & bound else []
+                before = self.qualifiers if free_variables(written) & bound else []
                 self.domains += under(before, inside)
                 self.qualifiers.append(typed.Generator(pattern, written))
             case typed.Condition():
@@ -370,7 +377,7 @@ class _From:
             reached = [
                 (other, each)
                 for other, each in enumerate(self.where)
-                if other != place and not free(each) & outside
+                if other != place and not free_variables(each) & outside
             ]
             joins = [each for _, each in reached if is_join(each, needed)]
             guards = [e for other, e in reached if other < place and e not in joins]
@@ -380,12 +387,12 @@ class _From:
 
     def _needed(self, condition: typed.Expr) -> list[typed.Qualifier]:
         """The qualifiers that bind what a condition is about, with those that they depend on."""
-        wanted = free(condition)
+        wanted = free_variables(condition)
         needed: list[typed.Qualifier] = []
         for qualifier in reversed(self.qualifiers):
             if wanted & set(bound_by(qualifier)):
                 needed.insert(0, qualifier)
-                wanted |= free(value_of(qualifier))
+                wanted |= free_variables(value_of(qualifier))
         return needed
 
     def consumed(self, exprs: Sequence[typed.Expr]) -> list[Fragment]:
@@ -414,7 +421,7 @@ def _demanded(
     """A domain whose head has nothing but the columns that the query around it uses."""
     match domain:
         case typed.Global(key):
-            inner = renamed(walk.reading.script.queries[key], walk.names.like)
+            inner = rename_binders(walk.reading.script.queries[key], walk.names.like)
             return _demanded(inner, pattern, uses, walk)
         case typed.Combine("union", left, right):
             sides = [_demanded(each, pattern, uses, walk) for each in (left, right)]

@@ -17,7 +17,7 @@ from incmrql.algebra import rows
 from incmrql.algebra.rows import Names
 from incmrql.types import typed
 from incmrql.types.model import ANY, LONG, STRING, Collection, Tuple, Type, bag, list_of
-from incmrql.types.walk import map_children, renamed
+from incmrql.types.walk import map_children, rename_binders
 
 Note: TypeAlias = tuple[typed.Expr, ...]
 """Bags of leaves, all of which count; or one tree."""
@@ -252,4 +252,4 @@ def untraced(expr: typed.Expr, names: Names) -> typed.Expr:
             node = node.operand
         return map_children(silent, node)
 
-    return renamed(silent(expr), names.like)
+    return rename_binders(silent(expr), names.like)

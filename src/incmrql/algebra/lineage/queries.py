@@ -37,7 +37,7 @@ from incmrql.errors import Diagnostic, QueryError
 from incmrql.reference.operators import collection
 from incmrql.types import typed
 from incmrql.types.model import ANY, BOOL, LONG, Collection, Tuple, Type
-from incmrql.types.walk import children, nodes, renamed, substitute
+from incmrql.types.walk import children, nodes, rename_binders, substitute
 from incmrql.values import Bag, Value
 
 Expr = TypeVar("Expr", bound=typed.Expr)
@@ -394,7 +394,7 @@ class LineageRewrite:
 
     def copied(self, expr: Expr) -> Expr:
         """The expression with variables of its own."""
-        return cast("Expr", renamed(expr, self.names.like))
+        return cast("Expr", rename_binders(expr, self.names.like))
 
     def _query(self, key: str) -> typed.Expr:
         return self.copied(self.reading.script.queries[key])

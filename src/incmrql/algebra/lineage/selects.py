@@ -11,7 +11,7 @@ from incmrql.algebra.lineage.shapes import Grouped, beside, deeper, nesting, ran
 from incmrql.algebra.reading import pattern_variables
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Type, bag, list_of
-from incmrql.types.walk import used
+from incmrql.types.walk import used_variables
 
 if TYPE_CHECKING:
     from incmrql.algebra.lineage.queries import LineageRewrite
@@ -125,7 +125,7 @@ class Lifting:
         self.lifted = list(query.group.lifted)
         exprs = [query.head, *[order.expr for order in query.order]]
         exprs += [] if query.having is None else [query.having]
-        self.wanted = set[typed.Variable]().union(*map(used, exprs))
+        self.wanted = set[typed.Variable]().union(*map(used_variables, exprs))
 
     def row(self, outer: Row) -> Row:
         """The row that a group is: made from its members."""

@@ -23,12 +23,12 @@ from incmrql.algebra.rows import (
 from incmrql.algebra.term import CMap, GroupBy, Term, element
 from incmrql.types import typed
 from incmrql.types.model import Collection, bag, list_of
-from incmrql.types.walk import free, is_random, used
+from incmrql.types.walk import free_variables, is_random, used_variables
 
 
 def of_rows(t: Translator, expr: typed.Expr) -> set[typed.Variable]:
     """The variables of rows that an expression depends on."""
-    return free(expr) - t.reading.loops
+    return free_variables(expr) - t.reading.loops
 
 
 def carried_key(carried: Sequence[typed.Variable]) -> typed.Expr:
@@ -228,7 +228,7 @@ def _used_after(select: typed.Select) -> set[typed.Variable]:
     exprs = [select.head, *(order.expr for order in select.order)]
     if select.having is not None:
         exprs.append(select.having)
-    return set().union(*map(used, exprs))
+    return set().union(*map(used_variables, exprs))
 
 
 def _column_of(t: Translator, members: typed.Expr, row: typed.Variable) -> typed.Expr:

@@ -37,7 +37,13 @@ from incmrql.algebra.translate.clauses import (
 from incmrql.errors import NOWHERE
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Tuple, list_of
-from incmrql.types.walk import bound, free, map_children, root, used
+from incmrql.types.walk import (
+    bound_variables,
+    free_variables,
+    map_children,
+    root_variable,
+    used_variables,
+)
 
 
 def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
@@ -120,7 +126,7 @@ def _with_pattern_variables(t: Translator, rows: Rows, case: typed.Case) -> Rows
             continue
         rows, subject = attach(t, rows, case.subject)
         here = set(rows.variables)
-        needed = used(branch.body) - here
+        needed = used_variables(branch.body) - here
         new = [v for v in pattern_variables(branch.pattern) if v in needed]
         binds = [
             typed.Binding(
@@ -162,7 +168,7 @@ def _by_values(
     expr = replace(expr, limit=limit)
     outer = set(rows.variables)
     unlimited = replace(expr, limit=None)
-    carried = tuple(sorted(outer & free(unlimited), key=lambda v: v.number))
+    carried = tuple(sorted(outer & free_variables(unlimited), key=lambda v: v.number))
     start = distinct_values(t.names, rows, carried) if carried else NO_VARIABLES
     inner = from_where(t, flattened(expr, t.reading, t.names), start)
     pairs = finished(t, expr, inner, carried)
@@ -180,7 +186,7 @@ def _with_parts(
     parts: dict[typed.Expr, typed.Variable] = {}
 
     def visit(node: typed.Expr) -> typed.Expr:
-        if root(node) not in outer:
+        if root_variable(node) not in outer:
             return map_children(visit, node)
         if isinstance(node, typed.Var):
             return node
@@ -200,7 +206,7 @@ def _by_equalities(
 ) -> tuple[Rows, typed.Expr] | None:
     """A sub-query whose only tie to the outer rows are conditions `outer = inner`."""
     clauses = flattened(expr, t.reading, t.names)
-    inside = {v for q in clauses.qualifiers for v in pattern_variables(q)} | bound(expr)
+    inside = {v for q in clauses.qualifiers for v in pattern_variables(q)} | bound_variables(expr)
     keys, rest = equalities(t, clauses.conditions, outer, inside)
     if not keys or any(of_rows(t, other) & outer for other in [*rest, *_other_exprs(clauses)]):
         return None

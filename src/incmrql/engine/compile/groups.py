@@ -44,7 +44,7 @@ from incmrql.plan.nodes import Accumulator, Groups, Join, Reading, Request, Tabl
 from incmrql.plan.program import Program
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Basic, Collection, Decimal, Tuple, Type
-from incmrql.types.walk import free
+from incmrql.types.walk import free_variables
 
 if TYPE_CHECKING:
     from incmrql.engine.compile.program import ProgramCompiler
@@ -452,8 +452,8 @@ def _fusion(
     if columns is None:
         return None
     for side, (own, other) in enumerate(((left, right), (right, left))):
-        mine = [free(expr) for each in columns for expr in each]
-        if free(grouped) <= {key, other} and all(used <= {key, own} for used in mine):
+        mine = [free_variables(expr) for each in columns for expr in each]
+        if free_variables(grouped) <= {key, other} and all(used <= {key, own} for used in mine):
             variables = (key, own, other)
             return _fusion_of(step, join, side, variables, grouped, columns, lowering)
     return None

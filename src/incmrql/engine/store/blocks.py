@@ -155,7 +155,7 @@ class Blocks:
 
 def damaged(path: Path, what: str) -> CheckpointError:
     """The error for a run file that is not what was written."""
-    return files.damaged(f"state file {path} is damaged: {what} than when it was written")
+    return files.damage_error(f"state file {path} is damaged: {what} than when it was written")
 
 
 # --- Regions of a column ---

@@ -41,8 +41,8 @@ from incmrql.engine.store.content import BEFORE, HASH, ORDER, SortedRows, from_t
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.errors import CheckpointError, InternalError
 from incmrql.io.arrow.columns import WEIGHT, flat, names
-from incmrql.storage import sync_folder
-from incmrql.storage.files import unreadable
+from incmrql.storage import sync_directory
+from incmrql.storage.files import read_error
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
 
@@ -335,7 +335,7 @@ def write_runs(
             runs.append(Segment(file, offset, size, zlib.crc32(trailer), *where))
         stream.flush()
         os.fsync(stream.fileno())
-    sync_folder(folder)
+    sync_directory(folder)
     return runs
 
 
@@ -358,7 +358,7 @@ def write_run(folder: Path, file: str, table: Any, counts: Mapping[int, int]) ->
         except OSError:
             path.unlink(missing_ok=True)
             raise
-    sync_folder(folder)
+    sync_directory(folder)
     where = tuple(counts), tuple(counts.values())
     return Segment(file, 0, data.size + len(trailer), zlib.crc32(trailer), *where)
 
@@ -440,7 +440,7 @@ def _mapped(path: Path) -> Any:
         with pa.memory_map(str(path)) as mapped:
             return mapped.read_buffer()
     except OSError as cause:
-        raise unreadable(path, cause) from cause
+        raise read_error(path, cause) from cause
 
 
 def check(folder: Path, run: Segment) -> None:
@@ -451,7 +451,7 @@ def check(folder: Path, run: Segment) -> None:
             stream.seek(run.offset)
             section = stream.read(run.size)
     except OSError as cause:
-        raise unreadable(path, cause) from cause
+        raise read_error(path, cause) from cause
     if len(section) != run.size:
         raise damaged(path, "it has fewer bytes")
     trailer = Trailer.of_section(section, run.checksum)

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from incmrql.errors import InternalError, QueryError, Source
+from incmrql.errors import InternalError, QueryError, SourceText
 from incmrql.types.model import (
     BASIC_NAMES,
     BOOL,
@@ -187,6 +187,6 @@ def read_type(text: str) -> Type:
     from incmrql.types.infer.scripts import resolve_type_tree
 
     try:
-        return resolve_type_tree(parse_type_text(Source(text, "<type>")), data)
+        return resolve_type_tree(parse_type_text(SourceText(text, "<type>")), data)
     except QueryError as error:
         raise ValueError(f"{text!r} is not a type: {error.message}") from None

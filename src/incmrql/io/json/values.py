@@ -24,7 +24,7 @@ from incmrql.errors import InternalError
 from incmrql.io.scalars import Unparsable, quoted
 from incmrql.io.xml.values import is_xml, xml_text
 from incmrql.types.model import PREDEFINED
-from incmrql.values import Bag, Data, Record, Value, canonical, ordered
+from incmrql.values import Bag, Data, Record, Value, canonical, sort_values
 from incmrql.values.numbers import LONG, fits, normal
 
 DEEPEST: Final = 100
@@ -150,7 +150,7 @@ def raw_of(tree: Data) -> Raw:
     content = tree.content
     match tree.constructor:
         case "JObject":
-            return {name: raw_of(item) for name, item in ordered(content)}
+            return {name: raw_of(item) for name, item in sort_values(content)}
         case "JArray":
             return [raw_of(item) for item in content]
         case "Jnull":
@@ -199,7 +199,7 @@ def _raw(value: Value) -> Raw:
         case date():
             return value.isoformat()
         case Bag():
-            return [_raw(item) for item in ordered(value)]
+            return [_raw(item) for item in sort_values(value)]
         case tuple() | list():
             return [_raw(item) for item in value]
         case Record():

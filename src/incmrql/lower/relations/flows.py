@@ -14,7 +14,7 @@ from incmrql.lower.shapes import Cell, Env, Many, Parts, Shape, split
 from incmrql.lower.tree import Dialect
 from incmrql.types import typed
 from incmrql.types.model import Collection
-from incmrql.types.walk import root
+from incmrql.types.walk import root_variable
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ def _partner_test(condition: typed.Expr, env: Env, flow: Flow) -> bool:
             kind = "anti"
         case _:
             return False
-    variable = root(operand)
+    variable = root_variable(operand)
     place = None if variable is None else side_of(operand, variable)
     shape = None if variable is None else env.values.get(variable)
     if place is None or len(flow.sides) < 2 or not isinstance(shape, Parts):
@@ -165,7 +165,7 @@ def _partner_test(condition: typed.Expr, env: Env, flow: Flow) -> bool:
 
 def side_of(domain: typed.Expr, group: typed.Variable) -> int | None:
     """Which side's bag an expression is, if it is one."""
-    if root(domain) != group:
+    if root_variable(domain) != group:
         return None
     match domain:
         case typed.Item(typed.Item(typed.Var(), 1), index):

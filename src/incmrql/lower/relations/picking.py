@@ -26,7 +26,7 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
 from incmrql.types.model import JSON, XML, Any, Collection, Data, Record, Type
-from incmrql.types.walk import children, free, map_children, nodes, substitute
+from incmrql.types.walk import children, free_variables, map_children, nodes, substitute
 
 WHOLE: Final = "value"
 """The column of the row itself."""
@@ -153,7 +153,7 @@ def is_picked(expr: typed.Expr, row: typed.Variable) -> bool:
     """
     if isinstance(expr, typed.Select) and _holds(expr, row):
         return False
-    return _is_step(expr) and all(map(_is_total, nodes(expr))) and free(expr) == {row}
+    return _is_step(expr) and all(map(_is_total, nodes(expr))) and free_variables(expr) == {row}
 
 
 def _holds(expr: typed.Expr, row: typed.Variable) -> bool:

@@ -23,7 +23,7 @@ from incmrql.lower.tree import Dialect, column
 from incmrql.types import typed
 from incmrql.types.model import Type
 from incmrql.types.show import show_expr
-from incmrql.types.walk import used
+from incmrql.types.walk import used_variables
 
 Form: TypeAlias = Literal["rows", "packed", "flat"]
 """How rows are given: `rows` a column for each field of a record that is never null, else one
@@ -147,7 +147,7 @@ def show_statements(query: Query, script: typed.Script, *, fast_sums: bool = Fal
     shared = {variable.number: term for variable, term in query.parts}
     shown: list[str] = []
     for variable, term in query.parts:
-        if variable in used(query.result):
+        if variable in used_variables(query.result):
             made = statement(term, context(), shared)
             shown += [*_loops(made, context, shared), _shown(made)]
     result = show_expr(query.result)

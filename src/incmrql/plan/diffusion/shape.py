@@ -40,7 +40,7 @@ from incmrql.plan.loops.program import step_program
 from incmrql.plan.nodes import Edge, Groups, Join, Repeated, inputs
 from incmrql.types import typed
 from incmrql.types.model import Collection, is_float
-from incmrql.types.walk import children, nodes, used
+from incmrql.types.walk import children, nodes, used_variables
 
 _ADDED_UP: Final = frozenset(
     ("sum", "avg", "count", "variance", "stddev", "sum#part", "sum#total", "avg#total")
@@ -215,7 +215,7 @@ def _is_ranking(program: Looping, place: int, variable: int) -> bool:
     if not isinstance(body, typed.Select) or not isinstance(body.head, typed.MakeTuple):
         return False
     moving = judge.loops([body], sides[0])
-    return moving is not None and not used(body.head.items[0]) & moving
+    return moving is not None and not used_variables(body.head.items[0]) & moving
 
 
 def _reads(program: Looping, place: int, other: int) -> bool:

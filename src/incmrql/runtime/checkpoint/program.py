@@ -18,7 +18,7 @@ from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.segments import Opened
 from incmrql.engine.store.sorting import TableInfo
 from incmrql.engine.store.tables import Reader, StateTable, scan
-from incmrql.errors import CheckpointError, DataError, IncmrqlError, Source
+from incmrql.errors import CheckpointError, DataError, IncmrqlError, SourceText
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.files import ANYWHERE, Paths
 from incmrql.plan.identity import Encoder, program_identity
@@ -194,7 +194,7 @@ def remade(folder: Path, described: Mapping[str, Any], imports: Imports = READ_O
 
 def _compiled_again(asked: dict[str, Any], imports: Imports, *, watch: bool) -> Program:
     path, words = asked.get("path", ""), list(asked.get("arguments", ()))
-    source = Source(asked["text"], path or "<query>")
+    source = SourceText(asked["text"], path or "<query>")
     known = asked.get("registered", {})
     registered = {n: (type_from_text(each["type"]), each["streaming"]) for n, each in known.items()}
     catalog = replace(catalog_for(source, words, imports), registered=registered)

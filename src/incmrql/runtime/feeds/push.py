@@ -27,8 +27,8 @@ from incmrql.io.spools import BATCH, spool_batch, spool_schema, spooling
 from incmrql.plan.program import Stream
 from incmrql.reference import arrow_table, from_python
 from incmrql.runtime.feeds.spooled import News, SpoolFolder
-from incmrql.storage import sync_folder
-from incmrql.storage.files import unwritable
+from incmrql.storage import sync_directory
+from incmrql.storage.files import write_error
 from incmrql.types.model import Record, Tuple, Type
 from incmrql.values import Value
 
@@ -116,7 +116,7 @@ class PushFeed(SpoolFolder):
         try:
             if self._log is None:
                 self._log = path.open("xb", buffering=0)
-                sync_folder(self.folder)
+                sync_directory(self.folder)
             end = self._log.tell()
             try:
                 _write_all(self._log, record)
@@ -127,7 +127,7 @@ class PushFeed(SpoolFolder):
                 raise
         except OSError as cause:
             self._end_log()
-            raise unwritable(path, cause.strerror or str(cause)) from cause
+            raise write_error(path, cause.strerror or str(cause)) from cause
 
     def _end_log(self) -> None:
         if self._log is not None:

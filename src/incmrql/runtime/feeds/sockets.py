@@ -23,8 +23,8 @@ from typing import BinaryIO, Final
 from incmrql.errors import DataError, InternalError
 from incmrql.plan.program import Stream
 from incmrql.runtime.feeds.spooled import News, SpoolFolder
-from incmrql.storage import sync_folder
-from incmrql.storage.files import unwritable
+from incmrql.storage import sync_directory
+from incmrql.storage.files import write_error
 
 LONGEST_LINE: Final = 1 << 26
 _PIECE: Final = 1 << 16
@@ -219,13 +219,13 @@ class SocketFeed(SpoolFolder):
                 file.flush()
                 os.fsync(file.fileno())
             path.rename(path.with_suffix(_READY))
-            sync_folder(self.folder)
+            sync_directory(self.folder)
         except OSError as cause:
             self._fail(cause)
 
     def _fail(self, cause: OSError) -> None:
         """Keep a problem of writing for the next look."""
-        self._failure = unwritable(self.folder, cause.strerror or str(cause))
+        self._failure = write_error(self.folder, cause.strerror or str(cause))
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
@@ -246,7 +246,7 @@ class SocketFeed(SpoolFolder):
                 path.rename(path.with_suffix(_READY))
             else:
                 path.unlink()
-        sync_folder(self.folder)
+        sync_directory(self.folder)
 
 
 def _count(lines: int) -> str:

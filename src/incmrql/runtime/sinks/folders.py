@@ -20,8 +20,8 @@ from incmrql.engine.messages import Format, Part, Target
 from incmrql.errors import CheckpointError
 from incmrql.plan.program import Program
 from incmrql.runtime.checkpoint.manifests import Output
-from incmrql.storage import sync_folder
-from incmrql.storage.files import crash_here, unwritable
+from incmrql.storage import sync_directory
+from incmrql.storage.files import crash_here, write_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def prepare(output: Path, owner: str, number: int, attempt: str) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as cause:
-        raise unwritable(output, (cause.strerror or str(cause)).lower()) from cause
+        raise write_error(output, (cause.strerror or str(cause)).lower()) from cause
     return folder
 
 
@@ -112,7 +112,7 @@ def publish(output: Output, owner: str, number: int) -> Path:
         if not is_whole and not final.exists():
             raise _missing(output, number, parts)
         if is_whole:
-            sync_folder(ready)
+            sync_directory(ready)
             crash_here("parts", number)
             try:
                 ready.replace(final)
@@ -121,7 +121,7 @@ def publish(output: Output, owner: str, number: int) -> Path:
                     raise
         with suppress(OSError):
             ready.rmdir()
-        sync_folder(folder)
+        sync_directory(folder)
     shutil.rmtree(parts, ignore_errors=True)
     return final
 

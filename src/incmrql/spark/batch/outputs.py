@@ -34,7 +34,7 @@ from incmrql.io.arrow.values import stored
 from incmrql.io.writers import binary_file
 from incmrql.io.writers import dump as dump_values
 from incmrql.spark.values import ONE, is_packed, is_wide, maker, spark_type
-from incmrql.storage.files import replacing, unwritable
+from incmrql.storage.files import replacing, write_error
 from incmrql.types.model import Collection, Nothing, Record, Tuple, Type, list_of
 from incmrql.values import encode
 
@@ -77,7 +77,7 @@ def dump(
     write = partial(_dump_part, element, ending, is_packed(rows, element))
     with _parts_beside(target) as folder:
         if target.is_dir():
-            raise unwritable(target, "it is a folder, expected a file")
+            raise write_error(target, "it is a folder, expected a file")
         _run(rows, partial(write, str(folder)), target)
         before()
         header = folder / f"_header{ending}"
@@ -119,9 +119,9 @@ def _told(write: _Write, target: str, parts: Iterable[Arrow]) -> Iterator[Arrow]
     try:
         yield from write(parts)
     except OSError as cause:
-        yield _problem(unwritable(Path(target), cause.strerror or str(cause)))
+        yield _problem(write_error(Path(target), cause.strerror or str(cause)))
     except DataError as error:
-        yield _problem(unwritable(Path(target), error.message.rpartition("written: ")[2]))
+        yield _problem(write_error(Path(target), error.message.rpartition("written: ")[2]))
 
 
 def _problem(error: DataError) -> Arrow:
@@ -229,7 +229,7 @@ def _unwritable(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        raise unwritable(target, cause.strerror or str(cause)) from cause
+        raise write_error(target, cause.strerror or str(cause)) from cause
 
 
 def _is_ours(target: Path) -> bool:
@@ -238,7 +238,7 @@ def _is_ours(target: Path) -> bool:
 
 def _check_folder(target: Path) -> None:
     if target.is_dir() and not _is_ours(target):
-        raise unwritable(target, "it is a folder, expected a file")
+        raise write_error(target, "it is a folder, expected a file")
 
 
 def _replace(target: Path, new: Path) -> None:

@@ -38,7 +38,7 @@ from incmrql.spark.sources.context import Context as Sources
 from incmrql.spark.values import dataframe, values
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
-from incmrql.types.walk import used
+from incmrql.types.walk import used_variables
 from incmrql.values import Bag, Value, decode
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Batch:
     def value(self, query: Query) -> Value:
         """The value of a query, brought here."""
         env = Environment(self.world)
-        wanted = used(query.result)
+        wanted = used_variables(query.result)
         for variable, term in query.parts:
             if variable in wanted:
                 found = self.attempt(query, partial(Work.collected, term=term))

@@ -52,7 +52,7 @@ from incmrql.spark.values import values
 from incmrql.types import typed
 from incmrql.types.model import Collection, Record, Tuple, Type, bag
 from incmrql.types.walk import children as typed_children
-from incmrql.types.walk import free, nodes, substitute
+from incmrql.types.walk import free_variables, nodes, substitute
 from incmrql.types.walk import map_children as map_typed
 from incmrql.values import Bag, Value
 
@@ -362,9 +362,9 @@ def has_free(term: Term) -> bool:
     """Whether a function of a term uses more than the row that it is given."""
     match term:
         case CMap(variable, body):
-            return bool(free(body) - {variable})
+            return bool(free_variables(body) - {variable})
         case Values(expr):
-            return bool(free(expr))
+            return bool(free_variables(expr))
         case _:
             return False
 
@@ -388,7 +388,7 @@ def _with_answers(
     found: dict[str, typed.Expr] = {}
 
     def asked(node: typed.Expr) -> bool:
-        is_mine = isinstance(node, _AGGREGATES) and free(node) <= {group}
+        is_mine = isinstance(node, _AGGREGATES) and free_variables(node) <= {group}
         others = [at(group, (1, 0)), at(group, (0,))]
         return is_mine and members in nodes(node) and not any(o in nodes(node) for o in others)
 

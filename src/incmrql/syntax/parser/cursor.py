@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from incmrql.errors import Diagnostic, QueryError, Source, Span
+from incmrql.errors import Diagnostic, QueryError, SourceText, Span
 from incmrql.syntax.depth import DEEPEST
 from incmrql.syntax.parser.hints import Trouble, hint
 from incmrql.syntax.parser.tokens import CONSTANTS, NUMBERS, Token, scan
@@ -20,7 +20,7 @@ from incmrql.syntax.parser.tokens import CONSTANTS, NUMBERS, Token, scan
 class Cursor:
     """The parser's place in the tokens of one source."""
 
-    def __init__(self, source: Source, tokens: list[Token]) -> None:
+    def __init__(self, source: SourceText, tokens: list[Token]) -> None:
         self.source = source
         self.whole = "text"
         self.tokens = tokens
@@ -181,7 +181,7 @@ class Cursor:
         return hint(Trouble(self.source, self.tokens, self.index, wanted))
 
 
-def cursor_over(source: Source, start: int = 0, end: int | None = None) -> Cursor:
+def cursor_over(source: SourceText, start: int = 0, end: int | None = None) -> Cursor:
     """A cursor over a piece of a source; its unreadable characters are an error."""
     tokens, problems = scan(source, start, end)
     if problems:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from incmrql.errors import Source
+from incmrql.errors import SourceText
 from incmrql.syntax.parser.tokens import KEYWORDS, Token
 
 
@@ -18,7 +18,7 @@ from incmrql.syntax.parser.tokens import KEYWORDS, Token
 class Trouble:
     """A place in the tokens, and what the grammar wants there."""
 
-    source: Source
+    source: SourceText
     tokens: list[Token]
     index: int
     wanted: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from incmrql.errors import Diagnostic, QueryError, Source, Span
+from incmrql.errors import Diagnostic, QueryError, SourceText, Span
 from incmrql.syntax.ast import (
     DeclareAggregation,
     DeclareData,
@@ -36,7 +36,7 @@ from incmrql.syntax.parser.leaves import parse_parameters, parse_type
 from incmrql.syntax.parser.tokens import CONSTANTS, NUMBERS, scan
 
 
-def parse_script(source: Source) -> Script:
+def parse_script(source: SourceText) -> Script:
     """The items of a script; raises one `QueryError` with every problem of the text."""
     script, problems = parse_items(source)
     if problems:
@@ -44,7 +44,7 @@ def parse_script(source: Source) -> Script:
     return script
 
 
-def parse_items(source: Source) -> tuple[Script, list[Diagnostic]]:
+def parse_items(source: SourceText) -> tuple[Script, list[Diagnostic]]:
     """The items of a script that can be read, and the problems of the others."""
     tokens, problems = scan(source)
     if problems:
@@ -66,7 +66,7 @@ def parse_items(source: Source) -> tuple[Script, list[Diagnostic]]:
     return Script(tuple(items), span=cursor.since(0)), found
 
 
-def parse_query(source: Source) -> Expr:
+def parse_query(source: SourceText) -> Expr:
     """A single expression that is the whole text."""
     cursor = cursor_over(source)
     with room():
@@ -76,7 +76,7 @@ def parse_query(source: Source) -> Expr:
     return expr
 
 
-def parse_type_text(source: Source) -> TypeTree:
+def parse_type_text(source: SourceText) -> TypeTree:
     """A type that is the whole text."""
     cursor = cursor_over(source)
     with room():

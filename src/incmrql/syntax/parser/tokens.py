@@ -10,7 +10,7 @@ import re
 from math import inf, isinf, nan
 from typing import NamedTuple
 
-from incmrql.errors import Diagnostic, Source, Span
+from incmrql.errors import Diagnostic, SourceText, Span
 
 KEYWORDS = frozenset(
     ("if", "then", "else", "select", "from", "having", "mod", "and", "or", "not", "union",
@@ -80,7 +80,7 @@ class Scan(NamedTuple):
     problems: list[Diagnostic]
 
 
-def scan(source: Source, start: int = 0, end: int | None = None) -> Scan:
+def scan(source: SourceText, start: int = 0, end: int | None = None) -> Scan:
     """The tokens of `source[start:end]`."""
     stop = len(source.text) if end is None else end
     found = Scan([], [])
@@ -105,7 +105,7 @@ def scan(source: Source, start: int = 0, end: int | None = None) -> Scan:
     return found
 
 
-def _valued(source: Source, problems: list[Diagnostic], token: Token) -> Token:
+def _valued(source: SourceText, problems: list[Diagnostic], token: Token) -> Token:
     """`token` with the value that its text stands for."""
     kind, word = token.kind, token.text
     if kind == "int":
@@ -135,7 +135,7 @@ def too_large(span: Span, kind: str = "long") -> Diagnostic:
     return Diagnostic("P005", f"the number {shown} does not fit a {kind}", span, "too large", hint)
 
 
-def _unescape(source: Source, problems: list[Diagnostic], token: Token) -> str:
+def _unescape(source: SourceText, problems: list[Diagnostic], token: Token) -> str:
     """The text between the quotes with its escapes replaced."""
     inner = token.text[1:-1]
     if "\\" not in inner:
@@ -175,7 +175,7 @@ def _unescape(source: Source, problems: list[Diagnostic], token: Token) -> str:
     return joined
 
 
-def _name(source: Source, found: Scan, word: str, start: int, stop: int) -> int:
+def _name(source: SourceText, found: Scan, word: str, start: int, stop: int) -> int:
     """Add an identifier, keyword or path; return where to go on."""
     tokens, problems = found
     folded = word.lower()
@@ -208,7 +208,7 @@ def _path_end(text: str, start: int, stop: int) -> int | None:
     return None
 
 
-def _template(source: Source, found: Scan, word: str, start: int, stop: int) -> int:
+def _template(source: SourceText, found: Scan, word: str, start: int, stop: int) -> int:
     """Add a template; return where to go on."""
     body, kind = start + len(word), word[1:-1]
     close = closing(source.text, kind, body, stop)
@@ -251,14 +251,14 @@ def closing(text: str, opened: str, start: int, stop: int) -> int | None:
     return None
 
 
-def _unclosed(source: Source, start: int, end: int, what: str, closer: str) -> Diagnostic:
+def _unclosed(source: SourceText, start: int, end: int, what: str, closer: str) -> Diagnostic:
     return Diagnostic(
         "P003", f"this {what} is never closed", Span(source, start, end), "opened here",
         f"Add {closer} where the {what} ends.",
     )  # fmt: skip
 
 
-def _unreadable(source: Source, position: int, stop: int) -> Diagnostic:
+def _unreadable(source: SourceText, position: int, stop: int) -> Diagnostic:
     """The problem at a place where no token starts; its span says what to skip."""
     text = source.text
     c = text[position]

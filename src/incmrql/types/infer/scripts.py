@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from incmrql.errors import OUTSIDE, DataError, QueryError, Source, Span, in_text_order
+from incmrql.errors import OUTSIDE, DataError, QueryError, SourceText, Span, in_text_order
 from incmrql.syntax import ast
 from incmrql.syntax.parser.scripts import parse_type_text
 from incmrql.types import typed
@@ -289,7 +289,7 @@ def _key(inference: Inference, name: str) -> str:
 
 def type_from_text(text: str) -> Type:
     """The type that a text spells."""
-    source = Source(text, "<type>")
+    source = SourceText(text, "<type>")
     try:
         return resolve_type_tree(parse_type_text(source))
     except QueryError as error:

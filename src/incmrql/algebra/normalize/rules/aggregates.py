@@ -32,7 +32,7 @@ from incmrql.types.model import (
     is_float,
     is_integer,
 )
-from incmrql.types.walk import children, free, is_random, map_children, nodes, substitute
+from incmrql.types.walk import children, free_variables, is_random, map_children, nodes, substitute
 
 _REPEATABLE = ("min", "max", "some", "all")
 """Aggregates that do not mind how often a value is there."""
@@ -199,7 +199,7 @@ class _Pushing:
         if node.function == "count" and isinstance(expr, typed.MakeTuple | typed.MakeRecord):
             expr = build.unit()  # never null: all that counts is that it is there
         sides = self.join.sides_of(expr)
-        if len(sides) > 1 or not free(expr) <= {*self.join.sides, self.join.group}:
+        if len(sides) > 1 or not free_variables(expr) <= {*self.join.sides, self.join.group}:
             raise _NotMine
         side = next(iter(sides)) if sides else int(not self.once[1])
         return _Request(node.function, expr, side, node.type)

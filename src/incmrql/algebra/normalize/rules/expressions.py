@@ -12,7 +12,7 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
 from incmrql.types.model import Basic, Collection, Record
-from incmrql.types.walk import children, is_random, nodes, renamed, substitute, with_copies
+from incmrql.types.walk import children, is_random, nodes, rename_binders, substitute, with_copies
 
 
 def is_cheap(expr: typed.Expr) -> bool:
@@ -397,7 +397,7 @@ def fuse_cmaps(term: Term, names: Names) -> Term | None:
     match term:
         case CMap(outer, f, CMap(inner, g, source)):
             first, middle = comprehension(g, names)
-            second, head = comprehension(renamed(f, names.like), names)
+            second, head = comprehension(rename_binders(f, names.like), names)
             named = typed.Binding(typed.Bind(outer), middle)
             return CMap(inner, rows.select(head, (*first, named, *second)), source)
         case _:
@@ -419,7 +419,7 @@ def cmap_below_union(term: Term, names: Names) -> Term | None:
     """Each part is filtered and cut down on its own, where more rules may apply."""
     match term:
         case CMap(variable, body, Union(parts)):
-            return Union(tuple(CMap(variable, renamed(body, names.like), p) for p in parts))
+            return Union(tuple(CMap(variable, rename_binders(body, names.like), p) for p in parts))
         case _:
             return None
 

@@ -12,7 +12,14 @@ from incmrql.algebra.reading import pattern_variables
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Sort, Term, element
 from incmrql.types import typed
-from incmrql.types.walk import children, free, is_random, renamed, root, substitute
+from incmrql.types.walk import (
+    children,
+    free_variables,
+    is_random,
+    rename_binders,
+    root_variable,
+    substitute,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ def _kept(
     """The pairs of a term for which a condition holds."""
     pair = names.variable("pair", element(source))
     condition = rows.select(rows.var(pair), (*found.binds, typed.Condition(found.condition)))
-    return CMap(pair, renamed(values(condition, pair), names.like), source)
+    return CMap(pair, rename_binders(values(condition, pair), names.like), source)
 
 
 @term_rule(
@@ -85,7 +92,7 @@ def filter_groups_early(term: Term, names: Names) -> Term | None:
 
 
 def _of_key(group: typed.Variable, expr: typed.Expr, known: set[typed.Variable]) -> bool:
-    return free(expr) <= {group, *known} and only_key(group, expr) and not is_random(expr)
+    return free_variables(expr) <= {group, *known} and only_key(group, expr) and not is_random(expr)
 
 
 @term_rule(
@@ -135,7 +142,7 @@ def _ranged(group: typed.Variable, body: typed.Select) -> list[tuple[int, typed.
     paths: list[Path] = []
 
     def visit(node: typed.Expr) -> None:
-        if root(node) != group:
+        if root_variable(node) != group:
             for child in children(node):
                 visit(child)
         else:
@@ -145,7 +152,7 @@ def _ranged(group: typed.Variable, body: typed.Select) -> list[tuple[int, typed.
     found: list[tuple[int, typed.Variable]] = []
     for qualifier in body.qualifiers:
         match qualifier:
-            case typed.Generator(typed.Bind(variable), domain) if root(domain) == group:
+            case typed.Generator(typed.Bind(variable), domain) if root_variable(domain) == group:
                 path = path_of(domain)
                 if len(path) == 2 and path[0] == 1 and _only(path, paths):
                     found.append((path[1], variable))

@@ -28,7 +28,7 @@ from incmrql.algebra.walk import map_children as map_term_children
 from incmrql.algebra.walk import map_children as map_terms
 from incmrql.types import typed
 from incmrql.types.model import UNIT, Collection, bag
-from incmrql.types.walk import free, is_random, map_children, nodes
+from incmrql.types.walk import free_variables, is_random, map_children, nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _test(condition: typed.Expr, key: typed.Expr, group: typed.Variable) -> type
         return map_children(visit, node) if path is None else at(group, (0, *path))
 
     test = visit(condition)
-    return test if free(test) <= {group} else None
+    return test if free_variables(test) <= {group} else None
 
 
 def _over_one_grouping(uses: Sequence[_Use], names: Names) -> list[Term] | None:
@@ -201,14 +201,14 @@ class _Split:
             uses_members = any(inner == members for inner in nodes(node))
             if not uses_members:
                 return moved(node)
-            if node == members or (isinstance(node, _REDUCING) and free(node) <= {old}):
+            if node == members or (isinstance(node, _REDUCING) and free_variables(node) <= {old}):
                 return self._piece(moved(node))
             return map_children(visit, node)
 
         body = visit(use.term.body)
         for test in reversed(use.tests):
             body = build.when(visit(test), body)
-        return None if old in free(body) else body
+        return None if old in free_variables(body) else body
 
     def _piece(self, expr: typed.Expr) -> typed.Expr:
         """A variable in the place of what is computed of the members."""

@@ -15,14 +15,14 @@ from incmrql.types import typed
 from incmrql.types.model import BOOL, UNIT, Collection, Record, Tuple, Type, is_scalar
 from incmrql.types.walk import (
     children,
-    free,
+    free_variables,
     is_random,
     map_children,
     nodes,
-    renamed,
-    root,
+    rename_binders,
+    root_variable,
     substitute,
-    used,
+    used_variables,
 )
 
 Path = tuple[int, ...]
@@ -156,7 +156,9 @@ def _narrowed(
         return None
     if _is_all(uses, value):
         return None
-    parts = [substitute(renamed(c, names.like), {_variable_of(c): value}) for c in uses.chains]
+    parts = [
+        substitute(rename_binders(c, names.like), {_variable_of(c): value}) for c in uses.chains
+    ]
     small = rows.tuple_of(*parts) if uses.as_tuple else parts[0]
     cut = CMap(inner.variable, rows.select(rows.tuple_of(key, small), qualifiers), inner.source)
     source = above(cut)
@@ -165,7 +167,7 @@ def _narrowed(
 
 
 def _variable_of(chain: typed.Expr) -> typed.Variable:
-    return next(v for v in used(chain) if v.number == _ELEMENT.number)
+    return next(v for v in used_variables(chain) if v.number == _ELEMENT.number)
 
 
 def _is_all(uses: _Uses, value: typed.Expr) -> bool:
@@ -202,7 +204,7 @@ def _is_there(value: typed.Expr, qualifiers: Sequence[typed.Qualifier]) -> bool:
         for operand in (condition.left, condition.right)
     ]
     return isinstance(value, typed.Var) and any(
-        root(operand) == value.variable and operand != value for operand in compared
+        root_variable(operand) == value.variable and operand != value for operand in compared
     )
 
 
@@ -315,7 +317,7 @@ def _children_but(node: typed.Expr, members: typed.Expr) -> list[typed.Expr]:
 def _chains_of(expr: typed.Expr, variable: typed.Variable, uses: _Uses) -> None:
     if isinstance(expr, typed.Var) and expr.variable == variable:
         raise _Whole
-    if root(expr) == variable or _is_reduced(expr, variable):
+    if root_variable(expr) == variable or _is_reduced(expr, variable):
         uses.add(expr, variable)
         return
     for child in children(expr):
@@ -326,7 +328,7 @@ def _is_reduced(expr: typed.Expr, variable: typed.Variable) -> bool:
     """Whether an expression makes a small value of a member: of a collection, or if it is there."""
     if _is_presence(expr, variable):
         return True
-    if not isinstance(expr, typed.Aggregate | typed.Exists) or free(expr) != {variable}:
+    if not isinstance(expr, typed.Aggregate | typed.Exists) or free_variables(expr) != {variable}:
         return False
     constants = [node for node in nodes(expr) if isinstance(node, typed.Const)]
     return all(is_scalar(c.type) for c in constants) and not is_random(expr)
@@ -342,7 +344,7 @@ def _is_presence(expr: typed.Expr, variable: typed.Variable) -> bool:
 
 def _start(node: typed.Expr, loops: set[typed.Variable]) -> typed.Variable | None:
     """The loop's variable that a chain, or what is made of one, starts from."""
-    start = root(node)
+    start = root_variable(node)
     if start is None:
         start = next((v for v in loops if _is_reduced(node, v)), None)
     return start if start in loops else None

@@ -25,7 +25,7 @@ from incmrql.algebra.walk import map_children as map_terms
 from incmrql.algebra.walk import terms, variables_of
 from incmrql.types import typed
 from incmrql.types.model import UNIT, Record, Tuple, bag
-from incmrql.types.walk import free, is_random, map_children, substitute
+from incmrql.types.walk import free_variables, is_random, map_children, substitute
 
 
 def in_row(term: Term, variable: typed.Variable) -> Term | None:
@@ -44,7 +44,7 @@ def in_row(term: Term, variable: typed.Variable) -> Term | None:
 
 
 def _is_values(term: Term) -> bool:
-    return isinstance(term, Values) and bool(free(term.expr))
+    return isinstance(term, Values) and bool(free_variables(term.expr))
 
 
 @term_rule(
@@ -54,8 +54,8 @@ def _is_values(term: Term) -> bool:
 def meet_in_row(term: Term, names: Names) -> Term | None:
     """Rows that all meet one small collection have it as an expression of their own."""
     match term:
-        case CMap(group, body, CoGroup(left, CMap(one, inner, Values(small)))) if free(small):
-            if not _is_unit(pair(left)[0]) or is_random(inner):
+        case CMap(group, body, CoGroup(left, CMap(one, inner, Values(small)))):
+            if not free_variables(small) or not _is_unit(pair(left)[0]) or is_random(inner):
                 return None
             qualifiers, head = comprehension(inner, names)
             if not isinstance(head, typed.MakeTuple):
@@ -92,7 +92,7 @@ def answer_in_row(term: Term, names: Names) -> Term | None:
             own = simple(with_key(one, head.items[0], both.inner.key), names)
             whole = build.select(head.items[1], (*both.inner.qualifiers, *qualifiers))
             answer = with_key(one, whole, both.inner.key)
-            if own != both.outer.key or one in free(answer):
+            if own != both.outer.key or one in free_variables(answer):
                 return None
             made = _alone(group, body, (both.outer.key, both.outer.value), answer)
             return None if made is None else _over(both.outer, both.common, made, names)
@@ -151,7 +151,7 @@ def _alone(
         return map_children(visit, node) if found is None else found
 
     made = visit(body)
-    return None if uses != 1 or group in free(made) else made
+    return None if uses != 1 or group in free_variables(made) else made
 
 
 RULES = (meet_in_row, answer_in_row)

@@ -22,7 +22,7 @@ from incmrql.algebra.term import CMap, GroupBy, Term
 from incmrql.algebra.walk import fingerprint, places, same_term, with_variables
 from incmrql.types import typed
 from incmrql.types.model import UNIT, Collection, Tuple
-from incmrql.types.walk import free, is_random, map_children, renamed, substitute
+from incmrql.types.walk import free_variables, is_random, map_children, rename_binders, substitute
 
 Path = tuple[int, ...]
 """Where a part of a group stands: `group#1#0` is (1, 0)."""
@@ -39,7 +39,7 @@ class Join:
 
     def sides_of(self, expr: typed.Expr) -> set[int]:
         """The sides that an expression is about."""
-        used = free(expr)
+        used = free_variables(expr)
         return {side for side in (0, 1) if self.sides[side] in used}
 
 
@@ -94,7 +94,7 @@ def as_join(group: typed.Variable, body: typed.Expr) -> Join | None:
 
 def only_key(group: typed.Variable, expr: typed.Expr) -> bool:
     """Whether an expression takes nothing of a group but its key."""
-    return group not in free(with_key(group, expr, rows.unit()))
+    return group not in free_variables(with_key(group, expr, rows.unit()))
 
 
 def with_key(group: typed.Variable, expr: typed.Expr, key: typed.Expr) -> typed.Expr:
@@ -222,7 +222,9 @@ class Both:
 
     def rows(self, key: typed.Expr) -> Term:
         """The rows with what both need of them, and their key."""
-        self.key = [(leaf, path) for leaf, path in leaf_paths(key) if free(leaf) & self.bound]
+        self.key = [
+            (leaf, path) for leaf, path in leaf_paths(key) if free_variables(leaf) & self.bound
+        ]
         for pairs in (self.outer, self.inner):
             self._rewritten(rows.select(pairs.value, pairs.qualifiers), None, None)
         member = rows.key_of(self.carried)
@@ -238,7 +240,7 @@ class Both:
         assert isinstance(found, typed.Select)
         if not found.qualifiers:
             return typed.MapOver(each, members, found.head, False, type=found.type)
-        return renamed(rows.for_each(each, members, found.head, *found.qualifiers),
+        return rename_binders(rows.for_each(each, members, found.head, *found.qualifiers),
                        self.names.like)  # fmt: skip
 
     def _rewritten(
@@ -254,7 +256,7 @@ class Both:
             path = next((path for leaf, path in self.key if leaf == node), None)
             if path is not None:
                 return node if group is None else at(group, (0, *path))
-            needed = free(node)
+            needed = free_variables(node)
             if not needed & self.bound:
                 return node
             if isinstance(node, _TRANSPARENT) or not needed <= self.bound:

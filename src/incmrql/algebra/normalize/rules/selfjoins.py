@@ -25,7 +25,7 @@ from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, element
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Collection
-from incmrql.types.walk import free, is_random, map_children, renamed, substitute
+from incmrql.types.walk import free_variables, is_random, map_children, rename_binders, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def _before(
 
     conditions = [*map(moved, inner.conditions), *map(finished, outer.conditions)]
     head = build.select(finished(outer.head), (*ranges, *map(typed.Condition, conditions)))
-    return CMap(fresh, renamed(head, names.like), source)
+    return CMap(fresh, rename_binders(head, names.like), source)
 
 
 def _extended(
@@ -300,7 +300,7 @@ def _after(
         return map_children(visit, node) if found is None else found
 
     found = visit(whole)
-    return None if free(found) & {upper, lower} else found
+    return None if free_variables(found) & {upper, lower} else found
 
 
 def _answer(groups: _Groups, both: Both, fresh: typed.Variable, names: Names) -> typed.Expr:
@@ -317,7 +317,7 @@ def _answer(groups: _Groups, both: Both, fresh: typed.Variable, names: Names) ->
     if both.inner.qualifiers:  # the group is there, but maybe for other rows alone
         there = typed.Exists(both.bag(both.inner, fresh), type=BOOL)
         found = build.when(there, found)
-    return renamed(found, names.like)
+    return rename_binders(found, names.like)
 
 
 def _ranges(group: typed.Variable, body: typed.Expr) -> bool:
@@ -354,7 +354,7 @@ def _domain(qualifier: typed.Qualifier) -> typed.Expr | None:
 
 
 def _over(fresh: typed.Variable, body: typed.Expr, source: Term, names: Names) -> Term:
-    return CMap(fresh, renamed(body, names.like), source)
+    return CMap(fresh, rename_binders(body, names.like), source)
 
 
 RULES = (group_self_join, group_self_cogroup, group_before_join, meet_once)
