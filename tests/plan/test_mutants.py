@@ -26,6 +26,12 @@ def test_there_are_many_and_each_has_its_own_rule() -> None:
     }
 
 
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_every_mutant_fits_the_code(mutant: Mutant) -> None:
+    with broken(mutant):  # asserts that the place is there and has the text once
+        assert mutant.tests
+
+
 def test_a_mutant_leaves_nothing_behind() -> None:
     text = "select x.A from x in R where x.B > 0"
     (mutant,) = [each for each in MUTANTS if each.rule == "a map keeps the weight of its row"]
