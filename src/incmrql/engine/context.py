@@ -126,7 +126,7 @@ class Overlay(BatchContext):
             found = self.added[name] = self.below.table(self.names[name], schema)
         return found
 
-    def change(self, name: str | None, content: SortedRows) -> None:
+    def add(self, name: str | None, content: SortedRows) -> None:
         """Add to a table, here and below."""
         if name is None or name not in self.names or not len(content):
             return

@@ -131,7 +131,7 @@ class Machine(StepInterpreter):
             for bucket in range(table.buckets):
                 content = scan(table, self.inside.reader, bucket)
                 gone = content.take(_longs(content.columns[column]) >= number)
-                self.inside.change(name, _negative(gone))
+                self.inside.add(name, _negative(gone))
 
     def sums(self, parts: Sequence[Sequence[Rows]]) -> list[Rows]:
         """All rows of each variable, equal ones added up."""
@@ -212,7 +212,7 @@ class Machine(StepInterpreter):
         made = list(step.meet(variants, nothing))
         for (name, _), new in zip(slots, brought, strict=True):
             if new is not None:
-                self.inside.change(name, new)
+                self.inside.add(name, new)
         types = leaves(self.inner.layouts[place])
         return [_with_signs(rows, number, types) for rows in made if len(rows)]
 
