@@ -79,9 +79,9 @@ def in_chunks(spec: ReadSpec, parts: Sequence[Part]) -> Outcome:
         assert chunk.values.type == arrow_type(spec.element)
         values = map(encode, column_values(chunk.values, spec.element))
         rows += zip(values, chunk.weights.to_pylist(), strict=True)
-        assert (chunk.noticed.rows, chunk.noticed.bad) == (len(chunk.values), len(chunk.bad))
+        assert (chunk.facts.rows, chunk.facts.bad) == (len(chunk.values), len(chunk.bad))
     bad = [row for chunk in chunks for row in chunk.bad]
-    return rows, bad, sum(chunk.noticed.beyond for chunk in chunks)
+    return rows, bad, sum(chunk.facts.beyond for chunk in chunks)
 
 
 def outcome(made: Callable[P, Outcome], *args: P.args, **kwargs: P.kwargs) -> Outcome | str:

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from incmrql.engine.columns import pinned
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import plain_type, reader, stored
+from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.lower import builtins, conversions, operators
 from incmrql.lower.tree import Dialect, column, print_tree
 from incmrql.reference.casts import cast as reference_cast
@@ -256,7 +256,7 @@ class Question:
         for case in self.cases:
             rows = case.rows()
             for i, (name, type_) in enumerate(zip(self.names(case), case.parameters, strict=True)):
-                values = [stored(row[i], type_) for row in rows] + [None] * (length - len(rows))
+                values = [to_arrow(row[i], type_) for row in rows] + [None] * (length - len(rows))
                 columns[name] = pa.array(values, stored_type(type_))
         return pa.table(columns)
 
@@ -304,7 +304,7 @@ def expected(case: Case) -> list[Value]:
 def differences(case: Case, found: Any) -> list[str]:
     """Where a column of results is not what the reference says; its first rows count."""
     array = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-    read = reader(array.type, case.result)
+    read = value_reader(array.type, case.result)
     values = [read(plain) for plain in array.cast(plain_type(array.type)).to_pylist()]
     problems = [
         f"{case} of {show(row)} is {show(value)} and should be {show(wanted)}"

@@ -12,7 +12,7 @@ import pytest
 
 from incmrql.engine.columns import pinned
 from incmrql.errors import InternalError
-from incmrql.io.arrow.values import plain_type, reader
+from incmrql.io.arrow.values import plain_type, value_reader
 from incmrql.io.json.values import to_json
 from incmrql.lower import builtins, conversions
 from incmrql.lower.literals import constant
@@ -257,7 +257,7 @@ def wrong_constants(table: Any) -> list[str]:
     problems = []
     for (type_, value), column_ in zip(CONSTANTS, table.columns, strict=True):
         array = column_.combine_chunks()
-        found = reader(array.type, type_)(array.cast(plain_type(array.type)).to_pylist()[0])
+        found = value_reader(array.type, type_)(array.cast(plain_type(array.type)).to_pylist()[0])
         other_type = is_scalar(type_) and array.type != stored_type(type_)
         if not identical(found, value) or other_type:
             problems.append(f"{show(value)} of {type_} is {show(found)} of {array.type}")

@@ -18,7 +18,7 @@ from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import terms
 from incmrql.errors import QueryError, SourceText
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import plain_type, reader, stored
+from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.lower.context import Context
 from incmrql.lower.expressions.dispatch import lower
 from incmrql.lower.relations.statements import Statement, statement
@@ -52,7 +52,7 @@ def _is_linear(term: Term) -> bool:
 
 
 def table_of(rows: list[Value], type_: Type, *, packed: bool) -> pa.Table:
-    array = pa.array([stored(row, type_) for row in rows], arrow_type(type_))
+    array = pa.array([to_arrow(row, type_) for row in rows], arrow_type(type_))
     if packed or not isinstance(type_, Record):
         return pa.table({"value": array})
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(array)])
@@ -79,7 +79,7 @@ def run(made: Statement, data: Tables, env: Environment) -> list[Value]:
         column = found.column(0).combine_chunks()
     else:
         column = found.combine_chunks().to_struct_array().combine_chunks()
-    read = reader(column.type, made.element)
+    read = value_reader(column.type, made.element)
     return [read(value) for value in column.cast(plain_type(column.type)).to_pylist()]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from incmrql.errors import DataError
-from incmrql.io import reader
+from incmrql.io import writers
 from incmrql.io.parquet import schema_type
 from incmrql.io.reader import read
 from incmrql.io.rows import Row
@@ -84,7 +84,7 @@ def test_store(spark: SparkSession, tmp_path: Path, case: Any) -> None:
     parts = 1 if element == t.INT else 3
     for _ in range(2):  # a second time over the first
         store(dataframe(spark, rows, element).repartition(parts), path, t.bag(element))
-    reader.store(tmp_path / "own.parquet", Bag(rows), t.bag(element))
+    writers.store(tmp_path / "own.parquet", Bag(rows), t.bag(element))
     assert schema_type(path) == schema_type(tmp_path / "own.parquet") == element
     assert stored(path) == stored(tmp_path / "own.parquet") == sorted(map(show, rows))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["own.parquet", "spark.parquet"]
@@ -103,7 +103,7 @@ def test_dump(spark: SparkSession, tmp_path: Path, case: Any, name: str) -> None
     element, rows = case
     frame = dataframe(spark, rows, element).repartition(2 if name == "x.csv" else 1)
     dump(frame, tmp_path / "spark" / name, t.bag(element))
-    reader.dump(tmp_path / "own" / name, Bag(rows), t.bag(element))
+    writers.dump(tmp_path / "own" / name, Bag(rows), t.bag(element))
     assert content(tmp_path / "spark" / name) == content(tmp_path / "own" / name)
     assert [file.name for file in (tmp_path / "spark").iterdir()] == [name]
 
@@ -128,7 +128,7 @@ def test_nothing_remains_of_a_failure(spark: SparkSession, tmp_path: Path) -> No
     for write, name in [(dump, "old.csv"), (store, "old.csv"), (store, "new"), (dump, "a/b.csv")]:
         with pytest.raises(DataError, match="R110"):
             write(frame, tmp_path / name, t.bag(t.INT), refuse)
-    for write, own in [(dump, reader.dump), (store, reader.store)]:
+    for write, own in [(dump, writers.dump), (store, writers.store)]:
         with pytest.raises(DataError) as found:
             write(frame, tmp_path / "folder", t.bag(t.INT))
         with pytest.raises(DataError) as expected:

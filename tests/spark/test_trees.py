@@ -19,7 +19,7 @@ from incmrql.algebra.scripts import run_script
 from incmrql.algebra.term import CMap, Picks, Scan
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import DataError
-from incmrql.io.json.values import checked, parse_json, parse_raw, tree_of
+from incmrql.io.json.values import check_tree, parse_json, parse_raw, tree_of
 from incmrql.io.rows import ReadReport
 from incmrql.io.scalars import Unparsable
 from incmrql.lower.context import Context
@@ -216,7 +216,7 @@ def picks_of(text: str) -> Picks:
 
 @pytest.mark.parametrize("text", DOCUMENTS)
 def test_what_has_no_tree_is_told_before_there_is_one(text: str) -> None:
-    assert _problem(text, checked) == _problem(text, tree_of)
+    assert _problem(text, check_tree) == _problem(text, tree_of)
 
 
 def _problem(text: str, made: Any) -> str:

@@ -23,7 +23,7 @@ from incmrql.compiler.python import module_file, read_function, read_parser
 from incmrql.errors import OUTSIDE, DataError, Diagnostic, QueryError, SourceText, Span
 from incmrql.io.files import ANYWHERE, Paths
 from incmrql.io.parquet import schema_type
-from incmrql.reference.python import raised, user_code
+from incmrql.reference.python import describe_exception, user_code
 from incmrql.syntax import ast
 from incmrql.types import model, typed
 from incmrql.types.infer.scripts import type_from_text
@@ -171,7 +171,8 @@ def _module(name: str, folder: Path) -> types.ModuleType:
             raise DataError("T606", f'there is no Python module "{wanted}"', hint=hint) from None
         raise DataError("T606", f'the module "{wanted}" needs "{error.name}"') from None
     except (Exception, SystemExit) as error:  # the user's module may raise anything
-        message = f'importing the module "{wanted}" failed: {raised(error).removeprefix("raised ")}'
+        cause = describe_exception(error).removeprefix("raised ")
+        message = f'importing the module "{wanted}" failed: {cause}'
         raise DataError("T606", message) from None
 
 
@@ -270,7 +271,7 @@ def _made(parser: object, path: str) -> object:
         with user_code():
             made: object = parser()
     except (Exception, SystemExit) as error:
-        message = f'making a parser of class "{path}" {raised(error)}'
+        message = f'making a parser of class "{path}" {describe_exception(error)}'
         hint = "A parser is made without arguments."
         raise DataError("T606", message, hint=hint) from None
     return made

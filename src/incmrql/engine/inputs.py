@@ -21,7 +21,7 @@ from incmrql.errors import DataError
 from incmrql.io import Chunk, Part, ReadSpec, read_chunks, row_chunks
 from incmrql.io.arrow.columns import is_spread, schema, types_of
 from incmrql.io.files import unreadable
-from incmrql.io.notices import Noticed
+from incmrql.io.notices import SourceFacts
 from incmrql.io.rows import BadRow, quarantine_line
 from incmrql.io.spools import read_spool
 from incmrql.plan.program import Stream
@@ -66,7 +66,7 @@ class InputChunk:
 
     table: Any
     bad: tuple[BadRow, ...] = ()
-    noticed: Noticed = field(default_factory=Noticed)
+    noticed: SourceFacts = field(default_factory=SourceFacts)
 
 
 def read_file(
@@ -83,7 +83,7 @@ def read_file(
     negative = file.deletes != bool(file.retracts)
     for chunk in _chunks(stream, data, file, parser):
         table = _table(chunk, stream, -1 if negative else 1)
-        yield InputChunk(table) if file.retracts else InputChunk(table, chunk.bad, chunk.noticed)
+        yield InputChunk(table) if file.retracts else InputChunk(table, chunk.bad, chunk.facts)
     check_unchanged(file)
 
 

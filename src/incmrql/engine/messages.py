@@ -12,7 +12,7 @@ from incmrql.engine.loops.offload import NOTHING_APART, Apart
 from incmrql.engine.program import Worked
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import NO_LIMITS, Limits, StateTable, combined
-from incmrql.io.notices import Noticed
+from incmrql.io.notices import SourceFacts
 from incmrql.io.rows import MOST_REMEMBERED, BadRow
 
 Mode: TypeAlias = Literal["changes", "snapshot", "rows"]
@@ -118,7 +118,7 @@ class Reading:
     quarantined: list[QuarantineFile] = field(default_factory=list)
     """Files of bad rows that the task has written."""
     attempt: str = ""
-    noticed: dict[str, Noticed] = field(default_factory=dict)
+    noticed: dict[str, SourceFacts] = field(default_factory=dict)
     """By the place of the source, as a text."""
 
     def note(self, weights: Any, bad: Sequence[BadRow]) -> None:
@@ -128,9 +128,9 @@ class Reading:
         self.bad.update(row.path for row in bad)
         self.first_bad += bad[: MOST_REMEMBERED - len(self.first_bad)]
 
-    def notice(self, place: int, noticed: Noticed) -> None:
+    def notice(self, place: int, noticed: SourceFacts) -> None:
         """Put in what was noticed of the rows of the source at a place."""
-        self.noticed.setdefault(str(place), Noticed()).add(noticed)
+        self.noticed.setdefault(str(place), SourceFacts()).add(noticed)
 
     def add(self, other: Reading) -> None:
         """Put in what another task has read."""
@@ -163,7 +163,7 @@ class Reading:
         """What a text says was read."""
         bad = [BadRow(**row) for row in found["first_bad"]]
         files = [(name, size) for name, size in found["quarantined"]]
-        noticed = {place: Noticed.of_json(one) for place, one in found["noticed"].items()}
+        noticed = {place: SourceFacts.of_json(one) for place, one in found["noticed"].items()}
         whole = {"bad": Counter(found["bad"]), "first_bad": bad, "quarantined": files}
         return Reading(**{**found, **whole, "noticed": noticed})
 

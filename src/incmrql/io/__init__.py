@@ -12,7 +12,7 @@ Start with `rows`, then `line`.
 from __future__ import annotations
 
 from incmrql.io.chunks import Chunk, read_chunks, row_chunks
-from incmrql.io.spec import CHUNK_ROWS, Part, ReadSpec, read_rows, renamed
+from incmrql.io.spec import CHUNK_ROWS, Part, ReadSpec, read_rows, with_shown_path
 from incmrql.io.vectorised.reader import VectorReader, vector_reader
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "VectorReader",
     "read_chunks",
     "read_rows",
-    "renamed",
     "row_chunks",
     "vector_reader",
+    "with_shown_path",
 ]

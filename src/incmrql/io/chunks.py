@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from incmrql.io.arrow.values import stored
+from incmrql.io.arrow.values import to_arrow
 from incmrql.io.files import broken
-from incmrql.io.notices import INSIDE, Noticed
-from incmrql.io.rows import MOST_REMEMBERED, BadRow, Read, Row, refused
+from incmrql.io.notices import INSIDE, SourceFacts
+from incmrql.io.rows import MOST_REMEMBERED, BadRow, Read, Row, refusal
 from incmrql.io.spec import Part, ReadSpec, read_rows
 from incmrql.io.vectorised.parquet import parquet_arrays
 from incmrql.io.vectorised.parser import Divided, Parser
@@ -33,7 +33,7 @@ class Chunk:
     """An array of the Arrow type of the rows."""
     weights: Arrow
     bad: tuple[BadRow, ...] = ()
-    noticed: Noticed = field(default_factory=Noticed)
+    facts: SourceFacts = field(default_factory=SourceFacts)
 
 
 def read_chunks(spec: ReadSpec, part: Part) -> Iterator[Chunk]:
@@ -48,15 +48,15 @@ def read_chunks(spec: ReadSpec, part: Part) -> Iterator[Chunk]:
         chunks = _parquet_chunks(spec, part)
     else:
         chunks = row_chunks(spec, read_rows(spec, part), part.shown)
-    whole = Noticed()
+    whole = SourceFacts()
     for chunk in chunks:
-        whole.add(chunk.noticed)
+        whole.add(chunk.facts)
         yield chunk
-    known = Noticed(rows=whole.rows, present=set(whole.present))
+    known = SourceFacts(rows=whole.rows, present=set(whole.present))
     known.look_up_names(part.path, spec.source, spec.watched)
     if known.names:
-        last = Noticed(present=known.present, names=known.names)
-        yield Chunk(pa.array([], spec.arrow_type), pa.array([], pa.int64()), noticed=last)
+        last = SourceFacts(present=known.present, names=known.names)
+        yield Chunk(pa.array([], spec.arrow_type), pa.array([], pa.int64()), facts=last)
 
 
 def row_chunks(spec: ReadSpec, rows: Iterable[Read], place: str) -> Iterator[Chunk]:
@@ -73,7 +73,7 @@ def _checked(rows: Iterable[Read], spec: ReadSpec) -> list[Read]:
     found: list[Read] = []
     for row in rows:
         if isinstance(row, BadRow):
-            raise refused(row)
+            raise refusal(row)
         found.append(row)
     return found
 
@@ -95,7 +95,7 @@ def _row_chunk(spec: ReadSpec, rows: list[Read], place: str) -> Chunk:
 
 
 def _array(spec: ReadSpec, rows: list[Row]) -> Arrow:
-    return pa.array([stored(row.value, spec.element) for row in rows], spec.arrow_type)
+    return pa.array([to_arrow(row.value, spec.element) for row in rows], spec.arrow_type)
 
 
 def _is_storable(spec: ReadSpec, row: Row) -> bool:
@@ -116,8 +116,8 @@ def _chunk(
 ) -> Chunk:
     present = {path for path in spec.watched if _has_value(values, path)}
     first = bad[:MOST_REMEMBERED]
-    noticed = Noticed(len(values), len(bad), beyond, present, first=first)
-    return Chunk(values, weights, tuple(bad), noticed)
+    facts = SourceFacts(len(values), len(bad), beyond, present, first=first)
+    return Chunk(values, weights, tuple(bad), facts)
 
 
 def _has_value(values: Arrow, path: str) -> bool:
@@ -158,7 +158,7 @@ def _block_chunk(spec: ReadSpec, parser: Parser, divided: Divided, place: str) -
         order = pa.array(np.argsort(np.concatenate([numbers, lines]), kind="stable"))
         values = pa.concat_arrays([values, others.values]).take(order)
         weights = pa.concat_arrays([weights, others.weights]).take(order)
-    return _chunk(spec, values, weights, bad, beyond + others.noticed.beyond)
+    return _chunk(spec, values, weights, bad, beyond + others.facts.beyond)
 
 
 def _parquet_chunks(spec: ReadSpec, part: Part) -> Iterator[Chunk]:

@@ -1,7 +1,7 @@
 """What readers notice about a source as a whole, and how its user is told.
 
-Every reader counts a few facts (`Noticed`) while it reads; facts of files and tasks add up.  When
-a source has been read, `notices` turns them into warnings: no line could be read (W201), lines
+Every reader counts a few facts (`SourceFacts`) while it reads; facts of files and tasks add up.
+When a source has been read, `notices` turns them into warnings: no line could be read (W201), lines
 have more columns than are declared (W202), a declared field of JSON or XML is in no row (W203).
 """
 
@@ -36,7 +36,7 @@ _LONGEST: Final = 1_000
 
 
 @dataclass(slots=True)
-class Noticed:
+class SourceFacts:
     """Facts about the rows of a source, or of one of its files."""
 
     rows: int = 0
@@ -49,7 +49,7 @@ class Noticed:
     """Paths that documents have, if a declared field was null in every row of a file."""
     first: list[BadRow] = field(default_factory=list)
 
-    def add(self, other: Noticed) -> None:
+    def add(self, other: SourceFacts) -> None:
         """Put in what was noticed of other rows of the source."""
         self.rows += other.rows
         self.bad += other.bad
@@ -68,11 +68,11 @@ class Noticed:
         }
 
     @staticmethod
-    def of_json(found: Mapping[str, Any]) -> Noticed:
+    def of_json(found: Mapping[str, Any]) -> SourceFacts:
         """The facts that a text holds."""
         sets = {name: set(found[name]) for name in ("present", "names")}
         first = [BadRow(**row) for row in found["first"]]
-        return Noticed(**{**found, **sets, "first": first})
+        return SourceFacts(**{**found, **sets, "first": first})
 
     def add_rows(self, rows: Sequence[Row], watched: Iterable[str]) -> None:
         """Count rows; `watched` are the fields that may be in none of them."""
@@ -143,7 +143,7 @@ def _field_paths(record: Record, above: str = "") -> Iterator[str]:
 
 
 def notices(
-    source: typed.Source, path: str, noticed: Noticed, element: Type | None = None
+    source: typed.Source, path: str, noticed: SourceFacts, element: Type | None = None
 ) -> tuple[Notice, ...]:
     """The warnings about a source; `element` is its row as far as the query reads it."""
     found: list[Notice] = []
@@ -179,7 +179,7 @@ def warn(report: ReadReport, _policy: Policy = "quarantine") -> None:
         warnings.warn(notice.render(), IncmrqlWarning, stacklevel=2)
 
 
-def _nothing_read(source: typed.Source, path: str, noticed: Noticed) -> Notice:
+def _nothing_read(source: typed.Source, path: str, noticed: SourceFacts) -> Notice:
     count, first = noticed.bad, noticed.first
     noun = "line" if source.format in ("line", "text") else "row"
     which = f"the only {noun}" if count == 1 else f"none of the {count} {noun}s"

@@ -24,10 +24,10 @@ from incmrql.io.arrow.types import (
     arrow_type,
     read_type,
     struct_type,
-    widened,
+    widens_to,
     write_type,
 )
-from incmrql.io.arrow.values import plain_type, reader, stored
+from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.io.files import ANYWHERE, Paths, broken, open_bytes, unreadable
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.scalars import Unparsable, weight
@@ -60,7 +60,7 @@ def read_parquet(path: Path, row: Type | None = None, sign: str = "") -> Iterato
     whole = file_type(path, schema)
     own = _without(whole, sign, path)
     element = own if row is None else row
-    if not widened(own, element):
+    if not widens_to(own, element):
         hint = "Files of one source have one type; keep others in a folder of their own."
         raise DataError(
             "R121", f'"{path.name}" has rows of type {own}, expected {element}',
@@ -68,8 +68,8 @@ def read_parquet(path: Path, row: Type | None = None, sign: str = "") -> Iterato
         )  # fmt: skip
     packed = not is_one_column(schema, whole)
     arrow = pa.struct(list(schema)) if packed else schema.field(0).type
-    make = reader(arrow, element)
-    flag = reader(arrow.field(sign).type, _sign_type(whole, sign)) if sign else None
+    make = value_reader(arrow, element)
+    flag = value_reader(arrow.field(sign).type, _sign_type(whole, sign)) if sign else None
     for number, plain in enumerate(_plain_rows(file, arrow, path, packed=packed), 1):
         try:
             signed = 1 if flag is None else weight(flag(plain[sign]), sign)
@@ -88,7 +88,7 @@ def write_parquet(path: Path, rows: Sequence[Value], element: Type) -> None:
     with replacing(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
         while chunk := list(islice(left, _BATCH)):
             try:
-                packed = [stored(row, element) for row in chunk]
+                packed = [to_arrow(row, element) for row in chunk]
                 objects = packed if wide else [{_ONE: item} for item in packed]
                 writer.write_table(pa.Table.from_pylist(objects, schema))
             except (UnicodeEncodeError, Unparsable, pa.ArrowInvalid) as problem:

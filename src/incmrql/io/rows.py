@@ -181,7 +181,7 @@ def collect(
                 good.append(row)
                 continue
             if policy == "fail":
-                raise refused(row)
+                raise refusal(row)
             files[row.path] += 1
             if len(first) < MOST_REMEMBERED:
                 first.append(row)
@@ -191,7 +191,7 @@ def collect(
     return Collected(good, report)
 
 
-def refused(bad: BadRow) -> DataError:
+def refusal(bad: BadRow) -> DataError:
     """The error for a bad row where the source says `on_error: fail`."""
     hint = "Mend the line, or set on_error to quarantine or drop to go on without such lines."
     return DataError("R110", bad.reason, place=bad.place, hint=hint)

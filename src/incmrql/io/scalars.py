@@ -76,7 +76,7 @@ def scalar_parser(type_: Type) -> Parser:
             raise InternalError(f"type {type_} cannot be read from a text; {BASIC_NAMES} can")
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """The text in quotes, shortened, for a reason."""
     shown = text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
     return '"' + shown.replace("\r", "\\r").replace("\n", "\\n") + '"'
@@ -85,7 +85,7 @@ def quoted(text: str) -> str:
 def unparsable(text: str, wanted: str) -> Unparsable:
     """`"abc" is not an int`."""
     article = "an" if wanted[0] in "aeiou" else "a"
-    return Unparsable(f"{quoted(text)} is not {article} {wanted}")
+    return Unparsable(f"{quote(text)} is not {article} {wanted}")
 
 
 def _integer(text: str, name: str) -> int:
@@ -98,7 +98,7 @@ def _integer(text: str, name: str) -> int:
     sign = -1 if inner.startswith("-") else 1
     few = len(digits) <= _MOST_INTEGER_DIGITS
     if not few or not fits(kind, number := sign * int(digits or 0)):
-        raise Unparsable(f"{quoted(text)} does not fit {name} ({kind.start} to {kind.stop - 1})")
+        raise Unparsable(f"{quote(text)} does not fit {name} ({kind.start} to {kind.stop - 1})")
     return number
 
 
@@ -126,7 +126,7 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal:
     except InvalidOperation:  # an exponent of more than eighteen digits
         number = None
     if number is None:
-        raise Unparsable(f"{quoted(text)} does not fit decimal({precision},{scale})")
+        raise Unparsable(f"{quote(text)} does not fit decimal({precision},{scale})")
     return number
 
 
@@ -194,7 +194,7 @@ def weight(sign: object, name: str) -> int:
     """+1 or -1, from what the sign column of a row holds."""
     found = _SIGNS.get(str(sign).strip(BLANKS).lower())
     if found is None:
-        held = quoted(sign) if isinstance(sign, str) else "null" if sign is None else str(sign)
+        held = quote(sign) if isinstance(sign, str) else "null" if sign is None else str(sign)
         raise Unparsable(
             f'sign column "{name}" holds {held}, expected + or -, 1 or -1, insert or delete'
         )

@@ -89,10 +89,10 @@ def read_rows(spec: ReadSpec, part: Part) -> Iterator[Read]:
         options=spec.options,
         data=spec.data,
     )
-    return renamed(rows, part)
+    return with_shown_path(rows, part)
 
 
-def renamed(rows: Iterator[Read], part: Part) -> Iterator[Read]:
+def with_shown_path(rows: Iterator[Read], part: Part) -> Iterator[Read]:
     """The rows of a file, with the name of the file that is shown."""
     if part.shown == part.path:
         yield from rows

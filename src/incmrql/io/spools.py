@@ -19,7 +19,7 @@ import pyarrow as pa
 from incmrql.errors import DataError
 from incmrql.io.arrow.columns import WEIGHT, element_array
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import plain_type, reader, stored
+from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.io.files import broken, unreadable
 from incmrql.io.scalars import Unparsable
 from incmrql.storage.files import replacing, write_error
@@ -118,7 +118,7 @@ def spool_rows(path: Path, element: Type) -> Iterator[tuple[Value, int]]:
     """The rows of a spool file as values, with their weights."""
     for batch in read_spool(path, element):
         column = batch.column(0)
-        read = reader(column.type, element)
+        read = value_reader(column.type, element)
         values = column.cast(plain_type(column.type)).to_pylist()
         yield from zip(map(read, values), batch.column(1).to_pylist(), strict=True)
 
@@ -130,7 +130,7 @@ def spool_schema(element: Type) -> Any:
 
 def spool_batch(element: Type, rows: list[tuple[Value, int]]) -> Any:
     """Values and their weights as a record batch."""
-    values = pa.array([stored(value, element) for value, _ in rows], arrow_type(element))
+    values = pa.array([to_arrow(value, element) for value, _ in rows], arrow_type(element))
     weights = pa.array([weight for _, weight in rows], pa.int64())
     return pa.record_batch([values, weights], schema=spool_schema(element))
 

@@ -32,7 +32,7 @@ from incmrql.reference.operators import (
     compare,
     distinct,
     elements,
-    fitted,
+    fit_to_type,
     in_order,
     integers_between,
 )
@@ -65,7 +65,7 @@ def call_builtin(call: typed.Builtin, arguments: list[Value], world: World) -> V
         result = world.random.randrange(arguments[0]) if arguments[0] > 0 else None
     else:
         result = SCALAR[key](*arguments)
-    result = None if result is None else fitted(result, call.type)
+    result = None if result is None else fit_to_type(result, call.type)
     if result is None:
         shown = ", ".join([show(argument, 10) for argument in arguments])
         world.failed(call.span, f"{call.function}({shown}) has no result")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from incmrql.errors import DataError
 from incmrql.reference.environment import Environment, place
 from incmrql.reference.operators import in_order
-from incmrql.reference.python import from_python, raised, user_code
+from incmrql.reference.python import describe_exception, from_python, user_code
 from incmrql.types import typed
 from incmrql.values import Value, show
 
@@ -45,7 +45,7 @@ def call_python(call: typed.PythonCall, env: Environment) -> Value:
             return from_python(function.call(*arguments), function.result)
     except (Exception, SystemExit) as problem:
         shown = ", ".join([show(argument, 10) for argument in arguments])
-        message = f"{function.name}({shown}) {raised(problem)}"
+        message = f"{function.name}({shown}) {describe_exception(problem)}"
         raise DataError("R204", message, place=place(call.span)) from problem
 
 

@@ -17,7 +17,7 @@ from incmrql.io.scalars import Unparsable, parse_scalar
 from incmrql.io.xml.files import typed_xml
 from incmrql.io.xml.values import is_xml
 from incmrql.reference.navigate import Fail, ignore, members, pairs_of, text_of
-from incmrql.reference.operators import collection, elements, fitted
+from incmrql.reference.operators import collection, elements, fit_to_type
 from incmrql.types.model import (
     BOOL,
     DATE,
@@ -48,9 +48,9 @@ def widen(value: Value, target: Type) -> Value:
         case _ if value is None:
             return None
         case Basic("float" | "double"):
-            return fitted(float(value), target)
+            return fit_to_type(float(value), target)
         case DecimalType():
-            return fitted(Decimal(value), target)
+            return fit_to_type(Decimal(value), target)
         case TupleType(types):
             return tuple([widen(item, type_) for item, type_ in zip(value, types, strict=True)])
         case RecordType(fields):
@@ -159,13 +159,13 @@ def _to_scalar(value: Value, target: Type, fail: Fail) -> Value:
 def _to_number(value: float | Decimal, target: Type) -> Value:
     """A number in another numeric type: integers truncate, decimals round halves up."""
     if is_float(target):
-        return fitted(float(value), target)
+        return fit_to_type(float(value), target)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if is_integer(target):
-        return fitted(math.trunc(Fraction(value)), target)
+        return fit_to_type(math.trunc(Fraction(value)), target)
     if isinstance(target, DecimalType):
-        return fitted(Decimal(repr(value) if isinstance(value, float) else value), target)
+        return fit_to_type(Decimal(repr(value) if isinstance(value, float) else value), target)
     return None
 
 

@@ -16,7 +16,7 @@ from typing import Final, assert_never
 from incmrql.errors import DataError
 from incmrql.reference.calls import apply
 from incmrql.reference.environment import Environment, World
-from incmrql.reference.operators import collection, fitted
+from incmrql.reference.operators import collection, fit_to_type
 from incmrql.types import typed
 from incmrql.types.model import (
     BOOL,
@@ -85,7 +85,7 @@ class _Maker:
             case Basic():
                 return self.scalar(type_.name)
             case DecimalType():
-                return fitted(self.decimal(type_), type_)
+                return fit_to_type(self.decimal(type_), type_)
             case Tuple(items):
                 return tuple([self.value(item, depth) for item in items])
             case Record(fields):

@@ -32,7 +32,7 @@ LONGEST_RANGE = 20_000_000
 """Elements of a range, which is made as a whole."""
 
 
-def fitted(value: Value, type_: Type) -> Value:
+def fit_to_type(value: Value, type_: Type) -> Value:
     """A number in the form of its type, or null where the type cannot hold it."""
     match type_:
         case BasicType("byte" | "short" | "int" | "long"):
@@ -54,7 +54,7 @@ def arithmetic(op: str, type_: Type, a: Value, b: Value) -> Value:
     if isinstance(type_, DecimalType):
         return decimal_arithmetic(op, Decimal(a), Decimal(b), (type_.precision, type_.scale))
     result = _float_result(op, a, b) if isinstance(a, float) else _integer_result(op, a, b)
-    return None if result is None else fitted(result, type_)
+    return None if result is None else fit_to_type(result, type_)
 
 
 def _integer_result(op: str, a: int, b: int) -> int | None:
@@ -93,7 +93,7 @@ def _float_remainder(a: float, b: float) -> float:
 def negate(type_: Type, value: Value) -> Value:
     """`-value`."""
     opposite = value.copy_negate() if isinstance(value, Decimal) else -value
-    return fitted(opposite, type_)
+    return fit_to_type(opposite, type_)
 
 
 def compare(op: str, a: Value, b: Value) -> bool | None:

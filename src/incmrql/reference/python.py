@@ -24,7 +24,7 @@ import pyarrow as pa
 from incmrql.errors import DataError, InternalError
 from incmrql.io.arrow.types import NoSuchType, struct_type
 from incmrql.io.json.values import to_json
-from incmrql.reference.operators import collection, fitted
+from incmrql.reference.operators import collection, fit_to_type
 from incmrql.types import model
 from incmrql.types.lattice import join
 from incmrql.types.model import (
@@ -56,7 +56,7 @@ def user_code() -> Iterator[None]:
         yield
 
 
-def raised(problem: BaseException) -> str:
+def describe_exception(problem: BaseException) -> str:
     """`raised KeyError: 3`, on one line."""
     text = " ".join(str(problem).split())
     return f"raised {type(problem).__name__}" + (f": {text}" if text else "")
@@ -114,7 +114,7 @@ def _scalar(given: AnyObject, type_: Type) -> Value:
         _refuse(given, type_)
     try:
         number: AnyObject = float(given) if is_float(type_) else given  # type: ignore[arg-type]
-        value = fitted(Decimal(number) if isinstance(type_, DecimalType) else number, type_)
+        value = fit_to_type(Decimal(number) if isinstance(type_, DecimalType) else number, type_)
     except ArithmeticError:
         _refuse(given, type_)
     return canonical(value) if value is not None else _refuse(given, type_)

@@ -14,11 +14,11 @@ from typing import Any
 
 from incmrql.errors import NOWHERE, DataError, nearest
 from incmrql.io.files import ANYWHERE, MAX_LINE, Paths, open_text
-from incmrql.io.notices import Noticed, notices, watched_fields
+from incmrql.io.notices import SourceFacts, notices, watched_fields
 from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Collected, Notice, Policy, Quarantine, Read, Row, collect
 from incmrql.reference.environment import Environment, World, place
-from incmrql.reference.python import from_python, raised, user_code
+from incmrql.reference.python import describe_exception, from_python, user_code
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED, Type
 from incmrql.values import Bag, Value, encode, hash64, show
@@ -114,7 +114,7 @@ def _notices(
 ) -> tuple[Notice, ...]:
     """What is odd about a source that was read."""
     report, watched = collected.report, watched_fields(source, source.row)
-    noticed = Noticed(bad=report.bad, first=list(report.first))
+    noticed = SourceFacts(bad=report.bad, first=list(report.first))
     noticed.add_rows(collected.rows, watched)
     if watched:
         for file in paths.expand(path):
@@ -150,7 +150,7 @@ def parser_rows(
                 made = parser() if isinstance(parser, type) else parser
                 values = list(made.parse(text))
         except (Exception, SystemExit) as problem:
-            message = f'parser "{source.parser}" {raised(problem)}'
+            message = f'parser "{source.parser}" {describe_exception(problem)}'
             if policy == "fail":
                 raise DataError("R204", message, place=str(file)) from problem
             yield BadRow(str(file), 0, text, message)

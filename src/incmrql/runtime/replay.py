@@ -26,7 +26,7 @@ from incmrql.io.arrow.columns import WEIGHT, is_spread, parts_of
 from incmrql.plan.program import Stream
 from incmrql.spark.clusters import Carried
 from incmrql.spark.packing import Packed
-from incmrql.spark.sources.columns import quoted
+from incmrql.spark.sources.columns import quote_name
 from incmrql.spark.stream_job import balanced
 from incmrql.spark.values import (
     ONE,
@@ -121,7 +121,7 @@ def _element(stream: Stream) -> str:
     if stream.packed or not is_spread(stream.element):
         return "c0"
     labels = [label for label, _ in parts_of(stream.element)]
-    parts = [f"c{place} as {quoted(label)}" for place, label in enumerate(labels)]
+    parts = [f"c{place} as {quote_name(label)}" for place, label in enumerate(labels)]
     return f"struct({', '.join(parts)})"
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.messages import Reading
-from incmrql.io.notices import Noticed
+from incmrql.io.notices import SourceFacts
 from incmrql.io.rows import ReadReport
 from incmrql.plan.access import SCOPES, Scope
 from incmrql.runtime.arithmetic import Failures
@@ -87,7 +87,7 @@ class BatchReport:
     """What was said of the sources since the batch before, such as lines that a socket dropped."""
     errors: Failures | None = None
     """Rows for which arithmetic fails after the batch; None where nothing is watched."""
-    noticed: Mapping[int, Noticed] = field(default_factory=dict)
+    noticed: Mapping[int, SourceFacts] = field(default_factory=dict)
     """Facts about the rows that were read, by the place of their source."""
 
 

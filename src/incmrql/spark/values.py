@@ -21,7 +21,7 @@ from pyspark.sql import types as spark_types
 
 from incmrql.errors import DataError, InternalError
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import plain_type, reader, stored
+from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.io.scalars import Unparsable
 from incmrql.types.model import (
     Any,
@@ -155,7 +155,7 @@ def batches(
 
 def batch(values: Sequence[Value], element: Type, schema: Arrow) -> Arrow:
     """Some elements as one record batch with a schema of `value_schema`."""
-    array = pa.array([stored(value, element) for value in values], value_type(element))
+    array = pa.array([to_arrow(value, element) for value in values], value_type(element))
     return array_batch(array, element, schema)
 
 
@@ -215,7 +215,7 @@ def from_arrow(table: Arrow, element: Type, *, packed: bool) -> Iterator[Value]:
 def maker(schema: Arrow, element: Type, *, packed: bool) -> Callable[[Arrow], Iterator[Value]]:
     """How elements are made from batches of a schema."""
     arrow = schema.field(0).type if packed else pa.struct(list(schema))
-    plain, make = plain_type(arrow), reader(arrow, element)
+    plain, make = plain_type(arrow), value_reader(arrow, element)
 
     def made(part: Arrow) -> Iterator[Value]:
         column = part.column(0) if packed else part.to_struct_array()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from incmrql.engine.columns.keys import Keys, encoded, same_keys
 from incmrql.engine.store.sorting import TableSchema, decides, group, order_bytes, order_words
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import stored
+from incmrql.io.arrow.values import to_arrow
 from incmrql.types.model import (
     ANY,
     BOOL,
@@ -75,7 +75,7 @@ def columns(draw: st.DrawFn) -> tuple[list[Type], list[tuple[Any, ...]]]:
 
 def arrow(types: list[Type], rows: list[tuple[Any, ...]]) -> list[Any]:
     return [
-        pa.array([stored(row[i], type_) for row in rows], arrow_type(type_))
+        pa.array([to_arrow(row[i], type_) for row in rows], arrow_type(type_))
         for i, type_ in enumerate(types)
     ]
 

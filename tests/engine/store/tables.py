@@ -18,7 +18,7 @@ from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import Reader, StateTable, plan, scan
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import stored
+from incmrql.io.arrow.values import to_arrow
 from incmrql.types.model import DOUBLE, Type
 from incmrql.values import encode
 from incmrql.values.hashing.columns import Hashes
@@ -45,7 +45,7 @@ def arrow(rows: Sequence[Row], types: Sequence[Type]) -> list[Any]:
     """Rows as columns; doubles as they are, so that there are two zeros."""
     return [
         pa.array(
-            [row[i] if type_ == DOUBLE else stored(row[i], type_) for row in rows],
+            [row[i] if type_ == DOUBLE else to_arrow(row[i], type_) for row in rows],
             arrow_type(type_),
         )
         for i, type_ in enumerate(types)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, assert_never
 import pyarrow as pa
 
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import plain_type, reader, stored
+from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.reference.aggregates import bytes_of, part_of_bytes
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Collection, Record, Tuple, Type
@@ -268,14 +268,14 @@ def column_of(values: Sequence[Value], type_: Type) -> Any:
     """Values as a column."""
     if type_ == EXACT_SUM:
         return pa.array([None if v is None else bytes_of(v) for v in values], pa.binary())
-    return pa.array([stored(value, type_) for value in values], arrow_type(type_))
+    return pa.array([to_arrow(value, type_) for value in values], arrow_type(type_))
 
 
 def values_of(column: Any, type_: Type) -> list[Value]:
     """The values of a column."""
     if type_ == EXACT_SUM:
         return [None if each is None else part_of_bytes(each) for each in column.to_pylist()]
-    read = reader(column.type, type_)
+    read = value_reader(column.type, type_)
     return [read(plain) for plain in column.cast(plain_type(column.type)).to_pylist()]
 
 

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from incmrql.errors import InternalError
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import plain_type, reader, stored
+from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.reference.builtins import OTHER, SCALAR
 from incmrql.reference.casts import cast
-from incmrql.reference.operators import arithmetic, fitted
+from incmrql.reference.operators import arithmetic, fit_to_type
 from incmrql.types.builtins import FUNCTIONS, TREE_FUNCTIONS, key_of
 from incmrql.types.model import NOTHING, Decimal, Type
 from incmrql.values import Value
@@ -82,7 +82,7 @@ def _meaning(key: str, type_: Type) -> Callable[..., Value]:
 
     def called(*arguments: Value) -> Value:
         result = SCALAR[key](*arguments)
-        return None if result is None else fitted(result, type_)
+        return None if result is None else fit_to_type(result, type_)
 
     return _unless_null(called)
 
@@ -104,7 +104,7 @@ def _by_row(
     codes, values = zip(*map(_distinct, arguments, types), strict=True)
     rows, places = _distinct_rows(codes, [len(known) for known in values])
     results = [
-        stored(
+        to_arrow(
             function(*[known[code] for known, code in zip(values, row, strict=True)]), result_type
         )
         for row in rows
@@ -123,7 +123,7 @@ def _whole(array: Arrow) -> Arrow:
 
 def _distinct(column: Arrow, type_: Type) -> tuple[Arrow, list[Value]]:
     """A number for each row, and the value that each number stands for."""
-    read = reader(column.type, type_)
+    read = value_reader(column.type, type_)
     plain = column.cast(plain_type(column.type))
     if pa.types.is_nested(plain.type):  # Arrow finds no distinct ones among these
         return np.arange(len(plain)), [read(value) for value in plain.to_pylist()]

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from incmrql.errors import DataError, nearest
-from incmrql.io.arrow.types import NoSuchType, arrow_type, struct_type, widened
-from incmrql.io.arrow.values import plain_type, reader, same_floats, stored
+from incmrql.io.arrow.types import NoSuchType, arrow_type, struct_type, widens_to
+from incmrql.io.arrow.values import normalize_floats, plain_type, to_arrow, value_reader
 from incmrql.io.scalars import Unparsable
 from incmrql.types.model import (
     BOOL,
@@ -79,7 +79,7 @@ def schema(letter: str, types: Iterable[Type]) -> Any:
 def rows_table(letter: str, types: tuple[Type, ...], rows: list[tuple[list[Value], int]]) -> Any:
     """Rows of values and their weights as a table."""
     arrays = [
-        pa.array([stored(values[i], type_) for values, _ in rows], arrow_type(type_))
+        pa.array([to_arrow(values[i], type_) for values, _ in rows], arrow_type(type_))
         for i, type_ in enumerate(types)
     ]
     weights = pa.array([weight for _, weight in rows], pa.int64())
@@ -95,7 +95,7 @@ def spread(value: Value, element: Type) -> list[Value]:
 
 def column_values(column: Any, type_: Type) -> list[Value]:
     """The values of a column."""
-    read = reader(column.type, type_)
+    read = value_reader(column.type, type_)
     return [read(plain) for plain in column.cast(plain_type(column.type)).to_pylist()]
 
 
@@ -121,7 +121,7 @@ def element_array(batch: Any, element: Type) -> Any:
     """The rows of a record batch as an array of the Arrow form of a type."""
     column = _chosen(batch, element)
     own = _own_type(column.type)
-    if not widened(own, element):
+    if not widens_to(own, element):
         message = f"the table has rows of type {own}, expected {element}"
         raise DataError("R306", message, hint="Cast the columns, or declare their types.")
     made = _cast(column, element)
@@ -209,14 +209,14 @@ def _scalars(column: Any, type_: Type) -> Any | None:
             return None
         return numbers.cast(arrow_type(type_))
     made = column.cast(arrow_type(type_))
-    return same_floats(made) if type_ in (FLOAT, DOUBLE) else made
+    return normalize_floats(made) if type_ in (FLOAT, DOUBLE) else made
 
 
 def _one_by_one(column: Any, element: Type) -> Any:
-    make, made = reader(column.type, element), []
+    make, made = value_reader(column.type, element), []
     for number, plain in enumerate(column.cast(plain_type(column.type)).to_pylist(), 1):
         try:
-            made.append(stored(make(plain), element))
+            made.append(to_arrow(make(plain), element))
         except Unparsable as problem:
             hint = "Mend the row, or leave it out."
             raise DataError("R306", f"row {number}: {problem.reason}", hint=hint) from None

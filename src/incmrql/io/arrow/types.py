@@ -128,7 +128,7 @@ def struct_type(fields: list[Arrow], path: str = "") -> Type:
     return Record(tuple(inner))
 
 
-def widened(source: Type, target: Type) -> bool:
+def widens_to(source: Type, target: Type) -> bool:
     """Whether a column of one type may be read as another: numbers widen, null is anything."""
     match source, target:
         case _ if source == target:
@@ -140,12 +140,12 @@ def widened(source: Type, target: Type) -> bool:
             both = source in order and target in order
             return both and order.index(source) <= order.index(target)
         case Collection(_, element), Collection(_, wanted):
-            return widened(element, wanted)
+            return widens_to(element, wanted)
         case Tuple(items), Tuple(others):
-            return len(items) == len(others) and all(map(widened, items, others))
+            return len(items) == len(others) and all(map(widens_to, items, others))
         case Record(), Record(fields):
             pairs = [(source.field(name), wanted) for name, wanted in fields]
-            return all(own is not None and widened(own, wanted) for own, wanted in pairs)
+            return all(own is not None and widens_to(own, wanted) for own, wanted in pairs)
         case _:
             return False
 

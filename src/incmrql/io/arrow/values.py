@@ -1,8 +1,8 @@
 """Values to what Arrow stores, and back.
 
-`stored(value, type)` is the Python object from which Arrow builds `arrow_type(type)`.  On the
-way back a column is first cast to `plain_type`, where texts are bytes and times are numbers, so
-that a value that is out of range spoils one row and not the column; `reader` makes the values.
+`to_arrow(value, type)` is the Python object from which Arrow builds `arrow_type(type)`.  On the
+way back a column is first cast to `plain_type`, where texts are bytes and times are numbers, and
+`value_reader` makes the values.  So a value that is out of range spoils one row, not the column.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NANOSECONDS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY_MILLISECONDS = 86_400_000
 
 
-def stored(value: Value, type_: Type) -> Arrow:
+def to_arrow(value: Value, type_: Type) -> Arrow:
     """The Python object from which Arrow stores a value of a type."""
     if value is None:
         return None
@@ -55,12 +55,12 @@ def stored(value: Value, type_: Type) -> Arrow:
         case Record(()) | Tuple(()):
             return True
         case Record(fields):
-            return {name: stored(value[name], field) for name, field in fields}
+            return {name: to_arrow(value[name], field) for name, field in fields}
         case Tuple(items):
-            return {f"_{i}": stored(v, t) for i, (v, t) in _numbered(value, items)}
+            return {f"_{i}": to_arrow(v, t) for i, (v, t) in _numbered(value, items)}
         case Collection(kind, element):
             items = canonical(value) if kind == "bag" else value
-            return [stored(item, element) for item in items]
+            return [to_arrow(item, element) for item in items]
         case Decimal(precision, scale):
             fixed = quantize(DecimalValue(value), precision, scale)
             if fixed is None:
@@ -74,7 +74,7 @@ def stored(value: Value, type_: Type) -> Arrow:
             return value
 
 
-def same_floats(column: Arrow) -> Arrow:
+def normalize_floats(column: Arrow) -> Arrow:
     """A column of floats with one zero and one NaN."""
     nan = pa.scalar(float("nan"), column.type)
     positive = pc.add(column, pa.scalar(0.0, column.type))
@@ -105,10 +105,10 @@ def plain_type(arrow: Arrow) -> Arrow:
     return arrow
 
 
-def reader(arrow: Arrow, type_: Type) -> Reader:
+def value_reader(arrow: Arrow, type_: Type) -> Reader:
     """How values of a type are made from a plain column that came from an Arrow type."""
     if kinds.is_dictionary(arrow):
-        return reader(arrow.value_type, type_)
+        return value_reader(arrow.value_type, type_)
     make = _maker(arrow, type_)
     return lambda plain: None if plain is None else make(plain)
 
@@ -125,19 +125,20 @@ def _maker(arrow: Arrow, type_: Type) -> Reader:
         case Tuple(()):
             return lambda _: ()
         case Record(fields):
-            readers = [(name, reader(arrow.field(name).type, field)) for name, field in fields]
             names = type_.names
+            readers = [(n, value_reader(arrow.field(n).type, field)) for n, field in fields]
             return lambda plain: RecordValue.of(names, [read(plain[n]) for n, read in readers])
         case Tuple(items):
-            numbered = enumerate(items, 1)
-            inner = [(f"_{i}", reader(arrow.field(f"_{i}").type, item)) for i, item in numbered]
-            return lambda plain: tuple([read(plain[name]) for name, read in inner])
+            named = [(f"_{i}", item) for i, item in enumerate(items, 1)]
+            parts = [(n, value_reader(arrow.field(n).type, item)) for n, item in named]
+            return lambda plain: tuple([read(plain[n]) for n, read in parts])
         case Collection(kind, element):
-            made = (
-                _pair(arrow, element) if kinds.is_map(arrow) else reader(arrow.value_type, element)
+            is_map = kinds.is_map(arrow)
+            item = (
+                _pair_reader(arrow, element) if is_map else value_reader(arrow.value_type, element)
             )
-            shape = Bag if kind == "bag" else list
-            return lambda plain: shape([made(item) for item in plain])
+            container = Bag if kind == "bag" else list
+            return lambda plain: container([item(part) for part in plain])
         case Decimal():
             return DecimalValue
         case Nothing():
@@ -146,10 +147,11 @@ def _maker(arrow: Arrow, type_: Type) -> Reader:
             return _SCALARS[type_](arrow) if type_ in _SCALARS else _same
 
 
-def _pair(arrow: Arrow, element: Type) -> Reader:
+def _pair_reader(arrow: Arrow, element: Type) -> Reader:
     if not isinstance(element, Tuple):
         raise InternalError(f"a map is a bag of pairs, not of {element}")
-    key, item = reader(arrow.key_type, element.items[0]), reader(arrow.item_type, element.items[1])
+    key = value_reader(arrow.key_type, element.items[0])
+    item = value_reader(arrow.item_type, element.items[1])
     return lambda plain: (key(plain[0]), item(plain[1]))
 
 

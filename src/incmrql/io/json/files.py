@@ -25,17 +25,17 @@ from incmrql.io.json.documents import Documents
 from incmrql.io.json.values import (
     Number,
     Raw,
-    checked,
+    check_tree,
     dump_raw,
     parse_raw,
     raw_json,
     raw_of,
-    shortened,
+    shorten,
     skip_space,
     tree_of,
 )
 from incmrql.io.rows import BadRow, Read, Row
-from incmrql.io.scalars import Unparsable, parse_scalar, quoted, weight
+from incmrql.io.scalars import Unparsable, parse_scalar, quote, weight
 from incmrql.io.xml.values import parse_xml
 from incmrql.types.model import (
     BOOL,
@@ -132,14 +132,14 @@ def _item_lines(line: int, text: str) -> Iterator[int]:
 
 def _row(raw: Raw, line: int, want: _Want) -> Row:
     if want.raw:
-        return Row(checked(raw), line=line)
+        return Row(check_tree(raw), line=line)
     if not want.sign:
-        return Row(typed(raw, want.row, want.data), line=line)
+        return Row(typed_json(raw, want.row, want.data), line=line)
     if not isinstance(raw, dict):
         raise Unparsable(f'expected an object with a sign in "{want.sign}"')
     sign = weight(raw.get(want.sign), want.sign)
     members = {n: v for n, v in raw.items() if n != want.sign}
-    return Row(typed(members, want.row, want.data), sign, line=line)
+    return Row(typed_json(members, want.row, want.data), sign, line=line)
 
 
 def _elements(document: Raw, want: _Want) -> Iterable[Raw]:
@@ -157,7 +157,7 @@ def _is_array_of_rows(array: list[Raw], want: _Want) -> bool:
     if not isinstance(row, Tuple | Collection):
         return True
     try:
-        typed(array, row, want.data)
+        typed_json(array, row, want.data)
     except Unparsable:
         return bool(array) and isinstance(array[0], list)
     return False
@@ -191,10 +191,10 @@ _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 def to_typed(document: str | DataValue, type_: Type, catalog: Catalog = PREDEFINED) -> Value:
     """The value of a type that a JSON text or tree holds; raises `Unparsable`."""
     raw = parse_raw(document) if isinstance(document, str) else raw_of(document)
-    return typed(raw, type_, catalog)
+    return typed_json(raw, type_, catalog)
 
 
-def typed(raw: Raw, type_: Type, catalog: Catalog = PREDEFINED, path: str = "$") -> Value:
+def typed_json(raw: Raw, type_: Type, catalog: Catalog = PREDEFINED, path: str = "$") -> Value:
     """The value of a type that a document holds."""
     if raw is None and type_ != JSON:
         return None
@@ -204,14 +204,14 @@ def typed(raw: Raw, type_: Type, catalog: Catalog = PREDEFINED, path: str = "$")
         case AnyType():
             return tree_of(raw)
         case Record(fields) if isinstance(raw, dict):
-            values = [typed(raw.get(n), t, catalog, f"{path}.{n}") for n, t in fields]
+            values = [typed_json(raw.get(n), t, catalog, f"{path}.{n}") for n, t in fields]
             return RecordValue.of(type_.names, values)
         case Tuple(items) if isinstance(raw, list) and len(raw) == len(items):
             return tuple(
-                typed(item, items[i], catalog, f"{path}[{i}]") for i, item in enumerate(raw)
+                typed_json(item, items[i], catalog, f"{path}[{i}]") for i, item in enumerate(raw)
             )
         case Collection(kind, element) if isinstance(raw, list):
-            values = [typed(x, element, catalog, f"{path}[{i}]") for i, x in enumerate(raw)]
+            values = [typed_json(x, element, catalog, f"{path}[{i}]") for i, x in enumerate(raw)]
             return Bag(values) if kind == "bag" else values
         case Data():
             return _data(raw, type_, catalog, path)
@@ -231,7 +231,7 @@ def _scalar(raw: Raw, type_: Type, path: str) -> Value:
     except Unparsable as problem:
         raise Unparsable(f"{path}: {problem.reason}") from None
     if isinstance(raw, Number) and isinstance(value, float) and math.isinf(value):
-        raise Unparsable(f"{path}: {shortened(raw)} does not fit a {type_}")
+        raise Unparsable(f"{path}: {shorten(raw)} does not fit a {type_}")
     return value
 
 
@@ -260,7 +260,7 @@ def _data(raw: Raw, type_: Data, catalog: Catalog, path: str) -> Value:
         ((name, content),) = raw.items()
         for made in catalog.get(type_.name, ()):
             if made.name == name:
-                value = typed(content, made.content, catalog, f"{path}.{name}")
+                value = typed_json(content, made.content, catalog, f"{path}.{name}")
                 return DataValue(name, made.position, value)
     raise _mismatch(raw, type_, path)
 
@@ -274,7 +274,7 @@ def _mismatch(raw: Raw, type_: Type, path: str) -> Unparsable:
         case dict():
             found = "an object"
         case str() if not isinstance(raw, Number):
-            found = quoted(raw)
+            found = quote(raw)
         case _:
             found = dump_raw(raw)
     return Unparsable(f"{path}: expected {type_}, found {found}")

@@ -21,7 +21,7 @@ from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeAlias
 
 from incmrql.errors import InternalError
-from incmrql.io.scalars import Unparsable, quoted
+from incmrql.io.scalars import Unparsable, quote
 from incmrql.io.xml.values import is_xml, xml_text
 from incmrql.types.model import PREDEFINED
 from incmrql.values import Bag, Data, Record, Value, canonical, sort_values
@@ -61,7 +61,7 @@ def parse_raw(text: str) -> Raw:
     """The one document that a text holds."""
     raw, end = raw_json(text, 0)
     if rest := text[end:].strip(SPACE):
-        raise Unparsable(f"text follows the document: {quoted(rest)}")
+        raise Unparsable(f"text follows the document: {quote(rest)}")
     return raw
 
 
@@ -129,17 +129,17 @@ def tree_of(raw: Raw) -> Data:
             return _make("JObject", Bag((name, tree_of(item)) for name, item in raw.items()))
 
 
-def checked(raw: Raw) -> Raw:
+def check_tree(raw: Raw) -> Raw:
     """A document that has a tree; raises `Unparsable` as `tree_of` does."""
     match raw:
         case Number() if len(raw) > _SURELY_FINITE or "e" in raw or "E" in raw:
             _number(raw)
         case list():
             for item in raw:
-                checked(item)
+                check_tree(item)
         case dict():
             for item in raw.values():
-                checked(item)
+                check_tree(item)
         case _:
             pass
     return raw
@@ -242,11 +242,11 @@ def _number(text: Number) -> Data:
         return _make("Jlong", int(text))
     number = normal(float(text))
     if math.isinf(number):
-        raise Unparsable(f"{shortened(text)} does not fit a double")
+        raise Unparsable(f"{shorten(text)} does not fit a double")
     return _make("Jdouble", number)
 
 
-def shortened(number: str) -> str:
+def shorten(number: str) -> str:
     """The text of a number, without its middle if it is long."""
     return number if len(number) <= _LONGEST_SHOWN else f"{number[:10]}...{number[-10:]}"
 

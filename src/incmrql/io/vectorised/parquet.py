@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import same_floats
+from incmrql.io.arrow.values import normalize_floats
 from incmrql.types.model import DOUBLE, INTEGERS, STRING, Type
 
 _ROWS: Final = 1 << 18
@@ -32,7 +32,7 @@ def parquet_arrays(path: Path, element: Type) -> Iterator[Arrow | None]:
         return
     for batch in file.iter_batches(_ROWS):
         columns = [
-            same_floats(column) if pa.types.is_floating(column.type) else column
+            normalize_floats(column) if pa.types.is_floating(column.type) else column
             for column in batch.columns
         ]
         array = pa.StructArray.from_arrays(columns, fields=list(wanted))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.arrow.values import same_floats
+from incmrql.io.arrow.values import normalize_floats
 from incmrql.types.model import DATE, FLOAT, FLOATS, TIMESTAMP, Basic, Decimal, Type
 
 _DAY: Final = (
@@ -64,4 +64,4 @@ def finished(column: Arrow, type_: Type) -> Arrow:
     if type_ == TIMESTAMP:
         column = pc.utf8_rtrim(column, characters="Z").cast(pa.timestamp("us"))
     column = column.cast(arrow_type(type_), safe=type_ != FLOAT)
-    return same_floats(column) if type_ in FLOATS else column
+    return normalize_floats(column) if type_ in FLOATS else column

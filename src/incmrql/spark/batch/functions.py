@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from incmrql.engine.columns import pinned
 from incmrql.errors import DataError
-from incmrql.io.arrow.values import plain_type, reader, stored
+from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.lower.context import PythonPlace
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.spark.clusters import Carried
@@ -102,7 +102,7 @@ def _evaluated(place: PythonPlace, setting: Setting) -> Callable[[list[Arrow]], 
             world.on_trace = lambda text, value: traces.add([(text, encode(value))])
         outer = Environment(world)
         readers = [
-            reader(column.type, variable.type)
+            value_reader(column.type, variable.type)
             for column, variable in zip(columns, place.parameters, strict=True)
         ]
         plain = [column.cast(plain_type(column.type)).to_pylist() for column in columns]
@@ -112,7 +112,7 @@ def _evaluated(place: PythonPlace, setting: Setting) -> Callable[[list[Arrow]], 
                 env = outer
                 for variable, read, value in zip(place.parameters, readers, row, strict=True):
                     env = env.bind(variable, read(value))
-                found.append(stored(evaluate(place.body, env), place.body.type))
+                found.append(to_arrow(evaluate(place.body, env), place.body.type))
         return pa.array(found, result)
 
     return called

@@ -30,7 +30,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from incmrql.errors import DataError
 from incmrql.io.arrow.types import arrow_type, write_type
-from incmrql.io.arrow.values import stored
+from incmrql.io.arrow.values import to_arrow
 from incmrql.io.writers import binary_file
 from incmrql.io.writers import dump as dump_values
 from incmrql.spark.values import ONE, is_packed, is_wide, maker, spark_type
@@ -167,7 +167,7 @@ def _restored(part: Arrow, element: Type, schema: Arrow, *, packed: bool) -> Arr
     """A batch of Spark's with the columns of the file."""
     if _holds_null(element):  # Arrow has no cast to the type of null
         items = [
-            stored(value, element) for value in maker(part.schema, element, packed=packed)(part)
+            to_arrow(value, element) for value in maker(part.schema, element, packed=packed)(part)
         ]
         objects = [{ONE: item} for item in items] if packed else items
         return pa.Table.from_pylist(objects, schema)

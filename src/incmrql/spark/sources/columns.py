@@ -1,7 +1,7 @@
 """Columns that are somewhere already, of Spark or of Arrow, as columns of a declared type.
 
 `fits` says which columns can be taken natively: scalars that are cast without loss, and what is
-nested if it is the same.  Everything else is made anew row by row, by `rebuilt`, in Spark's
+nested if it is the same.  Everything else is made anew row by row, by `rebuild_rows`, in Spark's
 Python workers.
 """
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from incmrql.errors import DataError
-from incmrql.io.arrow.types import widened
+from incmrql.io.arrow.types import widens_to
 from incmrql.spark.clusters import Carried
 from incmrql.spark.values import ONE, batch, is_wide, maker, spark_schema, spark_type, value_schema
 from incmrql.types.model import FLOATS, Basic, Collection, Decimal, Nothing, Record, Tuple, Type
@@ -25,7 +25,7 @@ def fits(own: Type, wanted: Type) -> bool:
     """Whether a column of one type can be taken natively for another."""
     match wanted:
         case Basic() | Decimal():
-            return widened(own, wanted)
+            return widens_to(own, wanted)
         case _:
             return own == wanted and _is_settled(wanted)
 
@@ -47,13 +47,15 @@ def _is_settled(type_: Type) -> bool:
             return False
 
 
-def selected(df: DataFrame, fields: Sequence[tuple[str, Type]]) -> DataFrame:
+def select_as(df: DataFrame, fields: Sequence[tuple[str, Type]]) -> DataFrame:
     """The columns of these names, cast to their types; as text, since calls to Java are slow."""
     if all(isinstance(type_, Basic | Decimal) for _, type_ in fields):
-        return df.selectExpr(*[f"{_cast(name, type_)} AS {quoted(name)}" for name, type_ in fields])
+        return df.selectExpr(
+            *[f"{_cast(name, type_)} AS {quote_name(name)}" for name, type_ in fields]
+        )
     columns = [
         sql.expr(_cast(name, type_)) if isinstance(type_, Basic | Decimal) else
-        sql.col(quoted(name)).cast(spark_type(type_))
+        sql.col(quote_name(name)).cast(spark_type(type_))
         for name, type_ in fields
     ]  # fmt: skip
     return df.select([c.alias(name) for c, (name, _) in zip(columns, fields, strict=True)])
@@ -62,23 +64,23 @@ def selected(df: DataFrame, fields: Sequence[tuple[str, Type]]) -> DataFrame:
 def _cast(name: str, type_: Type) -> str:
     """A column cast to a type, with one zero; every NaN is the same to Spark."""
     kind = spark_type(type_).simpleString()
-    cast = f"CAST({quoted(name)} AS {kind})"
+    cast = f"CAST({quote_name(name)} AS {kind})"
     return f"{cast} + CAST(0 AS {kind})" if type_ in FLOATS else cast
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A column's name as Spark's SQL writes it."""
     return f"`{name.replace('`', '``')}`"
 
 
-def packed_frame(df: DataFrame, element: Type, *, packed: bool) -> DataFrame:
+def pack_frame(df: DataFrame, element: Type, *, packed: bool) -> DataFrame:
     """A frame of the columns of an element; all in one, if that is wanted."""
     if not packed or not is_wide(element):
         return df
-    return df.select(sql.struct([sql.col(quoted(name)) for name in df.columns]).alias(ONE))
+    return df.select(sql.struct([sql.col(quote_name(name)) for name in df.columns]).alias(ONE))
 
 
-def rebuilt(df: DataFrame, element: Type, *, one: bool, packed: bool) -> DataFrame:
+def rebuild_rows(df: DataFrame, element: Type, *, one: bool, packed: bool) -> DataFrame:
     """Rows made anew; `one` says that they are in one column."""
     task = partial(_rebuild, element, one, packed)
     return df.mapInArrow(task, spark_schema(element, packed=packed))

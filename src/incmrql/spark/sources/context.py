@@ -35,7 +35,7 @@ from incmrql.errors import DataError
 from incmrql.io import Part
 from incmrql.io.files import ANYWHERE, COMPRESSED, Paths
 from incmrql.io.json.files import Catalog
-from incmrql.io.notices import Noticed, notices
+from incmrql.io.notices import SourceFacts, notices
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Policy, Quarantine, ReadReport
 from incmrql.spark.sources.parts import BAD_SCHEMA, bad_task, good_rows, rows_task, unpacked_bad
 from incmrql.spark.sources.picked import row_of
@@ -218,7 +218,7 @@ class Reading:
 
     def _report(self) -> ReadReport:
         rows, files, first = sum(self.natives.values()), Counter[str](), list[BadRow]()
-        noticed = Noticed()
+        noticed = SourceFacts()
         for part in self.plan.parts:
             tally = self._tally(part) or Tally()
             rows += tally.rows

@@ -32,7 +32,7 @@ from incmrql.io.parquet import file_type, is_one_column
 from incmrql.io.reader import read as check_files
 from incmrql.reference.sources import quarantine_name
 from incmrql.spark.packing import NOTHING, packed
-from incmrql.spark.sources.columns import fits, packed_frame, selected
+from incmrql.spark.sources.columns import fits, pack_frame, select_as
 from incmrql.spark.sources.context import Context, Reading
 from incmrql.spark.sources.pieces import cut
 from incmrql.spark.sources.plan import Plan
@@ -110,7 +110,7 @@ def frame(
         made = read.parquet(*paths)
         kinds_of = {field.name: field.dataType for field in fields}
         if packed or len(groups) > 1 or not _is_as_it_should_be(kinds_of, used):
-            made = packed_frame(selected(made, element.fields), element, packed=packed)
+            made = pack_frame(select_as(made, element.fields), element, packed=packed)
         frames.append(made)
     return frames
 

@@ -19,8 +19,8 @@ from pyspark.accumulators import Accumulator
 
 from incmrql.algebra.term import Picks
 from incmrql.errors import DataError
-from incmrql.io import Chunk, Part, read_chunks, read_rows, renamed, row_chunks
-from incmrql.io.rows import BadRow, Policy, Read, Row, refused
+from incmrql.io import Chunk, Part, read_chunks, read_rows, row_chunks, with_shown_path
+from incmrql.io.rows import BadRow, Policy, Read, Row, refusal
 from incmrql.reference.sources import parser_rows
 from incmrql.spark.sources.picked import columns, is_raw, picker, raw_picker, raw_rows
 from incmrql.spark.sources.plan import Plan, Tallies, Tally, chunked, numbers
@@ -145,7 +145,7 @@ def _good(rows: Iterable[Read], policy: Policy, tally: Tally) -> Iterator[Row]:
         if isinstance(row, Row):
             yield row
         elif policy == "fail":
-            raise refused(row)
+            raise refusal(row)
         else:
             tally.add(row)
 
@@ -175,7 +175,7 @@ def _reads(plan: Plan, part: Part) -> Iterator[Read]:
     spec = plan.spec
     if spec.source.format == "python":
         rows = parser_rows(plan.parser.unpacked(), spec.source, part.path, spec.policy)
-        return renamed(rows, part)
+        return with_shown_path(rows, part)
     if plan.picks is not None and is_raw(plan):
-        return renamed(raw_rows(plan, part), part)
+        return with_shown_path(raw_rows(plan, part), part)
     return read_rows(spec, part)

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from incmrql.algebra.term import Picks
 from incmrql.io import Part
-from incmrql.io.arrow.values import stored
+from incmrql.io.arrow.values import to_arrow
 from incmrql.io.files import open_text
 from incmrql.io.json.files import read_raw
 from incmrql.io.json.values import Number, Raw, tree_of
@@ -84,7 +84,7 @@ def picker(picks: Picks) -> Picker:
 
     def picked(row: Value) -> tuple[Arrow, ...]:
         env = outer.bind(picks.variable, row)
-        return tuple([stored(evaluate(expr, env), type_) for expr, type_ in fields])
+        return tuple([to_arrow(evaluate(expr, env), type_) for expr, type_ in fields])
 
     return picked
 
@@ -128,12 +128,12 @@ def _cast(path: _Step, type_: Type, row: Raw) -> Arrow:
         return normal(float(raw))
     if kind is Number and type_ in (INT, LONG) and len(raw) <= _SURELY_INT and raw.isdigit():
         return int(raw)
-    return None if raw is _MISSING else stored(cast(tree_of(raw), type_), type_)
+    return None if raw is _MISSING else to_arrow(cast(tree_of(raw), type_), type_)
 
 
 def _tree(path: _Step, row: Raw) -> Arrow:
     raw = path(row)
-    return None if raw is _MISSING else stored(tree_of(raw), JSON)
+    return None if raw is _MISSING else to_arrow(tree_of(raw), JSON)
 
 
 def _path(expr: typed.Expr) -> _Step | None:

@@ -12,7 +12,7 @@ from pyspark.accumulators import AccumulatorParam
 from incmrql.algebra.term import Picks
 from incmrql.io import Chunk, Part, ReadSpec
 from incmrql.io.files import ANYWHERE, Paths
-from incmrql.io.notices import Noticed
+from incmrql.io.notices import SourceFacts
 from incmrql.io.rows import MOST_REMEMBERED, BadRow
 from incmrql.spark.packing import NOTHING, Packed
 
@@ -49,12 +49,12 @@ class Tally:
     failure: tuple[str, str, str, str] | None = None
     """Code, message, place and hint of the error that ended it."""
     length: int = 0
-    noticed: Noticed = field(default_factory=Noticed)
+    noticed: SourceFacts = field(default_factory=SourceFacts)
 
     def add_chunk(self, chunk: Chunk) -> None:
         """Count the rows of a chunk and its bad rows."""
         self.rows += len(chunk.values)
-        self.noticed.add(chunk.noticed)
+        self.noticed.add(chunk.facts)
         for row in chunk.bad:
             self.add(row)
 

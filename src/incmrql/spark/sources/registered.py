@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from incmrql.errors import DataError, nearest
-from incmrql.io.arrow.types import NoSuchType, arrow_type, struct_type, widened
-from incmrql.io.arrow.values import same_floats
+from incmrql.io.arrow.types import NoSuchType, arrow_type, struct_type, widens_to
+from incmrql.io.arrow.values import normalize_floats
 from incmrql.reference.python import arrow_table, from_python
 from incmrql.spark.internals import arrow_type_of, in_session
-from incmrql.spark.sources.columns import fits, packed_frame, rebuilt, selected
+from incmrql.spark.sources.columns import fits, pack_frame, rebuild_rows, select_as
 from incmrql.spark.values import ONE, dataframe, is_wide, spark_schema
 from incmrql.types import typed
 from incmrql.types.model import (
@@ -116,7 +116,7 @@ def registered(
         rows = arrow_table(rows, source.name)
     if isinstance(rows, pa.Table) and (table := _cast(rows, source.row)) is not None:
         frame = spark.createDataFrame(table, spark_schema(source.row))
-        return packed_frame(frame, source.row, packed=packed)
+        return pack_frame(frame, source.row, packed=packed)
     return _of_rows(spark, rows, source, packed=packed)
 
 
@@ -134,17 +134,17 @@ def _of_spark(df: DataFrame, source: typed.Source, *, packed: bool) -> DataFrame
     one = not isinstance(wanted, Record) and isinstance(own, Record) and own.names == (ONE,)
     if one and isinstance(own, Record):
         own = own.fields[0][1]
-    if not widened(own, wanted):
+    if not widens_to(own, wanted):
         message = f"the data frame has rows of type {own}, expected {wanted}"
         raise DataError("R208", message, place=source.name)
     if isinstance(wanted, Record) and isinstance(own, Record):
         types = dict(own.fields)
         if all(fits(types[name], type_) for name, type_ in wanted.fields):
-            frame = selected(df, wanted.fields)
-            return packed_frame(frame, wanted, packed=packed)
+            frame = select_as(df, wanted.fields)
+            return pack_frame(frame, wanted, packed=packed)
     if one and fits(own, wanted):
-        return selected(df, [(ONE, wanted)])
-    return rebuilt(df, wanted, one=one, packed=packed or not is_wide(wanted))
+        return select_as(df, [(ONE, wanted)])
+    return rebuild_rows(df, wanted, one=one, packed=packed or not is_wide(wanted))
 
 
 def _cast(table: Any, row: Type) -> Any:
@@ -167,7 +167,7 @@ def _cast_column(column: Any, type_: Type) -> Any:
         cast = column.cast(target)
     except pa.ArrowInvalid:
         return None
-    return same_floats(cast) if type_ in FLOATS else cast
+    return normalize_floats(cast) if type_ in FLOATS else cast
 
 
 def _is_near(arrow: Any, type_: Type) -> bool:
