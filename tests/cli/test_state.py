@@ -67,7 +67,7 @@ def test_a_checkpoint_from_another_folder(
     told = without_spark(monkeypatch, "state", where)
     assert told.code == 0
     assert "  1 batch, the last at " in told.out
-    assert "  1 file taken in" in told.out
+    assert "  1 file ingested" in told.out
     facts = json.loads(without_spark(monkeypatch, "state", where, "--json").out)
     assert [(t["name"], t["node"], t["rows"]) for t in facts["tables"]] == [
         ("l0", 0, 3), ("n2", 2, 2),

@@ -26,8 +26,13 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (f'{COUNT} max(stream(text, "none"));', (), 1, "error[A103]: some items"),
         (COUNT, (), 1, 'error[R101]: there is no file or folder "none"'),
-        (COUNT.removeprefix("incr "), ("--verify", "1"), 2, "--verify is for queries with incr"),
-        (COUNT, ("--skip-batch", "1"), 2, "--skip-batch goes with --checkpoint"),
+        (
+            COUNT.removeprefix("incr "),
+            ("--verify", "1"),
+            2,
+            "--verify is only for queries with incr",
+        ),
+        (COUNT, ("--skip-batch", "1"), 2, "--skip-batch needs --checkpoint"),
         (COUNT, ("--keep-input", "some"), 2, "is not all, none or a number of batches"),
         (COUNT, ("--trigger", "soon"), 2, "is not a time such as"),
         (

@@ -155,7 +155,9 @@ def test_a_java_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "run", break_down)
     done = evaluated("1")
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("error: Spark has ended while it was at work: its Java is gone\n")
+    assert done.err.startswith(
+        "error: Spark ended while it was working: its Java process is gone\n"
+    )
     assert "spark.driver.memory" in done.err
 
 
@@ -227,7 +229,7 @@ def test_a_missing_argument_is_named() -> None:
 
 def test_options_of_streams_have_a_heading_of_their_own() -> None:
     told = incmrql("run", "--help").out
-    general, _, streams = told.partition("Options of streams:\n")
+    general, _, streams = told.partition("Stream options:\n")
     assert re.findall(r"^  (?:-\w, )?(--\w[\w-]*)", streams, re.MULTILINE)[:2] == [
         "--checkpoint", "--output",
     ]  # fmt: skip

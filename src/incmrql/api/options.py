@@ -1,4 +1,4 @@
-"""The options of `start()`: those of `UserOptions`, by name."""
+"""The keyword arguments of `start()`: the fields of `UserOptions`, checked and parsed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StartOptions(TypedDict, total=False):
-    """The keyword arguments of `start()`, for type checkers: the fields of `UserOptions`."""
+    """The keyword arguments of `start()`, for type checkers."""
 
     checkpoint: str | Path | None
     output: str | Path | None
@@ -45,9 +45,9 @@ class StartOptions(TypedDict, total=False):
 
 
 def stream_options(given: Mapping[str, Any]) -> StreamOptions:
-    """The options that a user has given by name; None leaves the default.
+    """The options that a user gives by name; None leaves the default.
 
-    A name or value that cannot be is refused with R212.
+    An unknown name or an impossible value is refused with R212.
     """
     from incmrql.runtime.options import StreamOptions
 
@@ -56,24 +56,18 @@ def stream_options(given: Mapping[str, Any]) -> StreamOptions:
     if unknown:
         hint = f"Options are: {', '.join(sorted(known))}."
         raise DataError("R212", f'start has no option "{unknown[0]}"', hint=hint)
-    values = {name: value for name, value in given.items() if value is not None}
     types = get_type_hints(UserOptions)
-    for name, value in values.items():
-        _check_value(name, value, known[name], types[name])
-        read = known[name].read
-        if read is not None:
-            values[name] = read(value)
-        elif name in ("forget", "retract"):
-            values[name] = tuple(map(str, value))
-        elif name == "checkpoint":
-            values[name] = Path(value)
-        elif name == "output":
-            values[name] = str(value)
+    values = {}
+    for name, value in given.items():
+        if value is not None:
+            read = known[name].read
+            _check_value(name, value, known[name], types[name])
+            values[name] = value if read is None else read(value)
     return StreamOptions(**values)
 
 
 def _check_value(name: str, value: Any, about: About, type_: Any) -> None:
-    """Refuse a value that an option does not take, before it can end as something else."""
+    """Refuse a value that the option does not take."""
     choices = _choices(type_)
     if about.read is None and choices and value not in choices:
         known = ", ".join(map(repr, choices))
@@ -86,7 +80,7 @@ def _check_value(name: str, value: Any, about: About, type_: Any) -> None:
         raise DataError("R212", message)
     if about.above is not None and not (is_number and value > about.above):
         raise DataError("R212", f"{name}={value!r}: {name} must be a number above {about.above}")
-    if name in ("forget", "retract") and isinstance(value, str | Path):
+    if get_origin(type_) is tuple and isinstance(value, str | Path):
         raise DataError("R212", f"{name} must be a list of paths: write {name}=[{str(value)!r}]")
     if name == "on_batch" and not callable(value):
         raise DataError("R212", f"on_batch={value!r}: on_batch must be a function of a Batch")

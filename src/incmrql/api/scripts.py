@@ -76,7 +76,8 @@ def compiled(
 
 def doubts(compiled: Compiled) -> list[Diagnostic]:
     """What is odd about the queries of a script, whatever the data."""
-    return questionable(compiled.typed)
+    with room():
+        return questionable(compiled.typed)
 
 
 def check(

@@ -1,6 +1,6 @@
-"""`incmrql bench`: the experiments, which come with the source repository.
+"""`incmrql bench`: run the experiments of the source repository.
 
-They are found beside the package's own files, in `benchmarks/`; an installed package has none.
+They are in `benchmarks/` beside `src/`; an installed package does not have them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ WRONG = 1
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--quick", is_flag=True, help="Everything in small, in a few minutes.")
-@click.option("--rounds", type=click.IntRange(min=1), help="Rounds that are timed.")
+@click.option(
+    "--quick", is_flag=True, help="Run every experiment at reduced size (about 4 minutes)."
+)
+@click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Number of timed rounds.")
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Keep histories here from run to run; without it they are removed at the end.",
+    help="Keep generated histories in this directory between runs. [default: removed at the end]",
 )
-@click.option("--write", is_flag=True, help="Keep what is found: results, plots, README.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object for each finding.")
-@click.option("--list", "lists", is_flag=True, help="Only say which experiments there are.")
+@click.option("--write", is_flag=True, help="Save the results, plots and README.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each result.")
+@click.option("--list", "lists", is_flag=True, help="List the experiments and exit.")
 def bench(  # noqa: PLR0913 - the options of a command
     names: tuple[str, ...],
     *,
@@ -40,30 +42,30 @@ def bench(  # noqa: PLR0913 - the options of a command
     as_json: bool,
     lists: bool,
 ) -> int:
-    """Run the experiments NAME, or all: answers kept up to date against doing it all again.
+    """Run the experiments NAME, or all of them: incremental against full recomputation.
 
-    The table has a verdict for each row.  The exit code is 1 if an answer was wrong or a case
-    failed; slower is no failure.
+    Each row of the table has a verdict.  Exits with 1 if an answer was wrong or a case failed;
+    being slower is not a failure.
     """
-    modules: Mapping[str, object] = loaded("benchmarks.experiments").MODULES
+    modules: Mapping[str, object] = load_experiments("benchmarks.experiments").MODULES
     for name in names:
         if name not in modules:
-            there = ", ".join(modules)
-            raise click.UsageError(f"There is no experiment {name}. There are {there}.")
-    main = loaded("benchmarks.experiments.main")
+            message = f"There is no experiment {name}. There are {', '.join(modules)}."
+            raise click.UsageError(message)
+    main = load_experiments("benchmarks.experiments.main")
     if lists:
         for name, about in main.listed():
             click.echo(f"{name:15} {about}")
         return 0
-    wish = main.Wish(names, quick, rounds or 0, data, write, as_json)
-    with _stopped_by_sigterm():
-        good = main.run(wish, lambda text: click.echo(text, err=True), click.echo)
-    return 0 if good else WRONG
+    request = main.Wish(names, quick, rounds or 0, data, write, as_json)
+    with _sigterm_as_interrupt():
+        is_good = main.run(request, lambda text: click.echo(text, err=True), click.echo)
+    return 0 if is_good else WRONG
 
 
 @contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """As by Ctrl-C: what was made is removed first."""
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, so that generated data are removed before the process ends."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -72,12 +74,12 @@ def _stopped_by_sigterm() -> Iterator[None]:
 
 
 def checkout() -> Path:
-    """The folder of the source repository that this package is a part of."""
+    """The directory of the source repository that this package is part of."""
     return Path(__file__).resolve().parents[3]
 
 
-def loaded(module: str) -> Any:
-    """A module of the experiments; an error for the user where there are none."""
+def load_experiments(module: str) -> Any:
+    """Import a module of the experiments; fail with a usage hint if there are none."""
     folder = checkout()
     if not (folder / "benchmarks" / "experiments" / "__init__.py").is_file():
         raise click.ClickException(

@@ -1,4 +1,4 @@
-"""`incmrql check`: parse and type a script and plan what it does with changes; run nothing."""
+"""`incmrql check`: parse, type and plan a script, and report problems without running it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 @click.command(cls=StrictCommand)
 @click.argument("file", required=False)
 @click.argument("arguments", nargs=-1)
-@click.option("-e", "query", help="A query instead of a file.")
-@click.option("--json", "as_json", is_flag=True, help="Problems as JSON, one a line, on stdout.")
+@click.option("-e", "query", help="Query text, instead of a file.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print problems on stdout as JSON, one per line."
+)
 @strict_option(
     "Fail if a batch may read all rows of a table (W101 to W104); "
     "with =groups, also if it may read whole groups (W105)."
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     "--iterate",
     type=click.Choice(["default", "exact", "recompute", "diffuse"]),
     default="default",
-    help="How the run will keep loops.",
+    help="How the run will maintain loops.",
 )
 @allow_import
 @allow_path
@@ -50,7 +52,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     modules: tuple[str, ...],
     allowed: tuple[str, ...],
 ) -> int:
-    """Parse, type and plan FILE; report every problem, and what queries over streams cost."""
+    """Parse, type and plan FILE; report every problem and the cost of queries over streams."""
     from incmrql import api
     from incmrql.api.scripts import Imports, Paths
     from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span

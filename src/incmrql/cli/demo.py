@@ -175,7 +175,7 @@ class _Stream:
 @click.command()
 @click.argument("name", type=click.Choice(sorted(QUERIES)), default="join")
 def demo(name: str) -> None:
-    """Show NAME: a query, batches of changes, and what they do to the answer."""
+    """Run the query NAME over generated streams, and show how each batch changes its answer."""
     from incmrql.api.session import Session
 
     click.echo(f"the query:\n\n{_indented(QUERIES[name].format(folder='.'))}\n")

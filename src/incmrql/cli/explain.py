@@ -1,4 +1,4 @@
-"""`incmrql explain`: what becomes of a query, stage by stage."""
+"""`incmrql explain`: show a script at one stage of compilation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ _STAGES = ("tree", "types", "algebra", "normal", "incremental", "spark")
 
 @click.command()
 @click.argument("file", required=False)
-@click.option("-e", "query", help="A query instead of a file.")
-@click.option("--stage", type=click.Choice(_STAGES), default="incremental", help="What to show.")
-@click.option("--trace", is_flag=True, help="Every rewrite to normal form, with its law.")
-@click.option("--json", "as_json", is_flag=True, help="The nodes as JSON, one item a line.")
-@click.option("--paper", is_flag=True, help="The paper's own construction: h, ⊗ and a.")
+@click.option("-e", "query", help="Query text, instead of a file.")
+@click.option("--stage", type=click.Choice(_STAGES), default="incremental", help="Stage to show.")
+@click.option("--trace", is_flag=True, help="Show every rewrite to normal form, with its law.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print plan nodes as JSON, one item per line."
+)
+@click.option("--paper", is_flag=True, help="Show the paper's own construction: h, ⊗ and a.")
 @allow_import
 @allow_path
 def explain(  # noqa: PLR0913 - one parameter for each option
@@ -32,14 +34,14 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     modules: tuple[str, ...],
     allowed: tuple[str, ...],
 ) -> None:
-    """Show the script FILE at one stage of its way from text to what Spark runs."""
+    """Show the script FILE at one stage between its text and what Spark runs."""
     from incmrql import api
     from incmrql.api.scripts import Imports, Paths
 
     if stage != "incremental" and (as_json or paper):
-        raise click.UsageError("--json and --paper go with --stage incremental.")
+        raise click.UsageError("--json and --paper need --stage incremental.")
     if paper and (as_json or trace):
-        raise click.UsageError("--paper goes without --json and --trace.")
+        raise click.UsageError("--paper cannot be combined with --json or --trace.")
     script = chosen_script(file, query)
     imports = Imports(frozenset(modules), is_read=True, paths=Paths.of(allowed))
     if as_json:

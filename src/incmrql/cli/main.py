@@ -1,7 +1,7 @@
-"""The `incmrql` command and what its exit codes mean.
+"""The `incmrql` command and its exit codes.
 
-0 done · 1 the query or the data are wrong · 2 wrong usage · 3 `verify` found a difference ·
-70 our bug.
+0 success · 1 the query, the data or the checkpoint are wrong · 2 wrong usage · 3 `verify` found a
+difference · 70 a bug in incmrql · 130 interrupted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WRONG_INPUT, DIFFERENT, OUR_BUG, INTERRUPTED = 1, 3, 70, 130
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="incmrql")
 def commands() -> None:
-    """Keep the answer of a query right while data arrive and leave."""
+    """Incremental queries on Spark: answers that stay up to date while their data change."""
 
 
 for command in (run, check, explain, state, verify, demo, bench):
@@ -45,20 +45,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def status(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code."""
+    """Run the command line and return the exit code."""
     try:
         result = commands.main(arguments, prog_name="incmrql", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
-        shown = io.StringIO()
-        error.show(shown)
-        tell(shown.getvalue().removesuffix("\n"))
+        message = io.StringIO()
+        error.show(message)
+        tell(message.getvalue().removesuffix("\n"))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         tell("stopped")
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):
-        # The reader has gone, as in `incmrql run … | head` (click makes it a SystemExit).
+        # The reader of our output is gone, as in `incmrql run … | head`; click turns the error
+        # into a SystemExit. Python must not flush into the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except (QueryError, DataError, CheckpointError) as error:
@@ -68,13 +69,13 @@ def status(arguments: Sequence[str] | None = None) -> int:
         tell(f"difference: {error}")
         return DIFFERENT
     except Exception as error:
-        return _failed(error)
+        return _report(error)
 
 
-def _failed(error: Exception) -> int:
-    """What is neither a wrong query nor wrong data; whatever has no name here is our mistake."""
+def _report(error: Exception) -> int:
+    """Report a failure of Spark or the system; any other error is a bug in incmrql."""
     if is_gone(error):
-        tell("error: Spark has ended while it was at work: its Java is gone")
+        tell("error: Spark ended while it was working: its Java process is gone")
         tell(f" = hint: {GONE_HINT}")
         return WRONG_INPUT
     if isinstance(error, OSError):
@@ -82,10 +83,6 @@ def _failed(error: Exception) -> int:
         what = f"{error.filename} cannot be used" if error.filename else "output cannot be written"
         tell(f"error: {what}: {why}")
         return WRONG_INPUT
-    return _our_bug(error)
-
-
-def _our_bug(error: Exception) -> int:
     tell(f"internal error: {type(error).__name__}: {error}")
     tell("This is a bug in incmrql. Please report it with the script that shows it.")
     if os.environ.get("INCMRQL_DEBUG"):

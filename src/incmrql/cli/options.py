@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_ALONE = "tables"
+_BARE = "tables"
 
 
 class StrictCommand(click.Command):
-    """A command in which `--strict` may stand without a value.
+    """A command whose option `--strict` may be given without a value.
 
-    Click would take the next argument as the value, which may be the script.
+    Click would take the next argument as the value, and that may be the script.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give a `--strict` that stands alone its value."""
+        """Add the default value to a bare `--strict`."""
         end = args.index("--") if "--" in args else len(args)
-        options = [f"--strict={_ALONE}" if each == "--strict" else each for each in args[:end]]
+        options = [f"--strict={_BARE}" if arg == "--strict" else arg for arg in args[:end]]
         return super().parse_args(ctx, options + args[end:])
 
 
@@ -53,10 +53,10 @@ def _strict(_: click.Context, __: click.Parameter, value: str | None) -> Strict:
 
 
 def strict_option(text: str) -> Callable[[_Command], _Command]:
-    """The option for a `StrictCommand`; its value is False, True or "groups"."""
+    """The `--strict` option of a `StrictCommand`; its value is False, True or "groups"."""
     return click.option(
         "--strict",
-        type=click.Choice([_ALONE, "groups"]),
+        type=click.Choice([_BARE, "groups"]),
         metavar="[=groups]",
         callback=_strict,
         help=text,
@@ -67,14 +67,14 @@ def strict_option(text: str) -> Callable[[_Command], _Command]:
 
 
 def spark_settings(given: tuple[str, ...]) -> dict[str, str]:
-    """The settings of Spark that `K=V` words spell."""
-    found = {}
+    """Parse Spark settings of the form `K=V`."""
+    settings = {}
     for word in given:
         name, equals, value = word.partition("=")
         if not (name and equals):
             raise click.BadParameter(f"{word!r} is not of the form K=V", param_hint="--conf")
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings
 
 
 allow_import = click.option(
@@ -82,9 +82,9 @@ allow_import = click.option(
     "modules",
     multiple=True,
     metavar="MODULE",
-    help="A Python module that may be imported; may be repeated.",
+    help="Python module that may be imported. May be repeated.",
 )
-"""The option of commands that import nothing by themselves."""
+"""For commands that import no Python module unless the user allows it."""
 
 allow_path = click.option(
     "--allow-path",
@@ -92,16 +92,16 @@ allow_path = click.option(
     multiple=True,
     type=click.Path(),
     metavar="PATH",
-    help="A folder or file that the script may read and write, and no others; may be repeated.",
+    help="Let the script read and write only this file or directory. May be repeated.",
 )
-"""The option that limits the paths of a script."""
+"""For commands that read what a script names."""
 
 
 # --- The script ---
 
 
 def chosen_script(file: str | None, query: str | None) -> str | Path:
-    """The script of a command, `-` being what stands on stdin; wrong usage if there is none."""
+    """The script that a command is given: a path, a query text, or stdin for `-`."""
     if query is not None:
         return checked_words((query,))[0]
     if file == "-":
@@ -119,7 +119,7 @@ def chosen_script(file: str | None, query: str | None) -> str | Path:
 
 
 def checked_words(words: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command line, which must be UTF-8 text."""
+    """The words of a command line, refused if they are not UTF-8."""
     for word in words:
         try:
             word.encode("utf-8")
@@ -134,54 +134,54 @@ def checked_words(words: Sequence[str]) -> tuple[str, ...]:
 CONSOLE = "console"
 
 
-class Given(click.ParamType[Any]):
-    """A value that an option reads from its text."""
+class Parsed(click.ParamType[Any]):
+    """The type of an option that parses its own text."""
 
     def __init__(self, about: About) -> None:
         assert about.read is not None
         self.name, self._read = about.metavar or "value", about.read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value."""
+        """Parse the text; a `DataError` becomes a usage error."""
         try:
             return self._read(value)
         except DataError as problem:
             self.fail(problem.message, param, ctx)
 
 
-class Grouped(StrictCommand):
-    """A command whose options of streams stand under a heading of their own in its help."""
+class StreamCommand(StrictCommand):
+    """A command that lists its stream options under their own heading in `--help`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in two groups."""
-        groups: dict[str, list[tuple[str, str]]] = {"Options": [], "Options of streams": []}
+        groups: dict[str, list[tuple[str, str]]] = {"Options": [], "Stream options": []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is not None:
-                is_stream = param.name in _OF_STREAMS
-                groups["Options of streams" if is_stream else "Options"].append(record)
+            if record is not None and isinstance(param, click.Option):
+                is_stream = param.name in _STREAM_OPTIONS
+                groups["Stream options" if is_stream else "Options"].append(record)
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
 
 
 def field_option(name: str) -> Callable[[Any], Any]:
-    """The option of a command that sets a field of `UserOptions`."""
+    """The command-line option for a field of `UserOptions`, derived from its declaration."""
     about, default = declared()[name], UserOptions.__dataclass_fields__[name].default
     hint = get_type_hints(UserOptions)[name]
     values = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    type_ = next(each for each in values if each is not type(None))
+    type_ = next(value for value in values if value is not type(None))
     shown: dict[str, Any] = {"help": about.help, "default": default, "metavar": about.metavar}
     if type_ is bool:
         shown["is_flag"] = True
-    elif about.read is not None:
-        shown["type"] = Given(about)
-    elif get_origin(type_) is Literal:
-        shown["type"] = click.Choice(get_args(type_))
     elif get_origin(type_) is tuple:
         shown["multiple"] = True
     elif type_ is Path:
         shown["type"] = click.Path(file_okay=False, path_type=Path)
+    elif about.read is not None:
+        shown["type"] = Parsed(about)
+    elif get_origin(type_) is Literal:
+        shown["type"] = click.Choice(get_args(type_))
     elif about.above is not None:
         shown["type"] = click.FloatRange(min=about.above, min_open=True)
     elif about.least is not None:
@@ -192,16 +192,16 @@ def field_option(name: str) -> Callable[[Any], Any]:
 _FIELDS: Final = tuple(
     name
     for name, about in declared().items()
-    if about.on_command_line and name != "on_arithmetic"  # which is about batch queries too
+    if about.on_command_line and name != "on_arithmetic"  # which also applies to batch queries
 )
-_OF_STREAMS: Final = (*_FIELDS, "strict")
+_STREAM_OPTIONS: Final = (*_FIELDS, "strict")
 
 
 def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of streams to a command."""
+    """Add the stream options to a command."""
     command = strict_option(
-        "Refuse a query of which a batch may read all rows of a table; "
-        "with =groups, also one of which it may read whole groups."
+        "Refuse a query whose batches may read all rows of a table; "
+        "with =groups, also one whose batches may read whole groups."
     )(command)
     for name in reversed(_FIELDS):
         command = field_option(name)(command)

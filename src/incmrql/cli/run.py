@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from incmrql.cli.options import (
-    Grouped,
+    StreamCommand,
     allow_path,
     checked_words,
     chosen_script,
@@ -25,37 +25,42 @@ if TYPE_CHECKING:
     from incmrql.values import Value
 
 
-_ON_TERMINAL = 100
-"""How many rows of an answer a terminal shows when nobody says otherwise."""
+_TERMINAL_LIMIT = 100
+"""Rows of an answer that a terminal shows without `--limit`."""
 
 
-@click.command(cls=Grouped, context_settings={"ignore_unknown_options": False})
+@click.command(cls=StreamCommand, context_settings={"ignore_unknown_options": False})
 @click.argument("file", required=False)
 @click.argument("arguments", nargs=-1)
-@click.option("-e", "query", help="A query instead of a file.")
-@click.option("--limit", type=click.IntRange(min=0), help="Rows to print of each answer.")
-@click.option("--json", "as_json", is_flag=True, help="Answers as JSON, one a line.")
+@click.option("-e", "query", help="Query text, instead of a file.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Maximum number of rows to print per answer.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print answers as JSON, one per line.")
 @field_option("on_arithmetic")
 @click.option(
     "--engine",
     type=click.Choice(["spark", "reference"]),
     default="spark",
     envvar="INCMRQL_ENGINE",
-    help="What runs queries that read sources: Spark, or the plain evaluator for small data.",
+    help="Engine for queries that read sources: Spark, or the reference evaluator for small data.",
 )
-@click.option("--master", help="The Spark to run on; this machine if not given.")
-@click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; may be repeated.")
+@click.option("--master", help="Spark master URL. [default: this machine]")
+@click.option("--conf", multiple=True, metavar="K=V", help="Spark setting. May be repeated.")
 @click.option(
     "--float-sums",
     type=click.Choice(["exact", "fast"]),
     default="exact",
-    help="fast: Spark's own sums of doubles, whose last bits depend on the order.",
+    help="fast uses Spark's own sums of doubles, whose last bits depend on the order of rows.",
 )
 @click.option(
     "--quarantine",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("quarantine"),
-    help="Folder for lines that cannot be read.",
+    help="Directory for lines that cannot be parsed.",
 )
 @allow_path
 @stream_options
@@ -75,7 +80,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
     strict: Strict,
     **stream: Any,
 ) -> None:
-    """Run the script FILE with ARGUMENTS, and print the value of each of its items."""
+    """Run the script FILE with ARGUMENTS, and print the answer of each item."""
     from incmrql import api
     from incmrql.api.scripts import Imports, Paths, doubts, dump_json
     from incmrql.values import show
@@ -83,17 +88,17 @@ def run(  # noqa: PLR0913 - one parameter for each option
     script = chosen_script(file, query)
     words = checked_words((file, *arguments) if query is not None and file else arguments)
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
-    most = limit if limit is not None else _ON_TERMINAL if on_terminal else None
-    said: set[str] = set()
+    most = limit if limit is not None else _TERMINAL_LIMIT if on_terminal else None
+    reported: set[str] = set()
 
     def shown(value: Value) -> str:
         return dump_json(_first(value, limit)) if as_json else show(value, limit=most)
 
-    def report(found: ReadReport, policy: Policy) -> None:
-        for sentence in (*found.sentences(policy), *(n.render() for n in found.notices)):
-            if sentence not in said:
+    def report(bad: ReadReport, policy: Policy) -> None:
+        for sentence in (*bad.sentences(policy), *(n.render() for n in bad.notices)):
+            if sentence not in reported:
                 tell(sentence)
-            said.add(sentence)
+            reported.add(sentence)
 
     paths = Paths.of(allowed)
     settings: api.Settings = {
@@ -117,12 +122,12 @@ def run(  # noqa: PLR0913 - one parameter for each option
         with Session(
             master=master, conf=spark_settings(conf), float_sums=fast, allow_paths=allowed
         ) as session:
-            asked = session.script(script, words, **settings)
-            compiled = asked.compiled
-            run_script(asked, stream, shown, strict=strict, as_json=as_json)
+            runnable = session.script(script, words, **settings)
+            compiled = runnable.compiled
+            run_script(runnable, stream, shown, strict=strict, as_json=as_json)
     if not compiled.items:
-        empty = not api.load(script).text.strip()
-        what = "is empty: nothing to do" if empty else "only declares things: nothing to run"
+        is_empty = not api.load(script).text.strip()
+        what = "is empty: nothing to do" if is_empty else "has only declarations: nothing to run"
         tell(f"the script {what}")
 
 

@@ -1,8 +1,9 @@
-"""What signals do to a run that follows streams.
+"""Signals during a run over streams.
 
-Ctrl-C ends it after the batch on its way, a second one at once.  SIGTERM, which a service manager
-sends to Java and the Python workers too, ends it without waiting for them: the batch on its way is
-abandoned, as in a crash, and runs again at the next start.  Only a commit is finished first.
+Ctrl-C ends the run after the current batch, and a second one at once.  SIGTERM also reaches Java
+and the Python workers when a service manager sends it, so the run ends without waiting for them:
+the current batch is abandoned, as in a crash, and runs again at the next start.  Only a commit that
+has begun is finished first.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from typing import NoReturn, Protocol
 from incmrql.cli.terminal import Console
 
 _NOTICE = b"stopped by SIGTERM; a batch that was not committed runs again at the next start\n"
-_PATIENCE = 0.3
-"""Seconds from a signal during a commit to a look whether the commit is done."""
+_RECHECK = 0.3
+"""Seconds after which a signal during a commit checks again whether the commit is done."""
 
 
 class Commits(Protocol):
-    """What commits batches."""
+    """A run that commits batches."""
 
     @property
     def is_committing(self) -> bool:
-        """Whether a commit has begun and is not published."""
+        """Whether a commit has begun and its output is not published yet."""
 
 
 @contextmanager
 def ending_by_signal(driver: Commits, own: Path | None) -> Iterator[threading.Event]:
-    """End the process at SIGTERM, after a commit that has begun; an event that then stops the loop.
+    """End the process at SIGTERM, but not during a commit; gives the event that stops the loop.
 
-    `own` is a folder that is removed at the end: a checkpoint for this run only.
+    `own` is a temporary checkpoint, removed at the end.
     """
     stop, is_asked = threading.Event(), threading.Event()
 
@@ -45,15 +46,16 @@ def ending_by_signal(driver: Commits, own: Path | None) -> Iterator[threading.Ev
             end_now(own)
         is_asked.set()
         stop.set()
-        # A commit takes no time but that of the disk; what follows it may need Java.
-        signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+        # A commit needs only the disk and ends soon. What follows it may wait for Java, which may
+        # be gone: the timer ends the process as soon as the commit is published.
+        signal.setitimer(signal.ITIMER_REAL, _RECHECK)
 
     before = [(number, signal.signal(number, ask)) for number in (signal.SIGTERM, signal.SIGALRM)]
     try:
         yield stop
     except BaseException:
         if is_asked.is_set():
-            end_now(own)  # Java may have ended as well: what fails now is nobody's fault
+            end_now(own)  # Java may have received the signal too: errors now mean nothing
         raise
     finally:
         for number, handler in before:
@@ -63,9 +65,9 @@ def ending_by_signal(driver: Commits, own: Path | None) -> Iterator[threading.Ev
 
 
 def end_now(own: Path | None) -> NoReturn:
-    """End the process with 0, without the time that Spark takes to stop.
+    """Exit with code 0 without waiting for Spark to stop.
 
-    Java ends when its input is closed, and its workers with it.
+    Java ends when its standard input is closed, and the workers end with it.
     """
     with suppress(OSError):
         os.write(2, _NOTICE)
@@ -76,7 +78,7 @@ def end_now(own: Path | None) -> NoReturn:
 
 @contextmanager
 def stopping(console: Console, stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C sets an event: the batch on its way is finished first."""
+    """Let Ctrl-C set the stop event, so that the current batch is finished first."""
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():

@@ -1,4 +1,4 @@
-"""`incmrql state`: what a checkpoint holds, without Spark."""
+"""`incmrql state`: show or repartition the state in a checkpoint, without Spark."""
 
 from __future__ import annotations
 
@@ -20,10 +20,31 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option("--node", type=click.IntRange(min=0), help="Show the rows of this node's tables.")
-@click.option("--limit", type=click.IntRange(min=0), default=20, help="Rows to show of a table.")
-@click.option("--rebucket", type=click.IntRange(min=1, max=4096), help="Cut the state in N parts.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON: an object, or a row a line.")
+@click.option(
+    "--node",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Show the rows of node N's state tables.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    metavar="N",
+    help="Maximum number of rows to show per table.",
+)
+@click.option(
+    "--rebucket",
+    type=click.IntRange(min=1, max=4096),
+    metavar="N",
+    help="Repartition the state into N buckets.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON: one object, or with --node one row per line.",
+)
 @allow_import
 @allow_path
 def state(  # noqa: PLR0913, PLR0917 - one parameter for each option
@@ -35,9 +56,9 @@ def state(  # noqa: PLR0913, PLR0917 - one parameter for each option
     modules: tuple[str, ...],
     allowed: tuple[str, ...],
 ) -> None:
-    """Show what CHECKPOINT holds: its nodes, what they keep, batches and files."""
+    """Show what CHECKPOINT holds: plan nodes, state tables, batches and files."""
     if node is not None and rebucket is not None:
-        raise click.UsageError("--node and --rebucket do not go together.")
+        raise click.UsageError("--node and --rebucket cannot be combined.")
     from incmrql.api.checkpoints import SavedRun
 
     saved = SavedRun(checkpoint, modules, allowed)
@@ -48,22 +69,23 @@ def state(  # noqa: PLR0913, PLR0917 - one parameter for each option
         tell(f"{rows:,} rows from {before} to {rebucket} buckets")
     else:
         facts = saved.facts()
-        print_answer(json.dumps(facts) if as_json else "\n".join(_told(facts)))
+        print_answer(json.dumps(facts) if as_json else "\n".join(_summary(facts)))
 
 
-def _told(facts: dict[str, Any]) -> Iterator[str]:
-    """What is known of a checkpoint, as lines."""
+def _summary(facts: dict[str, Any]) -> Iterator[str]:
+    """The lines that describe a checkpoint."""
     yield f"checkpoint {facts['checkpoint']}, incmrql {facts['engine']}"
     last = facts["last_commit"]
     when = "" if last is None else f", the last at {datetime.fromtimestamp(last, UTC):%F %T} UTC"
     yield f"  {_many(facts['batches'], 'batch', 'batches')}{when}"
-    yield f"  {_many(facts['files'], 'file', 'files')} taken in"
+    yield f"  {_many(facts['files'], 'file', 'files')} ingested"
     size = f"{facts['bytes']:,} bytes in {_many(facts['buckets'], 'bucket', 'buckets')}"
     yield f"  {_many(facts['rows'], 'row', 'rows')} of state, {size}"
     if facts["window"]:
-        yield "  each batch is answered alone"
+        yield "  each batch is answered on its own"
     if facts["begun"] is not None:
-        yield f"  batch {facts['batches']} was begun: {_many(facts['begun'], 'file', 'files')}"
+        files = _many(facts["begun"], "file", "files")
+        yield f"  batch {facts['batches']} was begun and not committed: {files}"
     text = facts["script"].get("text", "")
     if text:
         yield from ("", "script", *(f"  {line}" for line in text.strip().splitlines()))
@@ -95,7 +117,7 @@ def _nodes(facts: dict[str, Any]) -> list[str]:
 def _tables(facts: dict[str, Any]) -> list[str]:
     return _aligned(
         [
-            ("table", "node", "holds", "rows", "bytes", "runs"),
+            ("table", "node", "holds", "rows", "bytes", "segments"),
             *[
                 (
                     table["name"],
@@ -129,13 +151,13 @@ def _show_rows(saved: SavedRun, node: int, limit: int, *, as_json: bool) -> None
 
     count = len(saved.described["nodes"])
     if node >= count:
-        raise click.UsageError(f"There is no node {node}: the nodes are 0 to {count - 1}.")
+        raise click.UsageError(f"There is no node {node}. Nodes are numbered 0 to {count - 1}.")
     shown: Callable[[Value], str] = dump_json if as_json else show
-    saved.program  # noqa: B018 - refused, if it cannot be made again, even if nothing is kept
-    mine = [table for table in saved.tables() if table.node == node]
-    if not mine:
-        tell(f"node {node} keeps nothing")
-    for table in mine:
-        tell(f"{table.name}: {table.holds}, {table.rows:,} rows in runs")
+    saved.program  # noqa: B018 - raises if the program cannot be compiled, also for empty nodes
+    tables = [table for table in saved.tables() if table.node == node]
+    if not tables:
+        tell(f"node {node} has no state")
+    for table in tables:
+        tell(f"{table.name}: {table.holds}, {table.rows:,} rows in segments")
         for row in saved.rows(table.name, limit):
             print_answer(shown(row))

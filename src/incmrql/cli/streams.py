@@ -1,4 +1,4 @@
-"""Scripts with streams on the command line: what is printed of a run, and how it ends."""
+"""Scripts with streams on the command line: printing batches, and ending by signals."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 
 
 _NOT_OF_FILES = ("R130", "R213", "R214", "R215", "R216")
-"""Problems of a batch that have nothing to do with the files it takes in."""
+"""Problems that do not come from the input files of a batch: skipping it would not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Prints what a run tells."""
+    """The `Listener` of the command line: prints batches, answers and notices."""
 
     console: Console
     shows_changes: bool
-    """Whether the changes of answers are printed, and not the answers."""
+    """Whether to print the changes of each batch instead of the whole answers."""
 
     def notice(self, text: str) -> None:
-        """Print a text."""
+        """Print a notice."""
         self.console.say(text)
 
     def failures(self, number: int, failures: Failures) -> None:
-        """Print how many rows there are for which arithmetic fails."""
+        """Print how many rows have failing arithmetic, if any."""
         if failures.count:
             self.console.say(f"batch {number}: {failures}")
 
     def batch(self, run: Run, batch: Batch) -> None:
-        """Print a batch with its answers."""
-        self.console.batch(batch.report, [self._shown(run, item) for item in run.printed])
+        """Print a batch and its answers, or their changes."""
+        self.console.batch(batch.report, [self._printable(run, item) for item in run.printed])
 
     def start(self, run: Run) -> None:
-        """Print what a start has done to the state, and whether there is anything new."""
+        """Print whether the start rebuilt the state, and whether there is new input."""
         files, number = run.rebuilt_from, run.status.batch
         if files is not None:
             self.console.say(f"state rebuilt from {'1 file' if files == 1 else f'{files:,} files'}")
@@ -61,11 +61,11 @@ class Printer:
             self.console.answers(number, [run.answer(item) for item in run.printed])
 
     def verified(self, verified: Verified) -> None:
-        """Print what was compared."""
+        """Print the result of a verification."""
         self.console.say(str(verified))
 
-    def _shown(self, run: Run, item: int) -> Value:
-        """What is printed of an answer: its changes as rows with weights, or all of it."""
+    def _printable(self, run: Run, item: int) -> Value:
+        """The changes of an answer as a bag of rows and weights, or the whole answer."""
         from incmrql.values import Bag
 
         return Bag(run.changes(item)) if self.shows_changes else run.answer(item)
@@ -79,9 +79,9 @@ def run_script(
     strict: Strict,
     as_json: bool,
 ) -> None:
-    """Run a script on Spark; its streams, with the options that are given, until it is stopped.
+    """Run a script on Spark: batch items once, and streaming items until the run is stopped.
 
-    `show` gives a value as a line.
+    `given` are the stream options of the command line; `show` formats a value as a line.
     """
     from incmrql.api.options import stream_options
     from incmrql.api.scripts import doubts
@@ -106,19 +106,19 @@ def run_script(
     if run is None:
         return
     with run, ending_by_signal(run, run.own_folder) as stop:
-        run.prepare()  # Spark starts now, and sets a handler of its own for Ctrl-C
+        run.prepare()  # starts Spark, which installs its own handler for Ctrl-C; ours comes after
         printer.start(run)
-        with stopping(console, stop), _advised(run, has_checkpoint=run.own_folder is None):
+        with stopping(console, stop), _recovery_hints(run, has_checkpoint=run.own_folder is None):
             run.follow(stop)
 
 
 def _refuse_options(script: Script, given: dict[str, Any]) -> None:
-    """Refuse options that make no sense for the items that follow streams."""
+    """Refuse options that do not apply to the streaming items of the script."""
     if given["verify"] is not None and script.window:
-        raise click.UsageError("--verify is for queries with incr.")
+        raise click.UsageError("--verify is only for queries with incr.")
     for name in ("skip_batch", "forget", "retract"):
         if given[name] not in (None, ()) and given["checkpoint"] is None:
-            raise click.UsageError(f"--{name.replace('_', '-')} goes with --checkpoint.")
+            raise click.UsageError(f"--{name.replace('_', '-')} needs --checkpoint.")
 
 
 def _console(show: Callable[[Value], str], *, as_json: bool, shows_changes: bool) -> Console:
@@ -131,17 +131,17 @@ def _console(show: Callable[[Value], str], *, as_json: bool, shows_changes: bool
 
 
 @contextmanager
-def _advised(run: Run, *, has_checkpoint: bool) -> Iterator[None]:
-    """Let a refusal of a batch say how to go on."""
+def _recovery_hints(run: Run, *, has_checkpoint: bool) -> Iterator[None]:
+    """Add to the error of a refused batch how the user can continue."""
     try:
         yield
     except DataError as problem:
         number = run.refused
         if number is None or problem.code in _NOT_OF_FILES:
             raise
-        way = f"or leave its files out with --skip-batch {number}."
+        ways = f"Fix its files and run again, or leave them out with --skip-batch {number}."
         if not has_checkpoint:
-            way = "with --checkpoint DIR from where it was."
+            ways = "Fix its files and run again; with --checkpoint DIR the run would resume there."
         hint = f"{problem.hint}\n   " if problem.hint else ""
-        told = f"{hint}Nothing has changed: mend batch {number} and run again, {way}"
-        raise DataError(problem.code, problem.message, place=problem.place, hint=told) from None
+        hint += f"Nothing has changed: batch {number} was not committed. {ways}"
+        raise DataError(problem.code, problem.message, place=problem.place, hint=hint) from None

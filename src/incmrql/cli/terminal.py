@@ -1,6 +1,6 @@
-"""What is printed: answers on stdout, everything else on stderr.
+"""Output of the command line: answers on stdout, everything else on stderr.
 
-On a terminal the answer and a table of the newest batches are drawn again in their place.
+On a terminal the answer and a table of the newest batches are redrawn in place.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ if TYPE_CHECKING:
     from incmrql.api.runs import BatchReport, LoopWork
 
 
-# --- Text of others ---
+# --- Untrusted text ---
 #
-# Text of others must not steer the terminal, nor forge lines of a log.
-#
-# Names of files, fields and modules, bad lines and messages of other programs may hold escape
-# sequences. On stderr, and on stdout if it is a terminal, control characters are shown as `\x1b`.
-# Answers in a pipe or file stay as they are: in strings of the notation these are escaped anyway.
+# Names of files, fields and modules, bad lines and messages of other programs may contain escape
+# sequences, which could control the terminal or forge lines of a log. On stderr, and on stdout if
+# it is a terminal, control characters are therefore shown as `\x1b`. Answers in a pipe or file
+# stay unchanged: the notation of the language escapes them in strings anyway.
 
 
-_STEERING: Final = re.compile(
+_CONTROL: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Control characters but line feed and tab, line separators, marks of direction, surrogates."""
+"""Control characters except line feed and tab, line separators, bidi marks, surrogates."""
 
 
 def visible(text: str) -> str:
-    """A text in which nothing steers a terminal."""
-    return _STEERING.sub(_escaped, text)
+    """The text with control characters escaped."""
+    return _CONTROL.sub(_escaped, text)
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -45,7 +44,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def tell(text: str) -> None:
-    """Print something about the run on stderr."""
+    """Print a message on stderr."""
     click.echo(visible(text), err=True)
 
 
@@ -58,23 +57,23 @@ def print_answer(text: str) -> None:
 # --- Batches of a stream ---
 
 
-_NEWEST = 8
-"""Batches that the table on a terminal shows."""
+_TABLE_ROWS = 8
+"""Batches in the table on a terminal."""
 _COLUMNS = ("batch", "rows in", "rows out", "changes", "state rows", "ms")
 _JSON = ("number", "files", "inserted", "deleted", "changed", "state_rows", "state_bytes")
 
 
 class Console(Protocol):
-    """Where the batches of a stream are told."""
+    """Prints the batches of a stream."""
 
     def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
-        """Tell of a batch, with the value of each answer that is printed."""
+        """Print a batch, with the answers that go to the console."""
 
     def answers(self, number: int, answers: Sequence[Any]) -> None:
-        """Tell the answers after a batch that was told before."""
+        """Print the answers of a batch of an earlier run."""
 
     def say(self, text: str) -> None:
-        """Tell anything else."""
+        """Print a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Plain:
     show: Callable[[Any], str]
 
     def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
-        """Print the answers, and a summary."""
+        """Print the answers and a summary line."""
         for answer in answers:
             print_answer(self.show(answer))
         tell(summary(report))
@@ -95,39 +94,39 @@ class Plain:
             print_answer(self.show(answer))
 
     def say(self, text: str) -> None:
-        """Print a text."""
+        """Print a message."""
         tell(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """An object for each batch on stdout.  `show` gives a value as JSON."""
+    """A JSON object for each batch on stdout; `show` formats a value as JSON."""
 
     show: Callable[[Any], str]
     name: str
-    """What the values of the answers are called: answers, or changes."""
+    """The key of the answers: "answers" or "changes"."""
 
     def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
-        """Print the object."""
+        """Print a batch as one JSON object."""
         fields = {name: getattr(report, name) for name in _JSON}
-        found = {**fields, "bad": report.bad.bad, "seconds": round(report.seconds, 4)}
-        found["read"] = dict(report.read_by_scope)
+        batch = {**fields, "bad": report.bad.bad, "seconds": round(report.seconds, 4)}
+        batch["read"] = dict(report.read_by_scope)
         if report.errors is not None:
             first = report.errors.first
-            found["errors"] = report.errors.count
+            batch["errors"] = report.errors.count
             if first is not None:
-                found["first_error"] = {
+                batch["first_error"] = {
                     "expression": first.expression,
                     "place": first.place,
                     "fault": first.fault,
                     "row": json.loads(self.show(first.row)),
                 }
         if report.loops:
-            found["loops"] = [asdict(loop) for loop in report.loops]
-        self._print(found, answers)
+            batch["loops"] = [asdict(loop) for loop in report.loops]
+        self._print(batch, answers)
 
     def answers(self, number: int, answers: Sequence[Any]) -> None:
-        """Print an object with the number of the batch."""
+        """Print the answers with the number of the batch."""
         self._print({"number": number}, answers)
 
     def _print(self, fields: dict[str, Any], answers: Sequence[Any]) -> None:
@@ -136,24 +135,24 @@ class Json:
         print_answer(f'{text}, "{self.name}": [{values}]}}' if answers else f"{text}}}")
 
     def say(self, text: str) -> None:
-        """Print a text."""
+        """Print a message."""
         tell(text)
 
 
 @dataclass(slots=True)
 class Live:
-    """The answers and a table of the newest batches, drawn again after each batch."""
+    """The answers and a table of the newest batches, redrawn after each batch."""
 
     show: Callable[[Any], str]
     width: Callable[[], int]
     answers_too: bool
-    """Whether stdout is the same terminal, so that answers are drawn again as well."""
+    """Whether stdout is the same terminal, so that answers are redrawn as well."""
     lines: int = 0
-    """How many lines above the cursor are drawn again."""
-    newest: deque[BatchReport] = field(default_factory=lambda: deque(maxlen=_NEWEST))
+    """Lines above the cursor that the next batch redraws."""
+    newest: deque[BatchReport] = field(default_factory=lambda: deque(maxlen=_TABLE_ROWS))
 
     def batch(self, report: BatchReport, answers: Sequence[Any]) -> None:
-        """Draw everything again."""
+        """Redraw the answers and the table."""
         width = max(self.width(), 20)
         self.newest.append(report)
         self._clear()
@@ -168,12 +167,12 @@ class Live:
             self.lines += 1
 
     def answers(self, number: int, answers: Sequence[Any]) -> None:  # noqa: ARG002 - not shown
-        """Print the answers, which stay until the next batch."""
+        """Print the answers; the next batch does not redraw them."""
         for answer in answers:
             print_answer(self.show(answer))
 
     def say(self, text: str) -> None:
-        """Print a text, which stays."""
+        """Print a message above what is redrawn."""
         tell(text)
         self.lines = 0
 
@@ -184,7 +183,7 @@ class Live:
 
 
 def summary(report: BatchReport) -> str:
-    """A batch in a line."""
+    """One line that describes a batch."""
     bad = f"{report.bad.bad:,} lines left out; " if report.bad.bad else ""
     return (
         f"batch {report.number}: {report.inserted:,} rows in, {report.deleted:,} out; {bad}"
@@ -194,21 +193,21 @@ def summary(report: BatchReport) -> str:
 
 
 def _read(report: BatchReport) -> str:
-    """How many rows were read of whole groups and tables, if any were."""
+    """How many rows were read from whole groups and tables, if any."""
     by = report.read_by_scope
     kinds = [f"{by[scope]:,} of {scope}" for scope in ("groups", "tables") if by[scope]]
     return f"read {' and '.join(kinds)}; " if kinds else ""
 
 
 def _loop(loop: LoopWork) -> str:
-    """How a loop was kept, at the end of a line."""
+    """How a loop was maintained, for the end of the line."""
     steps = "1 step" if loop.steps == 1 else f"{loop.steps:,} steps"
     error = "" if loop.error is None else f", {loop.error['kind']} {loop.error['figure']:.3g}"
     return f"; loop: {loop.way}, {steps}{error} ({loop.reason})"
 
 
 def table(reports: Sequence[BatchReport] | deque[BatchReport]) -> list[str]:
-    """Batches as lines of a table."""
+    """The lines of a table with one row per batch."""
     rows = [
         (r.number, r.inserted, r.deleted, r.changed, r.state_rows, round(r.seconds * 1000))
         for r in reports

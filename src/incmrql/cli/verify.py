@@ -1,8 +1,9 @@
-"""`incmrql verify`: the answers of a checkpoint against the same queries over all its input."""
+"""`incmrql verify`: compare the answers in a checkpoint with a full recomputation."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -13,9 +14,9 @@ from incmrql.cli.terminal import tell
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option("--master", help="The Spark to run on; this machine if not given.")
-@click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; may be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="What was found as a JSON object.")
+@click.option("--master", help="Spark master URL. [default: this machine]")
+@click.option("--conf", multiple=True, metavar="K=V", help="Spark setting. May be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as a JSON object.")
 @allow_import
 @allow_path
 def verify(
@@ -26,9 +27,9 @@ def verify(
     modules: tuple[str, ...],
     allowed: tuple[str, ...],
 ) -> int:
-    """Run the queries of CHECKPOINT over everything it has taken in, and compare.
+    """Compare the answers in CHECKPOINT with a full recomputation from its input.
 
-    The exit code is 3 if there is a difference; its rows are named, and where they come from.
+    Exits with 3 if they differ, and lists the differing rows with the source rows they come from.
     """
     from incmrql.api.checkpoints import SavedRun
     from incmrql.api.session import Session
@@ -39,7 +40,7 @@ def verify(
     saved = SavedRun(checkpoint, modules, allowed)
     with Session(master=master, conf=settings) as session:
         try:
-            found = saved.verify(session.private_spark)
+            verified = saved.verify(session.private_spark)
         except DifferenceFound as problem:
             if not as_json:
                 raise
@@ -51,12 +52,11 @@ def verify(
                     for row, sources in problem.lineage
                 ],
             }
-            told = {"same": False, "batch": problem.batch, "message": problem.message, **rows}
-            click.echo(json.dumps(told, ensure_ascii=False))
+            result = {"same": False, "batch": problem.batch, "message": problem.message, **rows}
+            click.echo(json.dumps(result, ensure_ascii=False))
             return 3
     if as_json:
-        told = {"same": True, "batch": found.batch, "rows": found.rows, "seconds": found.seconds}
-        click.echo(json.dumps(told))
+        click.echo(json.dumps({"same": True, **asdict(verified)}))
     else:
-        tell(str(found))
+        tell(str(verified))
     return 0

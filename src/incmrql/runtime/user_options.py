@@ -1,13 +1,13 @@
-"""The options of a run that users set, each declared once: its type, its default, what it does.
+"""The options of a run that users set, each declared once: its type, default and help text.
 
-The command line, `start()` and the tests of the docs are made from these fields.  Nothing heavy is
-imported here: the command line reads them before it knows what to run.
+The command line, `start()` and the tests of the docs are derived from these fields.  This module
+imports nothing heavy, because `incmrql --help` needs it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,7 +19,7 @@ _ABOUT: Final = "about"
 
 
 def seconds(given: str | float) -> float:
-    """A time such as `500ms`, `1s` or `2m`, or a number of seconds, in seconds."""
+    """Parse a duration such as `500ms`, `1s` or `2m`, or a number of seconds."""
     if isinstance(given, int | float) and not isinstance(given, bool) and given >= 0:
         return float(given)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", str(given).strip())
@@ -29,7 +29,7 @@ def seconds(given: str | float) -> float:
 
 
 def kept_input(given: str | int) -> Literal["all", "none"] | int:
-    """Of how many batches the input is kept: `all`, `none` or a number, which may be a text."""
+    """Parse how many batches of input to keep: `all`, `none` or a number."""
     if given in ("all", "none"):
         return "all" if given == "all" else "none"
     if not re.fullmatch(r"[1-9]\d*", str(given)):
@@ -38,7 +38,7 @@ def kept_input(given: str | int) -> Literal["all", "none"] | int:
 
 
 def permissions(given: str | int) -> int:
-    """Permissions of a folder; a text has octal digits, of which the user has all, as in `750`."""
+    """Parse the permissions of a directory, such as `750`; the owner always has all of them."""
     if isinstance(given, int):
         return given
     if not re.fullmatch(r"0?7[0-7]{2}", given):
@@ -46,129 +46,145 @@ def permissions(given: str | int) -> int:
     return int(given, 8)
 
 
+def texts(given: Iterable[str | Path]) -> tuple[str, ...]:
+    """Paths as texts."""
+    return tuple(map(str, given))
+
+
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a user is told of an option, and which values it takes beyond its type."""
+    """The help text of an option, and constraints on its values beyond the type."""
 
     help: str
     metavar: str | None = None
-    """What stands for its value in the help of a command."""
+    """The placeholder for its value in `--help`."""
     least: int | None = None
     above: float | None = None
     read: Callable[[Any], Any] | None = None
-    """Gives the value from the text or the number that a user has given."""
+    """Converts what the user gave; may raise `DataError`."""
     on_command_line: bool = True
 
 
-def option(default: Any, help: str, **about: Any) -> Any:  # noqa: A002
-    """A field with what is said of it."""
+def option(default: Any, help: str, **about: Any) -> Any:  # noqa: A002 - named as in click
+    """A dataclass field that carries its declaration."""
     return field(default=default, metadata={_ABOUT: About(help, **about)})
 
 
 @dataclass(frozen=True, slots=True)
 class UserOptions:
-    """How a query follows its streams; times are in seconds."""
+    """How a query over streams runs; durations are in seconds."""
 
-    checkpoint: Path | None = option(None, "The folder from which a stopped or killed run goes on.")
+    checkpoint: Path | None = option(
+        None,
+        "Directory for state and progress. Rerun with the same directory to resume.",
+        read=Path,
+    )
     """None: one that lasts as long as the run."""
     output: str | None = option(
         None,
-        "console, or the folder that gets a batch=N folder for every batch. "
-        "[default: the one that the checkpoint has recorded, else console]",
+        "console, or a directory that gets one batch=N directory for each batch. "
+        "[default: as recorded in the checkpoint, else console]",
         metavar="URI",
+        read=str,
     )
     format: Literal["parquet", "json", "csv"] | None = option(
         None,
-        "The files of an output folder. [default: as the checkpoint has recorded, else parquet]",
+        "File format of an output directory. "
+        "[default: as recorded in the checkpoint, else parquet]",
     )
     mode: Literal["changes", "snapshot"] | None = option(
         None,
-        "What a batch did to the answer, or the whole answer. "
-        "[default: snapshot on the console, changes in a folder]",
+        "What to write after each batch: the changes to the answer, or the whole answer. "
+        "[default: snapshot on the console, changes in a directory]",
     )
     trigger: float | None = option(
-        None, "From one look at the sources to the next.", metavar="TIME", read=seconds
+        None, "How often to poll the sources. [default: 1s]", metavar="TIME", read=seconds
     )
-    """None: a loop looks every second, and a run from Python has no loop."""
+    """None: a loop polls every second, and a run from Python has no loop."""
     settle: float = option(
         1.0,
-        "How long a file must not have changed before it is taken in.",
+        "Ingest a file only after it has not changed for this long. [default: 1s]",
         metavar="TIME",
         read=seconds,
     )
     keep_input: Literal["all", "none"] | int | None = option(
         None,
-        "Copies of all files taken in, of those of the last N batches, or of none. "
-        "[default: only of what came by sockets]",
+        "Keep copies of ingested input: all, the last N batches, or none. Needed to verify or "
+        "rebuild once the originals are gone. [default: only input that exists nowhere else]",
         metavar="ALL|N|NONE",
         read=kept_input,
     )
     skip_batch: int | None = option(
-        None, "Do not take in batch N; its files count as taken in.", metavar="N", least=0
+        None, "Skip batch N and mark its files as ingested.", metavar="N", least=0
     )
     forget: tuple[str, ...] = option(
         (),
-        "Stop watching a file that was ingested; its rows stay. May be repeated.",
+        "Stop watching an ingested file; its rows stay. May be repeated.",
         metavar="FILE",
+        read=texts,
     )
     retract: tuple[str, ...] = option(
         (),
-        "Remove the rows of a file that was ingested; needs kept input. May be repeated.",
+        "Remove the rows of an ingested file; needs kept input. May be repeated.",
         metavar="FILE",
+        read=texts,
     )
     allow_empty: bool = option(
-        False, "With on_modified: replace, accept that all files of a folder are gone."
+        False, "With on_modified: replace, accept that all files of a directory are gone."
     )
     checkpoint_mode: int | None = option(
         None,
-        "Permissions of the folders of a new checkpoint. "
+        "Permissions of the directories of a new checkpoint. "
         "[default: 700 on this machine, by umask on a cluster]",
         metavar="OCTAL",
         read=permissions,
     )
-    available_now: bool = option(False, "Take in what is there, then end.")
-    max_batches: int | None = option(None, "Stop after this many batches.", least=1)
-    max_files_per_batch: int | None = option(None, "Maximum number of files of one batch.", least=1)
+    available_now: bool = option(False, "Ingest everything that is available now, then stop.")
+    max_batches: int | None = option(None, "Stop after N batches.", metavar="N", least=1)
+    max_files_per_batch: int | None = option(
+        None, "Maximum number of files per batch, oldest first.", metavar="N", least=1
+    )
     verify: int | None = option(
         None,
-        "Every N batches, compare the answer with that of the query run anew.",
+        "Every N batches, check the answer against a full recomputation.",
         metavar="N",
         least=1,
     )
     on_change: Literal["reuse", "rebuild", "refuse"] = option(
-        "refuse", "What to do if the checkpoint is of another query."
+        "refuse",
+        "What to do if the checkpoint was written by a different query. [default: refuse]",
     )
     iterate: Literal["default", "exact", "recompute", "diffuse"] = option(
         "default",
-        "How loops are kept. The default is exact, or runs the loop again where that costs "
-        "less; diffuse is an approximation with a stated error.",
+        "How to maintain loops. default is exact, or reruns a loop where that costs less; "
+        "diffuse is approximate, with an error bound.",
     )
     tolerance: float | None = option(
-        None, "With diffuse, the error from which on a loop is run again.", metavar="X", above=0
+        None, "With diffuse, rerun a loop when its relative error reaches X.", metavar="X", above=0
     )
     resync: int | None = option(
-        None, "With diffuse, run loops again every N batches.", metavar="N", least=1
+        None, "With diffuse, rerun loops every N batches.", metavar="N", least=1
     )
     on_arithmetic: Literal["null", "report", "fail"] = option(
         "report",
-        "Overflow and division by zero give null. Streams: report counts the rows where that "
-        "happens, fail refuses such a batch, null does not watch. Batch queries: fail is an "
-        "error.",
+        "Overflow and division by zero give null. In streams, report counts the affected rows, "
+        "fail refuses the batch, and null does not check. In batch queries, fail is an error. "
+        "[default: report]",
     )
-    window: bool = option(False, "Answer each batch alone.", on_command_line=False)
+    window: bool = option(False, "Answer each batch on its own.", on_command_line=False)
     keep_answer: bool = option(
         True,
-        "Keep the whole answer where it does not follow from other state.",
+        "Store the whole answer where it cannot be derived from other state.",
         on_command_line=False,
     )
     buckets: int = option(
         8,
-        "Parts of the state of a new checkpoint; an old one keeps its.",
+        "Number of buckets of a new checkpoint; an existing one keeps its number.",
         least=1,
         on_command_line=False,
     )
     check_runs: bool = option(
-        True, "Compare checksums of the state at the start.", on_command_line=False
+        True, "Verify the checksums of all state files at the start.", on_command_line=False
     )
     on_batch: Callable[[Any], None] | None = option(
         None, "Called with each `Batch`.", on_command_line=False
@@ -176,5 +192,5 @@ class UserOptions:
 
 
 def declared() -> dict[str, About]:
-    """What is said of each option, by its name."""
-    return {each.name: each.metadata[_ABOUT] for each in fields(UserOptions)}
+    """The declaration of each option, by name."""
+    return {option.name: option.metadata[_ABOUT] for option in fields(UserOptions)}
