@@ -14,7 +14,6 @@ and one that it uses without naming it, for values (θ, v) that lie under a key:
 from __future__ import annotations
 
 from incmrql.algebra import rows as build
-from incmrql.algebra.reading import projected
 from incmrql.algebra.rows import Names
 from incmrql.paper.annotated import Annotated, CoGrouped, Grouped, KMap, SMap1, SMap2, Swap
 from incmrql.types import typed
@@ -89,7 +88,7 @@ def _swapped(below: KMap, names: Names) -> KMap | None:
             one = names.variable("v", own)
             known = names.variable("θ", theta)
             pair = build.tuple_of(build.var(known), build.var(one))
-            body = projected(substitute(value, {variable: pair}))
+            body = build.reduce_projections(substitute(value, {variable: pair}))
             return None if known in used_variables(body) else KMap(one, body, Swap(below.source))
         case _:
             return None

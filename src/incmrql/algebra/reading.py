@@ -15,12 +15,11 @@ from incmrql.algebra.rows import Names, Rows
 from incmrql.algebra.term import Term
 from incmrql.errors import Diagnostic, QueryError
 from incmrql.types import typed
-from incmrql.types.model import Collection, Record, Tuple
+from incmrql.types.model import Collection, Tuple
 from incmrql.types.walk import (
     bound_variables,
     children,
     free_variables,
-    map_children,
     nodes,
     rename_binders,
     substitute,
@@ -217,7 +216,7 @@ def _known(qualifiers: list[typed.Qualifier]) -> dict[typed.Variable, typed.Expr
     found: dict[typed.Variable, typed.Expr] = {}
     for qualifier in qualifiers:
         if isinstance(qualifier, typed.Binding):
-            value = projected(substitute(qualifier.value, found))
+            value = rows.reduce_projections(substitute(qualifier.value, found))
             parts = pattern_parts(qualifier.pattern, value)
             found |= {variable: part for variable, part in parts.items() if _is_known(part)}
     return found
@@ -231,7 +230,7 @@ def _through(condition: typed.Expr, known: Mapping[typed.Variable, typed.Expr]) 
     """An equality of variables that are not bound to others; else the condition."""
     if not isinstance(condition, typed.Compare) or condition.op != "=":
         return condition
-    found = projected(substitute(condition, known))
+    found = rows.reduce_projections(substitute(condition, known))
     return found if all(map(_is_simple, children(found))) else condition
 
 
@@ -303,14 +302,3 @@ def pattern_parts(pattern: typed.Pattern, value: typed.Expr) -> dict[typed.Varia
             return {v: e for each, item in pairs for v, e in pattern_parts(each, item).items()}
         case _:
             return {}
-
-
-def projected(expr: typed.Expr) -> typed.Expr:
-    """The expression with parts of what is made in it in the places of projections."""
-    match map_children(projected, expr):
-        case typed.Field(typed.MakeRecord(items) as made, name) if isinstance(made.type, Record):
-            return items[made.type.names.index(name)]
-        case typed.Item(typed.MakeTuple(items), place):
-            return items[place]
-        case other:
-            return other

@@ -14,7 +14,7 @@ from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, Values, element
 from incmrql.types import typed
 from incmrql.types.lattice import join
 from incmrql.types.model import BOOL, NOTHING, Collection, Record, Tuple, Type, bag
-from incmrql.types.walk import substitute
+from incmrql.types.walk import map_children, substitute
 
 # --- Small typed expressions ---
 
@@ -63,6 +63,34 @@ def item(subject: typed.Expr, index: int) -> typed.Expr:
     """`e#i`."""
     assert isinstance(subject.type, Tuple), subject.type
     return typed.Item(subject, index, type=subject.type.items[index])
+
+
+def projected_part(expr: typed.Expr) -> typed.Expr | None:
+    """`a`, if the expression is `< A: a, … >.A` or `(a, …)#0`: what it takes of what it makes."""
+    match expr:
+        case typed.Field(typed.MakeRecord(items) as record, name) if isinstance(
+            record.type, Record
+        ):
+            return items[record.type.names.index(name)]
+        case typed.Item(typed.MakeTuple(items), index):
+            return items[index]
+        case _:
+            return None
+
+
+def reduce_projections(expr: typed.Expr) -> typed.Expr:
+    """The expression without fields and components of records and tuples that it has just made."""
+    inner = map_children(reduce_projections, expr)
+    part = projected_part(inner)
+    return inner if part is None else part
+
+
+def replace_parts(expr: typed.Expr, parts: Sequence[tuple[typed.Expr, typed.Expr]]) -> typed.Expr:
+    """The expression with the second of each pair wherever the first occurs."""
+    for old, new in parts:
+        if expr == old:
+            return new
+    return map_children(lambda child: replace_parts(child, parts), expr)
 
 
 def when(condition: typed.Expr, rows: typed.Expr) -> typed.Expr:

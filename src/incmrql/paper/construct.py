@@ -33,7 +33,7 @@ from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, Query
 from incmrql.algebra.walk import fingerprint
 from incmrql.paper.annotated import SMap0, SMap1, annotated_query
-from incmrql.paper.form import Form, Total, definition2, mapped, names_after
+from incmrql.paper.form import Form, Total, definition2, map_rows, names_after
 from incmrql.paper.inference import Growth, Judgment, NoMonoidError, Side, growth_of, judge, lemma
 from incmrql.plan.monoids import BAG, INVARIANT, Monoid, keyed, product
 from incmrql.types import typed
@@ -251,7 +251,7 @@ def _reduction(
     one = names.variable("b", _member(total))
     alone = rows.bag_of(rows.var(one))
     value = rename_binders(substitute(parts.values, {total.members: alone}), names.like)
-    body = mapped(one, value, whole.body)
+    body = map_rows(one, value, whole.body)
     h = annotated_query(CMap(whole.variable, body, form.body.source))
     merge = keyed(parts.monoid)
     proof = Judgment("reduce", None, merge, premises)

@@ -17,7 +17,6 @@ from typing import TypeAlias
 from incmrql.algebra import rows as build
 from incmrql.algebra.normalize.rewrite import Engine
 from incmrql.algebra.normalize.strategy import PHASES
-from incmrql.algebra.reading import projected
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import (
     CMap,
@@ -38,7 +37,7 @@ from incmrql.algebra.walk import terms, variables_of
 from incmrql.errors import InternalError
 from incmrql.types import typed
 from incmrql.types.model import Collection, Tuple, Type, bag
-from incmrql.types.walk import map_children, rename_binders, substitute, used_variables
+from incmrql.types.walk import rename_binders, substitute, used_variables
 
 Source: TypeAlias = Scan | Values | Loop
 
@@ -175,7 +174,7 @@ class _Reading:
         """The values of pairs."""
         below = self.cmap(pairs)
         pair = self.names.variable("pair", element(pairs))
-        body = mapped(pair, build.item(build.var(pair), 1), below.body)
+        body = map_rows(pair, build.item(build.var(pair), 1), below.body)
         return CMap(below.variable, body, below.source)
 
 
@@ -205,32 +204,29 @@ def _head(group: typed.Variable, body: typed.Expr, members: typed.Variable) -> t
         case typed.Select(
             False, head, (typed.Generator(typed.Bind(left), domain),), None, None, None, (), None
         ) if domain == build.item(sides, 0):
-            found = _replaced(head, build.item(sides, 1), build.var(members))
+            found = build.replace_parts(head, [(build.item(sides, 1), build.var(members))])
             return None if {group, left} & used_variables(found) else found
         case _:
             return None
 
 
-def _replaced(expr: typed.Expr, old: typed.Expr, new: typed.Expr) -> typed.Expr:
-    return new if expr == old else map_children(lambda each: _replaced(each, old, new), expr)
-
-
-def mapped(variable: typed.Variable, head: typed.Expr, rows: typed.Expr) -> typed.Expr:
+def map_rows(variable: typed.Variable, head: typed.Expr, rows: typed.Expr) -> typed.Expr:
     """`map(variable → head, rows)`, for a bag of rows."""
     type_ = bag(head.type)
+
+    def head_of(row: typed.Expr) -> typed.Expr:
+        return build.reduce_projections(substitute(head, {variable: row}))
+
     match rows:
         case typed.MakeCollection(items) if len(items) < 2:
-            made = tuple(projected(substitute(head, {variable: item})) for item in items)
-            return replace(rows, items=made, type=type_)
+            return replace(rows, items=tuple(map(head_of, items)), type=type_)
         case typed.If(condition, then, otherwise):
-            both = (mapped(variable, head, each) for each in (then, otherwise))
-            return typed.If(condition, *both, type=type_)
+            branches = (map_rows(variable, head, branch) for branch in (then, otherwise))
+            return typed.If(condition, *branches, type=type_)
         case typed.Select(False, own, _, _, None, None, (), None):
-            made_head = projected(substitute(head, {variable: own}))
-            return replace(rows, head=made_head, type=type_)
+            return replace(rows, head=head_of(own), type=type_)
         case typed.MapOver(inner, subject, own, False) if _is_bag(subject):
-            made_head = projected(substitute(head, {variable: own}))
-            return typed.MapOver(inner, subject, made_head, False, type=type_)
+            return typed.MapOver(inner, subject, head_of(own), False, type=type_)
         case _:
             return typed.MapOver(variable, rows, head, False, type=type_)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from incmrql.algebra import rows
-from incmrql.algebra.reading import pattern_variables, projected
+from incmrql.algebra.reading import pattern_variables
 from incmrql.types import typed
 from incmrql.types.model import BOOL, DOUBLE, LONG, Basic, Decimal, Type, is_float, is_integer
 from incmrql.types.show import show_expr, show_variable
@@ -177,7 +177,7 @@ def substituted(fragment: Fragment, values: Mapping[typed.Variable, typed.Expr])
         return fragment
 
     def written(expr: typed.Expr) -> typed.Expr:
-        return projected(substitute(expr, values))
+        return rows.reduce_projections(substitute(expr, values))
 
     def qualifier(each: typed.Qualifier) -> typed.Qualifier:
         match each:

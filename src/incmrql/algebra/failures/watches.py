@@ -60,7 +60,6 @@ from incmrql.algebra.reading import (
     last_number,
     pattern_parts,
     pattern_variables,
-    projected,
 )
 from incmrql.algebra.rows import Names
 from incmrql.errors import Span
@@ -210,7 +209,7 @@ class _Walk:
     def _mapped(self, expr: typed.MapOver) -> list[Fragment]:
         row = self._row_of(expr.subject)
         if row is not None:
-            body = projected(substitute(expr.body, {expr.variable: row}))
+            body = build.reduce_projections(substitute(expr.body, {expr.variable: row}))
             if self._is_of_rows(body):
                 self._of_rows += self.visit(body)
                 return []
@@ -341,7 +340,7 @@ class _From:
 
     def written(self, expr: typed.Expr) -> typed.Expr:
         """An expression with what variables stand for in their places."""
-        return projected(substitute(expr, self.known))
+        return build.reduce_projections(substitute(expr, self.known))
 
     def _qualify(self, qualifier: typed.Qualifier, uses: Sequence[typed.Expr]) -> None:
         match qualifier:

@@ -15,7 +15,6 @@ from incmrql.algebra.normalize.rules.joins import (
     at,
     is_once,
     leaves,
-    simple,
     with_key,
 )
 from incmrql.algebra.rows import Names
@@ -193,7 +192,7 @@ class _Pushing:
     def _request(self, node: typed.Aggregate, members: typed.Expr) -> _Request:
         if node.function not in (*_REPEATABLE, *_COUNTED):
             raise _NotMine
-        expr = simple(self._element(node.operand, members), self.names)
+        expr = build.reduce_projections(self._element(node.operand, members))
         if node.function in ("sum", "avg"):
             _part_type(expr.type)
         if node.function == "count" and isinstance(expr, typed.MakeTuple | typed.MakeRecord):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from incmrql.algebra import rows
-from incmrql.algebra.normalize.rewrite import expr_rule, term_rule
+from incmrql.algebra.normalize.rewrite import ExprRule, expr_rule, term_rule
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, Sort, Term, Union, Values
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
-from incmrql.types.model import Basic, Collection, Record
+from incmrql.types.model import Basic, Collection
 from incmrql.types.walk import children, is_random, nodes, rename_binders, substitute, with_copies
 
 
@@ -30,66 +32,62 @@ def is_cheap(expr: typed.Expr) -> bool:
 
 def is_plain(select: typed.Select) -> bool:
     """Whether a query has nothing but from, where and head."""
-    return (
-        not select.distinct and select.group is None and not select.order and (select.limit is None)
-    )
+    return not (select.distinct or select.group or select.order or select.limit)
 
 
 @expr_rule("field-of-record", law="< A: a, … >.A  =  a")
 def field_of_record(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     """No record is built to take one field of it."""
-    match expr:
-        case typed.Field(typed.MakeRecord(items) as made, name) if isinstance(made.type, Record):
-            return items[made.type.names.index(name)]
-        case _:
-            return None
+    return rows.projected_part(expr) if isinstance(expr, typed.Field) else None
 
 
 @expr_rule("item-of-tuple", law="(a, b)#0  =  a")
 def item_of_tuple(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     """No tuple is built to take one component of it."""
-    match expr:
-        case typed.Item(typed.MakeTuple(items), index):
-            return items[index]
-        case _:
-            return None
+    return rows.projected_part(expr) if isinstance(expr, typed.Item) else None
+
+
+# --- Bindings of a select ---
+
+
+def _bindings(
+    expr: typed.Expr,
+) -> Iterator[tuple[typed.Select, int, typed.Variable, typed.Expr]]:
+    """The bindings `x = e` of a select: the select, the index, x and e.
+
+    A grouped select has none: its group names the variables of its rows.
+    """
+    if isinstance(expr, typed.Select) and expr.group is None:
+        for index, qualifier in enumerate(expr.qualifiers):
+            match qualifier:
+                case typed.Binding(typed.Bind(variable), value):
+                    yield expr, index, variable, value
+                case _:
+                    pass
+
+
+def _with_qualifiers(select: typed.Select, index: int, *new: typed.Qualifier) -> typed.Select:
+    """The select with other qualifiers in the place of the one at an index."""
+    before, after = select.qualifiers[:index], select.qualifiers[index + 1 :]
+    return replace(select, qualifiers=(*before, *new, *after))
 
 
 @expr_rule("inline-binding", law="select h from x = e, qs  =  select h[x := e] from qs[x := e]")
 def inline_binding(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     """A name for a part of the row, or for nothing that is used, is not needed."""
-    if not isinstance(expr, typed.Select) or expr.group is not None:
-        return None  # a group names its rows' variables
-    for place, qualifier in enumerate(expr.qualifiers):
-        match qualifier:
-            case typed.Binding(typed.Bind(variable), value) if is_cheap(value):
-                rest = replace(
-                    expr,
-                    qualifiers=(*expr.qualifiers[:place], *expr.qualifiers[place + 1 :]),
-                )
-                return substitute(rest, {variable: value})
-            case _:
-                pass
+    for select, index, variable, value in _bindings(expr):
+        if is_cheap(value):
+            return substitute(_with_qualifiers(select, index), {variable: value})
     return None
 
 
 @expr_rule("inline-single-use", law="select h from x = e  =  select h[x := e], x used once")
 def inline_single_use(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     """A value that is used at one place, as often as it is computed, needs no name."""
-    if not isinstance(expr, typed.Select) or expr.group is not None:
-        return None  # a group names its rows' variables
-    for place, qualifier in enumerate(expr.qualifiers):
-        match qualifier:
-            case typed.Binding(typed.Bind(variable), value):
-                after = expr.qualifiers[place + 1 :]
-                rest = replace(expr, qualifiers=after)
-                loops = any(isinstance(q, typed.Generator) for q in after)
-                uses = _uses(rest, variable)
-                if uses == 0 or (uses == 1 and not loops and _straight_uses(rest, variable) == 1):
-                    whole = replace(expr, qualifiers=(*expr.qualifiers[:place], *after))
-                    return substitute(whole, {variable: value})
-            case _:
-                pass
+    for select, index, variable, value in _bindings(expr):
+        uses, repeated = _uses_after(select, index, variable)
+        if uses == 0 or (uses == 1 and not repeated):
+            return substitute(_with_qualifiers(select, index), {variable: value})
     return None
 
 
@@ -103,20 +101,11 @@ def inline_view(expr: typed.Expr, names: Names) -> typed.Expr | None:
     So `from (k, a, b) in T group by k` becomes what `from t in T group by k: t.k` is, and each
     aggregate of a column is seen to be one of the rows.
     """
-    if not isinstance(expr, typed.Select) or expr.group is not None:
-        return None  # a group names its rows' variables
-    for place, qualifier in enumerate(expr.qualifiers):
-        match qualifier:
-            case typed.Binding(typed.Bind(variable), value) if _is_view(value):
-                after = expr.qualifiers[place + 1 :]
-                rest = replace(expr, qualifiers=after)
-                loops = any(isinstance(q, typed.Generator) for q in after)
-                if loops or _straight_uses(rest, variable) < _uses(rest, variable):
-                    continue  # an inner loop would take the column once for each turn
-                whole = replace(expr, qualifiers=(*expr.qualifiers[:place], *after))
-                return with_copies(whole, variable, value, names.like)
-            case _:
-                pass
+    for select, index, variable, value in _bindings(expr):
+        if _is_view(value):
+            _, repeated = _uses_after(select, index, variable)
+            if not repeated:  # an inner loop would take the column once for each turn
+                return with_copies(_with_qualifiers(select, index), variable, value, names.like)
     return None
 
 
@@ -130,140 +119,125 @@ def _is_view(value: typed.Expr) -> bool:
             return False
 
 
-def _uses(expr: typed.Expr, variable: typed.Variable) -> int:
-    return sum(isinstance(node, typed.Var) and node.variable == variable for node in nodes(expr))
+def _uses_after(select: typed.Select, index: int, variable: typed.Variable) -> tuple[int, bool]:
+    """How often a binding is used after it, and whether a loop may repeat one of the uses."""
+    after = select.qualifiers[index + 1 :]
+    rest = replace(select, qualifiers=after)
+    uses = sum(isinstance(n, typed.Var) and n.variable == variable for n in nodes(rest))
+    straight = sum(_straight_uses(child, variable) for child in children(rest))
+    return uses, straight < uses or any(isinstance(q, typed.Generator) for q in after)
 
 
-def _straight_uses(select: typed.Select, variable: typed.Variable) -> int:
-    """The uses that no inner loop repeats."""
-    return sum(_straight(child, variable) for child in children(select))
-
-
-def _straight(expr: typed.Expr, variable: typed.Variable) -> int:
+def _straight_uses(expr: typed.Expr, variable: typed.Variable) -> int:
+    """The uses of a variable that no loop inside the expression repeats."""
     match expr:
         case typed.Var(used):
             return int(used == variable)
         case typed.MapOver(subject=subject):
-            return _straight(subject, variable)
+            return _straight_uses(subject, variable)
         case typed.Select() | typed.Fold() | typed.Repeat():
             return 0
         case _:
-            return sum(_straight(child, variable) for child in children(expr))
+            return sum(_straight_uses(child, variable) for child in children(expr))
 
 
 @expr_rule("split-name", law="x = (a, b)  =  y = a, z = b, x = (y, z)")
 def split_name(expr: typed.Expr, names: Names) -> typed.Expr | None:
     """The parts of a tuple or record get names of their own, and the whole is cheap then."""
-    if not isinstance(expr, typed.Select) or expr.group is not None:
-        return None  # a group names its rows' variables
-    for place, qualifier in enumerate(expr.qualifiers):
-        match qualifier:
-            case typed.Binding(
-                typed.Bind(variable), (typed.MakeTuple() | typed.MakeRecord()) as made
-            ):
-                parts = [names.variable(f"{variable.name}_{i}", e.type)
-                         for i, e in enumerate(made.items)]  # fmt: skip
-                bound = (typed.Binding(typed.Bind(v), e)
-                         for v, e in zip(parts, made.items, strict=True))  # fmt: skip
-                whole = replace(made, items=tuple(map(rows.var, parts)))
-                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
-                named = replace(expr, qualifiers=(*before, *bound, *after))
-                return substitute(named, {variable: whole})
-            case _:
-                pass
+    for select, index, variable, value in _bindings(expr):
+        if isinstance(value, typed.MakeTuple | typed.MakeRecord):
+            parts = [
+                names.variable(f"{variable.name}_{i}", item.type)
+                for i, item in enumerate(value.items)
+            ]
+            bindings = map(typed.Binding, map(typed.Bind, parts), value.items)
+            whole = replace(value, items=tuple(map(rows.var, parts)))
+            return substitute(_with_qualifiers(select, index, *bindings), {variable: whole})
     return None
 
 
-@expr_rule("split-binding", law="select h from (p, q) = (a, b)  =  select h from p = a, q = b")
-def split_binding(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+# --- Other qualifiers of a select ---
+
+
+QualifierRewrite: TypeAlias = Callable[[typed.Qualifier], tuple[typed.Qualifier, ...] | None]
+
+
+def qualifier_rule(name: str, *, law: str) -> Callable[[QualifierRewrite], ExprRule]:
+    """Name a rule that replaces one qualifier of a select, and state the equation it rests on."""
+
+    def rule(rewrite: QualifierRewrite) -> ExprRule:
+        def rewrite_first(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+            if isinstance(expr, typed.Select):
+                for index, qualifier in enumerate(expr.qualifiers):
+                    new = rewrite(qualifier)
+                    if new is not None:
+                        return _with_qualifiers(expr, index, *new)
+            return None
+
+        return ExprRule(name, law, rewrite_first)
+
+    return rule
+
+
+@qualifier_rule("split-binding", law="select h from (p, q) = (a, b)  =  select h from p = a, q = b")
+def split_binding(qualifier: typed.Qualifier) -> tuple[typed.Qualifier, ...] | None:
     """A tuple that is taken apart at once is not built."""
-    if not isinstance(expr, typed.Select):
-        return None
-    for place, qualifier in enumerate(expr.qualifiers):
-        match qualifier:
-            case typed.Binding(typed.TupleOf(patterns), typed.MakeTuple(items)):
-                parts = tuple(map(typed.Binding, patterns, items))
-                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
-                return replace(expr, qualifiers=(*before, *parts, *after))
-            case _:
-                pass
-    return None
+    match qualifier:
+        case typed.Binding(typed.TupleOf(patterns), typed.MakeTuple(items)):
+            return tuple(map(typed.Binding, patterns, items))
+        case _:
+            return None
 
 
-@expr_rule("generator-over-one", law="select h from p in {e}, qs  =  select h from p = e, qs")
-def generator_over_one(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+@qualifier_rule("generator-over-one", law="select h from p in {e}, qs  =  select h from p = e, qs")
+def generator_over_one(qualifier: typed.Qualifier) -> tuple[typed.Qualifier, ...] | None:
     """Ranging over one element is naming it."""
-    if not isinstance(expr, typed.Select):
-        return None
-    for place, qualifier in enumerate(expr.qualifiers):
-        match qualifier:
-            case typed.Generator(pattern, typed.MakeCollection((only,))):
-                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
-                named = typed.Binding(pattern, only)
-                return replace(expr, qualifiers=(*before, named, *after))
-            case _:
-                pass
-    return None
+    match qualifier:
+        case typed.Generator(pattern, typed.MakeCollection((only,))):
+            return (typed.Binding(pattern, only),)
+        case _:
+            return None
 
 
-@expr_rule(
+@qualifier_rule(
     "flatten-query",
     law="select h from p in (select g from qs where c), rs  =  select h from qs, c, p = g, rs",
 )
-def flatten_query(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+def flatten_query(qualifier: typed.Qualifier) -> tuple[typed.Qualifier, ...] | None:
     """One loop instead of two; the order of an ordered query does not count in a bag."""
-    if not isinstance(expr, typed.Select):
-        return None
-    for place, qualifier in enumerate(expr.qualifiers):
-        match qualifier:
-            case typed.Generator(pattern, typed.Select() as inner) if is_plain(inner):
-                condition = () if inner.where is None else (typed.Condition(inner.where),)
-                named = typed.Binding(pattern, inner.head)
-                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
-                flat = (*before, *inner.qualifiers, *condition, named, *after)
-                return replace(expr, qualifiers=flat)
-            case _:
-                pass
-    return None
+    match qualifier:
+        case typed.Generator(pattern, typed.Select() as inner) if is_plain(inner):
+            where = () if inner.where is None else (typed.Condition(inner.where),)
+            return (*inner.qualifiers, *where, typed.Binding(pattern, inner.head))
+        case _:
+            return None
 
 
-@expr_rule(
+@qualifier_rule(
     "generator-over-map",
     law="select h from p in map(x -> e, X), qs  =  select h from x in X, p = e, qs",
 )
-def generator_over_map(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+def generator_over_map(qualifier: typed.Qualifier) -> tuple[typed.Qualifier, ...] | None:
     """One loop instead of two."""
-    if not isinstance(expr, typed.Select):
-        return None
-    for place, qualifier in enumerate(expr.qualifiers):
-        match qualifier:
-            case typed.Generator(pattern, typed.MapOver(variable, subject, body, flatten)):
-                inner = (typed.Generator if flatten else typed.Binding)(pattern, body)
-                outer = typed.Generator(typed.Bind(variable), subject)
-                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
-                return replace(expr, qualifiers=(*before, outer, inner, *after))
-            case _:
-                pass
-    return None
+    match qualifier:
+        case typed.Generator(pattern, typed.MapOver(variable, subject, body, flatten)):
+            outer = typed.Generator(typed.Bind(variable), subject)
+            return outer, (typed.Generator if flatten else typed.Binding)(pattern, body)
+        case _:
+            return None
 
 
-@expr_rule(
+@qualifier_rule(
     "generator-over-if",
     law="select h from p in (if c then X else {}), qs  =  select h from c, p in X, qs",
 )
-def generator_over_if(expr: typed.Expr, _names: Names) -> typed.Expr | None:
+def generator_over_if(qualifier: typed.Qualifier) -> tuple[typed.Qualifier, ...] | None:
     """A condition on a whole collection is a condition of the query."""
-    if not isinstance(expr, typed.Select):
-        return None
-    for place, qualifier in enumerate(expr.qualifiers):
-        match qualifier:
-            case typed.Generator(pattern, typed.If(condition, then, typed.MakeCollection(()))):
-                before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
-                kept = (typed.Condition(condition), typed.Generator(pattern, then))
-                return replace(expr, qualifiers=(*before, *kept, *after))
-            case _:
-                pass
-    return None
+    match qualifier:
+        case typed.Generator(pattern, typed.If(condition, then, typed.MakeCollection(()))):
+            return typed.Condition(condition), typed.Generator(pattern, then)
+        case _:
+            return None
 
 
 @expr_rule("repeated-condition", law="select h from c, qs, c  =  select h from c, qs")
@@ -272,16 +246,16 @@ def repeated_condition(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     if not isinstance(expr, typed.Select):
         return None
     known: list[typed.Expr] = []
-    for place, qualifier in enumerate(expr.qualifiers):
+    for index, qualifier in enumerate(expr.qualifiers):
         if not isinstance(qualifier, typed.Condition) or is_random(qualifier.condition):
             continue
-        asked = rows.conjuncts(qualifier.condition)
-        new = [c for n, c in enumerate(asked) if c not in known and c not in asked[:n]]
-        if len(new) < len(asked):
+        conditions = rows.conjuncts(qualifier.condition)
+        new = [c for n, c in enumerate(conditions) if c not in known and c not in conditions[:n]]
+        if len(new) < len(conditions):
             whole = rows.conjunction(new)
-            kept = () if whole is None else (typed.Condition(whole),)
-            before, after = expr.qualifiers[:place], expr.qualifiers[place + 1 :]
-            return replace(expr, qualifiers=(*before, *kept, *after))
+            return _with_qualifiers(
+                expr, index, *([] if whole is None else [typed.Condition(whole)])
+            )
         known += new
     return None
 

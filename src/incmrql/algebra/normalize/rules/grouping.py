@@ -28,7 +28,7 @@ from incmrql.algebra.walk import map_children as map_term_children
 from incmrql.algebra.walk import map_children as map_terms
 from incmrql.types import typed
 from incmrql.types.model import UNIT, Collection, bag
-from incmrql.types.walk import free_variables, is_random, map_children, nodes
+from incmrql.types.walk import free_variables, is_random, map_children, nodes, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,8 @@ def _use(term: Term, names: Names) -> _Use | None:
 
 def _test(condition: typed.Expr, key: typed.Expr, group: typed.Variable) -> typed.Expr | None:
     """The condition on the group that a condition on the key of a row is, if it is one."""
-    parts = leaf_paths(key)
-
-    def visit(node: typed.Expr) -> typed.Expr:
-        path = next((path for leaf, path in parts if leaf == node), None)
-        return map_children(visit, node) if path is None else at(group, (0, *path))
-
-    test = visit(condition)
+    parts = [(leaf, at(group, (0, *path))) for leaf, path in leaf_paths(key)]
+    test = build.replace_parts(condition, parts)
     return test if free_variables(test) <= {group} else None
 
 
@@ -183,9 +178,8 @@ class _Split:
     def answer(self, use: _Use, column: Callable[[typed.Expr], typed.Expr]) -> typed.Expr | None:
         """The body of a use with variables for its pieces; None if it uses the group whole."""
         old = use.term.variable
-        key, members = (build.item(build.var(old), i) for i in (0, 1))
-        here = build.item(build.var(self.group), 1)
-        new_key, new_members = build.item(build.var(self.group), 0), here
+        key, members = at(old, (0,)), at(old, (1,))
+        here = new_members = at(self.group, (1,))
         assert isinstance(here.type, Collection)
         each = self.names.variable("each", here.type.element)
         part = column(build.var(each))
@@ -193,9 +187,8 @@ class _Split:
             new_members = typed.MapOver(each, here, part, False, type=bag(part.type))
 
         def moved(node: typed.Expr) -> typed.Expr:
-            if node == key:
-                return new_key
-            return new_members if node == members else map_children(moved, node)
+            parts = [(key, at(self.group, (0,))), (members, new_members)]
+            return build.replace_parts(node, parts)
 
         def visit(node: typed.Expr) -> typed.Expr:
             uses_members = any(inner == members for inner in nodes(node))
@@ -224,16 +217,8 @@ class _Split:
 
     def over(self, row: typed.Variable, body: typed.Expr) -> typed.Expr:
         """A body over a row of key and pieces."""
-        key = build.item(build.var(self.group), 0)
-
-        def visit(node: typed.Expr) -> typed.Expr:
-            if node == key:
-                return build.item(build.var(row), 0)
-            if isinstance(node, typed.Var) and node.variable in self.places:
-                return build.item(build.var(row), 1 + self.places[node.variable])
-            return map_children(visit, node)
-
-        return visit(body)
+        own = build.replace_parts(body, [(at(self.group, (0,)), at(row, (0,)))])
+        return substitute(own, {v: at(row, (1 + place,)) for v, place in self.places.items()})
 
 
 def _replaced(query: Query, register: Register, made: dict[int, Term]) -> Query:

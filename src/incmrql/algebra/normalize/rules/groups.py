@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from incmrql.algebra import rows
 from incmrql.algebra.normalize.rewrite import term_rule
 from incmrql.algebra.normalize.rules.expressions import comprehension
+from incmrql.algebra.normalize.rules.joins import Path, at
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, element
 from incmrql.errors import NOWHERE
@@ -24,9 +25,6 @@ from incmrql.types.walk import (
     substitute,
     used_variables,
 )
-
-Path = tuple[int, ...]
-"""Where a part of a group stands: `group#1#0` is (1, 0)."""
 
 
 class _Whole(Exception):
@@ -97,7 +95,7 @@ def count_present(term: Term, names: Names) -> Term | None:
         case _:
             return None
     for path, side in zip(paths, below, strict=True):
-        members = _at(group, path)
+        members = at(group, path)
         assert isinstance(members.type, Collection)
         if not isinstance(members.type.element, Record | Tuple) or _is_unit_or_made(side, names):
             continue
@@ -184,13 +182,6 @@ def _is_all(uses: _Uses, value: typed.Expr) -> bool:
     return single and isinstance(value.type, Tuple) and len(uses.chains) == count
 
 
-def _at(group: typed.Variable, path: Path) -> typed.Expr:
-    found = rows.var(group)
-    for index in path:
-        found = rows.item(found, index)
-    return found
-
-
 def _is_there(value: typed.Expr, qualifiers: Sequence[typed.Qualifier]) -> bool:
     """Whether a value is never null: just made, or a row of which a part was compared."""
     if isinstance(value, typed.MakeTuple | typed.MakeRecord):
@@ -213,7 +204,7 @@ def _uses(body: typed.Expr, group: typed.Variable, path: Path, *, is_there: bool
 
     Counting members that are never null, or asking whether there are any, takes nothing of them.
     """
-    members, uses = _at(group, path), _Uses()
+    members, uses = at(group, path), _Uses()
     others = _other_parts(group, path)
 
     def visit(node: typed.Expr) -> None:
@@ -268,7 +259,7 @@ def _other_parts(group: typed.Variable, path: Path) -> list[typed.Expr]:
     others: list[Path] = [(0,)]
     if len(path) == 2:
         others.append((1, 1 - path[1]))
-    return [_at(group, other) for other in others]
+    return [at(group, other) for other in others]
 
 
 def _loops(
@@ -355,10 +346,10 @@ def _rebuilt(
 ) -> typed.Expr:
     """The body over the new group: chains of the old members became parts of the new ones."""
     before, after = groups
-    members, fresh = _at(before, path), _at(after, path)
+    members, fresh = at(before, path), at(after, path)
     assert isinstance(fresh.type, Collection)
     small = fresh.type.element
-    others = {old: _at(after, p) for old, p in zip(
+    others = {old: at(after, p) for old, p in zip(
         _other_parts(before, path), [(0,), (1, 1 - path[-1])], strict=False)}  # fmt: skip
     loops: set[typed.Variable] = set()
 

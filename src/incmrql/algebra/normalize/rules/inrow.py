@@ -16,7 +16,6 @@ from incmrql.algebra.normalize.rules.joins import (
     at,
     leaves,
     pairs_of,
-    simple,
     with_key,
 )
 from incmrql.algebra.rows import Names
@@ -25,7 +24,7 @@ from incmrql.algebra.walk import map_children as map_terms
 from incmrql.algebra.walk import terms, variables_of
 from incmrql.types import typed
 from incmrql.types.model import UNIT, Record, Tuple, bag
-from incmrql.types.walk import free_variables, is_random, map_children, substitute
+from incmrql.types.walk import free_variables, is_random, nodes, substitute
 
 
 def in_row(term: Term, variable: typed.Variable) -> Term | None:
@@ -89,7 +88,7 @@ def answer_in_row(term: Term, names: Names) -> Term | None:
                 return None
             if not _tells(at(one, (0,)), both.inner.key, leaves(head.items[0])):
                 return None
-            own = simple(with_key(one, head.items[0], both.inner.key), names)
+            own = build.reduce_projections(with_key(one, head.items[0], both.inner.key))
             whole = build.select(head.items[1], (*both.inner.qualifiers, *qualifiers))
             answer = with_key(one, whole, both.inner.key)
             if own != both.outer.key or one in free_variables(answer):
@@ -139,19 +138,13 @@ def _alone(
     domains = [q.domain for q in body.qualifiers if isinstance(q, typed.Generator)]
     if domains.count(at(group, (1, 0))) != 1:
         return None
+    left = at(group, (1, 0))
+    if sum(node == left for node in nodes(body)) != 1:
+        return None
     key, value = row
-    parts = [(at(group, (0,)), key), (at(group, (1, 0)), build.bag_of(value))]
-    parts.append((at(group, (1, 1)), values))
-    uses = 0
-
-    def visit(node: typed.Expr) -> typed.Expr:
-        nonlocal uses
-        uses += node == at(group, (1, 0))
-        found = next((new for old, new in parts if node == old), None)
-        return map_children(visit, node) if found is None else found
-
-    made = visit(body)
-    return None if uses != 1 or group in free_variables(made) else made
+    new = {(0,): key, (1, 0): build.bag_of(value), (1, 1): values}
+    alone = build.replace_parts(body, [(at(group, path), part) for path, part in new.items()])
+    return None if group in free_variables(alone) else alone
 
 
 RULES = (meet_in_row, answer_in_row)

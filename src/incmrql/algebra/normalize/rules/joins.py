@@ -11,12 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from incmrql.algebra import rows
-from incmrql.algebra.normalize.rules.expressions import (
-    comprehension,
-    field_of_record,
-    is_plain,
-    item_of_tuple,
-)
+from incmrql.algebra.normalize.rules.expressions import comprehension, is_plain
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, GroupBy, Term
 from incmrql.algebra.walk import fingerprint, places, same_term, with_variables
@@ -99,22 +94,7 @@ def only_key(group: typed.Variable, expr: typed.Expr) -> bool:
 
 def with_key(group: typed.Variable, expr: typed.Expr, key: typed.Expr) -> typed.Expr:
     """An expression with another one in the place of the group's key."""
-    old = at(group, (0,))
-
-    def visit(node: typed.Expr) -> typed.Expr:
-        return key if node == old else map_children(visit, node)
-
-    return visit(expr)
-
-
-def simple(expr: typed.Expr, names: Names) -> typed.Expr:
-    """An expression that takes no field or component of what it has just made."""
-    expr = map_children(lambda child: simple(child, names), expr)
-    for rule in (field_of_record, item_of_tuple):
-        shorter = rule.rewrite(expr, names)
-        if shorter is not None:
-            return simple(shorter, names)
-    return expr
+    return rows.replace_parts(expr, [(at(group, (0,)), key)])
 
 
 def in_order(
@@ -162,7 +142,7 @@ def is_once(side: Term, member: typed.Variable, parts: Iterable[typed.Expr], nam
     if any(isinstance(qualifier, typed.Generator) for qualifier in qualifiers):
         return False
     key, value = pair.items
-    told = [key, *(simple(substitute(part, {member: value}), names) for part in parts)]
+    told = [key, *(rows.reduce_projections(substitute(part, {member: value})) for part in parts)]
     return tells(at(side.variable, (0,)), [leaf for expr in told for leaf in leaves(expr)])
 
 

@@ -17,7 +17,6 @@ from incmrql.algebra.normalize.rules.joins import (
     at,
     leaves,
     pairs_of,
-    simple,
     tells,
     with_key,
 )
@@ -83,7 +82,7 @@ def _found(
     both = aligned(one, groups.members, names)
     if both is None:
         return None
-    key = simple(with_key(groups.group, groups.key, both.inner.key), names)
+    key = build.reduce_projections(with_key(groups.group, groups.key, both.inner.key))
     if key != one.key:
         return None
     source = GroupBy(both.rows(both.inner.key))
@@ -188,7 +187,7 @@ def _extended(
     if pairs is None:
         return None
     values = {inner.sides[place]: pairs.value}
-    outer_key = simple(with_key(inner.group, substitute(key, values), pairs.key), names)
+    outer_key = build.reduce_projections(with_key(inner.group, substitute(key, values), pairs.key))
     row = build.tuple_of(pairs.key, pairs.value)
     head = build.tuple_of(outer_key, row)
     rows = CMap(pairs.row, build.select(head, pairs.qualifiers), pairs.source)
@@ -269,7 +268,7 @@ def _keeps_key(group: typed.Variable, step: _Step, left: Term, names: Names) -> 
     if rows is None:
         return False
     key = with_key(group, substitute(step.key, {step.row: rows.value}), rows.key)
-    return simple(key, names) == rows.key
+    return build.reduce_projections(key) == rows.key
 
 
 def _after(
@@ -295,11 +294,7 @@ def _after(
     parts = [(at(group, (0,)), at(fresh, (0,))) for group in (upper, lower)]
     parts += [(at(lower, (1, 1)), members[0]), (at(upper, (1, 1)), members[1])]
 
-    def visit(node: typed.Expr) -> typed.Expr:
-        found = next((new for old, new in parts if node == old), None)
-        return map_children(visit, node) if found is None else found
-
-    found = visit(whole)
+    found = build.replace_parts(whole, parts)
     return None if free_variables(found) & {upper, lower} else found
 
 
@@ -341,12 +336,7 @@ def _with_sides(
         early = [q for q in body.qualifiers if _domain(q) == answer]
         late = [q for q in body.qualifiers if _domain(q) != answer]
         body = replace(body, qualifiers=(*early, *late))
-
-    def visit(node: typed.Expr) -> typed.Expr:
-        found = next((new for old, new in parts if node == old), None)
-        return map_children(visit, node) if found is None else found
-
-    return visit(body)
+    return build.replace_parts(body, parts)
 
 
 def _domain(qualifier: typed.Qualifier) -> typed.Expr | None:
