@@ -42,7 +42,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[object]:
 
     for module in (compiled, assembly):
         count(module, "translate", lambda expr: ("translated", expr))
-    count(planner.Planning, "plan", lambda _: "planned")
+    count(planner.Planner, "plan", lambda _: "planned")
     return counts
 
 

@@ -12,7 +12,7 @@ import pytest
 import incmrql
 from incmrql.api.options import StartOptions
 from incmrql.cli.terminal import _loop
-from incmrql.plan.loops.looping import Iterate
+from incmrql.plan.program import LoopMode
 from incmrql.runtime.report import LoopWork
 from tests.docs.conftest import DOCS
 from tests.docs.examples import page
@@ -41,7 +41,7 @@ def test_every_example_says_what_it_shows(
 
 def test_every_way_and_option_is_named() -> None:
     ways = re.findall(r"^\| `(\w+)` \| ", PAGE, re.MULTILINE)
-    assert set(get_args(Iterate)) <= set(ways)
+    assert set(get_args(LoopMode)) <= set(ways)
     options = re.findall(r"^\| `--(\w+)[^`]*` \| `(\w+)=\w*` \|", PAGE, re.MULTILINE)
     assert {option for option, _ in options} == {"iterate", "tolerance", "resync"}
     assert all(option == python for option, python in options)

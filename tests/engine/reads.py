@@ -21,8 +21,7 @@ from incmrql.engine.context import BatchContext
 from incmrql.engine.operators.joins import Sums
 from incmrql.engine.program import Worked
 from incmrql.plan.assembly import program_of
-from incmrql.plan.loops.looping import Iterate, Iteration
-from incmrql.plan.program import Program
+from incmrql.plan.program import LoopMode, LoopSettings, Program
 from incmrql.syntax.depth import room
 from incmrql.values import Bag, Record, Value
 from tests.engine.kernels import KernelRun
@@ -162,10 +161,10 @@ def size(value: Value) -> int:
 
 
 def compiled_program(
-    text: str, streams: frozenset[str] = ALL, way: Iterate = "default"
+    text: str, streams: frozenset[str] = ALL, way: LoopMode = "default"
 ) -> tuple[Program, Physical]:
     """A query as the kernel runs it."""
     with room():
         run = Run(text, streams)
-        program = program_of([run.item], run.script, stored=run.stored, iteration=Iteration(way))
+        program = program_of([run.item], run.script, stored=run.stored, iteration=LoopSettings(way))
         return program, compile_program(program)

@@ -33,7 +33,7 @@ from incmrql.engine.outputs import shown_values
 from incmrql.engine.store import tables
 from incmrql.errors import DataError, QueryError
 from incmrql.plan.assembly import program_of
-from incmrql.plan.changes import Negative, Weighted
+from incmrql.plan.changes import NegativeWeight, Weighted
 from incmrql.plan.program import Program
 from incmrql.syntax.depth import room
 from incmrql.values import Bag, Record, Value, identical, show
@@ -324,7 +324,7 @@ def test_means_of_wide_integers_are_rounded_once(tmp_path: Path) -> None:
 
 
 def test_a_group_of_fewer_than_no_rows_is_an_error() -> None:
-    with pytest.raises(Negative, match="a group holds -1 times 7"):
+    with pytest.raises(NegativeWeight, match="a group holds -1 times 7"):
         requests._bag({b"": (7, -1)})
 
 

@@ -15,7 +15,7 @@ from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.loops.steps import StepInterpreter
 from incmrql.engine.store.lookup import portions
 from incmrql.plan.assembly import program_of
-from incmrql.plan.loops.looping import Iteration
+from incmrql.plan.program import LoopSettings
 from tests.plan.loops import PAGERANK, Loops
 
 
@@ -36,7 +36,7 @@ class Recorder(StepInterpreter):
 @pytest.fixture(scope="module")
 def loop() -> LoopOp:
     known = Loops(PAGERANK)
-    program = program_of([known.item], known.script, iteration=Iteration("recompute"))
+    program = program_of([known.item], known.script, iteration=LoopSettings("recompute"))
     (found,) = [step for step in compile_program(program).steps if isinstance(step, LoopOp)]
     return found
 
@@ -46,10 +46,10 @@ def test_each_step_is_run_once_with_the_rows_of_the_steps_below(loop: LoopOp) ->
     known = {
         p: of_values([], layout) for p, layout in zip(looping.inputs, loop.layouts, strict=True)
     }
-    found = run.run(looping.fixed, {place: [rows] for place, rows in known.items()})
-    assert list(run.given) == [place for place in looping.fixed if place not in known]
-    found = run.run(looping.repeated, found)
-    assert list(run.given) == sorted({*looping.fixed, *looping.repeated} - known.keys())
+    found = run.run(looping.constant_nodes, {place: [rows] for place, rows in known.items()})
+    assert list(run.given) == [place for place in looping.constant_nodes if place not in known]
+    found = run.run(looping.step_nodes, found)
+    assert list(run.given) == sorted({*looping.constant_nodes, *looping.step_nodes} - known.keys())
     assert any(rows for given in run.given.values() for rows in given)
     for place, given in run.given.items():
         sources = run.steps[place].inputs

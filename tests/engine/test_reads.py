@@ -20,8 +20,7 @@ from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.plan.access import Scope
 from incmrql.plan.explain.nodes import program_shapes
-from incmrql.plan.loops.looping import Iterate
-from incmrql.plan.program import Program
+from incmrql.plan.program import LoopMode, Program
 from tests.engine.reads import Work, compiled_program, histories, measured
 from tests.generators.stacked import BILINEAR, PARTNERS, SHAPES, TABLES_BELOW, TOPS, over
 from tests.plan import test_folds, test_shapes_named, test_work
@@ -121,7 +120,7 @@ def sizes(name: str) -> tuple[int, int]:
 
 @cache
 def compiled_query(name: str) -> tuple[Program, Physical]:
-    way: Iterate = "exact" if name in EXACT else "default"
+    way: LoopMode = "exact" if name in EXACT else "default"
     streams = test_shapes_named.NOW_STATIC if name in NAMED else ALL
     return compiled_program(QUERIES[name], streams, way)
 

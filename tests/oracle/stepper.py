@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from incmrql.errors import DataError, nearest
-from incmrql.plan.changes import Negative, Weighted
-from incmrql.plan.loops.looping import Iterate
+from incmrql.plan.changes import NegativeWeight, Weighted
 from incmrql.plan.loops.program import numbered_program
 from incmrql.plan.nodes import Constant, Input, Node, Part, Plan, Repeated
+from incmrql.plan.program import LoopMode
 from incmrql.reference import Environment, evaluate, from_python
 from incmrql.types import typed
 from incmrql.values import Value
@@ -32,7 +32,7 @@ class Stepper:
 
     plan: Plan
     env: Environment
-    iterate: Iterate = "recompute"
+    iterate: LoopMode = "recompute"
     batches: int = 0
     changes: dict[typed.Variable, Weighted] = field(default_factory=dict)
     _states: list[State | None] = field(init=False)
@@ -58,7 +58,7 @@ class Stepper:
         try:
             found = self._advanced(given)
             change = self._finished(found, merged)
-        except Negative as problem:
+        except NegativeWeight as problem:
             self._undone(merged)
             raise self._told(problem) from None
         except BaseException:
@@ -70,7 +70,7 @@ class Stepper:
         self.batches += 1
         return change
 
-    def _told(self, problem: Negative) -> Exception:
+    def _told(self, problem: NegativeWeight) -> Exception:
         """What is wrong where deletions are trusted: one of them was of a row that is not there."""
         trusted = [
             node.name
@@ -188,7 +188,7 @@ class Stepper:
         return change
 
 
-def _loop(node: Repeated, env: Environment, iterate: Iterate) -> State:
+def _loop(node: Repeated, env: Environment, iterate: LoopMode) -> State:
     """A loop at work."""
     if iterate == "diffuse":
         return DiffusedState(node, env)
@@ -198,7 +198,7 @@ def _loop(node: Repeated, env: Environment, iterate: Iterate) -> State:
     return NumberedState(node, env, steps)
 
 
-def _state(node: Node, env: Environment, iterate: Iterate) -> State | None:
+def _state(node: Node, env: Environment, iterate: LoopMode) -> State | None:
     return _loop(node, env, iterate) if isinstance(node, Repeated) else state_of(node, env)
 
 

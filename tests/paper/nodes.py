@@ -28,7 +28,7 @@ def _judgments(plan: Plan, place: int) -> tuple[Judgment, ...]:
         case Groups(inputs=places, group=group, requests=requests):
             sides = tuple(INVARIANT if plan.edges[at].invariant else BAG for at in places)
             growth = _growth(group, sides)
-            kept = [split(each.asked, growth, Names(0)).kept for each in requests]
+            kept = [split(each.expr, growth, Names(0)).kept for each in requests]
             judgments = [each.judgment for parts in kept for each in parts]
             return tuple(dict.fromkeys(judgments))
         case _:

@@ -11,9 +11,9 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import SourceText
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops.looping import Iterate
 from incmrql.plan.nodes import Input
 from incmrql.plan.planner import plan_query
+from incmrql.plan.program import LoopMode
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
@@ -112,7 +112,7 @@ class Loops:
     def __init__(
         self,
         text: str,
-        iterate: Iterate = "exact",
+        iterate: LoopMode = "exact",
         rows: Mapping[str, Type] = ROWS,
         max_steps: int = 10_000,
         functions: Mapping[str, typed.PythonFunction] | None = None,
@@ -125,7 +125,7 @@ class Loops:
         self.data = {name: Weighted() for name in rows}
         query, _ = normal_form(translate(self.item.expr, self.script))
         self.plan = plan_query(query, self.script)
-        self.iterate: Iterate = iterate
+        self.iterate: LoopMode = iterate
         self.stepper = Stepper(self.plan, self.env(), iterate)
         self.names = {node.name for node in self.plan.nodes if isinstance(node, Input)}
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from incmrql.errors import DataError
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops.looping import Iterate
+from incmrql.plan.program import LoopMode
 from incmrql.reference import from_python
 from incmrql.types import typed
 from incmrql.types.model import DOUBLE, LONG, STRING, Tuple, Type
@@ -181,7 +181,7 @@ def attempt(loop: Loops, batch: Batch, run: Callable[[], Value]) -> bool:
     return False
 
 
-def odd_loop(name: str, iterate: Iterate) -> Loops:
+def odd_loop(name: str, iterate: LoopMode) -> Loops:
     """One of the loops."""
     return Loops(LOOPS[name], iterate, ROWS, MOST_STEPS)
 
@@ -223,6 +223,6 @@ FAILING: Final[dict[str, tuple[str, list[Batch], Batch, Batch]]] = {
 """Loops that fail at a batch after some others; and a batch instead of it."""
 
 
-def failing_loop(name: str, iterate: Iterate) -> Loops:
+def failing_loop(name: str, iterate: LoopMode) -> Loops:
     """One of the loops that fail."""
     return Loops(FAILING[name][0], iterate, ROWS, MOST_STEPS, FUNCTIONS)

@@ -168,7 +168,7 @@ def test_a_value_of_pairs_of_rows_keeps_its_name() -> None:
     )
     (node,) = (n for n in planned_run(text).plan.nodes if isinstance(n, Groups))
     assert not node.is_fold
-    assert not [each for each in node.requests if each.is_walked]
+    assert not [each for each in node.requests if each.reads_rows]
     run = planned_run(text).fresh()
     run.step(inserted(R=[r(1, n, 0.0) for n in range(4)]))
     run.step(inserted(R=[r(1, 9, 0.0)]))

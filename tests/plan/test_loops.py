@@ -42,9 +42,10 @@ def test_a_step_repeats_the_nodes_that_a_variable_reaches(name: str) -> None:
     loops = [node for node in run.plan.nodes if isinstance(node, Repeated)]
     assert loops
     for looping in (step_program(node, run.script) for node in loops):
-        fixed, repeated, moving = set(looping.fixed), set(looping.repeated), looping.moving
-        assert not fixed & moving
-        assert fixed | moving == set(range(len(looping.nodes)))
-        assert moving - repeated == set(looping.variables)
-        assert all(fixed.issuperset(inputs(looping.nodes[place])) for place in fixed)
-        assert all(moving.intersection(inputs(looping.nodes[place])) for place in repeated)
+        constant, steps = set(looping.constant_nodes), set(looping.step_nodes)
+        varying = looping.varying
+        assert not constant & varying
+        assert constant | varying == set(range(len(looping.nodes)))
+        assert varying - steps == set(looping.variables)
+        assert all(constant.issuperset(inputs(looping.nodes[index])) for index in constant)
+        assert all(varying.intersection(inputs(looping.nodes[index])) for index in steps)

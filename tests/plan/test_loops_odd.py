@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from incmrql.plan.loops.looping import Iterate
+from incmrql.plan.program import LoopMode
 from incmrql.values import Value
 from tests.oracle.states.base import RepeatedState
 from tests.oracle.states.loops import NumberedState
@@ -15,7 +15,7 @@ from tests.plan.loops import OTHERS, Batch, Loops
 from tests.plan.odd import FAILING, LOOPS, attempt, failing_loop, history, marks, odd_loop
 
 pytestmark = pytest.mark.slow
-WAYS: list[Iterate] = ["exact", "recompute"]
+WAYS: list[LoopMode] = ["exact", "recompute"]
 SEEDS = 5
 
 
@@ -35,7 +35,7 @@ def stepped(loop: Loops, batch: Batch) -> bool:
 
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("iterate", WAYS)
-def test_odd_values_in_odd_batches(name: str, iterate: Iterate) -> None:
+def test_odd_values_in_odd_batches(name: str, iterate: LoopMode) -> None:
     loop = odd_loop(name, iterate)
     kind = NumberedState if iterate == "exact" and name not in OTHERS else RepeatedState
     assert any(isinstance(state, kind) for state in loop.stepper._states)
@@ -58,7 +58,7 @@ def test_what_is_odd_is_there() -> None:
 
 @pytest.mark.parametrize("name", FAILING)
 @pytest.mark.parametrize("iterate", WAYS)
-def test_a_batch_that_fails_changes_nothing(name: str, iterate: Iterate) -> None:
+def test_a_batch_that_fails_changes_nothing(name: str, iterate: LoopMode) -> None:
     loop = failing_loop(name, iterate)
     _, before, bad, instead = FAILING[name]
     assert all(stepped(loop, batch) for batch in before)
@@ -70,7 +70,7 @@ def test_a_batch_that_fails_changes_nothing(name: str, iterate: Iterate) -> None
 
 @pytest.mark.parametrize("name", FAILING)
 @pytest.mark.parametrize("iterate", WAYS)
-def test_a_first_batch_that_fails(name: str, iterate: Iterate) -> None:
+def test_a_first_batch_that_fails(name: str, iterate: LoopMode) -> None:
     loop = failing_loop(name, iterate)
     _, before, bad, instead = FAILING[name]
     at_once: Batch = {n: [row for batch in (*before, bad) for row in batch[n]] for n in bad}

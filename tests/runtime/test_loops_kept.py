@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from incmrql.errors import CheckpointError, DataError
-from incmrql.plan.loops.looping import Iterate
+from incmrql.plan.program import LoopMode
 from incmrql.runtime.verify import verify
 from incmrql.values import identical
 from tests.runtime.here import driver_here
@@ -29,7 +29,7 @@ REACHED = (
 def test_exact_recompute_and_default_go_on_from_each_other(tmp_path: Path) -> None:
     place = Place(tmp_path, REACHED)
     ways = []
-    asked: list[Iterate] = ["exact", "exact", "recompute", "default", "exact"]
+    asked: list[LoopMode] = ["exact", "exact", "recompute", "default", "exact"]
     for number, iterate in enumerate(asked):
         place.put(f"{number}.csv", f"{number + 1},{number + 2}\n")
         with driver_here(place, replace(OPTIONS, iterate=iterate)) as driver:

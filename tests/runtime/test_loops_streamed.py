@@ -13,7 +13,7 @@ import incmrql
 from incmrql.engine.messages import BatchRequest
 from incmrql.errors import IncmrqlError
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops.looping import Iterate
+from incmrql.plan.program import LoopMode
 from incmrql.spark.loops.placement import Offload
 from incmrql.spark.stream_job import LARGE, JobResult, StreamJob
 from incmrql.types.model import DOUBLE, Tuple, Type
@@ -59,7 +59,7 @@ def changes(chance: random.Random, there: dict[str, list[Value]]) -> dict[str, l
 @pytest.mark.parametrize("iterate", ["default", "exact"])
 @pytest.mark.parametrize("name", NAMED)
 def test_each_batch_answers_as_the_batch_loop_does(
-    session: incmrql.Session, name: str, iterate: Iterate
+    session: incmrql.Session, name: str, iterate: LoopMode
 ) -> None:
     known = Loops(EXACT[name], "recompute")
     streams = {each: session.stream(each, str(ROWS[each])) for each in known.names}

@@ -18,7 +18,7 @@ from incmrql.io.files import ANYWHERE, Paths
 from incmrql.io.json.values import dump_json
 from incmrql.io.rows import Policy, ReadReport
 from incmrql.plan.explain.text import Strict
-from incmrql.plan.loops.looping import Iterate
+from incmrql.plan.program import LoopMode
 from incmrql.reference import new_world
 from incmrql.reference.script import check_script
 from incmrql.syntax.depth import room
@@ -85,7 +85,7 @@ def check(
     arguments: Sequence[str] | None = None,
     *,
     strict: Strict = False,
-    iterate: Iterate = "default",
+    iterate: LoopMode = "default",
     imports: Imports = READ_ONLY,
 ) -> tuple[Diagnostic, ...]:
     """The problems of a script; none with severity "error" if it can run.
@@ -171,7 +171,7 @@ __all__ = [
     "Answer",
     "Compiled",
     "Imports",
-    "Iterate",
+    "LoopMode",
     "Paths",
     "Policy",
     "ReadReport",

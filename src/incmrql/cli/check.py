@@ -19,7 +19,7 @@ from incmrql.cli.options import (
 from incmrql.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from incmrql.api.scripts import Iterate, Strict
+    from incmrql.api.scripts import LoopMode, Strict
 
 
 @click.command(cls=StrictCommand)
@@ -48,7 +48,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     query: str | None,
     as_json: bool,
     strict: Strict,
-    iterate: Iterate,
+    iterate: LoopMode,
     modules: tuple[str, ...],
     allowed: tuple[str, ...],
 ) -> int:

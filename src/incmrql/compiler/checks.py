@@ -8,7 +8,7 @@ from typing import Final
 from incmrql.compiler.compiled import Compiled
 from incmrql.errors import Diagnostic, QueryError, in_text_order
 from incmrql.plan.explain.text import Strict, cautions
-from incmrql.plan.loops.looping import Iterate
+from incmrql.plan.program import LoopMode
 from incmrql.syntax.depth import room
 from incmrql.types import typed
 from incmrql.types.questionable import questionable
@@ -17,7 +17,7 @@ _FOLLOWED: Final = ("print", "incr", "store", "dump")
 
 
 def advice(
-    compiled: Compiled, *, strict: Strict = False, iterate: Iterate = "default"
+    compiled: Compiled, *, strict: Strict = False, iterate: LoopMode = "default"
 ) -> list[Diagnostic]:
     """What should be known of the queries; with `strict`, errors among it."""
     found = questionable(compiled.typed)

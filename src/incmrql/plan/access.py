@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 from incmrql.plan.additivity import Additivity
-from incmrql.plan.nodes import Accumulator, Groups, Reading, Request
+from incmrql.plan.nodes import Accumulator, Groups, Request, TableRead
 from incmrql.types import typed
 from incmrql.types.model import BOOL, INT, LONG, Collection
 from incmrql.types.walk import used_variables
@@ -67,7 +67,7 @@ def read_method(node: Groups, request: Request) -> Method:
     return "values" if accumulator.kind == "user" else "end"
 
 
-def _reading_method(reading: Reading) -> Method:
+def _reading_method(reading: TableRead) -> Method:
     match reading.how, reading.arguments:
         case (("least" | "greatest"), _):
             return "end"

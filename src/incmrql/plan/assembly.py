@@ -15,10 +15,9 @@ from incmrql.algebra.show import show_query
 from incmrql.algebra.term import Query
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import DataError, QueryError, Span
-from incmrql.plan.loops.looping import Iteration
 from incmrql.plan.nodes import Input, Plan
-from incmrql.plan.planner import plan_queries, refuse_chance
-from incmrql.plan.program import Output, Program, Stream, Watch
+from incmrql.plan.planner import plan_queries, refuse_random
+from incmrql.plan.program import LoopSettings, Output, Program, Stream, WatchOutput
 from incmrql.reference import Environment, new_world
 from incmrql.reference.environment import Evaluate
 from incmrql.types import typed
@@ -96,7 +95,7 @@ class PlannedItems:
         self,
         arguments: Sequence[str] = (),
         stored: Mapping[str, Value] | None = None,
-        iteration: Iteration | None = None,
+        iteration: LoopSettings | None = None,
     ) -> Program:
         """The program, with arguments, stored values and a way to keep loops."""
         nodes, edges = self.plans[-1].nodes, self.plans[-1].edges
@@ -108,7 +107,7 @@ class PlannedItems:
             if isinstance(node, Input)
         )
         outputs: list[Output] = []
-        watches: list[Watch] = []
+        watches: list[WatchOutput] = []
         every = zip(self.items, self.plans, self.queries, self.watches, strict=True)
         for number, (item, plan, query, watched) in enumerate(every):
             is_watched = watched is not None and watched.query is not None
@@ -117,9 +116,9 @@ class PlannedItems:
             for result in results[1:]:
                 assert watched is not None
                 pairs = _output(replace(item, kind="print", target=""), plan, result, "")
-                watches.append(Watch(pairs, watched.sites, number))
+                watches.append(WatchOutput(pairs, watched.sites, number))
         unwatched = tuple(span for each in self.watches if each for span in each.unwatched)
-        given = tuple(arguments), tuple(known.items()), iteration or Iteration()
+        given = tuple(arguments), tuple(known.items()), iteration or LoopSettings()
         return Program(
             nodes, edges, streams, tuple(outputs), self.script, *given, tuple(watches), unwatched
         )
@@ -133,7 +132,7 @@ def plan_items(
 ) -> PlannedItems:
     """The plans of some items from their normal forms; may raise `QueryError`."""
     for item, query in zip(items, queries, strict=True):
-        refuse_chance(query, script, item.span)
+        refuse_random(query, script, item.span)
     planned = [
         (each.query if each else None) or query
         for query, each in zip(queries, watches, strict=True)
@@ -147,7 +146,7 @@ def program_of(
     script: typed.Script,
     arguments: Sequence[str] = (),
     stored: Mapping[str, Value] | None = None,
-    iteration: Iteration | None = None,
+    iteration: LoopSettings | None = None,
     *,
     watch: bool = False,
 ) -> Program:

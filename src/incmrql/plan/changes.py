@@ -14,7 +14,7 @@ from incmrql.errors import InternalError
 from incmrql.values import Bag, Value, encode, show
 
 
-class Negative(InternalError):
+class NegativeWeight(InternalError):
     """A collection would hold something less than zero times."""
 
 
@@ -59,7 +59,7 @@ class Weighted:
         found = Bag()
         for value, weight in self:
             if weight < 0:
-                raise Negative(f"a collection holds {weight} times {show(value)}")
+                raise NegativeWeight(f"a collection holds {weight} times {show(value)}")
             found.extend([value] * weight)
         return found
 

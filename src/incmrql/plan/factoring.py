@@ -25,10 +25,10 @@ from incmrql.plan.nodes import (
     Accumulator,
     AccumulatorKind,
     Distinct,
-    Reader,
-    Reading,
+    ReadKind,
     Request,
     Table,
+    TableRead,
 )
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Collection, Tuple, Type, is_float
@@ -50,11 +50,11 @@ from incmrql.types.walk import free_variables, map_children, nodes, rename_binde
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Values in order: those of `operand`, as in `Table`, and what is read, as in `Reading`."""
+    """Values in order: those of `operand`, as in `Table`, and what is read, as in `TableRead`."""
 
     operand: typed.Expr
     order: tuple[bool, ...] | None
-    how: Reader
+    how: ReadKind
     arguments: tuple[typed.Expr, ...] = ()
     values: typed.Variable | None = None
     """Holds all values, for the one argument to say what they come to."""
@@ -118,7 +118,7 @@ def _all(
     return Need(values, order, "all", (over,), variable)
 
 
-def _of_query(query: typed.Select, how: Reader, arguments: tuple[typed.Expr, ...]) -> Need | None:
+def _of_query(query: typed.Select, how: ReadKind, arguments: tuple[typed.Expr, ...]) -> Need | None:
     """The pairs (keys, head) of a query's rows, which its order and limit are about."""
     if query.distinct or query.group is not None or query.having is not None:
         return None
@@ -351,7 +351,7 @@ class Factoring:
                 return self._request(expr, "user", side, places)
         most = front(wanted) if side in self.growing else None
         table = self._table(Table(side, wanted.operand, wanted.order, most))
-        reading = Reading(table, wanted.how, wanted.arguments, wanted.values)
+        reading = TableRead(table, wanted.how, wanted.arguments, wanted.values)
         return self._request(expr, wanted.how, side, (), reading)
 
     def _whole(self, expr: typed.Expr, function: str) -> typed.Expr:
@@ -375,7 +375,7 @@ class Factoring:
         function: str,
         side: int,
         places: tuple[int, ...],
-        reading: Reading | None = None,
+        reading: TableRead | None = None,
     ) -> typed.Expr:
         """The variable of a request; the same for what is asked again."""
         same = repr(expr.type) if places else fingerprint(expr)

@@ -18,9 +18,9 @@ from functools import partial
 from typing import Final, Protocol, TypeAlias, assert_never
 
 from incmrql.errors import InternalError
-from incmrql.plan.changes import Negative, Weighted
+from incmrql.plan.changes import NegativeWeight, Weighted
 from incmrql.plan.monoids import BAG, COUNT, Monoid, groups, product, user
-from incmrql.plan.nodes import Groups, Join, Node, Ordered, Reading, Request, Table
+from incmrql.plan.nodes import Groups, Join, Node, Ordered, Request, Table, TableRead
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.aggregates import aggregate
 from incmrql.reference.navigate import Fail, element_at
@@ -42,10 +42,10 @@ class Spanned(Protocol):
         """The values from one place to another, without the keys of their order."""
 
 
-def read(request: Request, reading: Reading, table: Spanned, env: Environment) -> Value:
+def read(request: Request, reading: TableRead, table: Spanned, env: Environment) -> Value:
     """What a request comes to: only the values that it answers with are read."""
     count = table.total
-    fail = partial(env.world.failed, request.asked.span)
+    fail = partial(env.world.failed, request.expr.span)
     if reading.variable is not None:
         everything = Bag(table.span(0, count))
         return evaluate(reading.arguments[0], env.bind(reading.variable, everything))
@@ -59,7 +59,7 @@ def read(request: Request, reading: Reading, table: Spanned, env: Environment) -
             return _between(request, table, given[0] if given else Fraction(1, 2), fail)
         case "first":
             most = max(given[0] or 0, 0) if given else count
-            return _collection(request.asked, table.span(0, min(most, count)))
+            return _collection(request.expr, table.span(0, min(most, count)))
         case "at":
             return _at(table, given[0], fail)
         case "slice":
@@ -72,7 +72,7 @@ def read(request: Request, reading: Reading, table: Spanned, env: Environment) -
 
 def _between(request: Request, table: Spanned, p: Value, fail: Fail) -> Value:
     """The percentile as the reference evaluator has it, of the two values around its rank."""
-    count, type_ = table.total, request.asked.type
+    count, type_ = table.total, request.expr.type
     if p is None or not 0 <= p <= 1 or not count:
         return aggregate("percentile", Bag(), type_, p, fail)
     place = (count - 1) * Fraction(p)
@@ -228,7 +228,7 @@ class Ranked:
             for place in block.ranks:
                 value, weight = self.rows[place]
                 if weight < 0:
-                    raise Negative(f"a table holds {weight} times {show(value)}")
+                    raise NegativeWeight(f"a table holds {weight} times {show(value)}")
                 if before >= stop:
                     return
                 here = min(before + weight, stop) - max(before, start)

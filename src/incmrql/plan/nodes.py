@@ -37,7 +37,7 @@ AccumulatorKind: TypeAlias = Literal[
 falses, exact parts as often as they count, and the sizes of such parts, all of them added up; the
 least and the greatest element, and what a user aggregation makes of an element."""
 
-Reader: TypeAlias = Literal["least", "greatest", "between", "first", "at", "slice", "all"]
+ReadKind: TypeAlias = Literal["least", "greatest", "between", "first", "at", "slice", "all"]
 """What is read of a table: the value at one end, the two around a rank, the first values, the one
 at a place, those from one place to another, and all of them."""
 
@@ -139,14 +139,14 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TableRead:
     """What is read of a table, as `arguments` say, which depend on the key at most.
 
     All of the values are bound to `variable`, for the one argument to say what they come to.
     """
 
     table: int
-    how: Reader
+    how: ReadKind
     arguments: tuple[typed.Expr, ...] = ()
     variable: typed.Variable | None = None
 
@@ -163,11 +163,11 @@ class Request:
     function: str
     accumulators: tuple[int, ...]
     side: int
-    asked: typed.Expr
-    reading: Reading | None = None
+    expr: typed.Expr
+    reading: TableRead | None = None
 
     @property
-    def is_walked(self) -> bool:
+    def reads_rows(self) -> bool:
         """Whether rows are gone through."""
         return not self.accumulators and self.reading is None
 
@@ -225,13 +225,13 @@ class Repeated:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LoopParam:
     """Rows that come from outside of a plan: those of an input or of a variable of a loop."""
 
     element: Type
 
 
-Node: TypeAlias = Input | Constant | Given | Linear | Merge | Join | Groups | Ordered | Repeated
+Node: TypeAlias = Input | Constant | LoopParam | Linear | Merge | Join | Groups | Ordered | Repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class Plan:
 def inputs(node: Node) -> tuple[int, ...]:
     """The places of the nodes that a node takes changes from."""
     match node:
-        case Input() | Constant() | Given():
+        case Input() | Constant() | LoopParam():
             return ()
         case Linear(input=place) | Ordered(input=place):
             return (place,)
@@ -318,7 +318,7 @@ def edge(node: Node, before: Sequence[Edge]) -> Edge:
             return CONSTANT
         case Input(source=source):
             return Edge(False, not source.streaming, node.insert_only, node.unique)
-        case Given():
+        case LoopParam():
             return Edge(constant=False, invariant=False, insert_only=False)
         case Linear(steps=steps):
             single = len(steps) == 1 and _is_single(*steps[0], below[0].unique)

@@ -60,13 +60,13 @@ from incmrql.types.walk import nodes, substitute, used_variables
 # --- Streams and `random` behind names ---
 
 
-def refuse_chance(query: Query, script: typed.Script, span: Span) -> None:
+def refuse_random(query: Query, script: typed.Script, span: Span) -> None:
     """Raise A102 if a query over a stream asks for random numbers."""
     found = [term for _, part in query.parts for term in terms(part)]
     if not any(isinstance(term, Scan) and term.source.streaming for term in found):
         return
     for expr in [query.result, *(expr for term in found for expr in _exprs(term))]:
-        for node in reached(expr, script, set()):
+        for node in reachable(expr, script, set()):
             if isinstance(node, typed.Builtin) and node.function == "random":
                 where = node.span if node.span.text else span
                 message = "random has another value each time, and an answer over a stream has one"
@@ -77,7 +77,7 @@ def refuse_chance(query: Query, script: typed.Script, span: Span) -> None:
 
 def follows_streams(expr: typed.Expr, script: typed.Script) -> bool:
     """Whether an expression reads a stream, itself or through what it calls and names."""
-    every = reached(expr, script, set())
+    every = reachable(expr, script, set())
     return any(isinstance(node, typed.Read) and node.source.streaming for node in every)
 
 
@@ -93,7 +93,7 @@ def _exprs(term: Term) -> Iterator[typed.Expr]:
             pass
 
 
-def reached(expr: typed.Expr, script: typed.Script, seen: set[str]) -> Iterator[typed.Expr]:
+def reachable(expr: typed.Expr, script: typed.Script, seen: set[str]) -> Iterator[typed.Expr]:
     """All expressions inside, those of called functions, aggregations and named queries too."""
     for node in nodes(expr):
         yield node
@@ -112,7 +112,7 @@ def reached(expr: typed.Expr, script: typed.Script, seen: set[str]) -> Iterator[
         if key not in seen:
             seen.add(key)
             for each in inner:
-                yield from reached(each, script, seen)
+                yield from reachable(each, script, seen)
 
 
 # --- Planning ---
@@ -126,27 +126,27 @@ def plan_of(item: typed.ScriptItem, script: typed.Script) -> Plan:
 
 def plan_query(query: Query, script: typed.Script, span: Span = NOWHERE) -> Plan:
     """The plan of a query in normal form; may raise `QueryError`."""
-    refuse_chance(query, script, span)
-    return Planning(query, script).plan()
+    refuse_random(query, script, span)
+    return Planner(query, script).plan()
 
 
 def plan_queries(queries: Sequence[Query], script: typed.Script) -> tuple[Plan, ...]:
     """The plans of several queries that share their sources: the last one has the nodes of all."""
     plans: list[Plan] = []
-    planning: Planning | None = None
+    planning: Planner | None = None
     for query in queries:
-        planning = Planning(query, script, planning)
+        planning = Planner(query, script, planning)
         plans.append(planning.plan())
     return tuple(plans)
 
 
-class Planning:
+class Planner:
     """The nodes made so far, and where the rows of terms and parts come from.
 
     Those of the items `before` stay where they are, and their sources are used again.
     """
 
-    def __init__(self, query: Query, script: typed.Script, before: Planning | None = None) -> None:
+    def __init__(self, query: Query, script: typed.Script, before: Planner | None = None) -> None:
         self.query, self.script = query, script
         self.names = Names(max((variable.number for variable in variables_of(query)), default=0))
         self.nodes: list[Node] = [] if before is None else before.nodes
@@ -321,9 +321,9 @@ class Planning:
         linear = next(iter(sides)) if sides is not None and len(sides) == 1 else None
         reads = judge.read(answer)
         asked = {each.side for each in asking.requests}
-        walked = {each.side for each in asking.requests if each.is_walked}
+        walked = {each.side for each in asking.requests if each.reads_rows}
         tabled = {each.side for each in asking.tables}
-        readers = [answer, *(each.asked for each in asking.requests if each.is_walked)]
+        readers = [answer, *(each.expr for each in asking.requests if each.reads_rows)]
         moving = {side for side, each in enumerate(edges) if not each.invariant}
         kept = reads | (walked & moving) if moving else frozenset[int]()
         if linear is not None and moving <= {linear} and linear not in asked:

@@ -8,18 +8,20 @@ Items that read the same source share its input, so that all of them take in the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from incmrql.algebra.failures.sites import Site
 from incmrql.errors import Span
-from incmrql.plan.loops.looping import Iteration
-from incmrql.plan.nodes import Edge, Node, Part
+from incmrql.plan.nodes import Edge, Node, Part, inputs
 from incmrql.types import typed
 from incmrql.types.model import Collection, Type
 from incmrql.values import Value
 
 if TYPE_CHECKING:
     from incmrql.plan.identity import ProgramIdentity
+
+LoopMode: TypeAlias = Literal["default", "exact", "recompute", "diffuse"]
+"""How a loop follows changes, as given by `--iterate`."""
 
 PUSHED = ("registered", "python")
 """Formats whose rows do not lie in files of the user's."""
@@ -87,13 +89,70 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class WatchOutput:
     """An output of pairs (site, row): the rows for which arithmetic of an item fails."""
 
     output: Output
     sites: tuple[Site, ...]
     item: int
     """Which of the program's outputs it belongs to."""
+
+
+# --- Loops ---
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """How loops follow changes, and when a diffused loop is run again from its input.
+
+    That is when its error figure exceeds `tolerance` times the sum of the absolute values of its
+    result, and after `resync` batches.
+    """
+
+    mode: LoopMode = "default"
+    tolerance: float | None = None
+    resync: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    """The nodes of a loop's body; the other fields are indices of nodes.
+
+    `inputs` and `variables` are `LoopParam` nodes, in the order of the loop's own.  `initial` has
+    the rows of the variables before the first step, and `step` those after a step.  `flags` has a
+    row for each true flag, which keeps the loop going (None for a variable without flags).
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    inputs: tuple[int, ...]
+    variables: tuple[int, ...]
+    initial: tuple[int, ...]
+    step: tuple[int, ...]
+    flags: tuple[int | None, ...]
+
+    @property
+    def varying(self) -> frozenset[int]:
+        """The variables, and all nodes whose rows depend on them."""
+        varying = set(self.variables)
+        for index, node in enumerate(self.nodes):
+            if varying.intersection(inputs(node)):
+                varying.add(index)
+        return frozenset(varying)
+
+    @property
+    def step_nodes(self) -> tuple[int, ...]:
+        """The nodes that run again in each step of the loop."""
+        return tuple(sorted(self.varying.difference(self.variables)))
+
+    @property
+    def constant_nodes(self) -> tuple[int, ...]:
+        """The nodes whose rows are the same in all steps."""
+        varying = self.varying
+        return tuple(index for index in range(len(self.nodes)) if index not in varying)
+
+
+# --- The program ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +167,15 @@ class Program:
     arguments: tuple[str, ...] = ()
     stored: tuple[tuple[str, Value], ...] = field(default=(), repr=False)
     """The values that items before have stored, by name."""
-    iteration: Iteration = field(default_factory=Iteration)
+    iteration: LoopSettings = field(default_factory=LoopSettings)
     """How loops are kept."""
-    watches: tuple[Watch, ...] = ()
+    watches: tuple[WatchOutput, ...] = ()
     """What is watched for arithmetic that fails; none if nothing is to be."""
     unwatched: tuple[Span, ...] = field(default=(), compare=False)
     """Loops and recursive functions whose arithmetic may fail and is not watched."""
 
     @property
-    def answered(self) -> tuple[Output, ...]:
+    def all_outputs(self) -> tuple[Output, ...]:
         """All outputs that the engine keeps: those of the items, then those of the watches."""
         return (*self.outputs, *(watch.output for watch in self.watches))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from incmrql.engine.store.compaction import INLINE
 from incmrql.io.files import ANYWHERE, Paths
-from incmrql.plan.loops.looping import Iteration
+from incmrql.plan.program import LoopSettings
 from incmrql.runtime.user_options import UserOptions
 from incmrql.spark.loops.placement import LOOP_ROWS
 from incmrql.spark.stream_job import LARGE
@@ -37,6 +37,6 @@ class StreamOptions(UserOptions):
     """Whether sources are watched and connected to; without that nothing is ingested."""
 
     @property
-    def iteration(self) -> Iteration:
+    def iteration(self) -> LoopSettings:
         """How loops are kept."""
-        return Iteration(self.iterate, self.tolerance, self.resync)
+        return LoopSettings(self.iterate, self.tolerance, self.resync)

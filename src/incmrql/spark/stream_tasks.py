@@ -24,7 +24,7 @@ from incmrql.engine.store.compaction import CompactionTask, merge_runs
 from incmrql.engine.store.segments import Opened
 from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.errors import CheckpointError, DataError
-from incmrql.plan.changes import Negative
+from incmrql.plan.changes import NegativeWeight
 from incmrql.spark.packing import SentProgram, read_compiled
 from incmrql.spark.probe import prove
 
@@ -220,7 +220,7 @@ def _guarded(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str
         yield "data-error", {name: getattr(problem, name) for name in names}
     except CheckpointError as problem:
         yield "checkpoint-error", str(problem)
-    except Negative as problem:
+    except NegativeWeight as problem:
         yield "negative", str(problem)
     except TooLarge as request:
         yield "loop", request.args

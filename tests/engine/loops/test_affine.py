@@ -30,7 +30,7 @@ from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import Reader, StateTable, plan
 from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import diffused
+from incmrql.plan.diffusion.shape import require_diffusion
 from incmrql.plan.diffusion.ways import Affine
 from incmrql.plan.nodes import Repeated
 from incmrql.values import Record, encode
@@ -76,7 +76,7 @@ def made(text: str, limit: int | None = 10) -> tuple[ProgramCompiler, LoopOp, Af
     node, step = program.nodes[place], compiler.steps[place]
     assert isinstance(node, Repeated)
     assert isinstance(step, LoopOp)
-    shape = diffused(node, script, program.edges)
+    shape = require_diffusion(node, script, program.edges)
     assert isinstance(shape, Affine)
     loop = LoopCompiler(compiler, place, node)
     return compiler, step, affine_compiled(loop, shape, step.plain, step.layouts, limit)

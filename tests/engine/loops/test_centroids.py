@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from incmrql.errors import QueryError
 from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops.looping import Iteration
+from incmrql.plan.program import LoopSettings
 from incmrql.values import Value, identical, show
 from tests.effort import fewer
 from tests.engine.kernels import KernelRun
@@ -49,21 +49,21 @@ def error(run: KernelRun) -> dict[str, Any]:
     return found
 
 
-def kernel(folder: Path, asked: Iteration, like: KernelRun | None = None) -> KernelRun:
+def kernel(folder: Path, asked: LoopSettings, like: KernelRun | None = None) -> KernelRun:
     known = Loops(MEANS, "recompute")
     program = program_of([known.item], known.script, iteration=asked)
     return KernelRun(program, folder, physical=None if like is None else like.physical)
 
 
 def test_the_kernel_diffuses_as_dictionaries_do(tmp_path: Path) -> None:
-    first = kernel(tmp_path / "first", Iteration("diffuse"))
+    first = kernel(tmp_path / "first", LoopSettings("diffuse"))
     seen = set[str]()
     loop = Loops(MEANS, "diffuse")
 
     @settings(fewer)
     @given(histories())
     def tried(history: list[list[tuple[Value, int]]]) -> None:
-        run = kernel(Path(tempfile.mkdtemp(dir=tmp_path)), Iteration("diffuse"), first)
+        run = kernel(Path(tempfile.mkdtemp(dir=tmp_path)), LoopSettings("diffuse"), first)
         stepper = loop.again().stepper
         (state,) = [each for each in stepper._states if isinstance(each, DiffusedState)]
         for batch in history:
@@ -82,7 +82,7 @@ def test_the_kernel_diffuses_as_dictionaries_do(tmp_path: Path) -> None:
 def test_a_batch_reads_its_points_and_not_the_others(tmp_path: Path) -> None:
     reads = []
     for size in (50, 500):
-        run = kernel(tmp_path / str(size), Iteration("diffuse"))
+        run = kernel(tmp_path / str(size), LoopSettings("diffuse"))
         run.step({"P": [((n % 17 / 4, n % 13 / 3 + n / 1000), 1) for n in range(size)]})
         run.step({"P": [((0.25, 0.125), 1), ((3.75, 3.5), 1)]})
         assert error(run)["kind"] == "residual"
@@ -91,7 +91,7 @@ def test_a_batch_reads_its_points_and_not_the_others(tmp_path: Path) -> None:
 
 
 def test_it_is_run_again_when_the_residual_passes_and_after_some_batches(tmp_path: Path) -> None:
-    asked = Iteration("diffuse", tolerance=0.05, resync=3)
+    asked = LoopSettings("diffuse", tolerance=0.05, resync=3)
     run = kernel(tmp_path, asked)
     kinds = []
     for number in range(8):
@@ -105,7 +105,7 @@ def test_it_is_run_again_when_the_residual_passes_and_after_some_batches(tmp_pat
 
 def test_old_points_alike_count_too(tmp_path: Path) -> None:
     """Points that are there already have no change of their own where points are told apart."""
-    run = kernel(tmp_path, Iteration("diffuse"))
+    run = kernel(tmp_path, LoopSettings("diffuse"))
     run.step({"P": [((0.5, 0.5), 1), ((3.5, 3.5), 1)]})
     run.step({"P": [((0.5, 0.5), 2), ((1.0, 0.5), 1)]})
     assert error(run)["kind"] == "residual"
@@ -115,14 +115,14 @@ def test_old_points_alike_count_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [REACHED, COMPONENTS])
 def test_what_supports_itself_is_refused(text: str, tmp_path: Path) -> None:
     known = Loops(text, "recompute")
-    program = program_of([known.item], known.script, iteration=Iteration("diffuse"))
+    program = program_of([known.item], known.script, iteration=LoopSettings("diffuse"))
     with pytest.raises(QueryError, match="A104"):
         KernelRun(program, tmp_path)
 
 
 def test_a_centroid_without_a_coordinate_is_not_diffused(tmp_path: Path) -> None:
     """What is left near to it has none; and there is no distance to what has none."""
-    run, known = kernel(tmp_path, Iteration("diffuse")), Loops(MEANS, "recompute")
+    run, known = kernel(tmp_path, LoopSettings("diffuse")), Loops(MEANS, "recompute")
     batches: list[list[tuple[Value, int]]] = [
         [((0.5, 0.5), 1), ((0.25, None), 1), ((3.5, 3.5), 1)],
         [((0.5, 0.5), -1)],

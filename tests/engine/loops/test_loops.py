@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from incmrql.engine.loops import operator
 from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops.looping import Iterate, Iteration
-from incmrql.plan.program import Program
+from incmrql.plan.program import LoopMode, LoopSettings, Program
 from incmrql.values import identical, show
 from tests.effort import fewest
 from tests.engine.kernels import KernelRun, StagedRun
@@ -23,9 +22,9 @@ from tests.plan.loops import EXACT, OTHERS, REACHED, Batch, Loops, histories
 ALL = EXACT | OTHERS
 
 
-def program(text: str, iterate: Iterate) -> tuple[Loops, Program]:
+def program(text: str, iterate: LoopMode) -> tuple[Loops, Program]:
     known = Loops(text, "recompute")
-    return known, program_of([known.item], known.script, iteration=Iteration(iterate))
+    return known, program_of([known.item], known.script, iteration=LoopSettings(iterate))
 
 
 def agrees(known: Loops, run: KernelRun, batch: Batch) -> None:
@@ -46,7 +45,7 @@ def way(run: KernelRun) -> dict[str, Any]:
     [*[(name, "exact") for name in EXACT], *[(name, "default") for name in ALL]],
 )
 def test_every_batch_answers_as_the_batch_loop_does(
-    name: str, iterate: Iterate, tmp_path: Path
+    name: str, iterate: LoopMode, tmp_path: Path
 ) -> None:
     known, made = program(ALL[name], iterate)
     first = KernelRun(made, tmp_path / "first")

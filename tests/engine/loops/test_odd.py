@@ -17,7 +17,7 @@ from incmrql.engine.loops.operator import PATIENCE, _judge
 from incmrql.errors import QueryError
 from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops.looping import Iterate, Iteration
+from incmrql.plan.program import LoopMode, LoopSettings
 from incmrql.values import Bag, Value, encode, identical, show
 from tests.engine.kernels import KernelRun
 from tests.plan.loops import Batch, Loops
@@ -35,14 +35,14 @@ from tests.plan.odd import (
 )
 from tests.plan.stepping import Run, inserted, r
 
-WAYS: list[Iterate] = ["exact", "default", "recompute"]
+WAYS: list[LoopMode] = ["exact", "default", "recompute"]
 SEEDS = 2
 
 
 def kernel(
-    known: Loops, iterate: Iterate, folder: Path, physical: Physical | None = None
+    known: Loops, iterate: LoopMode, folder: Path, physical: Physical | None = None
 ) -> KernelRun:
-    made = program_of([known.item], known.script, iteration=Iteration(iterate))
+    made = program_of([known.item], known.script, iteration=LoopSettings(iterate))
     run = KernelRun(made, folder, physical=physical)
     run.env.world.max_steps = MOST_STEPS
     return run
@@ -135,7 +135,7 @@ def test_rows_that_are_grouped_by_their_value_are_not_diffused(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", FAILING)
 @pytest.mark.parametrize("iterate", WAYS)
-def test_a_batch_that_fails_changes_nothing(name: str, iterate: Iterate, tmp_path: Path) -> None:
+def test_a_batch_that_fails_changes_nothing(name: str, iterate: LoopMode, tmp_path: Path) -> None:
     known = failing_loop(name, "recompute")
     run = kernel(known, iterate, tmp_path)
     _, before, bad, instead = FAILING[name]
@@ -149,17 +149,17 @@ def test_a_batch_that_fails_changes_nothing(name: str, iterate: Iterate, tmp_pat
 @pytest.mark.parametrize("iterate", WAYS)
 @pytest.mark.parametrize(("limit", "steps"), [("(null as int)", 0), ("0", 0), ("2", 2)])
 def test_a_limit_that_is_null_allows_no_step(
-    iterate: Iterate, limit: str, steps: int, tmp_path: Path
+    iterate: LoopMode, limit: str, steps: int, tmp_path: Path
 ) -> None:
     run = Run(f"repeat v = (select x.A from x in R) step select a + 1 from a in v limit {limit}")
-    program = program_of([run.item], run.script, iteration=Iteration(iterate))
+    program = program_of([run.item], run.script, iteration=LoopSettings(iterate))
     kernel_run = KernelRun(program, tmp_path)
     kernel_run.step(inserted(R=[r(1, 0, 0.0, "a"), r(5, 0, 0.0, "a")]))
     assert identical(kernel_run.answer(), Bag([1 + steps, 5 + steps]))
 
 
 def test_the_exact_way_is_tried_again_after_ever_longer_pauses() -> None:
-    step: Any = SimpleNamespace(asked=SimpleNamespace(way="default"))
+    step: Any = SimpleNamespace(asked=SimpleNamespace(mode="default"))
     counters, pauses = Counters({}, {}), []
     counters["cost"], counters["again"] = 9, 1
     for _ in range(8):

@@ -24,7 +24,7 @@ from incmrql.engine.store.ordered import at, front, totals
 from incmrql.engine.store.segments import Opened
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import Reader, by_bucket
-from incmrql.plan.changes import Negative
+from incmrql.plan.changes import NegativeWeight
 from incmrql.types.model import (
     BOOL,
     DATE,
@@ -306,13 +306,13 @@ def test_less_than_nothing_is_refused_where_it_is_met(tmp_path: Path) -> None:
     kept.add([((1, 0), -2)])
     asked = Asked.of(schema, [(1,)])
     where = kept.table, kept.reader, None, asked.hashes, asked.keys
-    with pytest.raises(Negative, match="-1 times"):
+    with pytest.raises(NegativeWeight, match="-1 times"):
         front(*where, 1)
-    with pytest.raises(Negative, match="-1 times"):
+    with pytest.raises(NegativeWeight, match="-1 times"):
         at(*where, np.array([0]), np.array([2]))
     assert len(front(*where, 1, last=True)[0]) == 1
     kept.add([((1, 0), -20)])
-    with pytest.raises(Negative, match="-12 rows"):
+    with pytest.raises(NegativeWeight, match="-12 rows"):
         totals(kept.table, *where[1:])
 
 

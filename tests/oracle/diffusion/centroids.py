@@ -14,7 +14,7 @@ from typing import Literal
 from incmrql.plan.changes import Weighted
 from incmrql.plan.diffusion.slopes import doubles
 from incmrql.plan.diffusion.ways import Centroids, UnmeasuredError
-from incmrql.plan.nodes import Given, Groups
+from incmrql.plan.nodes import Groups, LoopParam
 from incmrql.reference import Environment
 from incmrql.values import Value, encode
 from tests.oracle.changes import by_key
@@ -46,7 +46,7 @@ class Means:
         self.is_lost = False
         self.points = 0
         variable = self.program.nodes[self.program.variables[0]]
-        assert isinstance(variable, Given)
+        assert isinstance(variable, LoopParam)
         self.split = Split(tuple(doubles(variable.element)))
         self._taken: list[tuple[bytes, Weighted]] = []
         self._before: tuple[bool, int] = (False, 0)

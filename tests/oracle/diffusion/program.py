@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops.looping import Looping
 from incmrql.plan.nodes import Constant
+from incmrql.plan.program import LoopProgram
 from incmrql.reference import Environment, evaluate
 from tests.oracle.states.base import State
 from tests.oracle.states.dispatch import node_changes, state_of
@@ -69,7 +69,7 @@ class Program:
     group, so that what is remembered is as it was.
     """
 
-    looping: Looping
+    looping: LoopProgram
     env: Environment
     read: int = 0
     """Rows of state that were read."""

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from incmrql.algebra.interpret import elements
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import Diffusion, diffused
+from incmrql.plan.diffusion.shape import Diffusion, require_diffusion
 from incmrql.plan.diffusion.ways import Affine, Centroids, Residual, UnmeasuredError
 from incmrql.plan.nodes import Repeated
 from incmrql.reference import Environment, evaluate
@@ -66,7 +66,7 @@ class DiffusedState:
     _pending: _Pending | None = None
 
     def __post_init__(self) -> None:
-        self.shape = self.shape or diffused(self.node, self.env.world.script)
+        self.shape = self.shape or require_diffusion(self.node, self.env.world.script)
 
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """The change of the result."""

@@ -8,11 +8,11 @@ from typing import assert_never
 from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import (
     Constant,
-    Given,
     Groups,
     Input,
     Join,
     Linear,
+    LoopParam,
     Merge,
     Node,
     Ordered,
@@ -28,7 +28,7 @@ from tests.oracle.states.ordered import OrderedState
 def state_of(node: Node, env: Environment) -> State | None:
     """A node at work, a loop by running it again; inputs and constants are fed by others."""
     match node:
-        case Input() | Constant() | Given():
+        case Input() | Constant() | LoopParam():
             return None
         case Linear():
             return LinearState(node, env)

@@ -154,10 +154,10 @@ class GroupsState:
         for request in self.node.requests:
             if request.side not in change:
                 continue
-            if request.is_walked:
+            if request.reads_rows:
                 rows = self._rows(group, request.side, change)
                 env = self._env(group.key, {request.side: rows})
-                found[request.variable.number] = _tried(partial(evaluate, request.asked, env))
+                found[request.variable.number] = _tried(partial(evaluate, request.expr, env))
             elif request.reading is not None and request.reading.how == "all":
                 found[request.variable.number] = self._read(group, request)
         return found
@@ -186,7 +186,7 @@ class GroupsState:
                 found[number] = old[number]
             elif request.accumulators:
                 numbers = [group.numbers[at] for at in request.accumulators]
-                fail = partial(self.env.world.failed, request.asked.span)
+                fail = partial(self.env.world.failed, request.expr.span)
                 found[number] = _tried(partial(finished, request, numbers, fail))
             else:
                 found[number] = self._read(group, request)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from incmrql.plan.changes import Weighted
-from incmrql.plan.loops.driving import Course, drive
-from incmrql.plan.loops.looping import Looping
+from incmrql.plan.loops.driving import LoopDelta, drive
 from incmrql.plan.nodes import Constant, Groups, Join, Node, Repeated
 from incmrql.plan.nodes import inputs as inputs_of
+from incmrql.plan.program import LoopProgram
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.queries import Ending
 from incmrql.values import encode
@@ -128,13 +128,13 @@ class NumberedState:
 
     node: Repeated
     env: Environment
-    looping: Looping
+    looping: LoopProgram
     work: Work = field(default_factory=Work)
     states: list[Any] = field(init=False)
     differences: list[list[Weighted]] = field(default_factory=list)
     flags: dict[int, int] = field(default_factory=dict)
     stop: int | None = None
-    _pending: tuple[_Machine, Course[Weighted] | None] | None = None
+    _pending: tuple[_Machine, LoopDelta[Weighted] | None] | None = None
 
     def __post_init__(self) -> None:
         self.states = [_state(node, self.env) for node in self.looping.nodes]
@@ -213,7 +213,7 @@ def _state(node: Node, env: Environment) -> Any:
 class _Machine:
     """The nodes of a loop at work in one batch."""
 
-    looping: Looping
+    looping: LoopProgram
     states: list[Any]
     env: Environment
     known: list[list[Weighted]]
@@ -227,14 +227,14 @@ class _Machine:
 
     def start(self) -> list[Weighted]:
         found = dict(zip(self.looping.inputs, self.changes, strict=True))
-        self.still = self._run(0, found, self.looping.fixed)
+        self.still = self._run(0, found, self.looping.constant_nodes)
         return [_unnumbered(self.still[place]) for place in self.looping.initial]
 
     def step(self, number: int, changes: Sequence[Weighted]) -> tuple[list[Weighted], int]:
         found = dict(self.still) if number == 0 else {}
         for place, rows in zip(self.looping.variables, changes, strict=True):
             found[place] = Weighted(((number, row), weight) for row, weight in rows)
-        found = self._run(number, found, self.looping.repeated)
+        found = self._run(number, found, self.looping.step_nodes)
         made = [_unnumbered(found.get(place, Weighted())) for place in self.looping.step]
         flags = [found[place].total for place in self.looping.flags if place is not None]
         return made, sum(flags)

@@ -19,7 +19,7 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import DataError, SourceText
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import Diffusion, diffused
+from incmrql.plan.diffusion.shape import Diffusion, require_diffusion
 from incmrql.plan.diffusion.slopes import doubles
 from incmrql.plan.diffusion.ways import Affine
 from incmrql.plan.monoids import SUM, keyed
@@ -116,7 +116,7 @@ def loop_of(plan: Plan) -> tuple[int, Repeated]:
 @lru_cache
 def shape_of(text: str) -> Diffusion:
     script, plan = planned(text)
-    return diffused(loop_of(plan)[1], script, plan.edges)
+    return require_diffusion(loop_of(plan)[1], script, plan.edges)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import QueryError
 from incmrql.plan.changes import Weighted
-from incmrql.plan.diffusion.shape import Diffusion, diffused, diffusion
+from incmrql.plan.diffusion.shape import Diffusion, plan_diffusion, require_diffusion
 from incmrql.plan.diffusion.ways import REFUSED, Affine, Centroids, Refused, Residual
 from incmrql.plan.loops.program import step_program
 from incmrql.plan.nodes import Edge
@@ -79,7 +79,7 @@ def shape(text: str, *, grows: bool = False) -> Diffusion:
     script = typed_script(text)
     plan = plan_query(normal_form(translate(script.items[-1].expr, script))[0], script)
     edges = [Edge(each.constant, each.invariant, grows) for each in plan.edges]
-    return diffusion(loop_of(plan)[1], script, edges)
+    return plan_diffusion(loop_of(plan)[1], script, edges)
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -154,7 +154,7 @@ def test_several_variables_are_refused() -> None:
 def test_what_is_refused_is_told_with_its_code() -> None:
     script, plan = planned(REACHED)
     with pytest.raises(QueryError) as problem:
-        diffused(loop_of(plan)[1], script, plan.edges)
+        require_diffusion(loop_of(plan)[1], script, plan.edges)
     assert problem.value.code == "A104"
     env = Environment(new_world(script, registered={name: [] for name in TABLES}))
     with pytest.raises(QueryError):

@@ -130,15 +130,15 @@ def test_a_field_at_its_default_leaves_no_trace(monkeypatch: pytest.MonkeyPatch)
         encoder.add(part)
         return encoder.digest()
 
-    entry = ENTRIES[nodes.Given]
-    before = digest(nodes.Given(model.INT))
+    entry = ENTRIES[nodes.LoopParam]
+    before = digest(nodes.LoopParam(model.INT))
     (kept,) = entry.kept
     assert kept.default is REQUIRED
     grown = dataclasses.replace(entry, kept=(dataclasses.replace(kept, default=model.LONG),))
-    monkeypatch.setitem(ENTRIES, nodes.Given, grown)
-    assert digest(nodes.Given(model.INT)) == before
-    assert digest(nodes.Given(model.LONG)) != digest(nodes.Given(model.DOUBLE))
+    monkeypatch.setitem(ENTRIES, nodes.LoopParam, grown)
+    assert digest(nodes.LoopParam(model.INT)) == before
+    assert digest(nodes.LoopParam(model.LONG)) != digest(nodes.LoopParam(model.DOUBLE))
     bare = Entry(entry.tag, (), ("element",))
-    absent = digest(nodes.Given(model.LONG))
-    monkeypatch.setitem(ENTRIES, nodes.Given, bare)
-    assert digest(nodes.Given(model.STRING)) == absent
+    absent = digest(nodes.LoopParam(model.LONG))
+    monkeypatch.setitem(ENTRIES, nodes.LoopParam, bare)
+    assert digest(nodes.LoopParam(model.STRING)) == absent

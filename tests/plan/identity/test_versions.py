@@ -36,7 +36,7 @@ _OPERATORS: dict[str, tuple[str, ...]] = {
             (typed.Combine, "op"),
             (typed.Navigate, "kind"),
             (nodes.Accumulator, "kind"),
-            (nodes.Reading, "how"),
+            (nodes.TableRead, "how"),
         ]
     },
 }

@@ -22,7 +22,7 @@ import incmrql
 from incmrql.api.runs import Run
 from incmrql.engine.messages import BatchRequest
 from incmrql.io.spools import spool_rows
-from incmrql.plan.changes import Negative
+from incmrql.plan.changes import NegativeWeight
 from incmrql.spark.stream_job import JobResult, StreamJob, _trusted
 from incmrql.storage.files import CRASH
 from incmrql.types.infer.scripts import type_from_text
@@ -40,7 +40,7 @@ class Guarded(Here):
     def run(self, order: BatchRequest, **options: int) -> JobResult:
         try:
             return super().run(order, **options)
-        except Negative as problem:
+        except NegativeWeight as problem:
             raise _trusted(self.compiled, str(problem)) from None
 
 

@@ -40,7 +40,7 @@ from incmrql.engine.operators.joins import JoinOp
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.plan.access import Mode, answer_mode, is_in_table, read_method
 from incmrql.plan.merging import how_many
-from incmrql.plan.nodes import Accumulator, Groups, Join, Reading, Request, Table
+from incmrql.plan.nodes import Accumulator, Groups, Join, Request, Table, TableRead
 from incmrql.plan.program import Program
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Basic, Collection, Decimal, Tuple, Type
@@ -342,7 +342,7 @@ class GroupsCompiler:
         table = self.tabled[request.accumulators[0]]
         if method == "values":
             return Merged(request, table, first.monoid.name)
-        reading = Reading(table, "least" if first.kind == "least" else "greatest")
+        reading = TableRead(table, "least" if first.kind == "least" else "greatest")
         return Read(request, table, reading)
 
     def body(self, mode: Mode, sides: Sequence[Side]) -> Pipeline:
@@ -407,7 +407,7 @@ def fuse(
     """Note at joins which fold they can add up for; `used` are places whose rows others need."""
     users = Counter(place for step in steps for place in step.inputs)
     users.update(used)
-    users.update(part.place for output in program.answered for part in output.parts)
+    users.update(part.place for output in program.all_outputs for part in output.parts)
     for place, step in enumerate(steps):
         if not isinstance(step, GroupOp) or not _only_sums(step):
             continue
@@ -426,7 +426,7 @@ def _only_sums(step: GroupOp) -> bool:
         and step.mode == "fold"
         and not step.rankings
         and step.sides[0].table is None
-        and not any(each.request.is_walked for each in step.wanted)
+        and not any(each.request.reads_rows for each in step.wanted)
         and len(step.blocks[0]) == 1
     )
 

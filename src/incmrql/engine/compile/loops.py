@@ -16,11 +16,11 @@ from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.operators.base import StatefulOp
 from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.store.sorting import STATE_OF_A_STEP, TableSchema
-from incmrql.plan.diffusion.shape import diffused
+from incmrql.plan.diffusion.shape import require_diffusion
 from incmrql.plan.diffusion.ways import Affine, Centroids
-from incmrql.plan.loops.looping import Looping
 from incmrql.plan.loops.program import numbered_program, step_program
-from incmrql.plan.nodes import Given, Repeated
+from incmrql.plan.nodes import LoopParam, Repeated
+from incmrql.plan.program import LoopProgram
 from incmrql.reference import evaluate
 from incmrql.types.model import LONG, STRING
 
@@ -74,9 +74,9 @@ class LoopCompiler:
     ) -> Means | AffineTables | str:
         """The tables of a loop that is to be diffused; or why it is not."""
         program = self.compiler.program
-        if program.iteration.way != "diffuse":
+        if program.iteration.mode != "diffuse":
             return "not asked for"
-        shape = diffused(self.node, program.script, program.edges)
+        shape = require_diffusion(self.node, program.script, program.edges)
         if isinstance(shape, Affine):
             return affine_compiled(self, shape, inner, inputs, limit)
         if not isinstance(shape, Centroids):
@@ -93,7 +93,7 @@ class LoopCompiler:
         """The name of a new table of the loop."""
         return self.compiler.table(f"n{self.place}{name}", schema, holds, self.place)
 
-    def inner(self, looping: Looping, inputs: Sequence[Layout], *, fused: bool = True) -> Inner:
+    def inner(self, looping: LoopProgram, inputs: Sequence[Layout], *, fused: bool = True) -> Inner:
         """The steps of a loop's own program, over inputs in these layouts.
 
         A variable has the layout of its first rows, as far as a step keeps to it.
@@ -103,7 +103,7 @@ class LoopCompiler:
             given = dict(zip(looping.inputs, inputs, strict=True))
             for n, place in enumerate(looping.variables):
                 node = looping.nodes[place]
-                assert isinstance(node, Given)
+                assert isinstance(node, LoopParam)
                 given[place] = variables[n] if variables else Leaf(node.element)
             compiler = self.compile_steps(looping, given)
             found = [compiler.layouts[place] for place in looping.initial]
@@ -124,7 +124,7 @@ class LoopCompiler:
             tuple(compiler.steps), tuple(compiler.layouts), looping, tuple(found), initial, step
         )
 
-    def compile_steps(self, looping: Looping, given: dict[int, Layout]) -> ProgramCompiler:
+    def compile_steps(self, looping: LoopProgram, given: dict[int, Layout]) -> ProgramCompiler:
         """The compiler of a loop's own program, with the steps; `given` has the layouts of rows."""
         program = replace(
             self.compiler.program, nodes=looping.nodes, edges=looping.edges, streams=(), outputs=()
@@ -133,7 +133,7 @@ class LoopCompiler:
         compiler.all_steps()
         return compiler
 
-    def numbered(self, looping: Looping, inputs: Sequence[Layout], answer: Layout) -> Numbered:
+    def numbered(self, looping: LoopProgram, inputs: Sequence[Layout], answer: Layout) -> Numbered:
         """The program of all steps, and its tables."""
         inner = self.inner(looping, inputs, fused=False)
         stored: dict[str, tuple[TableSchema, int]] = {}

@@ -15,7 +15,7 @@ from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.operators.base import NamedSchema, Operator, any_by_row
 from incmrql.engine.operators.source import SourceOp
 from incmrql.engine.store.sorting import TableInfo, TableSchema
-from incmrql.plan.nodes import Reading, Request
+from incmrql.plan.nodes import Request, TableRead
 from incmrql.plan.program import Output
 from incmrql.types import typed
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from incmrql.engine.operators.groups import GroupOp
     from incmrql.plan.access import Scope
     from incmrql.plan.diffusion.ways import Centroids
-    from incmrql.plan.loops.looping import Looping
+    from incmrql.plan.program import LoopProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Read:
 
     request: Request
     table: int
-    reading: Reading
+    reading: TableRead
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Inner:
 
     steps: tuple[Operator, ...]
     layouts: tuple[Layout, ...]
-    looping: Looping
+    looping: LoopProgram
     variables: tuple[Layout, ...]
     initial: tuple[Pipeline | None, ...]
     step: tuple[Pipeline | None, ...]

@@ -45,17 +45,16 @@ from incmrql.engine.operators.joins import JoinOp
 from incmrql.engine.operators.source import SourceOp
 from incmrql.engine.store.sorting import TableInfo, TableSchema
 from incmrql.plan.explain.nodes import program_shapes
-from incmrql.plan.loops.looping import Iteration
 from incmrql.plan.loops.program import step_program
 from incmrql.plan.merging import how_many
 from incmrql.plan.nodes import (
     Constant,
     Edge,
-    Given,
     Groups,
     Input,
     Join,
     Linear,
+    LoopParam,
     Merge,
     Node,
     Ordered,
@@ -63,7 +62,7 @@ from incmrql.plan.nodes import (
     Repeated,
     edge,
 )
-from incmrql.plan.program import Output, Program
+from incmrql.plan.program import LoopSettings, Output, Program
 from incmrql.reference import Environment
 from incmrql.types import typed
 
@@ -117,7 +116,7 @@ class ProgramCompiler:
         self.shared_tables = {} if self.program.watches else None
         self.all_steps()
         fuse(self.program, self.steps, self.lowering)
-        answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.answered))
+        answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.all_outputs))
         tables = tuple(self.tables.values())
         scopes = tuple(shape.scope for shape in program_shapes(self.program))
         return Physical(tuple(self.steps), tuple(self.layouts), answers, tables, scopes)
@@ -130,7 +129,7 @@ class ProgramCompiler:
             case Constant(expr):
                 layout = of_elements(expr, {})
                 return ConstOp(expr, layout), layout
-            case Given():
+            case LoopParam():
                 return ParamOp(), self.given[place]
             case Linear(input=below, steps=((variable, body), *rest)):
                 segment = self.lowering.segment([(variable, self.layouts[below])], body, rest)
@@ -360,11 +359,11 @@ def compile_single_task_loop(
     limit: int | None,
 ) -> LoopOp:
     """A loop that is only run from its beginning, over inputs in these layouts."""
-    nodes: list[Node] = [*[Given(layout.type) for layout in layouts], node]
+    nodes: list[Node] = [*[LoopParam(layout.type) for layout in layouts], node]
     edges: list[Edge] = []
     for each in nodes:
         edges.append(edge(each, edges))
-    again = Iteration("recompute")
+    again = LoopSettings("recompute")
     program = Program(
         tuple(nodes), tuple(edges), (), (), script, tuple(arguments), tuple(stored), again
     )

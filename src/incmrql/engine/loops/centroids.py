@@ -23,7 +23,7 @@ from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.store.content import SortedRows, added_up, empty
 from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.engine.store.tables import scan
-from incmrql.plan.changes import Negative
+from incmrql.plan.changes import NegativeWeight
 from incmrql.plan.diffusion.ways import StatedError
 from incmrql.values import Value, encode
 
@@ -84,7 +84,7 @@ def follow(
                 at = rows[0] if rows else now[place].row
                 now[place] = Centre(now[place].key, at, now[place].home)
                 found += made
-    except Negative:
+    except NegativeWeight:
         return None
     if not all(map(_is_measured, [each.row for each in now])):
         return None

@@ -65,7 +65,7 @@ class Machine(StepInterpreter):
         self.inside = overlay(self.context, dict(self.numbered.tables))
         self.inside.is_first = self.is_first
         self.env, self.steps = self.inside.env, self.inner.steps
-        self.repeated = self.inner.looping.repeated
+        self.repeated = self.inner.looping.step_nodes
 
     @property
     def inner(self) -> Inner:
@@ -76,7 +76,7 @@ class Machine(StepInterpreter):
         """Take in the changes of the inputs; the changes of the first rows of the variables."""
         looping = self.inner.looping
         given: RowsByStep = {p: [rows] for p, rows in zip(looping.inputs, self.given, strict=True)}
-        self.still = self.run(looping.fixed, given)
+        self.still = self.run(looping.constant_nodes, given)
         return self._variables(self.still, looping.initial, self.inner.initial)
 
     def step(self, number: int, changes: Sequence[Rows]) -> tuple[list[Rows], int]:

@@ -40,11 +40,11 @@ from incmrql.engine.operators.base import Evaluator, NamedSchema, StatefulOp, al
 from incmrql.engine.store.content import SortedRows, merge
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import scan
-from incmrql.plan.changes import Negative
+from incmrql.plan.changes import NegativeWeight
 from incmrql.plan.diffusion.ways import StatedError
 from incmrql.plan.loops.driving import drive
-from incmrql.plan.loops.looping import Iteration
 from incmrql.plan.nodes import Repeated
+from incmrql.plan.program import LoopSettings
 from incmrql.reference import Environment
 from incmrql.reference.queries import Ending
 
@@ -82,7 +82,7 @@ class LoopOp(StatefulOp):
     numbered: Numbered | None
     reason: str
     counters: NamedSchema
-    asked: Iteration = field(default_factory=Iteration)
+    asked: LoopSettings = field(default_factory=LoopSettings)
     """How the loop is to be kept."""
     diffused: Means | AffineTables | str = ""
     """How the loop is diffused; or why it is run again instead."""
@@ -149,7 +149,7 @@ class LoopOp(StatefulOp):
 def _way(step: LoopOp, counters: Counters) -> tuple[Way, str]:
     if step.numbered is None:
         return "recompute", step.reason
-    match step.asked.way:
+    match step.asked.mode:
         case "exact":
             return "exact", "asked for"
         case "recompute":
@@ -186,7 +186,7 @@ def _judge(step: LoopOp, counters: Counters) -> None:
     """
     dear = counters["cost"] > counters["again"]
     counters["dear"] = counters["dear"] + 1 if dear else 0
-    if step.asked.way == "default" and counters["dear"] >= PATIENCE:
+    if step.asked.mode == "default" and counters["dear"] >= PATIENCE:
         counters["exact"] = 0
         counters["span"] = counters["pause"] = min(max(2 * counters["span"], 8), 256)
 
@@ -218,7 +218,7 @@ class LoopBatch:
     def answer(self) -> tuple[SortedRows, Way, str]:
         """The change of the loop's answer, the way that was taken, and why."""
         way, reason = _way(self.step, self.counters)
-        if self.step.asked.way == "diffuse":
+        if self.step.asked.mode == "diffuse":
             return self.diffuse()
         if way == "recompute":
             return self.recompute(reason)
@@ -319,7 +319,7 @@ class LoopBatch:
         counters["again"] = ran.rows + ran.steps * sum(map(len, inputs))
         counters["rows"], counters["moved"] = ran.rows, ran.moved
         counters["pause"] = max(counters["pause"] - 1, 0)
-        if step.asked.way == "default" and _dies_out(step, ran) and not counters["pause"]:
+        if step.asked.mode == "default" and _dies_out(step, ran) and not counters["pause"]:
             self.drive(inputs, is_first=True)
             counters["exact"] = 1
             reason = f"{_share_moving(counters)}: from now on exact"
@@ -411,7 +411,7 @@ def input_rows(contents: Sequence[SortedRows]) -> Rows:
     """All rows of an input, from what is kept of it and what a batch changes."""
     whole = rows_of(merge(contents))
     if (whole.weights < 0).any():
-        raise Negative("a loop has fewer than no rows")
+        raise NegativeWeight("a loop has fewer than no rows")
     return whole
 
 

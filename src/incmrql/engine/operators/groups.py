@@ -31,7 +31,7 @@ from incmrql.engine.store.lookup import look_up, partners
 from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.plan.access import Mode
-from incmrql.plan.changes import Negative
+from incmrql.plan.changes import NegativeWeight
 from incmrql.reference import Environment
 from incmrql.types import typed
 from incmrql.values.exact.sums import Integers
@@ -197,7 +197,7 @@ def _distinct_deltas(
 
 def _needs_rows(step: GroupOp, side: int) -> bool:
     """Whether the rows of a side matter themselves."""
-    walked = [each.request.side for each in step.wanted if each.request.is_walked]
+    walked = [each.request.side for each in step.wanted if each.request.reads_rows]
     return side in (step.linear, *step.used, *walked) or step.sides[side].table is not None
 
 
@@ -273,7 +273,7 @@ def _affected_keys(
         after[name] = zeros(len(hashes))
         after[name][at] = column
     if (weights + added < 0).any():
-        raise Negative("a group has fewer than no rows")
+        raise NegativeWeight("a group has fewer than no rows")
     placed = [(each, where.get(id(each), nothing)) for each in rows]
     return Affected(
         hashes, keys, weights, weights + added, parts, add(parts, after), rankings, placed

@@ -32,7 +32,7 @@ from incmrql.engine.store.ordered import at, front, totals
 from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.sorting import decides
 from incmrql.engine.store.tables import Reader, StateTable
-from incmrql.plan.changes import Negative
+from incmrql.plan.changes import NegativeWeight
 from incmrql.plan.merging import read, user_monoid
 from incmrql.plan.nodes import Request
 from incmrql.reference import Environment, evaluate
@@ -325,7 +325,7 @@ def _side_columns(
             group_value(step, key, {request.side: bag}, context.env)
             for key, bag in zip(keys, bags, strict=True)
         ]
-        values = [evaluate(request.asked, env) for env in envs]
+        values = [evaluate(request.expr, env) for env in envs]
         found.append(column_of(values, request.variable.type))
     return found[0], found[1]
 
@@ -396,7 +396,7 @@ def _bag(rows: Mapping[bytes, tuple[Value, int]]) -> Bag:
     bag = Bag()
     for value, weight in rows.values():
         if weight < 0:
-            raise Negative(f"a group holds {weight} times {show(value)}")
+            raise NegativeWeight(f"a group holds {weight} times {show(value)}")
         bag.extend([value] * weight)
     return bag
 

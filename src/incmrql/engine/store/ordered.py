@@ -21,7 +21,7 @@ from incmrql.engine.store.lookup import Span, find_rows, gathered, spans, weight
 from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.sorting import Groups, group
 from incmrql.engine.store.tables import Reader, StateTable
-from incmrql.plan.changes import Negative
+from incmrql.plan.changes import NegativeWeight
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
 
@@ -130,7 +130,7 @@ def _totals(found: list[Span], count: int) -> Integers:
     for span in found:
         whole[span.asked] += weight_between(span.rows, span.starts, span.stops)
     if (whole < 0).any():
-        raise Negative(f"a table holds {whole.min()} rows of a key")
+        raise NegativeWeight(f"a table holds {whole.min()} rows of a key")
     return whole
 
 
@@ -281,7 +281,7 @@ class _Merged:
 
 def _refuse_negative(weights: Integers) -> None:
     if (weights < 0).any():
-        raise Negative(f"a table holds {weights.min()} times a row")
+        raise NegativeWeight(f"a table holds {weights.min()} times a row")
 
 
 def _in_order(

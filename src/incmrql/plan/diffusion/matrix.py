@@ -57,7 +57,7 @@ class Carrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class StepMatrix:
     """The derived step of a loop, as a loop that is never run, and where rows have values."""
 
     entries: Repeated
@@ -65,7 +65,7 @@ class Matrix:
     steady: bool
 
 
-def matrix(node: Repeated) -> Matrix | str:
+def matrix(node: Repeated) -> StepMatrix | str:
     """The matrix of a loop with one variable; or why its step is not affine."""
     (variable,), (step,) = node.term.variables, node.term.step
     if node.term.flagged[0]:
@@ -86,7 +86,7 @@ def matrix(node: Repeated) -> Matrix | str:
             reason = "the value does not come back to its place"
         else:
             loop = replace(node.term, step=(derived.term,))
-            return Matrix(replace(node, term=loop), path, derived.steady)
+            return StepMatrix(replace(node, term=loop), path, derived.steady)
     return reason
 
 

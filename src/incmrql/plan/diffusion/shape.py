@@ -35,9 +35,9 @@ from incmrql.plan.additivity import Additivity
 from incmrql.plan.diffusion.matrix import matrix
 from incmrql.plan.diffusion.slopes import doubles, leaves
 from incmrql.plan.diffusion.ways import Affine, Centroids, Refused, Residual
-from incmrql.plan.loops.looping import Looping
 from incmrql.plan.loops.program import step_program
 from incmrql.plan.nodes import Edge, Groups, Join, Repeated, inputs
+from incmrql.plan.program import LoopProgram
 from incmrql.types import typed
 from incmrql.types.model import Collection, is_float
 from incmrql.types.walk import children, nodes, used_variables
@@ -56,11 +56,11 @@ _COUNTEREXAMPLE: Final = (
 Diffusion: TypeAlias = Affine | Centroids | Residual | Refused
 
 
-def diffused(
+def require_diffusion(
     node: Repeated, script: typed.Script, edges: Sequence[Edge] | None = None
 ) -> Diffusion:
     """How a loop is diffused; raises `QueryError` if it is not."""
-    found = diffusion(node, script, edges)
+    found = plan_diffusion(node, script, edges)
     if isinstance(found, Refused):
         raise QueryError(Diagnostic(found.code, found.message, _span(script), hint=found.hint))
     return found
@@ -72,7 +72,7 @@ def _span(script: typed.Script) -> Span:
     return next((each.span for each in every if isinstance(each, typed.Repeat)), NOWHERE)
 
 
-def diffusion(
+def plan_diffusion(
     node: Repeated, script: typed.Script, edges: Sequence[Edge] | None = None
 ) -> Diffusion:
     """How a loop is diffused.  `edges` are those of its plan; without, anything may be deleted."""
@@ -174,7 +174,7 @@ def _only_added_up(expr: typed.Expr, judge: Additivity, sides: frozenset[int]) -
 # --- centroids -----------------------------------------------------------------------------------
 
 
-def _centroids(program: Looping) -> Centroids | None:
+def _centroids(program: LoopProgram) -> Centroids | None:
     """Averages over groups of points by the first row of the variable in some order."""
     (step,), (variable,) = program.step, program.variables
     averaged = program.nodes[step]
@@ -203,7 +203,7 @@ def _centroids(program: Looping) -> Centroids | None:
     return Centroids(program, step, place, points, pairs, fed[0], ranked[0])
 
 
-def _is_ranking(program: Looping, place: int, variable: int) -> bool:
+def _is_ranking(program: LoopProgram, place: int, variable: int) -> bool:
     """Whether pairs of points and rows of the variable go by keys that only points have part in."""
     join = program.nodes[place]
     if not isinstance(join, Join):
@@ -218,14 +218,14 @@ def _is_ranking(program: Looping, place: int, variable: int) -> bool:
     return moving is not None and not used_variables(body.head.items[0]) & moving
 
 
-def _reads(program: Looping, place: int, other: int) -> bool:
+def _reads(program: LoopProgram, place: int, other: int) -> bool:
     """Whether a node has part in another."""
     return place == other or any(
         _reads(program, each, other) for each in inputs(program.nodes[place])
     )
 
 
-def _feeding(program: Looping, place: int) -> tuple[int, ...]:
+def _feeding(program: LoopProgram, place: int) -> tuple[int, ...]:
     """The numbers of the inputs that a node is made of."""
     found: set[int] = set()
     if place in program.inputs:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from incmrql.plan.loops.looping import Looping
+from incmrql.plan.program import LoopProgram
 
 if TYPE_CHECKING:
     from incmrql.plan.diffusion.slopes import Path
@@ -22,8 +22,8 @@ class Affine:
     rows are there.
     """
 
-    program: Looping
-    entries: Looping
+    program: LoopProgram
+    entries: LoopProgram
     paths: tuple[Path, ...]
     steady: bool
 
@@ -37,7 +37,7 @@ class Centroids:
     them with rows of the variable; `fed` and `ranked` are the inputs that these are made of.
     """
 
-    program: Looping
+    program: LoopProgram
     averaged: int
     assigned: int
     points: int
@@ -50,7 +50,7 @@ class Centroids:
 class Residual:
     """Any other step over rows with doubles, and why no bound is known."""
 
-    program: Looping
+    program: LoopProgram
     paths: tuple[Path, ...]
     reason: str
 

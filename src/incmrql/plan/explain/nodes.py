@@ -31,17 +31,16 @@ from incmrql.plan.explain.warnings import (
     join_warnings,
     loop_warnings,
 )
-from incmrql.plan.loops.looping import Iterate, Looping
 from incmrql.plan.loops.program import numbered_program, why_not
 from incmrql.plan.nodes import (
     Accumulator,
     AccumulatorKind,
     Constant,
-    Given,
     Groups,
     Input,
     Join,
     Linear,
+    LoopParam,
     Merge,
     Node,
     Ordered,
@@ -52,7 +51,7 @@ from incmrql.plan.nodes import (
     Table,
     inputs,
 )
-from incmrql.plan.program import Program
+from incmrql.plan.program import LoopMode, LoopProgram, Program
 from incmrql.types import typed
 from incmrql.types.show import show_expr
 
@@ -89,7 +88,7 @@ class Shape:
         return self.scope != "tables"
 
 
-def shapes(plan: Plan, iterate: Iterate = "default") -> tuple[Shape, ...]:
+def shapes(plan: Plan, iterate: LoopMode = "default") -> tuple[Shape, ...]:
     """The shape of every node of a plan, for a run that keeps loops in this way."""
     return _shapes(plan, [(plan.result, plan.parts)], plan.script, iterate)
 
@@ -97,14 +96,14 @@ def shapes(plan: Plan, iterate: Iterate = "default") -> tuple[Shape, ...]:
 def program_shapes(program: Program) -> tuple[Shape, ...]:
     """The shape of every node of a program."""
     answers = [(output.result, output.parts) for output in program.outputs]
-    return _shapes(program, answers, program.script, program.iteration.way)
+    return _shapes(program, answers, program.script, program.iteration.mode)
 
 
 def _shapes(
     plan: Nodes,
     answers: Iterable[tuple[typed.Expr, Sequence[Part]]],
     script: typed.Script,
-    iterate: Iterate,
+    iterate: LoopMode,
 ) -> tuple[Shape, ...]:
     whole = {
         part.place
@@ -132,7 +131,7 @@ def _shape(node: Node, plan: Nodes) -> Shape:
             return Shape(
                 "source", _ledgers(node), "the change" if node.source.streaming else "once"
             )
-        case Constant() | Given():
+        case Constant() | LoopParam():
             return Shape("source", (), "once")
         case Linear() | Merge():
             return Shape("linear", (), "the change")
@@ -153,7 +152,7 @@ def _shape(node: Node, plan: Nodes) -> Shape:
             assert_never(node)
 
 
-def _loop(node: Repeated, script: typed.Script, iterate: Iterate) -> Shape:
+def _loop(node: Repeated, script: typed.Script, iterate: LoopMode) -> Shape:
     """A loop is kept from step to step where it can be, and else run again."""
     keeps = (Kept("rows of the loop's inputs"), Kept("rows of its last result"))
     reason = why_not(node) or ("--iterate recompute" if iterate == "recompute" else "")
@@ -163,7 +162,7 @@ def _loop(node: Repeated, script: typed.Script, iterate: Iterate) -> Shape:
     steps = Kept("differences from step to step, while these are few")
     if iterate == "exact":
         inner = numbered_program(node, script)
-        assert isinstance(inner, Looping)
+        assert isinstance(inner, LoopProgram)
         cost = "what changes, in the steps it reaches"
         return Shape("loop", (*keeps, steps), cost, tuple(loop_warnings(inner)))
     cost = "what changes, in the steps it reaches; or all of its input where most rows change"
@@ -229,7 +228,7 @@ def _values(table: Table) -> str:
 
 
 def _shown(requests: list[Request]) -> tuple[str, ...]:
-    return tuple(show_expr(request.asked) for request in requests)
+    return tuple(show_expr(request.expr) for request in requests)
 
 
 def _reads(node: Groups, request: Request, table: int) -> bool:
@@ -321,7 +320,7 @@ def _readers(node: Join | Groups, side: int) -> list[typed.Expr]:
     """What reads the rows of a side: aggregates that go through them, the answer itself."""
     if isinstance(node, Join):
         return [node.body]
-    asked = [each.asked for each in node.requests if each.is_walked and each.side == side]
+    asked = [each.expr for each in node.requests if each.reads_rows and each.side == side]
     return [*asked, node.body] if side in node.used else asked
 
 

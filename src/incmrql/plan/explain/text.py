@@ -18,17 +18,16 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 from incmrql.errors import Diagnostic, Span
 from incmrql.plan.access import Scope
 from incmrql.plan.explain.nodes import Kept, Shape, shapes
-from incmrql.plan.loops.looping import Iterate
 from incmrql.plan.merging import state_monoid
 from incmrql.plan.monoids import BAG
 from incmrql.plan.nodes import (
     Constant,
     Edge,
-    Given,
     Groups,
     Input,
     Join,
     Linear,
+    LoopParam,
     Merge,
     Node,
     Ordered,
@@ -37,6 +36,7 @@ from incmrql.plan.nodes import (
     inputs,
     is_unit,
 )
+from incmrql.plan.program import LoopMode
 from incmrql.types import typed
 from incmrql.types.show import show_expr, show_variable
 from incmrql.types.walk import nodes as inside
@@ -137,7 +137,7 @@ def lineage_of(plan: Plan) -> tuple[str, ...]:
 
 def _of_node(node: Node, place: int, below: list[Lineage]) -> Lineage:
     match node:
-        case Input() | Constant() | Given():
+        case Input() | Constant() | LoopParam():
             return Empty()
         case Linear(input=at):
             return below[at]
@@ -199,7 +199,7 @@ class Explained:
     """The place in the text that it is for."""
 
 
-def explained(plan: Plan, iterate: Iterate = "default") -> tuple[Explained, ...]:
+def explained(plan: Plan, iterate: LoopMode = "default") -> tuple[Explained, ...]:
     """Every node of a plan, by place, for a run that keeps loops in this way."""
     made = zip(plan.nodes, shapes(plan, iterate), lineage_of(plan), strict=True)
     return tuple(_explained(plan, place, *each) for place, each in enumerate(made))
@@ -233,7 +233,7 @@ def _does(node: Node) -> str:
             return name if name.startswith(kind) else f"{kind} {name}"
         case Constant(expr):
             return f"constant {show_expr(expr)}"
-        case Given():
+        case LoopParam():
             return "rows of a loop"
         case Linear():
             return "each row on its own"
@@ -266,7 +266,7 @@ def _function(node: Node) -> list[str]:
 def _asks(node: Node) -> list[str]:
     if not isinstance(node, Groups):
         return []
-    return [f"{show_variable(each.variable)} = {show_expr(each.asked)}" for each in node.requests]
+    return [f"{show_variable(each.variable)} = {show_expr(each.expr)}" for each in node.requests]
 
 
 def _merge(node: Node) -> str:
@@ -329,7 +329,7 @@ def _readable(shape: Shape, node: Node) -> Shape:
 
 
 def _askers(node: Node) -> list[typed.Expr]:
-    return [each.asked for each in node.requests] if isinstance(node, Groups) else []
+    return [each.expr for each in node.requests] if isinstance(node, Groups) else []
 
 
 def _span(node: Node) -> Span | None:
@@ -468,7 +468,7 @@ _REFUSED: Final[Mapping[Strict, frozenset[Scope]]] = {
 
 
 def cautions(
-    plan: Plan, span: Span, *, strict: Strict = False, iterate: Iterate = "default"
+    plan: Plan, span: Span, *, strict: Strict = False, iterate: LoopMode = "default"
 ) -> list[Diagnostic]:
     """The warnings of a plan; with `strict`, errors among them."""
     refused = _REFUSED[strict]

@@ -18,8 +18,8 @@ from incmrql.plan.access import (
     whole_requests,
     whole_sides,
 )
-from incmrql.plan.loops.looping import Looping
 from incmrql.plan.nodes import Edge, Groups, Join, Linear, Node, Ordered, inputs, is_unit
+from incmrql.plan.program import LoopProgram
 from incmrql.types import typed
 from incmrql.types.model import Tuple
 from incmrql.types.show import show_expr
@@ -77,15 +77,15 @@ def group_warnings(node: Groups, plan: Nodes) -> list[Warned]:
         if whole_requests(node, few) or (sides and answer_mode(node) == "whole"):
             message = "all rows are one group, which is kept whole and gone through at every change"
             return [Warned("W104", message)]
-        asked = ", ".join(show_expr(request.asked) for request in node.requests)
+        asked = ", ".join(show_expr(request.expr) for request in node.requests)
         return [Warned("W102", f"a change of {asked} touches every row")] if sides else []
     requests, sides = hidden_requests(node, few), hidden_sides(node, few)
     if requests or (sides and answer_mode(node) == "whole"):
-        readers = [*(request.asked for request in requests), *([node.body] if sides else [])]
+        readers = [*(request.expr for request in requests), *([node.body] if sides else [])]
         asked = ", ".join(map(show_expr, readers))
         message = f"every change of a group reads all of it, for {asked}"
     elif sides:
-        asked = ", ".join(show_expr(request.asked) for request in node.requests)
+        asked = ", ".join(show_expr(request.expr) for request in node.requests)
         message = f"when {asked} changes, all rows of the group are read, also those that stay"
     else:
         return []
@@ -131,7 +131,7 @@ def _makes_one(body: typed.Expr) -> bool:
             return False
 
 
-def loop_warnings(inner: Looping) -> list[Warned]:
+def loop_warnings(inner: LoopProgram) -> list[Warned]:
     """What a loop that is kept from step to step reads more than what changes."""
     found: dict[str, Warned] = {}
     for node in inner.nodes:

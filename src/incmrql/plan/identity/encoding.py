@@ -207,7 +207,7 @@ def program_identity(program: Program) -> ProgramIdentity:
         digests.append(encoder.digest())
     encoder = _encoder(program)
     encoder.add(tuple(digests))
-    for output in program.answered:
+    for output in program.all_outputs:
         _add_output(encoder, output, digests)
     return ProgramIdentity(encoder.digest(), tuple(digests))
 

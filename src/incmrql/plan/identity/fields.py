@@ -221,7 +221,7 @@ _NODES: Final[dict[type, Entry]] = {
         "node-input", "source", "element", "insert_only", "ledger", "unique", ignored=["name"]
     ),
     nodes.Constant: _entry("node-constant", "expr"),
-    nodes.Given: _entry("node-given", "element"),
+    nodes.LoopParam: _entry("node-given", "element"),
     nodes.Linear: _entry("node-map", "steps", below=["input"]),
     nodes.Merge: _entry("node-union", below=["parts"]),
     nodes.Join: _entry(
@@ -258,14 +258,14 @@ _NODES: Final[dict[type, Entry]] = {
     ),
     nodes.Distinct: _entry("distinct-values", "table", "group"),
     nodes.Table: _entry("ordered-values", "side", "operand", "order", "most"),
-    nodes.Reading: _entry("reading", "table", "how", "arguments", "variable", by="how"),
+    nodes.TableRead: _entry("reading", "table", "how", "arguments", "variable", by="how"),
     # The function is that of the expression that is asked.
     nodes.Request: _entry(
         "request",
         "variable",
         "accumulators",
         "side",
-        "asked",
+        Kept("expr", key="asked"),
         "reading",
         ignored=["function"],
     ),

@@ -1,7 +1,7 @@
-"""Loops: what a step does with changes, and how changes go through the steps.
+"""Loops as programs of changes, and how changes pass through their steps.
 
-* `program` turns a loop into a program of changes, of one step or of all steps with their numbers.
-* `looping` has what is known of a loop before there are data; `driving` sends changes through it.
+* `program` turns a loop into a program of changes: of one step, or of all steps with their numbers.
+* `driving` runs the steps that a change reaches.
 
 Start with `program`.
 """

@@ -26,7 +26,7 @@ from incmrql.reference.queries import Ending, too_long
 T = TypeVar("T", bound=Sized)
 
 
-class Machine(Protocol[T]):
+class LoopMachine(Protocol[T]):
     """What runs the steps of a loop; `T` are rows of a variable with weights."""
 
     def start(self) -> list[T]:
@@ -55,7 +55,7 @@ class Machine(Protocol[T]):
 
 
 @dataclass(slots=True)
-class Course(Generic[T]):
+class LoopDelta(Generic[T]):
     """What a batch does to a loop: the changes of D_i of each variable, and of the flags.
 
     `stop` is how many steps it runs now, where flags decide; and `answer` the change of X_m.
@@ -70,12 +70,12 @@ class Course(Generic[T]):
 
 
 def drive(
-    machine: Machine[T], ending: Ending, flags: dict[int, int], stop: int | None
-) -> Course[T]:
+    machine: LoopMachine[T], ending: Ending, flags: dict[int, int], stop: int | None
+) -> LoopDelta[T]:
     """One batch of a loop that had these flags and ran so many steps; None: it never ran."""
     if any(ending.flagged):
         return _drive_by_flags(machine, ending, flags, stop)
-    course: Course[T] = Course()
+    course: LoopDelta[T] = LoopDelta()
     changes = machine.start()
     course.differences.append(changes)
     for number in count():
@@ -94,7 +94,9 @@ def drive(
     return course
 
 
-def _run_step(machine: Machine[T], course: Course[T], number: int, changes: Sequence[T]) -> list[T]:
+def _run_step(
+    machine: LoopMachine[T], course: LoopDelta[T], number: int, changes: Sequence[T]
+) -> list[T]:
     """Run a step; the changes of the next differences."""
     found, flags = machine.step(number, changes)
     course.ran += 1
@@ -107,9 +109,9 @@ def _run_step(machine: Machine[T], course: Course[T], number: int, changes: Sequ
 
 
 def _drive_by_flags(
-    machine: Machine[T], ending: Ending, flags: dict[int, int], stop: int | None
-) -> Course[T]:
-    course: Course[T] = Course()
+    machine: LoopMachine[T], ending: Ending, flags: dict[int, int], stop: int | None
+) -> LoopDelta[T]:
+    course: LoopDelta[T] = LoopDelta()
     changes = machine.start()
     course.differences.append(changes)
     known = stop or 0
@@ -139,7 +141,7 @@ def _drive_by_flags(
     return course
 
 
-def _change_of_answer(machine: Machine[T], course: Course[T], known: int) -> list[T]:
+def _change_of_answer(machine: LoopMachine[T], course: LoopDelta[T], known: int) -> list[T]:
     """The change of the answer: from X of the old stop to X of the new one."""
     del course.differences[course.stop + 1 :]
     parts = list(course.differences)

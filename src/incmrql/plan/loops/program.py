@@ -38,15 +38,15 @@ from incmrql.algebra.term import (
 from incmrql.algebra.walk import terms, variables_of
 from incmrql.errors import InternalError
 from incmrql.plan.additivity import Additivity
-from incmrql.plan.loops.looping import Looping
-from incmrql.plan.nodes import Given, Repeated
-from incmrql.plan.planner import Planning
+from incmrql.plan.nodes import LoopParam, Repeated
+from incmrql.plan.planner import Planner
+from incmrql.plan.program import LoopProgram
 from incmrql.types import typed
 from incmrql.types.model import BOOL, LONG, Collection, Tuple, Type, bag
 from incmrql.types.walk import map_children, substitute
 
 
-def step_program(node: Repeated, script: typed.Script) -> Looping:
+def step_program(node: Repeated, script: typed.Script) -> LoopProgram:
     """The program of one step."""
     names = _names(node)
     term = node.term
@@ -54,7 +54,7 @@ def step_program(node: Repeated, script: typed.Script) -> Looping:
     return _plan(node, term.initial, step, flags, script)
 
 
-def numbered_program(node: Repeated, script: typed.Script) -> Looping | str:
+def numbered_program(node: Repeated, script: typed.Script) -> LoopProgram | str:
     """The program of all steps, over rows with the numbers of steps; or why there is none."""
     reason = why_not(node)
     if reason:
@@ -112,26 +112,26 @@ def _plan(
     script: typed.Script,
     *,
     tagged: bool = False,
-) -> Looping:
+) -> LoopProgram:
     asked = [*initial, *step, *[each for each in flags if each is not None]]
     none = typed.Const(None, type=Tuple(()))
     parts = tuple(
         (typed.Variable("part", place, bag(element(term))), term)
         for place, term in enumerate(asked)
     )
-    planning = Planning(Query(parts, none), script)
+    planning = Planner(Query(parts, none), script)
     planning.names = Names(max(planning.names.last, _names(node).last))
     inputs, variables = [], []
     for variable in node.variables:
-        inputs.append(planning.add(Given(_element(variable.type))))
+        inputs.append(planning.add(LoopParam(_element(variable.type))))
         planning.shared[variable] = inputs[-1]
     for variable in node.term.variables:
         known = _numbered(variable) if tagged else variable
-        variables.append(planning.add(Given(_element(known.type))))
+        variables.append(planning.add(LoopParam(_element(known.type))))
         planning.given[known] = variables[-1]
     for term in asked:
         planning.enter(term)
-    return Looping(
+    return LoopProgram(
         inputs=tuple(inputs),
         variables=tuple(variables),
         initial=tuple(map(planning.place, initial)),

@@ -25,7 +25,7 @@ from incmrql.algebra.term import (
     element,
 )
 from incmrql.algebra.walk import children, fingerprint, map_children, terms, variables_of
-from incmrql.plan.planner import reached
+from incmrql.plan.planner import reachable
 from incmrql.spark.loops.steps import has_free, with_fused_maps
 from incmrql.types import typed
 from incmrql.types.model import bag
@@ -65,7 +65,7 @@ def split_loop(loop: Repeat, shared: Mapping[int, Term], script: typed.Script) -
         n
         for term in terms(whole)
         for expr in _expressions(term)
-        for n in reached(expr, script, seen)
+        for n in reachable(expr, script, seen)
     )
     if any(map(_depends_on_more, nodes)):
         return None

@@ -109,7 +109,7 @@ def _is_grouped(node: Repeated, plain: Inner) -> bool | None:
     """Whether a row is there if any that adds to it is, or without them; None if not known."""
     step = plain.steps[plain.looping.step[0]]
     if isinstance(step, GroupOp) and step.mode == "linear" and step.linear is not None:
-        free = step.inputs[step.linear] not in plain.looping.moving
+        free = step.inputs[step.linear] not in plain.looping.varying
         return False if free else None
     match node.term.step[0]:
         case CMap(group, body, GroupBy(source)):

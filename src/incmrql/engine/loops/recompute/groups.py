@@ -201,7 +201,7 @@ class _Answering:
         runs = self.grouping.runs_of(wanted.table, numbers)
         chosen = first_rows(ranking, rows, runs, count, last=last)
         if wanted.reading.how == "at" and (chosen[self.known.used] < 0).any():
-            element_at([], 0, partial(self.context.env.world.failed, wanted.request.asked.span))
+            element_at([], 0, partial(self.context.env.world.failed, wanted.request.expr.span))
         return answers(wanted, ranking, rows, chosen)
 
 

@@ -128,7 +128,7 @@ class Steps(StepInterpreter):
         self.inner, self.context, self.most = inner, context, most
         self.steps, self.env = inner.steps, context.env
         looping = inner.looping
-        self.repeated, moving = looping.repeated, looping.moving
+        self.repeated, moving = looping.step_nodes, looping.varying
         self.evaluators = [
             step.evaluator(tuple(each in moving for each in step.inputs), most)
             for step in inner.steps
@@ -139,7 +139,7 @@ class Steps(StepInterpreter):
         self.streamed = {place for place in self.repeated if users[place] == 1}
         """Steps whose rows only one other step reads: they are never all there at once."""
         given: RowsByStep = {p: [rows] for p, rows in zip(looping.inputs, inputs, strict=True)}
-        self.known = self.run(looping.fixed, given)
+        self.known = self.run(looping.constant_nodes, given)
 
     def initial(self) -> list[Rows]:
         """The rows of the variables before the first iteration."""
