@@ -87,7 +87,7 @@ def compared(bench: Bench, workload: Workload, options: Options) -> Finding:
         for number in range(1 + options.count(ROUNDS, QUICK_ROUNDS)):
             bench.order.shuffle(ways)
             for way in ways:
-                stage.driver.job.small = actions[way]
+                stage.driver.job.single_task = actions[way]
                 found = list(_block(stage, block))
                 times[way] += found[SETTLED:] if number else []  # the first round warms up
         problems = stage.differences()

@@ -50,10 +50,10 @@ class Clock:
         job = stage.driver.job
         original = job.run
 
-        def run(order: BatchRequest, **named: int) -> JobResult:
+        def run(request: BatchRequest, **named: int) -> JobResult:
             begun = time.time()
-            result = original(order, **named)
-            group = f"{job.group}-{order.number}-{order.attempt}"
+            result = original(request, **named)
+            group = f"{job.group}-{request.number}-{request.attempt}"
             self.asked.append((begun, time.time(), group))
             return result
 

@@ -15,7 +15,7 @@ from incmrql.engine.compile.physical import Physical
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.context import BatchContext, environment
 from incmrql.engine.inputs import InputFile
-from incmrql.engine.loops.offload import content_bytes, content_of_bytes
+from incmrql.engine.loops.offload import rows_from_bytes, rows_to_bytes
 from incmrql.engine.messages import BatchRequest, BatchResult, Reading, Target, together
 from incmrql.engine.operators.answers import whole_answer
 from incmrql.engine.operators.source import SourceOp
@@ -200,5 +200,5 @@ def _sent(sent: Sent, route: Route) -> Sent:
     return Sent(
         sent.bucket,
         sent.name,
-        content_of_bytes(content_bytes(sent.content), route.schema(sent.name)),
+        rows_from_bytes(rows_to_bytes(sent.content), route.schema(sent.name)),
     )

@@ -99,7 +99,7 @@ def batch_context(
     """The state before a batch, as steps see it."""
     reader = Reader(Path(order.runs), OPENED)
     OPENED.keep(reader.folder, (run for table in order.tables.values() for run in table.runs))
-    return BatchContext(tables, reader, compiled.env(), order.is_first, apart=order.apart)
+    return BatchContext(tables, reader, compiled.env(), order.is_first, offloading=order.offloading)
 
 
 def finish(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from incmrql.engine.columns.rows import Rows
-from incmrql.engine.loops.offload import NOTHING_APART, Apart
+from incmrql.engine.loops.offload import NO_OFFLOADING, Offloading
 from incmrql.engine.store.content import SortedRows, added_up, empty, merge
 from incmrql.engine.store.segments import Segment, SegmentRows
 from incmrql.engine.store.sorting import TableSchema
@@ -31,7 +31,7 @@ class BatchContext:
     deltas: dict[str, SortedRows] = field(default_factory=dict)
     truncated: set[str] = field(default_factory=set)
     """The tables of which nothing is kept but the changes."""
-    apart: Apart = NOTHING_APART
+    offloading: Offloading = NO_OFFLOADING
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What steps say of themselves, by the name of a table of theirs."""
     part_reads: Counter[int] = field(default_factory=Counter)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from incmrql.engine.inputs import InputFile, QuarantineFile
-from incmrql.engine.loops.offload import NOTHING_APART, Apart
+from incmrql.engine.loops.offload import NO_OFFLOADING, Offloading
 from incmrql.engine.program import Worked
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import NO_LIMITS, Limits, StateTable, combined
@@ -46,7 +46,7 @@ class BatchRequest:
     targets: tuple[Target, ...] = ()
     is_first: bool = False
     limits: Limits = NO_LIMITS
-    apart: Apart = NOTHING_APART
+    offloading: Offloading = NO_OFFLOADING
     quarantine: str = ""
     """The folder for lines that are no rows, of sources that ask for it."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class BatchRequest:
             "targets": [asdict(target) for target in self.targets],
             "is_first": self.is_first,
             "limits": {"inline": self.limits.inline, "locked": sorted(self.limits.locked)},
-            "apart": self.apart.as_json(),
+            "offloading": self.offloading.as_json(),
             "quarantine": self.quarantine,
             "names": dict(self.names),
         }
@@ -79,7 +79,7 @@ class BatchRequest:
             "tables": tables_of_json(found["tables"], schemas, found["buckets"]),
             "targets": tuple(Target(**each) for each in found["targets"]),
             "limits": Limits(limits["inline"], frozenset(map(tuple, limits["locked"]))),
-            "apart": Apart.of_json(found["apart"]),
+            "offloading": Offloading.of_json(found["offloading"]),
         })  # fmt: skip
 
 

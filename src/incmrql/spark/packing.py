@@ -1,7 +1,7 @@
-"""Python objects and programs on their way to Spark's workers.
+"""Python objects and compiled programs as bytes that Spark's workers can load.
 
-A module of the user's is packed with what is used of it, as workers may not find it; the folders
-of such modules go along, for what they import themselves.
+Workers may not find the modules of a user.  So functions and classes from these modules are
+pickled by value, and the directories of the modules go along, for what they import themselves.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from incmrql.spark.probe import Probe
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """An object as bytes that a worker can load, and the folders of its modules."""
+    """An object as bytes that a worker can load, and the directories of its modules."""
 
     content: bytes
     folders: tuple[str, ...] = ()
 
     def unpacked(self) -> Any:
-        """The object."""
+        """Load the object."""
         sys.path.extend(folder for folder in self.folders if folder not in sys.path)
         return cloudpickle.loads(self.content)
 
 
 NOTHING = Packed(b"")
-"""What stands where there is nothing to pack."""
+"""Stands where there is nothing to pack."""
 
 
 def packed(value: Any, parts: Iterable[Any]) -> Packed:
-    """An object that is made with functions or classes of the user's, its `parts`."""
+    """Pickle an object; `parts` are the user's functions and classes that it refers to."""
     modules = {name: module for part in parts if (module := _users_module(part)) is not None
                for name in (module.__name__,)}  # fmt: skip
     folders = {os.path.dirname(os.path.abspath(m.__file__ or "")) for m in modules.values()}
@@ -53,7 +53,7 @@ def packed(value: Any, parts: Iterable[Any]) -> Packed:
 
 
 def _users_module(part: Any) -> ModuleType | None:
-    """The module of a function or class, if it is not one that is installed."""
+    """The module of a function or class; None if it is installed, so that workers have it too."""
     kind = part if hasattr(part, "__module__") and hasattr(part, "__name__") else type(part)
     module = sys.modules.get(kind.__module__)
     file = getattr(module, "__file__", None)
@@ -67,43 +67,38 @@ def _users_module(part: Any) -> ModuleType | None:
 
 @dataclass(frozen=True, slots=True)
 class SentProgram:
-    """A program on its way to workers, which unpack it once."""
+    """A compiled program as bytes; a worker loads it once, by its digest."""
 
     digest: str
     content: Packed
     probe: Probe | None = None
-    """What workers of a cluster prove that they see; None on this machine."""
+    """What workers of a cluster must prove that they see; None on this machine."""
 
 
-_KITS: dict[str, CompiledProgram] = {}
-"""The programs that this worker has unpacked, the newest last."""
-_MOST_KITS: Final = 4
+_LOADED: dict[str, CompiledProgram] = {}
+"""The programs that this worker has loaded, the newest last."""
+_MOST_LOADED: Final = 4
 
 
 def sent_program(compiled: CompiledProgram) -> SentProgram:
-    """A program that can be sent."""
-    parts = [each.call for each in compiled.program.script.python.values()]
-    content = packed(compiled, [*parts, *compiled.program.script.parsers.values()])
+    """Pack a program for workers."""
+    script = compiled.program.script
+    functions = [function.call for function in script.python.values()]
+    content = packed(compiled, [*functions, *script.parsers.values()])
     return SentProgram(hashlib.blake2b(content.content, digest_size=16).hexdigest(), content)
 
 
 def read_compiled(sent: SentProgram) -> CompiledProgram:
-    """The program that was sent."""
-    if sent.digest not in _KITS:
-        found = sent.content.unpacked()
-        assert isinstance(found, CompiledProgram)
-        _KITS[sent.digest] = found
-        while len(_KITS) > _MOST_KITS:
-            del _KITS[next(iter(_KITS))]
-        _set_aside()
-    return _KITS[sent.digest]
-
-
-def _set_aside() -> None:
-    """Keep what is loaded now out of garbage collection, which Spark's workers do after each task.
-
-    Among all modules and programs it takes longer than a small batch.
-    """
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
+    """Load a program in a worker, if this worker has not loaded it yet."""
+    if sent.digest not in _LOADED:
+        compiled = sent.content.unpacked()
+        assert isinstance(compiled, CompiledProgram)
+        _LOADED[sent.digest] = compiled
+        while len(_LOADED) > _MOST_LOADED:
+            del _LOADED[next(iter(_LOADED))]
+        # After every task PySpark runs a full garbage collection over all loaded modules and
+        # programs, which takes longer than a small batch.  Freezing exempts what is loaded now.
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+    return _LOADED[sent.digest]

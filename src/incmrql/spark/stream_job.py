@@ -1,8 +1,8 @@
-"""One Spark job for each batch: the engine inside tasks that read files and write runs.
+"""One Spark job for each batch: the engine inside tasks that read files and write segments.
 
-A small change runs in one task.  A large one is read in many tasks, and what they add up meets
-by bucket, stage after stage: the same functions, the same run files, the same answers.  Tasks
-return what they did as text; what they wrote counts once the driver's manifest names it.
+A small change runs in one task.  A large one is read by many tasks, whose partial results meet by
+bucket, stage after stage: the same functions, the same segments, the same answers.  Tasks return
+what they did as text.  What they wrote counts once the driver's manifest names it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from incmrql.engine.batch import CompiledProgram
 from incmrql.engine.inputs import InputFile
-from incmrql.engine.loops.offload import Apart
+from incmrql.engine.loops.offload import Offloading
 from incmrql.engine.messages import BatchRequest, BatchResult, Part, Reading, together
 from incmrql.engine.stages import Route
 from incmrql.engine.store.compaction import CompactionTask
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 
 
 LARGE: Final = 16 << 20
-"""Bytes of a change from which on it is read in many tasks."""
+"""Bytes of input; a batch with at least as many runs in stages instead of one task."""
 LOOPS: Final = "loops-"
-"""How folders are named in which loops that run apart have their rows."""
+"""Prefix of the directories that hold the rows of loops offloaded to Spark."""
 REQUEST: Final = "request-"
-"""How files are named that tell a task what to do."""
+"""Prefix of the files that hold the request of a batch."""
 _SETTINGS: Final = {
-    "spark.sql.adaptive.enabled": "false",  # it adds jobs
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # what is sent is large
+    "spark.sql.adaptive.enabled": "false",  # it runs each stage as a job of its own
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # a row holds up to a bucket's content
     "spark.sql.optimizer.singleTaskExecution.enabled": "true",
 }
 _SENT_TYPE: Final = "bucket int, name string, data binary"
@@ -66,7 +66,7 @@ _SENT_TYPE: Final = "bucket int, name string, data binary"
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a batch did, and what Spark ran for it."""
+    """What a batch did, and how many jobs, stages and tasks Spark ran for it."""
 
     reading: Reading
     done: BatchResult
@@ -76,10 +76,10 @@ class JobResult:
 
 
 class StreamJob:
-    """The job of a program, run batch by batch; `folder` is where requests wait for their tasks.
+    """The job of a program, run batch by batch; `folder` holds the requests of small batches.
 
-    Each attempt has a request file of its own, whose name travels with the job: two drivers on one
-    checkpoint, or a task that comes late, can never run each other's requests.
+    Each attempt writes a request file of its own, whose name travels with the job.  So two drivers
+    on one checkpoint, or a task that comes late, can never run each other's requests.
     """
 
     def __init__(
@@ -90,20 +90,21 @@ class StreamJob:
             self.spark.conf.set(name, value)
         context = self.spark.sparkContext
         if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-            context.pythonExec = sys.executable  # the one that has this package
+            context.pythonExec = sys.executable  # another Python may not have this package
         self.compiled, self.folder, self.buckets = compiled, folder.absolute(), buckets
         self.route = Route(compiled.physical)
         self.sent = sent_program(compiled)
-        self.small = self._small()
+        self.single_task = self._single_task()
         self.group = f"incmrql-{uuid.uuid4().hex[:8]}"
 
-    def _small(self) -> RDD[tuple[str, str]]:
-        """The job of small batches; not a frame: an action of Spark's SQL takes twice as long."""
+    def _single_task(self) -> RDD[tuple[str, str]]:
+        """The job of small batches."""
+        # An RDD and not a data frame: an action of Spark's SQL takes twice as long.
         one = self.spark.sparkContext.parallelize([0], 1)
         return one.mapPartitions(partial(batch_task, self.sent))
 
     def _prepare(self) -> None:
-        """Before the first job that writes: let every executor of a cluster prove what it sees.
+        """Before the first job that writes, check that a cluster's executors see the checkpoint.
 
         Executors that come later prove it in the first task of each of their processes.
         """
@@ -111,171 +112,176 @@ class StreamJob:
         if is_local(context.master) or self.sent.probe is not None:
             return
         self.sent = replace(self.sent, probe=create_probe(self.folder))
-        self.small = self._small()
+        self.single_task = self._single_task()
         tasks = max(2, context.defaultParallelism)
         job = context.parallelize(range(tasks), tasks).mapPartitions(partial(prove_task, self.sent))
         self._check(job.collect())
 
     def _check(self, rows: Iterable[tuple[str, str]], files: Iterable[InputFile] = ()) -> None:
-        """Refuse results of tasks that did not see what is here; the next attempt probes anew."""
+        """Refuse results of tasks that do not see the driver's storage."""
         proofs = [Proof(**json.loads(text)) for kind, text in rows if kind == "proof"]
         if self.sent.probe is not None:
             try:
                 check_proofs(self.sent.probe, proofs, files)
             except DataError:
-                self.sent = replace(self.sent, probe=None)
+                self.sent = replace(self.sent, probe=None)  # the next attempt probes anew
                 raise
 
     def run(
-        self, order: BatchRequest, *, large: int = LARGE, loop_rows: int = LOOP_ROWS
+        self, request: BatchRequest, *, large: int = LARGE, loop_rows: int = LOOP_ROWS
     ) -> JobResult:
-        """Run a batch; problems that tasks met are raised."""
+        """Run a batch; raises the problems that its tasks report."""
         context = self.spark.sparkContext
-        group = f"{self.group}-{order.number}-{order.attempt}"
-        context.setJobGroup(group, f"batch {order.number}")
-        folder = self.folder / f"{LOOPS}{order.number:06d}-{order.attempt}"
-        apart = Apart(str(folder), most_rows(self.compiled, loop_rows))
+        group = f"{self.group}-{request.number}-{request.attempt}"
+        context.setJobGroup(group, f"batch {request.number}")
+        folder = self.folder / f"{LOOPS}{request.number:06d}-{request.attempt}"
+        offloading = Offloading(str(folder), most_rows(self.compiled, loop_rows))
         try:
             with watched(self.spark):
                 self._prepare()
-                rows = self._answers(replace(order, apart=apart), large)
+                rows = self._answers(replace(request, offloading=offloading), large)
         except Py4JJavaError as problem:
-            raise _unfinished(order.number, str(problem)) from None
+            raise _unfinished(request.number, str(problem)) from None
         finally:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
             shutil.rmtree(folder, ignore_errors=True)
-        self._check(rows, order.files)
-        reading, done = self._read(rows, order)
+        self._check(rows, request.files)
+        reading, done = self._read(rows, request)
         return JobResult(reading, done, *job_counts(context, group))
 
-    def _answers(self, order: BatchRequest, large: int) -> list[tuple[str, str]]:
-        """What the tasks of a batch say; loops that are too large for them are run on the way."""
-        while True:
-            if sum(file.size for file in order.files) < large:
-                rows = self._in_one_task(order)
-            else:
-                rows = [(row[0], row[1]) for row in self._in_stages(order).collect()]
-            asked = [json.loads(text) for kind, text in rows if kind == "loop"]
-            if not asked or any(kind == "data-error" for kind, _ in rows):
-                return rows
-            self._check(rows, order.files)
-            ran = []
-            for name, inputs in asked:
-                loop = loop_named(self.compiled, name)
-                given = (self.given, self.compiled, self.sent, order, loop, inputs)
-                ran.append(Offload(*given, with_runner).run())
-            order = replace(order, apart=replace(order.apart, there=(*order.apart.there, *ran)))
+    def _answers(self, request: BatchRequest, large: int) -> list[tuple[str, str]]:
+        """The messages of a batch's tasks.
 
-    def _in_one_task(self, order: BatchRequest) -> list[tuple[str, str]]:
-        """What the one task of a small batch says."""
-        request = self.folder / f"{REQUEST}{order.number:06d}-{order.attempt}-{_token()}.json"
-        create(request, json.dumps(order.as_json()).encode(), durable=False)
+        A loop that is too large for a task runs on Spark, and then the batch runs once more.
+        """
+        while True:
+            if sum(file.size for file in request.files) < large:
+                rows = self._in_one_task(request)
+            else:
+                rows = [(row[0], row[1]) for row in self._in_stages(request).collect()]
+            too_large = [json.loads(text) for kind, text in rows if kind == "loop"]
+            if not too_large or any(kind == "data-error" for kind, _ in rows):
+                return rows
+            self._check(rows, request.files)
+            results = list(request.offloading.results)
+            for name, files in too_large:
+                loop = loop_named(self.compiled, name)
+                offload = Offload(
+                    self.given, self.compiled, self.sent, request, loop, files, with_runner
+                )
+                results.append(offload.run())
+            offloading = replace(request.offloading, results=tuple(results))
+            request = replace(request, offloading=offloading)
+
+    def _in_one_task(self, request: BatchRequest) -> list[tuple[str, str]]:
+        """The messages of the one task of a small batch."""
+        token = uuid.uuid4().hex[:8]
+        path = self.folder / f"{REQUEST}{request.number:06d}-{request.attempt}-{token}.json"
+        create(path, json.dumps(request.as_json()).encode(), durable=False)
         try:
-            self.spark.sparkContext.setLocalProperty(REQUEST_PROPERTY, str(request))
-            return self.small.collect()
+            self.spark.sparkContext.setLocalProperty(REQUEST_PROPERTY, str(path))
+            return self.single_task.collect()
         finally:
-            delete(request)
+            delete(path)
 
     def write_answers(
-        self, order: BatchRequest, sign: int, compiled: CompiledProgram | None = None
+        self, request: BatchRequest, sign: int, compiled: CompiledProgram | None = None
     ) -> list[Part]:
-        """Write all rows of answers to the targets of an order, as rows that come or go."""
+        """Write all rows of answers to the targets of a request: inserted or, by sign, deleted."""
         self._prepare()
         sent = (
             self.sent
             if compiled is None
             else replace(sent_program(compiled), probe=self.sent.probe)
         )
-        task = partial(write_answers_task, sent, json.dumps(order.as_json()), sign)
-        frame = self.spark.range(0, order.buckets, 1, order.buckets)
+        task = partial(write_answers_task, sent, json.dumps(request.as_json()), sign)
+        frame = self.spark.range(0, request.buckets, 1, request.buckets)
         rows = frame.mapInArrow(task, "kind string, text string").collect()
         self._check((row[0], row[1]) for row in rows)
-        found = [json.loads(text) for kind, text in rows if kind == "parts"]
-        return [Part(**part) for parts in found for part in parts]
+        return [Part(**part) for kind, text in rows if kind == "parts" for part in json.loads(text)]
 
-    def compact(self, chore: CompactionTask, runs: str) -> Segment | None:
-        """Merge the runs of a chore in a job of its own; may be called from another thread."""
+    def compact(self, compaction: CompactionTask, runs: str) -> Segment | None:
+        """Merge segments in a job of its own; may be called from another thread."""
         self._prepare()
         context = self.spark.sparkContext
-        context.setJobGroup(f"{self.group}-merging", f"merging {chore.rows} rows")
-        text = json.dumps(chore.as_json())
+        context.setJobGroup(f"{self.group}-merging", f"merging {compaction.rows} rows")
+        text = json.dumps(compaction.as_json())
         task = partial(merge_task, self.sent, text, runs, self.buckets)
         frame = self.spark.range(0, 1, 1, 1).mapInArrow(task, "kind string, text string")
         rows = [(row[0], row[1]) for row in frame.collect()]
         self._check(rows)
-        made = json.loads(dict(rows)["merged"])
-        return None if made is None else Segment.of_json(made)
+        segment = json.loads(dict(rows)["merged"])
+        return None if segment is None else Segment.of_json(segment)
 
-    def _in_stages(self, order: BatchRequest) -> DataFrame:
-        """The plan of a large change: read by files, then meet by bucket, stage after stage."""
+    def _in_stages(self, request: BatchRequest) -> DataFrame:
+        """The plan of a large batch: read by files, then meet by bucket, stage after stage."""
         width = max(2 * self.spark.sparkContext.defaultParallelism, 1)
-        groups = balanced(order.files, width) or [[]]
-        text = json.dumps(order.as_json())
+        groups = balanced(request.files, width) or [[]]
+        text = json.dumps(request.as_json())
         frame = self.spark.range(0, len(groups), 1, len(groups)).mapInArrow(
             partial(read_task, self.sent, text, groups), _SENT_TYPE
         )
         for stage in range(1, self.route.last + 1):
             is_last = stage == self.route.last
-            frame = frame.repartition(order.buckets, "bucket").mapInArrow(
+            frame = frame.repartition(request.buckets, "bucket").mapInArrow(
                 partial(meet_task, self.sent, text, stage, is_last=is_last),
                 "kind string, text string" if is_last else _SENT_TYPE,
             )
         return frame
 
     def _read(
-        self, rows: list[tuple[str, str]], order: BatchRequest
+        self, rows: list[tuple[str, str]], request: BatchRequest
     ) -> tuple[Reading, BatchResult]:
-        """The results of all tasks as one; a refusal comes before what may follow from it."""
+        """The results of all tasks as one.
+
+        A data error is raised before any other problem, which may be its consequence.
+        """
         reading = Reading()
         results: list[BatchResult] = []
         problems: list[Exception] = []
         dropped = 0
         for kind, text in rows:
-            found = json.loads(text)
-            if kind in ("reading", "done") and found["attempt"] != order.attempt:
-                dropped += 1  # not what was asked for
+            data = json.loads(text)
+            if kind in ("reading", "done") and data["attempt"] != request.attempt:
+                dropped += 1
                 continue
             match kind:
                 case "reading":
-                    reading.add(Reading.of_json(found))
+                    reading.add(Reading.of_json(data))
                 case "done":
                     results.append(
-                        BatchResult.of_json(found, self.compiled.physical.schemas, order.buckets)
+                        BatchResult.of_json(data, self.compiled.physical.schemas, request.buckets)
                     )
                 case "data-error":
-                    problems.insert(0, DataError(**found))
+                    problems.insert(0, DataError(**data))
                 case "checkpoint-error":
-                    problems.append(CheckpointError(found))
+                    problems.append(CheckpointError(data))
                 case "negative":
-                    problems.append(_trusted(self.compiled, found))
-                case "loop" | "proof":  # the former beside a problem, the latter was checked
+                    problems.append(_trusted(self.compiled, data))
+                case "loop" | "proof":  # a loop beside a problem; a proof that was checked
                     pass
                 case _:
                     raise InternalError(f"a task answered with {kind!r}")
         if problems:
             raise problems[0]
         if dropped:
-            raise _unfinished(order.number, "a task has answered for a different attempt")
-        return reading, together(order, results)
+            raise _unfinished(request.number, "a task has answered for a different attempt")
+        return reading, together(request, results)
 
 
-def _token() -> str:
-    return uuid.uuid4().hex[:8]
-
-
-def _unfinished(number: int, told: str) -> Exception:
-    """A job that Spark gave up."""
-    lines = [line.strip() for line in told.splitlines() if "Exception: " in line]
-    why = lines[0].split("Exception: ", 1)[1][:300] if lines else told[:300]
-    if "Python worker exited unexpectedly" in told:
-        why = "a Python worker of Spark's was killed"
+def _unfinished(number: int, text: str) -> Exception:
+    """The error for a batch that Spark did not finish; `text` is what Spark says."""
+    lines = [line.strip() for line in text.splitlines() if "Exception: " in line]
+    why = lines[0].split("Exception: ", 1)[1][:300] if lines else text[:300]
+    if "Python worker exited unexpectedly" in text:
+        why = "a Python worker of Spark was killed"
     message = f"batch {number} was not finished: {why}"
-    hint = "What was committed before is as it was. Run again: the batch is done once more."
+    hint = "What was committed before is unchanged. Run again to repeat the batch."
     return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
 def _trusted(compiled: CompiledProgram, problem: str) -> Exception:
-    """What is wrong where deletions are trusted: one of them was of a row that is not there."""
+    """The error for a weight below zero: with `trusted_deletes`, a deletion of a missing row."""
     names = [s.name for s in compiled.program.streams if s.streaming and not s.ledger]
     if not names:
         return InternalError(problem)

@@ -1,6 +1,8 @@
-"""What the tasks of a stream do: a whole batch, its stages, merges, answers.
+"""What the tasks of a stream do: a whole batch, a stage of one, a compaction, writing answers.
 
-The functions run in Spark's Python workers, which import this module and little else.
+These functions run in Spark's Python workers, which import this module and little else.  They
+yield messages: a kind and a text or JSON data, which `stream_job` reads.  Problems are messages
+too, since an exception would fail the job and lose its code and hint.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from incmrql.engine.batch import run_batch, write_answers
 from incmrql.engine.inputs import InputFile
-from incmrql.engine.loops.offload import TooLarge, content_bytes, content_of_bytes
+from incmrql.engine.loops.offload import LoopTooLarge, rows_from_bytes, rows_to_bytes
 from incmrql.engine.messages import BatchRequest, BatchResult, Reading
 from incmrql.engine.stages import Route, Sent, meet_stage, read_stage
 from incmrql.engine.store.compaction import CompactionTask, merge_runs
@@ -28,28 +30,18 @@ from incmrql.plan.changes import NegativeWeight
 from incmrql.spark.packing import SentProgram, read_compiled
 from incmrql.spark.probe import prove
 
-if TYPE_CHECKING:
-    pass
-
-
 REQUEST_PROPERTY: Final = "incmrql.request"
-"""The property of a job that names its request."""
-
-
+"""The property of a job that names its request file."""
 _SPREAD: Final = 0.3
-"""Seconds that the first task of an executor waits, so that the others get one too."""
-
-
+"""Seconds that a task of the first job waits, so that every executor gets one."""
 _RESULT: Final = pa.schema([("kind", pa.string()), ("text", pa.string())])
-
-
 _SENT: Final = pa.schema(
     [("bucket", pa.int32()), ("name", pa.string()), ("data", pa.large_binary())]
 )
 
 
 def batch_task(sent: SentProgram, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
-    """A whole batch in one task; the properties of the job name its request."""
+    """Run a whole batch in one task."""
     from pyspark import TaskContext
 
     for _ in rows:
@@ -59,120 +51,123 @@ def batch_task(sent: SentProgram, rows: Iterator[Any]) -> Iterator[tuple[str, st
     path = context.getLocalProperty(REQUEST_PROPERTY)
     assert path is not None
 
-    def done() -> Iterator[tuple[str, Any]]:
+    def batch() -> Iterator[tuple[str, Any]]:
+        # Prove the checkpoint first: elsewhere the request file cannot be there.
         yield from _proofs(sent)
         compiled = read_compiled(sent)
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        order = BatchRequest.of_json(found, compiled.physical.schemas)
-        yield from _proofs(sent, order, order.files)
-        reading, result = run_batch(compiled, order)
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        request = BatchRequest.of_json(data, compiled.physical.schemas)
+        yield from _proofs(sent, request, request.files)
+        reading, result = run_batch(compiled, request)
         yield "reading", reading.as_json()
         yield "done", result.as_json()
 
-    for kind, found in _guarded(done):
-        yield kind, json.dumps(found)
+    for kind, data in _guarded(batch):
+        yield kind, json.dumps(data)
 
 
 def merge_task(
     sent: SentProgram, text: str, runs: str, buckets: int, rows: Iterator[Any]
 ) -> Iterator[Any]:
-    """The runs of a chore, merged."""
+    """Merge the segments that a compaction names."""
     for _ in rows:
         pass
 
-    def merged() -> Iterator[tuple[str, Any]]:
+    def merged_segment() -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent)
-        chore = CompactionTask.of_json(json.loads(text))
-        schema = dict(read_compiled(sent).physical.schemas)[chore.table]
-        run = merge_runs(
-            chore, StateTable(chore.table, schema, buckets), Reader(Path(runs), Opened())
+        task = CompactionTask.of_json(json.loads(text))
+        schema = dict(read_compiled(sent).physical.schemas)[task.table]
+        segment = merge_runs(
+            task, StateTable(task.table, schema, buckets), Reader(Path(runs), Opened())
         )
-        yield "merged", None if run is None else run.as_json()
+        yield "merged", None if segment is None else segment.as_json()
 
-    for kind, found in _unless_blind(merged):
-        yield _answered(kind, json.dumps(found))
+    for kind, data in _unless_blind(merged_segment):
+        yield _result_row(kind, json.dumps(data))
 
 
 def write_answers_task(
     sent: SentProgram, text: str, sign: int, batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """The rows of answers in some buckets, written to the targets of an order."""
+    """Write the rows of answers in some buckets to the targets of a request."""
     compiled = read_compiled(sent)
-    order = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
+    request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
 
-    def written(buckets: list[int]) -> Iterator[tuple[str, Any]]:
-        yield from _proofs(sent, order)
-        yield "parts", [asdict(part) for part in write_answers(compiled, order, sign, buckets)]
+    def parts(buckets: list[int]) -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent, request)
+        yield "parts", [asdict(part) for part in write_answers(compiled, request, sign, buckets)]
 
     for batch in batches:
-        for kind, found in _unless_blind(partial(written, batch.column(0).to_pylist())):
-            yield _answered(kind, json.dumps(found))
+        for kind, data in _unless_blind(partial(parts, batch.column(0).to_pylist())):
+            yield _result_row(kind, json.dumps(data))
 
 
 def read_task(
     sent: SentProgram, text: str, groups: list[list[InputFile]], rows: Iterator[Any]
 ) -> Iterator[Any]:
-    """Some files: what they bring to the steps above, cut by bucket."""
+    """Read some groups of files; yields what they bring to stateful operators, cut by bucket."""
     compiled = read_compiled(sent)
-    order = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
+    request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
 
-    def taken(number: int) -> Iterator[tuple[str, Any]]:
-        yield from _proofs(sent, order, groups[number])
-        for found in read_stage(compiled, order, groups[number], is_one=number == 0):
-            yield ("reading", found.as_json()) if isinstance(found, Reading) else ("", found)
+    def group(number: int) -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent, request, groups[number])
+        for output in read_stage(compiled, request, groups[number], is_one=number == 0):
+            yield ("reading", output.as_json()) if isinstance(output, Reading) else ("", output)
 
     for batch in rows:
         for number in batch.column(0).to_pylist():
-            for kind, found in _guarded(partial(taken, number)):
-                yield _message(kind, found)
+            for kind, output in _guarded(partial(group, number)):
+                yield _sent_row(kind, output)
 
 
 def meet_task(
     sent: SentProgram, text: str, stage: int, rows: Iterator[Any], *, is_last: bool
 ) -> Iterator[Any]:
-    """What has met by bucket, bucket by bucket; what is for a later stage is passed on."""
+    """Run one stage on the buckets of this task; passes on what is for a later stage."""
     compiled = read_compiled(sent)
-    order = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
+    request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
     route = Route(compiled.physical)
     waiting: dict[int, list[Sent]] = {}
     for batch in rows:
         for bucket, name, data in zip(*[c.to_pylist() for c in batch.columns], strict=True):
             if bucket < 0:
-                yield _answered(name, data.decode()) if is_last else _row(-1, name, data)
+                yield _result_row(name, data.decode()) if is_last else _row(-1, name, data)
                 continue
             kind, number, slot = name.split(" ")
-            whom = (kind, int(number), int(slot))
-            if route.stage(whom) > stage:
+            target = (kind, int(number), int(slot))
+            if route.stage(target) > stage:
                 yield _row(bucket, name, data)
             else:
-                content = content_of_bytes(data, route.schema(whom))
-                waiting.setdefault(bucket, []).append(Sent(bucket, whom, content))
+                content = rows_from_bytes(data, route.schema(target))
+                waiting.setdefault(bucket, []).append(Sent(bucket, target, content))
 
-    def met(bucket: int) -> Iterator[tuple[str, Any]]:
-        yield from _proofs(sent, order)
-        for found in meet_stage(compiled, order, stage, bucket, waiting.pop(bucket)):
-            yield ("done", found.as_json()) if isinstance(found, BatchResult) else ("", found)
+    def meet(bucket: int) -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent, request)
+        for output in meet_stage(compiled, request, stage, bucket, waiting.pop(bucket)):
+            yield ("done", output.as_json()) if isinstance(output, BatchResult) else ("", output)
 
     for bucket in sorted(waiting):
-        for kind, found in _guarded(partial(met, bucket)):
+        for kind, output in _guarded(partial(meet, bucket)):
             if is_last:
-                yield _answered(kind, json.dumps(found))
+                yield _result_row(kind, json.dumps(output))
             else:
-                yield _message(kind, found)
+                yield _sent_row(kind, output)
 
 
 class _Blind(Exception):
-    """A process that does not see the checkpoint or an output; its proofs say which."""
+    """The checkpoint or an output is not visible to this process; its proofs say which."""
 
 
 def _proofs(
-    sent: SentProgram, order: BatchRequest | None = None, files: Iterable[InputFile] = ()
+    sent: SentProgram, request: BatchRequest | None = None, files: Iterable[InputFile] = ()
 ) -> Iterator[tuple[str, Any]]:
-    """What this process proves before it reads and writes, if it has not proved it."""
+    """Proofs that this process sees what it reads and writes, each only once.
+
+    Targets of mode `rows` and spooled files lie in the checkpoint, which has a proof of its own.
+    """
     if sent.probe is None:
         return
-    # the changes that are kept for the driver itself are in the checkpoint, as are spools
-    targets = [each.folder for each in order.targets if each.mode != "rows"] if order else []
+    targets = [t.folder for t in request.targets if t.mode != "rows"] if request else []
     sources = [file for file in files if file.kind == "file"]
     for proof in prove(sent.probe, targets, sources):
         yield "proof", asdict(proof)
@@ -181,38 +176,38 @@ def _proofs(
 
 
 def prove_task(sent: SentProgram, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
-    """What an executor sees of the checkpoint; slow enough for each executor to get a task."""
+    """Prove that this executor sees the checkpoint."""
     for _ in rows:
         time.sleep(_SPREAD)
-    for kind, found in _unless_blind(partial(_proofs, sent)):
-        yield kind, json.dumps(found)
+    for kind, data in _unless_blind(partial(_proofs, sent)):
+        yield kind, json.dumps(data)
 
 
 def _unless_blind(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
-    """What a task makes, up to where it sees that its storage is not the driver's."""
+    """The messages of a task, up to where it notices that its storage is not the driver's."""
     try:
         yield from run()
     except _Blind:
         return
 
 
-def _message(kind: str, found: Any) -> Any:
-    """What is sent on: a content to its bucket, or a result."""
-    if isinstance(found, Sent):
-        return _row(found.bucket, " ".join(map(str, found.name)), content_bytes(found.content))
-    return _row(-1, kind, json.dumps(found).encode())
+def _sent_row(kind: str, output: Any) -> Any:
+    """A message of a stage before the last: rows for a bucket, or with bucket -1 a result."""
+    if isinstance(output, Sent):
+        return _row(output.bucket, " ".join(map(str, output.name)), rows_to_bytes(output.content))
+    return _row(-1, kind, json.dumps(output).encode())
 
 
 def _row(bucket: int, name: str, data: bytes) -> Any:
     return pa.record_batch([[bucket], [name], [data]], schema=_SENT)
 
 
-def _answered(kind: str, text: str) -> Any:
+def _result_row(kind: str, text: str) -> Any:
     return pa.record_batch([[kind], [text]], schema=_RESULT)
 
 
 def _guarded(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
-    """What a task makes; problems of data and checkpoint as results too."""
+    """The messages of a task; problems of data and checkpoint are messages too."""
     try:
         yield from _unless_blind(run)
     except DataError as problem:
@@ -222,5 +217,5 @@ def _guarded(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str
         yield "checkpoint-error", str(problem)
     except NegativeWeight as problem:
         yield "negative", str(problem)
-    except TooLarge as request:
-        yield "loop", request.args
+    except LoopTooLarge as problem:
+        yield "loop", problem.args

@@ -1,8 +1,12 @@
-"""Loops that are too large for a task, on their way to Spark and back.
+"""Loops that are too large for one task: the files that carry them to Spark and back.
 
-A task that finds a loop too large to be run again leaves what the batch changes in its inputs, and
-gives up.  Spark runs the loop, and leaves what that changes in its answer; then the batch is done
-once more, and the loop finds its answer.  All of it lies in one folder, and counts for one batch.
+A task that finds a loop too large to recompute writes what the batch changes in the loop's inputs
+and gives up (`LoopTooLarge`).  Spark runs the loop as steps of its own and writes what that
+changes in the answer.  Then the batch runs again, and the loop reads its answer instead of running.
+
+All files lie in one directory that belongs to one attempt at one batch.  Readers get their names
+and never list the directory: a task that is retried, or runs twice at the same time, writes files
+of its own.
 """
 
 from __future__ import annotations
@@ -21,8 +25,8 @@ from incmrql.engine.store.tables import by_bucket
 
 
 @dataclass(frozen=True, slots=True)
-class Offloaded:
-    """A loop that Spark has run: the files that hold what that changes in its answer."""
+class OffloadResult:
+    """A loop that Spark has run: its result table, and the files with the change of its answer."""
 
     name: str
     files: tuple[str, ...]
@@ -30,97 +34,86 @@ class Offloaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
-    """The loops that run apart, by the names of their results.
+class Offloading:
+    """Which loops of a batch are too large for a task, by the names of their result tables."""
 
-    `most` has the rows up to which a task runs a loop, `there` the loops whose answers are there.
-    """
+    directory: str = ""
+    row_limits: Mapping[str, int] = field(default_factory=dict)
+    """Rows up to which a task runs a loop."""
+    results: tuple[OffloadResult, ...] = ()
+    """The loops that Spark has run already."""
 
-    folder: str = ""
-    most: Mapping[str, int] = field(default_factory=dict)
-    there: tuple[Offloaded, ...] = ()
-
-    def of(self, name: str) -> Offloaded | None:
-        """What there is of a loop."""
-        return next((each for each in self.there if each.name == name), None)
+    def result_of(self, name: str) -> OffloadResult | None:
+        """What Spark computed for a loop; None if it has not run it."""
+        return next((result for result in self.results if result.name == name), None)
 
     def as_json(self) -> dict[str, Any]:
-        """The loops as text can hold them."""
-        there = [asdict(each) for each in self.there]
-        return {"folder": self.folder, "most": dict(self.most), "there": there}
+        """The same as JSON data, for the request of a batch."""
+        return asdict(self)
 
     @staticmethod
-    def of_json(found: dict[str, Any]) -> Apart:
-        """The loops that a text tells of."""
-        there = [Offloaded(each["name"], tuple(each["files"]), each["steps"])
-                 for each in found["there"]]  # fmt: skip
-        return Apart(found["folder"], found["most"], tuple(there))
+    def of_json(data: dict[str, Any]) -> Offloading:
+        """The inverse of `as_json`."""
+        results = [OffloadResult(result["name"], tuple(result["files"]), result["steps"])
+                   for result in data["results"]]  # fmt: skip
+        return Offloading(data["directory"], data["row_limits"], tuple(results))
 
 
-NOTHING_APART = Apart()
+NO_OFFLOADING = Offloading()
 
 
-class TooLarge(Exception):
-    """A loop has to be run apart; `args` has the name of its result and its `Inputs`."""
+class LoopTooLarge(Exception):
+    """A loop has to run on Spark; `args` are the name of its result table and its `ChangeFiles`."""
 
 
-Inputs: TypeAlias = list[tuple[int, int, str]]
-"""What a batch changes in the inputs of a loop: number of the input, bucket, file.
-
-Whoever reads these files is given their names. A task that is tried again, or runs twice at the
-same time, writes files of its own, and nobody lists the folder.
-"""
+ChangeFiles: TypeAlias = list[tuple[int, int, str]]
+"""Files with what a batch changes in the inputs of a loop: number of the input, bucket, name."""
 
 
-def leave_inputs(apart: Apart, changes: Sequence[SortedRows], buckets: int) -> Inputs:
-    """Write what a batch changes in the inputs of a loop."""
+def write_input_changes(
+    offloading: Offloading, changes: Sequence[SortedRows], buckets: int
+) -> ChangeFiles:
+    """Write what a batch changes in the inputs of a loop, cut by bucket."""
     return [
-        (number, bucket, _write(apart.folder, part))
+        (number, bucket, write_change(offloading.directory, part))
         for number, change in enumerate(changes)
         for bucket, part in (by_bucket(change, buckets) if len(change) else ())
     ]
 
 
-def left_input(
-    folder: str, inputs: Inputs, number: int, bucket: int, schema: TableSchema
+def read_input_change(
+    directory: str, files: ChangeFiles, number: int, bucket: int, schema: TableSchema
 ) -> SortedRows:
-    """What was written for an input."""
-    files = [file for n, b, file in inputs if (n, b) == (number, bucket)]
-    return merge([empty(schema), *[_content(Path(folder, file), schema) for file in files]])
+    """What a batch changes in one bucket of an input."""
+    names = [name for n, b, name in files if (n, b) == (number, bucket)]
+    return read_changes(directory, names, schema)
 
 
-def leave_answer(folder: str, change: SortedRows) -> str:
-    """Write what a loop changes in its answer; the name of the file."""
-    return _write(folder, change)
+def read_changes(directory: str, names: Sequence[str], schema: TableSchema) -> SortedRows:
+    """The sum of the changes in some files."""
+    files = [Path(directory, name) for name in names]
+    return merge([empty(schema), *[rows_from_bytes(file.read_bytes(), schema) for file in files]])
 
 
-def left_answer(folder: str, ran: Offloaded, schema: TableSchema) -> SortedRows:
-    """What a loop changes in its answer."""
-    return merge([empty(schema), *[_content(Path(folder, file), schema) for file in ran.files]])
-
-
-def _write(folder: str, content: SortedRows) -> str:
-    Path(folder).mkdir(parents=True, exist_ok=True)
+def write_change(directory: str, change: SortedRows) -> str:
+    """Write a change to a new file; its name."""
+    Path(directory).mkdir(parents=True, exist_ok=True)
     name = uuid.uuid4().hex
-    with Path(folder, name).open("xb") as stream:
-        stream.write(content_bytes(content))
+    with Path(directory, name).open("xb") as stream:
+        stream.write(rows_to_bytes(change))
     return name
 
 
-def _content(file: Path, schema: TableSchema) -> SortedRows:
-    return content_of_bytes(file.read_bytes(), schema)
-
-
-def content_bytes(content: SortedRows) -> bytes:
-    """A content as bytes."""
+def rows_to_bytes(rows: SortedRows) -> bytes:
+    """Sorted rows as an Arrow stream."""
     sink = pa.BufferOutputStream()
-    table = to_table(content)
+    table = to_table(rows)
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
-def content_of_bytes(data: Any, schema: TableSchema) -> SortedRows:
-    """The content that bytes hold."""
+def rows_from_bytes(data: Any, schema: TableSchema) -> SortedRows:
+    """The inverse of `rows_to_bytes`."""
     return from_table(pa.ipc.open_stream(data).read_all().combine_chunks(), schema)

@@ -33,7 +33,7 @@ from incmrql.engine.loops.affine.operator import affine_follow, affine_reset
 from incmrql.engine.loops.affine.tables import AffineTables
 from incmrql.engine.loops.centroids import follow, reset
 from incmrql.engine.loops.exact import Machine, difference
-from incmrql.engine.loops.offload import TooLarge, leave_inputs, left_answer
+from incmrql.engine.loops.offload import LoopTooLarge, read_changes, write_input_changes
 from incmrql.engine.loops.recompute.columns import plain_rows
 from incmrql.engine.loops.recompute.steps import Ran, TooManyRows, recompute_loop
 from incmrql.engine.operators.base import Evaluator, NamedSchema, StatefulOp, all_rows
@@ -298,19 +298,19 @@ class LoopBatch:
 
     def recompute(self, reason: str) -> tuple[SortedRows, Way, str]:
         """Run the loop again; begin to keep it exactly if its changes die out."""
-        step, counters, apart = self.step, self.counters, self.context.apart
-        most = apart.most.get(step.result, sys.maxsize)
-        ran_apart = apart.of(step.result)
-        if ran_apart is not None:
-            answer = left_answer(apart.folder, ran_apart, step.schema)
+        step, counters, offloading = self.step, self.counters, self.context.offloading
+        limit = offloading.row_limits.get(step.result, sys.maxsize)
+        offloaded = offloading.result_of(step.result)
+        if offloaded is not None:
+            answer = read_changes(offloading.directory, offloaded.files, step.schema)
             self.forget_steps()
-            self.note = {"steps": ran_apart.steps, "rows": len(answer)}
+            self.note = {"steps": offloaded.steps, "rows": len(answer)}
             return answer, "recompute", "too large for a task: as steps on Spark"
-        if self.count_inputs() > most:
+        if self.count_inputs() > limit:
             raise self.too_large()
         inputs = self.inputs()
         try:
-            rows, ran = recompute_loop(step, inputs, self.context, most)
+            rows, ran = recompute_loop(step, inputs, self.context, limit)
         except TooManyRows:
             raise self.too_large() from None
         self.note = {"steps": ran.steps, "rows": ran.rows}
@@ -330,10 +330,11 @@ class LoopBatch:
         tables = [self.context.table(*each) for each in self.input_tables()]
         return sum(table.rows for table in tables) + sum(map(len, self.changes))
 
-    def too_large(self) -> TooLarge:
-        """A request to run the loop apart, for which all is put down."""
+    def too_large(self) -> LoopTooLarge:
+        """A request to run the loop on Spark; writes what that needs."""
         buckets = self.context.tables[self.step.result].buckets
-        return TooLarge(self.step.result, leave_inputs(self.context.apart, self.changes, buckets))
+        files = write_input_changes(self.context.offloading, self.changes, buckets)
+        return LoopTooLarge(self.step.result, files)
 
     # --- diffuse
 

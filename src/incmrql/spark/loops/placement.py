@@ -45,12 +45,12 @@ from incmrql.engine.columns.rows import Rows
 from incmrql.engine.compile.program import compile_single_task_loop
 from incmrql.engine.context import BatchContext, content_of
 from incmrql.engine.loops.offload import (
-    Inputs,
-    Offloaded,
-    content_bytes,
-    content_of_bytes,
-    leave_answer,
-    left_input,
+    ChangeFiles,
+    OffloadResult,
+    read_input_change,
+    rows_from_bytes,
+    rows_to_bytes,
+    write_change,
 )
 from incmrql.engine.loops.operator import LoopOp, input_rows, replacement
 from incmrql.engine.loops.recompute.steps import TooManyRows, recompute_loop
@@ -330,7 +330,7 @@ def _kernel_rows(chunks: list[Arrow], columns: tuple[int, ...], types: tuple[Typ
 
 
 WithRunner: TypeAlias = Callable[
-    [SparkSession, World, Query, Callable[[Runner], Offloaded]], Offloaded
+    [SparkSession, World, Query, Callable[[Runner], OffloadResult]], OffloadResult
 ]
 """Calls a function with a runner of loops: `with_runner` of `batch.queries`, which imports us."""
 _SENT: Final = pa.schema([("bucket", pa.int32()), ("data", pa.large_binary())])
@@ -343,12 +343,12 @@ class Offload:
     spark: SparkSession
     compiled: CompiledProgram
     sent: SentProgram
-    order: BatchRequest
+    request: BatchRequest
     loop: LoopOp
-    inputs: Inputs
+    inputs: ChangeFiles
     with_runner: WithRunner
 
-    def run(self) -> Offloaded:
+    def run(self) -> OffloadResult:
         """Run the loop from its beginning; the files of what that changes in its answer."""
         spark, node = private(self.spark), self.loop.node
         nothing = typed.Const((), type=UNIT)
@@ -361,7 +361,7 @@ class Offload:
             for each in inputs:
                 free_blocks(each.blocks)
 
-    def _run_steps(self, runner: Runner, inputs: list[Held]) -> Offloaded:
+    def _run_steps(self, runner: Runner, inputs: list[Held]) -> OffloadResult:
         loop = self.loop
         runner.limit = lambda _: loop.limit
         views = {
@@ -369,13 +369,13 @@ class Offload:
             for variable, each in zip(loop.node.variables, inputs, strict=True)
         }
         held = run_loop(loop.node.term, runner, views)
-        return Offloaded(loop.result, tuple(self._answer(runner, held)), runner.steps)
+        return OffloadResult(loop.result, tuple(self._answer(runner, held)), runner.steps)
 
     def _input(self, spark: SparkSession, number: int) -> Held:
         """All rows of an input."""
-        buckets, layout = self.order.buckets, self.loop.layouts[number]
-        order, name = self.order.as_json(), self.loop.result
-        task = partial(_read_input, self.sent, order, name, number, self.inputs)
+        buckets, layout = self.request.buckets, self.loop.layouts[number]
+        request, name = self.request.as_json(), self.loop.result
+        task = partial(_read_input, self.sent, request, name, number, self.inputs)
         return _keep_rows(
             spark.range(0, buckets, 1, buckets).mapInArrow(task, schema_of(layout)), layout
         )
@@ -389,13 +389,13 @@ class Offload:
             for place, cell in enumerate(_cells(held.row, self.loop.layout, ctx))
         ]
         rows = held.frame.selectExpr(*columns or ["true AS c0"])
-        order, name = self.order.as_json(), self.loop.result
-        cut = rows.mapInArrow(partial(_cut_by_bucket, self.sent, name, self.order.buckets), _TEXT)
-        every = runner.spark.range(0, self.order.buckets).selectExpr(
+        request, name = self.request.as_json(), self.loop.result
+        cut = rows.mapInArrow(partial(_cut_by_bucket, self.sent, name, self.request.buckets), _TEXT)
+        every = runner.spark.range(0, self.request.buckets).selectExpr(
             "CAST(id AS int) AS bucket", "CAST(NULL AS binary) AS data"
         )
-        met = cut.unionAll(every).repartition(self.order.buckets, "bucket")
-        task = partial(_compare, self.sent, order, name)
+        met = cut.unionAll(every).repartition(self.request.buckets, "bucket")
+        task = partial(_compare, self.sent, request, name)
         return [row[0] for row in met.mapInArrow(task, "file string").collect()]
 
 
@@ -415,7 +415,7 @@ def _cells(row: Shape, layout: Layout, ctx: Context) -> Iterator[Cell]:
 
 
 def _open(
-    sent: SentProgram, told_: dict[str, Arrow], name: str
+    sent: SentProgram, request_json: dict[str, Arrow], name: str
 ) -> tuple[CompiledProgram, BatchRequest, LoopOp]:
     if sent.probe is not None:
         try:
@@ -423,8 +423,8 @@ def _open(
         except DataError as problem:
             raise Carried(problem) from None
     compiled = read_compiled(sent)
-    order = BatchRequest.of_json(told_, compiled.physical.schemas)
-    return compiled, order, loop_named(compiled, name)
+    request = BatchRequest.of_json(request_json, compiled.physical.schemas)
+    return compiled, request, loop_named(compiled, name)
 
 
 def loop_named(compiled: CompiledProgram, name: str) -> LoopOp:
@@ -439,18 +439,18 @@ def _bucket_numbers(batches: Iterable[Arrow]) -> Iterator[int]:
 
 def _read_input(
     sent: SentProgram,
-    order_: dict[str, Arrow],
+    request_json: dict[str, Arrow],
     name: str,
     number: int,
-    inputs: Inputs,
+    inputs: ChangeFiles,
     batches: Iterable[Arrow],
 ) -> Iterator[Arrow]:
     """All rows of an input in some buckets."""
-    compiled, order, loop = _open(sent, order_, name)
-    table, schema = order.tables[loop.tables[number]], loop.schemas[number]
-    reader = batch_context(compiled, order, order.tables).reader
+    compiled, request, loop = _open(sent, request_json, name)
+    table, schema = request.tables[loop.tables[number]], loop.schemas[number]
+    reader = batch_context(compiled, request, request.tables).reader
     for bucket in _bucket_numbers(batches):
-        change = left_input(order.apart.folder, inputs, number, bucket, schema)
+        change = read_input_change(request.offloading.directory, inputs, number, bucket, schema)
         whole = input_rows([scan(table, reader, bucket), change])
         yield from spark_batches(whole, loop.layouts[number])
 
@@ -465,26 +465,26 @@ def _cut_by_bucket(
         columns = tuple(map(kernel_column, batch.columns, types))
         rows = Rows(columns, np.ones(batch.num_rows, np.int64))
         for bucket, part in by_bucket(content_of(loop.schema, rows), buckets):
-            yield pa.record_batch([[bucket], [content_bytes(part)]], schema=_SENT)
+            yield pa.record_batch([[bucket], [rows_to_bytes(part)]], schema=_SENT)
 
 
 def _compare(
-    sent: SentProgram, order_: dict[str, Arrow], name: str, batches: Iterable[Arrow]
+    sent: SentProgram, request_json: dict[str, Arrow], name: str, batches: Iterable[Arrow]
 ) -> Iterator[Arrow]:
     """What was found against what is kept, bucket by bucket."""
-    compiled, order, loop = _open(sent, order_, name)
-    reader = batch_context(compiled, order, order.tables).reader
+    compiled, request, loop = _open(sent, request_json, name)
+    reader = batch_context(compiled, request, request.tables).reader
     found: dict[int, list[SortedRows]] = {}
     for batch in batches:
         for bucket, data in zip(*[column.to_pylist() for column in batch.columns], strict=True):
             parts = found.setdefault(bucket, [])
             if data is not None:
-                parts.append(content_of_bytes(data, loop.schema))
+                parts.append(rows_from_bytes(data, loop.schema))
     for bucket in sorted(found):
-        old = scan(order.tables[name], reader, bucket)
+        old = scan(request.tables[name], reader, bucket)
         change = replacement(loop.schema, found.pop(bucket), [old])
         if len(change):
-            yield pa.record_batch([[leave_answer(order.apart.folder, change)]], ["file"])
+            yield pa.record_batch([[write_change(request.offloading.directory, change)]], ["file"])
 
 
 # --- rows of Spark as rows of the engine, and back --------------------------------------------
