@@ -30,7 +30,6 @@ from incmrql.engine.inputs import InputFile, checksum, read_file
 from incmrql.errors import DataError, SourceText
 from incmrql.io import spools
 from incmrql.io.parquet import write_parquet
-from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.spools import read_spool, write_spool, write_spool_table
 from incmrql.io.vectorised import blocks
@@ -42,6 +41,7 @@ from incmrql.types import typed
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.types.model import Type
 from incmrql.values import Bag, Record, Value, encode
+from tests.io.reading import read
 
 PARSER = """
 class Pairs:

@@ -23,9 +23,8 @@ from incmrql.engine.columns.layouts import of_rows
 from incmrql.engine.columns.rows import from_table, to_values
 from incmrql.engine.inputs import InputFile, read_file
 from incmrql.errors import DataError, SourceText
-from incmrql.io import Part, ReadSpec
+from incmrql.io import Part, ReadSpec, element_of
 from incmrql.io.arrow.columns import column_values
-from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Row
 from incmrql.io.vectorised import blocks
 from incmrql.plan.assembly import program_of
@@ -33,13 +32,13 @@ from incmrql.plan.program import Stream
 from incmrql.spark.sources import context as sources_context
 from incmrql.spark.sources import frames
 from incmrql.spark.sources import pieces as sources_pieces
-from incmrql.spark.sources.files import row_type
 from incmrql.spark.sources.parts import good_rows
 from incmrql.spark.sources.plan import Plan, Tally
 from incmrql.spark.values import value_type, values
 from incmrql.types.columns import element_type
 from incmrql.types.model import PREDEFINED
 from incmrql.values import encode
+from tests.io.reading import read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,7 +142,7 @@ def stream_of(name: str, path: str) -> Stream:
 def by_reference(stream: Stream, files: Sequence[Path]) -> Found:
     source = stream.source
     how = {"delimiter": source.delimiter, "options": dict(source.options)}
-    found = [each for file in files for each in read(source.format, file, source.row, **how)]  # type: ignore[arg-type]
+    found = [each for file in files for each in read(source.format, file, source.row, **how)]
     rows = [(encode(row.value), row.weight) for row in found if isinstance(row, Row)]
     return Found(rows, [row for row in found if isinstance(row, BadRow)])
 
@@ -246,7 +245,7 @@ def on_spark(spark: SparkSession, kept: Path, stream: Stream, files: Sequence[Pa
     """The rows of a batch query, sorted, and the bad ones that it leaves in quarantine."""
     with sources_context.Context(quarantine=kept) as context:
         frame = frames.read(spark, stream.source, str(files[0].parent), context, packed=True)
-        found = values(frame, row_type(stream.source))
+        found = values(frame, element_of(stream.source))
         context.settle()
     lines = [line for file in kept.glob("*") for line in file.read_text().splitlines()]
     bad = [json.loads(line) for line in lines]

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from incmrql.io.json.files import to_typed
 from incmrql.io.json.values import dump_json, parse_json, to_json
-from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.scalars import Unparsable
 from incmrql.io.xml.values import parse_xml
 from incmrql.types import model as t
 from incmrql.types.model import Type
 from incmrql.values import Bag, Data, Record, Value, encode, identical
+from tests.io.reading import read
 from tests.io.trees import JSON_TREES, json_tree
 
 

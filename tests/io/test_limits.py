@@ -16,10 +16,10 @@ import pytest
 from incmrql.errors import DataError
 from incmrql.io import line as line_format
 from incmrql.io.files import MAX_LINE, open_bytes
-from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Row
 from incmrql.types import model as t
 from incmrql.types.model import Type
+from tests.io.reading import read
 
 MEGABYTE = 1 << 20
 PAIR = t.Tuple((t.STRING, t.STRING))

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from incmrql.errors import DataError
 from incmrql.io import line as line_module
-from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.types import model as t
 from incmrql.types.columns import element_type
 from incmrql.types.model import Type
 from incmrql.values import Record, Value
+from tests.io.reading import read
 
 AB = t.Record((("A", t.INT), ("B", t.STRING)))
 PAIR = t.Tuple((t.INT, t.STRING))
@@ -172,7 +172,7 @@ def test_headers_that_do_not_fit(
 def test_each_file_has_its_own_header(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("A,B\n1,a\n")
     (tmp_path / "2.csv").write_text("B,A\nb,2\n")
-    found = list(read("csv", tmp_path, AB, options={"header": True}))
+    found = list(read("line", tmp_path, AB, options={"header": True}))
     assert found == [Row(Record({"A": 1, "B": "a"})), Row(Record({"A": 2, "B": "b"}))]
 
 

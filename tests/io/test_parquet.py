@@ -18,13 +18,13 @@ from incmrql.errors import DataError
 from incmrql.io.arrow.types import read_type, write_type
 from incmrql.io.json.values import parse_json
 from incmrql.io.parquet import read_parquet, schema_type, write_parquet
-from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Row
 from incmrql.io.writers import store
 from incmrql.io.xml.values import parse_xml
 from incmrql.types import model as t
 from incmrql.types.model import Type
 from incmrql.values import Bag, Data, Record, Value, canonical, identical
+from tests.io.reading import read
 from tests.io.strategies import typed_rows, types
 
 
@@ -153,7 +153,7 @@ def test_files_of_one_source_widen(tmp_path: Path) -> None:
 def test_files_of_other_types_are_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "1.parquet", a=["x"])
     with pytest.raises(DataError) as caught:
-        list(read("parquet", file, t.Record((("a", t.INT),))))
+        list(read("binary", file, t.Record((("a", t.INT),))))
     assert caught.value.code == "R121"
     assert caught.value.message == (
         '"1.parquet" has rows of type < a: string >, expected < a: int >'
@@ -171,7 +171,7 @@ def test_damaged_files(tmp_path: Path, keep: int) -> None:
 def test_a_file_of_another_kind(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("a,b\n1,2\n" * 10)
-    for read_it in (lambda: schema_type(file), lambda: list(read("parquet", file, t.INT))):
+    for read_it in (lambda: schema_type(file), lambda: list(read("binary", file, t.INT))):
         with pytest.raises(DataError, match=r'R123.*"x.csv" is not a Parquet file'):
             read_it()
 

@@ -12,19 +12,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from incmrql.errors import DataError
-from incmrql.io import Part, ReadSpec, read_chunks, vector_reader
+from incmrql.io import Part, ReadSpec, element_of, read_chunks, vector_reader
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.files import line_of
-from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Row
 from incmrql.io.vectorised import blocks
 from incmrql.spark.sources import pieces as sources_pieces
-from incmrql.spark.sources.files import row_type
 from incmrql.spark.sources.plan import Plan
 from incmrql.types import model as t
 from incmrql.types import typed
 from incmrql.values import encode
+from tests.io.reading import read
 
 P = ParamSpec("P")
 NAMES = [*t.BASIC_NAMES]
@@ -48,7 +47,7 @@ ENDS = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", ""])
 
 
 def spec_of(source: typed.Source) -> ReadSpec:
-    return ReadSpec(source, row_type(source), dict(source.options))
+    return ReadSpec(source, element_of(source), dict(source.options))
 
 
 def plan_of(source: typed.Source) -> Plan:
@@ -65,7 +64,7 @@ Outcome = tuple[list[tuple[bytes, int]], list[BadRow], int]
 
 def by_reference(source: typed.Source, path: Path) -> Outcome:
     settings = {"delimiter": source.delimiter, "options": source.options}
-    found = list(read(source.format, path, source.row, **settings))  # type: ignore[arg-type]
+    found = list(read(source.format, path, source.row, **settings))
     rows = [(encode(row.value), row.weight) for row in found if isinstance(row, Row)]
     beyond = sum(row.beyond for row in found if isinstance(row, Row))
     return rows, [row for row in found if isinstance(row, BadRow)], beyond

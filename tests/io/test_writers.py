@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from incmrql.errors import DataError
 from incmrql.io.json.values import parse_json
 from incmrql.io.parquet import schema_type
-from incmrql.io.reader import read
 from incmrql.io.rows import Row
 from incmrql.io.writers import dump, store
 from incmrql.storage.files import replacing
@@ -24,6 +23,7 @@ from incmrql.types import model as t
 from incmrql.types.model import Type
 from incmrql.values import Bag, Record, Value, identical
 from incmrql.values import read as read_value
+from tests.io.reading import read
 from tests.io.strategies import BASIC, records, tuples, typed_rows, types
 
 AB = t.Record((("A", t.INT), ("B", t.STRING)))
@@ -64,7 +64,7 @@ def test_dump(tmp_path: Path, name: str, value: Value, type_: Type, text: str) -
 def test_dump_compressed(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"x.csv{ending}"
     dump(file, ROWS, t.bag(AB))
-    found = list(read("csv", file, AB, options={"header": True, "null": ""}))
+    found = list(read("line", file, AB, options={"header": True, "null": ""}))
     assert [row.value for row in found if isinstance(row, Row)] == ROWS[::-1]
     first = file.read_bytes()
     dump(file, ROWS, t.bag(AB))
@@ -123,7 +123,7 @@ def test_csv_and_back(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "x.csv")
         dump(file, rows, t.list_of(row))
-        found = list(read("csv", file, row, options={"header": header, "null": ""}))
+        found = list(read("line", file, row, options={"header": header, "null": ""}))
     if row_is_one_string(row):
         found = [Row(Record({n: v or None for n, v in f.value.items()})) for f in found]  # type: ignore[union-attr]
         rows = [Record({n: v or None for n, v in value.items()}) for value in rows]

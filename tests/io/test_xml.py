@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.errors import SourceText
-from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.scalars import Unparsable
 from incmrql.io.xml.files import select, typed_xml
@@ -31,6 +30,7 @@ from incmrql.syntax.parser.scripts import parse_query
 from incmrql.types import model as t
 from incmrql.types.model import Type
 from incmrql.values import Bag, Data, Record, Value, encode, identical
+from tests.io.reading import read
 from tests.io.trees import xml_trees
 
 

@@ -13,7 +13,6 @@ import pytest
 from incmrql.errors import DataError
 from incmrql.io import writers
 from incmrql.io.parquet import schema_type
-from incmrql.io.reader import read
 from incmrql.io.rows import Row
 from incmrql.spark.batch.outputs import dump, store
 from incmrql.spark.sources.context import Context
@@ -22,6 +21,7 @@ from incmrql.spark.values import dataframe, values
 from incmrql.types import model as t
 from incmrql.types import typed
 from incmrql.values import Bag, Data, Record, Value, show
+from tests.io.reading import read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

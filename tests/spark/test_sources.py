@@ -13,6 +13,7 @@ import pytest
 
 from incmrql.errors import DataError
 from incmrql.io import Part
+from incmrql.io.files import expand
 from incmrql.io.rows import BadRow, Policy, ReadReport
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.spark.sources import context as sources_context
@@ -241,7 +242,7 @@ def test_parquet_that_spark_reads_itself(spark: SparkSession, folder: Path) -> N
     source = script.items[0].expr
     assert isinstance(source, typed.Read)
     agree(spark, folder, text)
-    parts = parts_of("in")
+    parts = parts_of(expand("in"))
     assert all(native(part, source.source.row) for part in parts)
     late = table.set_column(3, "f", pa.array([1 << 62, 0, 0], pa.timestamp("us")))
     pq.write_table(late, folder / "in" / "3.parquet")

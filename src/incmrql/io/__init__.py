@@ -12,7 +12,8 @@ Start with `rows`, then `line`.
 from __future__ import annotations
 
 from incmrql.io.chunks import Chunk, read_chunks, row_chunks
-from incmrql.io.spec import CHUNK_ROWS, Part, ReadSpec, read_rows, with_shown_path
+from incmrql.io.reader import list_files, read, read_rows, with_shown_path
+from incmrql.io.spec import CHUNK_ROWS, Part, ReadSpec, element_of
 from incmrql.io.vectorised.reader import VectorReader, vector_reader
 
 __all__ = [
@@ -21,6 +22,9 @@ __all__ = [
     "Part",
     "ReadSpec",
     "VectorReader",
+    "element_of",
+    "list_files",
+    "read",
     "read_chunks",
     "read_rows",
     "row_chunks",

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from incmrql.io.arrow.values import to_arrow
 from incmrql.io.files import broken
-from incmrql.io.notices import INSIDE, SourceFacts
+from incmrql.io.notices import SourceFacts
+from incmrql.io.reader import read_rows
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Read, Row, refusal
-from incmrql.io.spec import Part, ReadSpec, read_rows
+from incmrql.io.spec import INSIDE, Part, ReadSpec
 from incmrql.io.vectorised.parquet import parquet_arrays
 from incmrql.io.vectorised.parser import Divided, Parser
 from incmrql.io.vectorised.reader import VectorReader, vector_reader
@@ -44,7 +45,7 @@ def read_chunks(spec: ReadSpec, part: Part) -> Iterator[Chunk]:
     reader = vector_reader(spec, part)
     if reader is not None:
         chunks = _text_chunks(spec, reader)
-    elif spec.source.format in ("binary", "parquet") and "sign" not in spec.options:
+    elif spec.source.format == "binary" and "sign" not in spec.options:
         chunks = _parquet_chunks(spec, part)
     else:
         chunks = row_chunks(spec, read_rows(spec, part), part.shown)

@@ -18,15 +18,14 @@ from incmrql.errors import IncmrqlWarning, nearest
 from incmrql.io.files import open_text
 from incmrql.io.json.files import read_raw
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Notice, Policy, Read, ReadReport, Row
+from incmrql.io.spec import INSIDE, watched_fields
 from incmrql.io.xml.files import read_xml
 from incmrql.io.xml.values import attributes, children, tag_of
 from incmrql.types import typed
 from incmrql.types.columns import column_types
-from incmrql.types.model import XML, Record, Type
+from incmrql.types.model import XML, Type
 from incmrql.values import Data, Value
 
-INSIDE: Final = "\0"
-"""Between the names in the path of a field that is inside another one; no name contains it."""
 _DELIMITERS: Final = (",", ";", "\t", "|", ":", " ")
 _SAMPLE: Final = 100
 """Documents in which the names of members are looked up."""
@@ -126,20 +125,6 @@ def _has(value: Value, path: str) -> bool:
     for name in path.split(INSIDE):
         value = None if value is None else value[name]
     return value is not None
-
-
-def watched_fields(source: typed.Source, element: Type) -> tuple[str, ...]:
-    """The paths of the declared fields of a source that rows may lack in silence."""
-    if source.format not in ("json", "xml") or not isinstance(element, Record):
-        return ()
-    return tuple(_field_paths(element))
-
-
-def _field_paths(record: Record, above: str = "") -> Iterator[str]:
-    for name, type_ in record.fields:
-        yield f"{above}{name}"
-        if isinstance(type_, Record):
-            yield from _field_paths(type_, f"{above}{name}{INSIDE}")
 
 
 def notices(

@@ -1,103 +1,76 @@
-"""Files to values and values to files, the one way of reading that every engine agrees with."""
+"""Files to rows, one by one: the reader that says what a file means.
+
+The reference evaluator uses it for everything; batch queries and streams only for what
+`io.vectorised` leaves to it, and they must agree with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
 
 from incmrql.errors import DataError, InternalError
-from incmrql.io.files import ANYWHERE, MAX_LINE, Paths, expand, open_text
-from incmrql.io.json.files import read_json, to_typed
-from incmrql.io.json.values import dump_json, parse_json, to_json
+from incmrql.io.files import ANYWHERE, Paths, open_text
+from incmrql.io.json.files import read_json
 from incmrql.io.line import LineOptions, read_lines, read_text
-from incmrql.io.parquet import read_parquet, schema_type
-from incmrql.io.rows import BadRow, Collected, Policy, Quarantine, Read, ReadReport, Row, collect
-from incmrql.io.scalars import Unparsable, parse_scalar
-from incmrql.io.writers import dump, store
-from incmrql.io.xml.files import read_xml, select
-from incmrql.io.xml.values import parse_xml, xml_text
-from incmrql.syntax.ast import Step
-from incmrql.types.columns import element_type
-from incmrql.types.model import PREDEFINED, Constructor, Type
+from incmrql.io.parquet import read_parquet
+from incmrql.io.rows import BadRow, Read
+from incmrql.io.spec import Part, ReadSpec
+from incmrql.io.xml.files import read_xml
 
 
-class Settings(TypedDict, total=False):
-    """What a source says beside its format, path and type."""
-
-    delimiter: str
-    keys: tuple[str, ...]
-    steps: tuple[Step, ...]
-    options: Mapping[str, Any] | tuple[tuple[str, Any], ...]
-    data: Mapping[str, tuple[Constructor, ...]]
-    """The data types that rows may hold."""
-    paths: Paths
-    """Which files may be read."""
-
-
-def read(kind: str, path: str | Path, row: Type, **settings: Unpack[Settings]) -> Iterator[Read]:
-    """The rows of all files of a path, in order.
-
-    `kind` is line (or csv), json, xml, text or binary (or parquet); `row` is the type of a row
-    of the file, of which `element_type` is what comes out.  A path without a file is noticed
-    at once, anything else when its row is reached.
-    """
-    files = settings.get("paths", ANYWHERE).expand(path)
-    options = dict(settings.get("options", ()))
-    if kind in ("xml", "text") and "sign" in options:
+def list_files(spec: ReadSpec, path: str | Path, paths: Paths = ANYWHERE) -> list[Path]:
+    """The files that a source reads; refuses options that its format does not have."""
+    files = paths.expand(path)
+    kind = spec.source.format
+    if kind in ("xml", "text") and "sign" in spec.options:
         hint = "Use line, json or binary, or a second folder with deletes."
         raise DataError("R112", f"a source of {kind} has no columns to take a sign from", hint=hint)
-    return chain.from_iterable(_read_file(kind, file, row, settings, options) for file in files)
+    return files
 
 
-def _read_file(
-    kind: str, file: Path, row: Type, settings: Settings, options: dict[str, Any]
-) -> Iterator[Read]:
-    settings.get("paths", ANYWHERE).check(file)
-    longest = options.get("max_line", MAX_LINE)
-    match kind:
-        case "line" | "csv":
-            how = LineOptions.of(settings.get("delimiter", ","), options)
-            return read_lines(open_text(file, longest), str(file), row, how)
+def read(spec: ReadSpec, path: str | Path, paths: Paths = ANYWHERE) -> Iterator[Read]:
+    """The rows of all files of a path, in order.
+
+    A path without a file is an error at once, anything else when its row is reached.
+    """
+    files = list_files(spec, path, paths)
+    return chain.from_iterable(_read_file(spec, file, paths) for file in files)
+
+
+def _read_file(spec: ReadSpec, file: Path, paths: Paths) -> Iterator[Read]:
+    paths.check(file)  # again: it may have become a link since the files were listed
+    source, name = spec.source, str(file)
+    match source.format:
+        case "line":
+            options = LineOptions.of(source.delimiter, spec.options)
+            return read_lines(open_text(file, spec.longest), name, source.row, options)
         case "json":
-            keys, data = settings.get("keys", ()), settings.get("data", PREDEFINED)
-            return read_json(open_text(file, longest), str(file), row, keys, options, data)
+            return read_json(open_text(file, spec.longest), name, spec)
         case "xml":
-            keys, steps = settings.get("keys", ()), settings.get("steps", ())
-            return read_xml(file, row, keys, steps, longest)
+            return read_xml(file, source.row, source.keys, source.steps, spec.longest)
         case "text":
-            return read_text(open_text(file, longest), str(file))
-        case "binary" | "parquet":
-            return read_parquet(file, row, options.get("sign", ""))
+            return read_text(open_text(file, spec.longest), name)
+        case "binary":
+            return read_parquet(file, source.row, spec.options.get("sign", ""))
         case _:
-            raise InternalError(f"no file has format {kind!r}")
+            raise InternalError(f"no file has format {source.format!r}")
 
 
-__all__ = [
-    "ANYWHERE",
-    "BadRow",
-    "Collected",
-    "Paths",
-    "Policy",
-    "Quarantine",
-    "Read",
-    "ReadReport",
-    "Row",
-    "Unparsable",
-    "collect",
-    "dump",
-    "dump_json",
-    "element_type",
-    "expand",
-    "parse_json",
-    "parse_scalar",
-    "parse_xml",
-    "read",
-    "schema_type",
-    "select",
-    "store",
-    "to_json",
-    "to_typed",
-    "xml_text",
-]
+def read_rows(spec: ReadSpec, part: Part) -> Iterator[Read]:
+    """The rows of a whole file."""
+    return with_shown_path(read(spec, part.path), part)
+
+
+def with_shown_path(rows: Iterator[Read], part: Part) -> Iterator[Read]:
+    """The rows of a file; bad ones name it as messages do."""
+    if part.shown == part.path:
+        yield from rows
+        return
+    for row in rows:
+        if isinstance(row, BadRow) and row.path == part.path:
+            yield replace(row, path=part.shown)
+        else:
+            yield row

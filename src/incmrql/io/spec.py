@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any as Arrow
-from typing import Final
+from typing import Final, TypeAlias
 
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.files import MAX_LINE
-from incmrql.io.json.files import Catalog
-from incmrql.io.notices import watched_fields
-from incmrql.io.reader import read
-from incmrql.io.rows import BadRow, Policy, Read
+from incmrql.io.rows import Policy
 from incmrql.types import typed
-from incmrql.types.model import PREDEFINED, Type
+from incmrql.types.columns import element_type
+from incmrql.types.model import PREDEFINED, Constructor, Record, Type
+
+DataTypes: TypeAlias = Mapping[str, tuple[Constructor, ...]]
+"""The constructors of the data types that rows may hold, by the name of the type."""
 
 CHUNK_ROWS: Final = 1 << 14
 """Rows of a chunk where rows are read one by one."""
+
+INSIDE: Final = "\0"
+"""Between the names in the path of a field that is inside another one; no name contains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class ReadSpec:
     element: Type
     """Of JSON records some fields may be left out; they are checked and not kept."""
     options: Mapping[str, Arrow]
-    data: Catalog = field(default_factory=lambda: PREDEFINED)
+    data: DataTypes = field(default_factory=lambda: PREDEFINED)
     arrow_of: Callable[[Type], Arrow] = arrow_type
     """The Arrow type for a type: Spark's differ where a type is that of null."""
     chunk_rows: int = CHUNK_ROWS
@@ -66,39 +70,30 @@ class ReadSpec:
 
     @property
     def longest(self) -> int:
-        """Bytes of the longest line that is no problem."""
+        """Bytes of the longest line that can be read."""
         longest: int = self.options.get("max_line", MAX_LINE)
         return longest
 
     @property
     def watched(self) -> tuple[str, ...]:
-        """The fields of which it is noticed if every row lacks them."""
+        """The fields that a warning names if every row lacks them."""
         return watched_fields(self.source, self.element)
 
 
-def read_rows(spec: ReadSpec, part: Part) -> Iterator[Read]:
-    """The rows of a whole file by the row-by-row reader."""
-    source = spec.source
-    rows = read(
-        source.format,
-        part.path,
-        source.row,
-        delimiter=source.delimiter,
-        keys=source.keys,
-        steps=source.steps,
-        options=spec.options,
-        data=spec.data,
-    )
-    return with_shown_path(rows, part)
+def element_of(source: typed.Source) -> Type:
+    """The type of a source's rows: lines lose their columns of type any."""
+    return element_type(source.row) if source.format == "line" else source.row
 
 
-def with_shown_path(rows: Iterator[Read], part: Part) -> Iterator[Read]:
-    """The rows of a file, with the name of the file that is shown."""
-    if part.shown == part.path:
-        yield from rows
-        return
-    for row in rows:
-        if isinstance(row, BadRow) and row.path == part.path:
-            yield replace(row, path=part.shown)
-        else:
-            yield row
+def watched_fields(source: typed.Source, element: Type) -> tuple[str, ...]:
+    """The paths of the declared fields that rows of a source may lack without being bad."""
+    if source.format not in ("json", "xml") or not isinstance(element, Record):
+        return ()
+    return tuple(_field_paths(element))
+
+
+def _field_paths(record: Record, parent: str = "") -> Iterator[str]:
+    for name, type_ in record.fields:
+        yield f"{parent}{name}"
+        if isinstance(type_, Record):
+            yield from _field_paths(type_, f"{parent}{name}{INSIDE}")

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Final, assert_never
 
 from incmrql.errors import DataError
+from incmrql.io.spec import DataTypes
 from incmrql.reference.calls import apply
 from incmrql.reference.environment import Environment, World
 from incmrql.reference.operators import collection, fit_to_type
@@ -27,7 +28,6 @@ from incmrql.types.model import (
     Any,
     Basic,
     Collection,
-    Constructor,
     Data,
     Function,
     Nothing,
@@ -41,8 +41,6 @@ from incmrql.values import Bag, Value, identical, show
 from incmrql.values import Data as DataValue
 from incmrql.values import Record as RecordValue
 from incmrql.values.numbers import INTEGER_RANGES
-
-Catalog = Mapping[str, tuple[Constructor, ...]]
 
 _DEPTH: Final = 2
 """Levels of data type in data type; a type that cannot end there may have a few more."""
@@ -68,7 +66,7 @@ class NoValues(Exception):
 
 
 def random_value(
-    type_: Type, rng: random.Random, data: Catalog = PREDEFINED, *, extreme: bool = False
+    type_: Type, rng: random.Random, data: DataTypes = PREDEFINED, *, extreme: bool = False
 ) -> Value:
     """A small or an extreme random value of a type; raises `NoValues`."""
     return _Maker(rng, data, extreme).value(type_, _DEPTH)
@@ -77,7 +75,7 @@ def random_value(
 @dataclass(frozen=True, slots=True)
 class _Maker:
     rng: random.Random
-    data: Catalog
+    data: DataTypes
     extreme: bool
 
     def value(self, type_: Type, depth: int) -> Value:

@@ -14,9 +14,10 @@ from typing import Any
 
 from incmrql.errors import NOWHERE, DataError, nearest
 from incmrql.io.files import ANYWHERE, MAX_LINE, Paths, open_text
-from incmrql.io.notices import SourceFacts, notices, watched_fields
+from incmrql.io.notices import SourceFacts, notices
 from incmrql.io.reader import read
 from incmrql.io.rows import BadRow, Collected, Notice, Policy, Quarantine, Read, Row, collect
+from incmrql.io.spec import ReadSpec, element_of, watched_fields
 from incmrql.reference.environment import Environment, World, place
 from incmrql.reference.python import describe_exception, from_python, user_code
 from incmrql.types import typed
@@ -90,15 +91,9 @@ def _collected(
         )
     else:
         rows = read(
-            source.format,
+            ReadSpec(source, element_of(source), options, env.world.script.data or PREDEFINED),
             path,
-            source.row,
-            delimiter=source.delimiter,
-            keys=source.keys,
-            steps=source.steps,
-            options=options,
-            data=env.world.script.data or PREDEFINED,
-            paths=env.world.paths,
+            env.world.paths,
         )
     folder = env.world.quarantine
     kept = None if folder is None else Quarantine(folder, quarantine_name(source, path, options))

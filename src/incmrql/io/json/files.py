@@ -14,10 +14,10 @@ than a line may have; a larger array of rows is read item by item.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice, repeat
-from typing import Any, Final
+from typing import Final
 
 from incmrql.errors import InternalError
 from incmrql.io.files import MAX_LINE, Line
@@ -36,6 +36,7 @@ from incmrql.io.json.values import (
 )
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.scalars import Unparsable, parse_scalar, quote, weight
+from incmrql.io.spec import DataTypes, ReadSpec
 from incmrql.io.xml.values import parse_xml
 from incmrql.types.model import (
     BOOL,
@@ -46,7 +47,6 @@ from incmrql.types.model import (
     XML,
     Basic,
     Collection,
-    Constructor,
     Data,
     Decimal,
     Function,
@@ -61,62 +61,85 @@ from incmrql.values import Data as DataValue
 from incmrql.values import Record as RecordValue
 
 
-@dataclass(frozen=True, slots=True)
-class _Want:
-    """What is wanted of each document."""
-
-    path: str
-    row: Type
-    keys: frozenset[str]
-    sign: str
-    data: Catalog
-    raw: bool = False
-    """Whether documents stay as they are parsed."""
-    longest: int = MAX_LINE
-    """Bytes of the longest document."""
-
-
-def read_json(
-    lines: Iterable[Line],
-    path: str,
-    row: Type,
-    keys: Iterable[str],
-    options: Mapping[str, Any],
-    data: Catalog = PREDEFINED,
-) -> Iterator[Read]:
-    """The rows of one file; `data` are the data types that rows may hold."""
-    sign, longest = options.get("sign", ""), options.get("max_line", MAX_LINE)
-    return _read(lines, _Want(path, row, frozenset(keys), sign, data, longest=longest))
+def read_json(lines: Iterable[Line], path: str, spec: ReadSpec) -> Iterator[Read]:
+    """The rows of one file."""
+    source, sign = spec.source, spec.options.get("sign", "")
+    keys = frozenset(source.keys)
+    reader = _JsonReader(path, source.row, keys, sign, spec.data, longest=spec.longest)
+    return reader.read(lines)
 
 
 def read_raw(
     lines: Iterable[Line], path: str, keys: Iterable[str], longest: int = MAX_LINE
 ) -> Iterator[Read]:
-    """The rows of one file that `read_json` makes trees of, as they are before that."""
-    want = _Want(path, JSON, frozenset(keys), "", PREDEFINED, raw=True, longest=longest)
-    return _read(lines, want)
+    """The rows of one file that `read_json` makes trees of, before they are trees."""
+    return _JsonReader(path, JSON, frozenset(keys), raw=True, longest=longest).read(lines)
 
 
-def _read(lines: Iterable[Line], want: _Want) -> Iterator[Read]:
-    holds_rows = bool(want.keys) or not isinstance(want.row, Tuple | Collection)
-    for found in Documents(lines, want.path, want.longest, split_arrays=holds_rows):
-        if isinstance(found, BadRow):
-            yield found
-        else:
-            yield from _rows(*found, want)
+@dataclass(frozen=True, slots=True)
+class _JsonReader:
+    """How documents of one file become rows."""
 
+    path: str
+    row: Type
+    keys: frozenset[str]
+    sign: str = ""
+    data: DataTypes = field(default_factory=lambda: PREDEFINED)
+    raw: bool = False
+    """Whether documents stay as they are parsed."""
+    longest: int = MAX_LINE
+    """Bytes of the longest document."""
 
-def _rows(line: int, document: Raw, text: str, want: _Want) -> Iterator[Read]:
-    items = _elements(document, want)
-    lines = _item_lines(line, text) if items is document and text else repeat(line)
-    known = -1
-    for place, raw in enumerate(items):
+    def read(self, lines: Iterable[Line]) -> Iterator[Read]:
+        """The rows of the documents on some lines."""
+        holds_rows = bool(self.keys) or not isinstance(self.row, Tuple | Collection)
+        for item in Documents(lines, self.path, self.longest, split_arrays=holds_rows):
+            if isinstance(item, BadRow):
+                yield item
+            else:
+                yield from self._rows(*item)
+
+    def _rows(self, line: int, document: Raw, text: str) -> Iterator[Read]:
+        items = self._elements(document)
+        lines = _item_lines(line, text) if items is document and text else repeat(line)
+        last_bad = -1
+        for index, raw in enumerate(items):
+            try:
+                yield self._row(raw, line)
+            except Unparsable as problem:
+                # The line of an item is only looked for when it is bad: that parses the text again.
+                start = next(islice(lines, index - last_bad - 1, None))
+                last_bad = index
+                yield BadRow(self.path, start, dump_raw(raw), problem.reason)
+
+    def _elements(self, document: Raw) -> Iterable[Raw]:
+        """The rows in a document: the document itself, if it is an array of rows."""
+        if self.keys:
+            return _members(document, self.keys)
+        if isinstance(document, list) and self._is_array_of_rows(document):
+            return document
+        return (document,)
+
+    def _is_array_of_rows(self, array: list[Raw]) -> bool:
+        """Whether an array holds rows, rather than being one."""
+        if not isinstance(self.row, Tuple | Collection):
+            return True
         try:
-            yield _row(raw, line, want)
-        except Unparsable as problem:
-            start = next(islice(lines, place - known - 1, None))
-            known = place
-            yield BadRow(want.path, start, dump_raw(raw), problem.reason)
+            typed_json(array, self.row, self.data)
+        except Unparsable:
+            return bool(array) and isinstance(array[0], list)
+        return False
+
+    def _row(self, raw: Raw, line: int) -> Row:
+        if self.raw:
+            return Row(check_tree(raw), line=line)
+        if not self.sign:
+            return Row(typed_json(raw, self.row, self.data), line=line)
+        if not isinstance(raw, dict):
+            raise Unparsable(f'expected an object with a sign in "{self.sign}"')
+        sign = weight(raw.get(self.sign), self.sign)
+        members = {name: item for name, item in raw.items() if name != self.sign}
+        return Row(typed_json(members, self.row, self.data), sign, line=line)
 
 
 def _item_lines(line: int, text: str) -> Iterator[int]:
@@ -128,39 +151,6 @@ def _item_lines(line: int, text: str) -> Iterator[int]:
         yield line
         _, end = raw_json(text, start)
         before, at = start, skip_space(text, end) + 1
-
-
-def _row(raw: Raw, line: int, want: _Want) -> Row:
-    if want.raw:
-        return Row(check_tree(raw), line=line)
-    if not want.sign:
-        return Row(typed_json(raw, want.row, want.data), line=line)
-    if not isinstance(raw, dict):
-        raise Unparsable(f'expected an object with a sign in "{want.sign}"')
-    sign = weight(raw.get(want.sign), want.sign)
-    members = {n: v for n, v in raw.items() if n != want.sign}
-    return Row(typed_json(members, want.row, want.data), sign, line=line)
-
-
-def _elements(document: Raw, want: _Want) -> Iterable[Raw]:
-    """What are rows of a document: the document itself, if it is an array of rows."""
-    if want.keys:
-        return _members(document, want.keys)
-    if isinstance(document, list) and _is_array_of_rows(document, want):
-        return document
-    return (document,)
-
-
-def _is_array_of_rows(array: list[Raw], want: _Want) -> bool:
-    """Whether an array holds rows, rather than being one."""
-    row = want.row
-    if not isinstance(row, Tuple | Collection):
-        return True
-    try:
-        typed_json(array, row, want.data)
-    except Unparsable:
-        return bool(array) and isinstance(array[0], list)
-    return False
 
 
 def _members(document: Raw, keys: frozenset[str]) -> Iterator[Raw]:
@@ -182,19 +172,16 @@ def _members(document: Raw, keys: frozenset[str]) -> Iterator[Raw]:
 # that length, bags and lists; null is null. A document of another shape is refused with the path
 # to the place: `$.a[2].b: expected int, found 1.5`.
 
-
-Catalog = Mapping[str, tuple[Constructor, ...]]
-
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
-def to_typed(document: str | DataValue, type_: Type, catalog: Catalog = PREDEFINED) -> Value:
+def to_typed(document: str | DataValue, type_: Type, data: DataTypes = PREDEFINED) -> Value:
     """The value of a type that a JSON text or tree holds; raises `Unparsable`."""
     raw = parse_raw(document) if isinstance(document, str) else raw_of(document)
-    return typed_json(raw, type_, catalog)
+    return typed_json(raw, type_, data)
 
 
-def typed_json(raw: Raw, type_: Type, catalog: Catalog = PREDEFINED, path: str = "$") -> Value:
+def typed_json(raw: Raw, type_: Type, data: DataTypes = PREDEFINED, path: str = "$") -> Value:
     """The value of a type that a document holds."""
     if raw is None and type_ != JSON:
         return None
@@ -204,17 +191,17 @@ def typed_json(raw: Raw, type_: Type, catalog: Catalog = PREDEFINED, path: str =
         case AnyType():
             return tree_of(raw)
         case Record(fields) if isinstance(raw, dict):
-            values = [typed_json(raw.get(n), t, catalog, f"{path}.{n}") for n, t in fields]
+            values = [typed_json(raw.get(n), t, data, f"{path}.{n}") for n, t in fields]
             return RecordValue.of(type_.names, values)
         case Tuple(items) if isinstance(raw, list) and len(raw) == len(items):
             return tuple(
-                typed_json(item, items[i], catalog, f"{path}[{i}]") for i, item in enumerate(raw)
+                typed_json(item, items[i], data, f"{path}[{i}]") for i, item in enumerate(raw)
             )
         case Collection(kind, element) if isinstance(raw, list):
-            values = [typed_json(x, element, catalog, f"{path}[{i}]") for i, x in enumerate(raw)]
+            values = [typed_json(x, element, data, f"{path}[{i}]") for i, x in enumerate(raw)]
             return Bag(values) if kind == "bag" else values
         case Data():
-            return _data(raw, type_, catalog, path)
+            return _data(raw, type_, data, path)
         case Function():
             raise InternalError("no document holds a function")
         case Record() | Tuple() | Collection() | Nothing():
@@ -248,7 +235,7 @@ def _holds(raw: Raw, type_: Type) -> bool:
     return isinstance(raw, str) and not isinstance(raw, Number)
 
 
-def _data(raw: Raw, type_: Data, catalog: Catalog, path: str) -> Value:
+def _data(raw: Raw, type_: Data, data: DataTypes, path: str) -> Value:
     if type_ == JSON:
         return tree_of(raw)
     if type_ == XML and isinstance(raw, str) and not isinstance(raw, Number):
@@ -258,9 +245,9 @@ def _data(raw: Raw, type_: Data, catalog: Catalog, path: str) -> Value:
             raise Unparsable(f"{path}: {problem.reason}") from None
     if isinstance(raw, dict) and len(raw) == 1:
         ((name, content),) = raw.items()
-        for made in catalog.get(type_.name, ()):
+        for made in data.get(type_.name, ()):
             if made.name == name:
-                value = typed_json(content, made.content, catalog, f"{path}.{name}")
+                value = typed_json(content, made.content, data, f"{path}.{name}")
                 return DataValue(name, made.position, value)
     raise _mismatch(raw, type_, path)
 

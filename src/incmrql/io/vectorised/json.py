@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 from pyarrow import json
 
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.files import MAX_LINE, Line
-from incmrql.io.json.files import Catalog, read_json
+from incmrql.io.files import Line
+from incmrql.io.json.files import read_json
 from incmrql.io.json.values import SPACE, Broken, Raw, raw_json
 from incmrql.io.rows import Read
 from incmrql.io.scalars import Unparsable
+from incmrql.io.spec import ReadSpec
 from incmrql.io.vectorised.blocks import Block
 from incmrql.io.vectorised.parser import Mask, Parser
 from incmrql.io.vectorised.scalars import finished, pattern, raw_type
@@ -54,13 +55,13 @@ class Odd(Exception):
 class JsonParser(Parser):
     """Objects on lines of their own."""
 
-    def __init__(
-        self, path: str, row: Record, wanted: Record, data: Catalog, longest: int = MAX_LINE
-    ) -> None:
-        self.path, self.row, self.data, self.longest = path, row, data, longest
-        self.wanted = wanted
+    def __init__(self, path: str, spec: ReadSpec) -> None:
+        assert isinstance(spec.source.row, Record)
+        assert isinstance(spec.element, Record)
+        self.path, self.spec, self.row = path, spec, spec.source.row
+        self.wanted = spec.element
         """The fields that are used: all are looked at, and the others not read."""
-        self.raw = pa.schema([(name, _raw_type(type_)) for name, type_ in wanted.fields])
+        self.raw = pa.schema([(name, _raw_type(type_)) for name, type_ in spec.element.fields])
         self.learnt: dict[str, None] = {}
         """Expressions for lines with the same members in the same order."""
 
@@ -147,7 +148,7 @@ class JsonParser(Parser):
 
     def read_rows(self, lines: Iterable[Line]) -> Iterator[Read]:
         """Lines by the row-by-row reader."""
-        return read_json(lines, self.path, self.row, (), {"max_line": self.longest}, self.data)
+        return read_json(lines, self.path, self.spec)
 
     def read_apart(self, lines: Iterable[Line]) -> Iterator[Read]:
         """Without empty lines, which a bad document would take for its own."""

@@ -13,7 +13,6 @@ from incmrql.io.vectorised.blocks import Block, blocks
 from incmrql.io.vectorised.json import JsonParser, json_is_plain
 from incmrql.io.vectorised.line import LineParser, TextParser, line_columns
 from incmrql.io.vectorised.parser import Parser
-from incmrql.types.model import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +48,10 @@ def vector_reader(spec: ReadSpec, part: Part) -> VectorReader | None:
         case "text":
             parser = TextParser(part.shown)
         case "json" if not source.keys and not spec.options.get("sign"):
-            row, element = source.row, spec.element
-            if not json_is_plain(row) or not isinstance(row, Record):
+            if not json_is_plain(source.row):
                 return None
-            assert isinstance(element, Record)
-            parser = JsonParser(part.shown, row, element, spec.data, spec.longest)
-        case "line" | "csv":
+            parser = JsonParser(part.shown, spec)
+        case "line":
             options = LineOptions.of(source.delimiter, spec.options)
             head, after, second = None, 0, 1
             if options.header:

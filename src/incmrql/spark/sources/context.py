@@ -34,9 +34,9 @@ from incmrql.algebra.term import Picks
 from incmrql.errors import DataError
 from incmrql.io import Part
 from incmrql.io.files import ANYWHERE, COMPRESSED, Paths
-from incmrql.io.json.files import Catalog
 from incmrql.io.notices import SourceFacts, notices
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Policy, Quarantine, ReadReport
+from incmrql.io.spec import DataTypes
 from incmrql.spark.sources.parts import BAD_SCHEMA, bad_task, good_rows, rows_task, unpacked_bad
 from incmrql.spark.sources.picked import row_of
 from incmrql.spark.sources.plan import Plan, Tallies, Tally, TallyParam
@@ -62,7 +62,7 @@ Instead: TypeAlias = Callable[[typed.Source, str | None, bool], DataFrame | None
 class Context:
     """What the sources of a query share; the fields are those of `reference.World`."""
 
-    data: Catalog = field(default_factory=lambda: PREDEFINED)
+    data: DataTypes = field(default_factory=lambda: PREDEFINED)
     parsers: Mapping[str, Any] = field(default_factory=dict)
     registered: Mapping[str, Any] = field(default_factory=dict)
     quarantine: Path | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -25,11 +25,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from incmrql.errors import DataError
-from incmrql.io import Part, ReadSpec
+from incmrql.io import Part, ReadSpec, element_of, list_files
 from incmrql.io.arrow.types import model_type
-from incmrql.io.files import ANYWHERE, Paths, unreadable
+from incmrql.io.files import unreadable
 from incmrql.io.parquet import file_type, is_one_column
-from incmrql.io.reader import read as check_files
 from incmrql.reference.sources import quarantine_name
 from incmrql.spark.packing import NOTHING, packed
 from incmrql.spark.sources.columns import fits, pack_frame, select_as
@@ -38,7 +37,6 @@ from incmrql.spark.sources.pieces import cut
 from incmrql.spark.sources.plan import Plan
 from incmrql.spark.values import spark_schema, spark_type, value_type
 from incmrql.types import typed
-from incmrql.types.columns import element_type
 from incmrql.types.model import DATE, FLOATS, INT, LONG, PREDEFINED, TIMESTAMP, Record, Type
 
 _ODD: Final = frozenset("[]{}*?\\=,")
@@ -169,11 +167,6 @@ def key_of(source: typed.Source, path: str | None, *, packed: bool) -> object:
     return replace(source, path=None, streaming=False), path, packed
 
 
-def row_type(source: typed.Source) -> Type:
-    """The type of the elements of a source."""
-    return element_type(source.row) if source.format == "line" else source.row
-
-
 @dataclass(frozen=True, slots=True)
 class Files:
     """How the files of a source are read, whatever their path."""
@@ -198,13 +191,11 @@ class Files:
         if source.format == "python":
             made = self.context.parsers[source.parser]
             parser = packed(made, [made])
-        else:
-            paths = self.context.paths
-            check_files(source.format, path, source.row, options=options, paths=paths)
         data = dict(self.context.data or PREDEFINED)
+        spec = ReadSpec(replace(source, path=None), element, options, data, value_type)
         plan = Plan(
-            spec=ReadSpec(replace(source, path=None), element, options, data, value_type),
-            parts=parts_of(path, self.context.paths),
+            spec=spec,
+            parts=parts_of(list_files(spec, path, self.context.paths)),
             packed=self.packed,
             weighted=weighted,
             parser=parser,
@@ -223,7 +214,7 @@ class Files:
 
     def _natively(self, reading: Reading, used: Type) -> DataFrame:
         """The Parquet files that Spark can read by Spark, the others as they are on their way."""
-        element = row_type(self.source)
+        element = element_of(self.source)
         found = {part.number: native(part, element) for part in reading.plan.parts}
         natives = [file for file in found.values() if file is not None]
         if not natives or not isinstance(element, Record):
@@ -236,10 +227,11 @@ class Files:
         return reduce(DataFrame.union, [*frames, *others])
 
 
-def parts_of(path: str, paths: Paths = ANYWHERE) -> tuple[Part, ...]:
-    """The files of a path, in order."""
-    files = enumerate(paths.expand(path))
-    return tuple([Part(i, os.path.abspath(f), str(f), _size(f)) for i, f in files])
+def parts_of(files: Iterable[Path]) -> tuple[Part, ...]:
+    """Whole files, in order."""
+    return tuple(
+        [Part(i, os.path.abspath(file), str(file), _size(file)) for i, file in enumerate(files)]
+    )
 
 
 def _size(file: Path) -> int:

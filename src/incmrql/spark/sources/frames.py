@@ -16,10 +16,11 @@ from pyspark.sql import functions as sql
 
 from incmrql.algebra.term import Picks
 from incmrql.errors import DataError
+from incmrql.io import element_of
 from incmrql.lower.relations.picking import PARSED
 from incmrql.reference.sources import not_there
 from incmrql.spark.sources.context import Context, Reading, text_size
-from incmrql.spark.sources.files import Files, key_of, row_type
+from incmrql.spark.sources.files import Files, key_of
 from incmrql.spark.sources.picked import picked_frame
 from incmrql.spark.sources.registered import registered
 from incmrql.spark.values import ONE, is_wide, values
@@ -47,7 +48,7 @@ def remaining(files: Files, path: str, options: dict[str, Any]) -> DataFrame:
 
     Unless deletions are trusted, the counts are kept by Spark and looked at now.
     """
-    element = row_type(files.source)
+    element = element_of(files.source)
     is_flat = "sign" not in options and all(isinstance(t, Basic | Decimal) for t in _cells(element))
     readings, counts, others = (_by_touch if is_flat else _by_weight)(files, path, options)
     if not options.get("trusted_deletes"):
@@ -79,7 +80,7 @@ def _by_touch(files: Files, path: str, options: dict[str, Any]) -> _Counted:
     Files that are not in Parquet are parsed once, and all their rows counted.
     """
     plain = {name: given for name, given in options.items() if name != "deletes"}
-    packed, element = replace(files, packed=True), row_type(files.source)
+    packed, element = replace(files, packed=True), element_of(files.source)
     read = [
         packed.plainly(path, options, element),
         packed.plainly(options["deletes"], plain, element),
@@ -171,7 +172,7 @@ def read(
             hint = "Run the query as a stream, or read a folder."
             raise DataError("R206", "a socket needs the Spark runtime", hint=hint)
         before = len(context.readings)
-        used = wanted or row_type(source)
+        used = wanted or element_of(source)
         context.frames[key] = _read(spark, source, path, context, used, packed=packed)
         context.sizes[key] = sum(map(_bytes_of, context.readings[before:]))
     return context.frames[key]
@@ -185,7 +186,7 @@ def _picked(
     if key not in context.frames:
         reading = start(spark, source, path, context)
         if isinstance(reading, DataFrame):
-            context.frames[key] = picked_frame(reading, row_type(source), picks)
+            context.frames[key] = picked_frame(reading, element_of(source), picks)
         else:
             context.frames[key] = reading.picked(picks)
     return context.frames[key]
@@ -195,7 +196,7 @@ def start(
     spark: SparkSession, source: typed.Source, path: str | None, context: Context
 ) -> Reading | DataFrame:
     """The files of a source without deletions, on their way; or the rows taken from elsewhere."""
-    files = Files(spark, source, context, row_type(source), packed=True)
+    files = Files(spark, source, context, element_of(source), packed=True)
     instead = context.instead(source, path, True)
     return files.started(_path(path), dict(source.options)) if instead is None else instead
 
@@ -230,9 +231,9 @@ def _read(
     path = _path(path)
     options = dict(source.options)
     if "deletes" in options or "sign" in options:
-        files = Files(spark, source, context, row_type(source), packed=packed)
+        files = Files(spark, source, context, element_of(source), packed=packed)
         return remaining(files, path, options)
-    element = used if source.format == "json" else row_type(source)
+    element = used if source.format == "json" else element_of(source)
     files = Files(spark, source, context, element, packed=packed)
     if source.format in PARSED:
         return files.started(path, options).rows(element, packed=packed).frame()
