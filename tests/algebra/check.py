@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
+from incmrql.algebra.comprehensions import pattern_variables
 from incmrql.algebra.normalize import strategy
-from incmrql.algebra.reading import pattern_variables
 from incmrql.algebra.show import show_term
 from incmrql.algebra.term import (
     CMap,

@@ -1,9 +1,9 @@
 """The algebra: typed expressions become terms, and terms are brought to normal form.
 
-* `term` has the operators (cMap, groupBy, coGroup, ...), `walk` and `rows` what passes need.
+* `term` has the operators (cMap, groupBy, coGroup, ...), `walk` and `rows` take apart and build.
+* `scope` knows which expressions read a source; `comprehensions` has the clauses of a select.
 * `translate` makes terms of a typed query and unnests its sub-queries.
-* `normalize` rewrites terms, rule by rule, each with its law; `normalize.strategy` says in what
-  order.
+* `normalize` rewrites terms, each rule with its law; `normalize.strategy` has their order.
 * `lineage` and `failures` turn a query into one that also says where rows come from, or where
   arithmetic fails.
 

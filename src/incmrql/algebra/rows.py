@@ -1,4 +1,4 @@
-"""Rows of variables: the expressions and terms that translation and rules build.
+"""Builders of typed expressions and of terms, for translation and rules.
 
 `Rows(X, vs)` stands for a term X of records with one field for each variable in vs.  An
 expression over variables becomes one over a row by reading each variable's field.
@@ -54,9 +54,9 @@ def empty(element: Type) -> typed.Expr:
 def field(subject: typed.Expr, name: str) -> typed.Expr:
     """`e.name`."""
     record = subject.type
-    found = record.field(name) if isinstance(record, Record) else None
-    assert found is not None, f"{name} is not in {record}"
-    return typed.Field(subject, name, type=found)
+    type_ = record.field(name) if isinstance(record, Record) else None
+    assert type_ is not None, f"{name} is not in {record}"
+    return typed.Field(subject, name, type=type_)
 
 
 def item(subject: typed.Expr, index: int) -> typed.Expr:
@@ -144,12 +144,12 @@ def unit() -> typed.Expr:
 
 
 def least_type(types: Iterable[Type]) -> Type:
-    """The least type of several that are known to fit."""
+    """The narrowest type that all of some types widen to; there must be one."""
     common: Type = NOTHING
     for type_ in types:
-        found = join(common, type_)
-        assert found is not None
-        common = found
+        wider = join(common, type_)
+        assert wider is not None
+        common = wider
     return common
 
 
@@ -157,7 +157,7 @@ def least_type(types: Iterable[Type]) -> Type:
 
 
 class Names:
-    """A supply of variables that no binder has."""
+    """A supply of fresh variables."""
 
     def __init__(self, last: int) -> None:
         self.last = last
@@ -168,7 +168,7 @@ class Names:
         return typed.Variable(name, self.last, type_)
 
     def like(self, variable: typed.Variable) -> typed.Variable:
-        """A new variable of the same name and type."""
+        """A new variable of the same name and type as another."""
         return self.variable(variable.name, variable.type)
 
 
@@ -194,8 +194,8 @@ def row_of(variables: Iterable[typed.Variable]) -> typed.Expr:
     return record_of((column(variable), var(variable)) for variable in variables)
 
 
-def over(names: Names, rows: Rows, body: typed.Expr) -> CMap:
-    """The elements of `body`, an expression over the variables, for every row."""
+def map_rows(names: Names, rows: Rows, body: typed.Expr) -> CMap:
+    """The elements of `body`, an expression over the variables, for each row."""
     row = names.variable("row", element(rows.term))
     return CMap(row, substitute(body, fields_of(rows, var(row))), rows.term)
 
@@ -205,37 +205,37 @@ def fields_of(rows: Rows, row: typed.Expr) -> dict[typed.Variable, typed.Expr]:
     return {variable: field(row, column(variable)) for variable in rows.variables}
 
 
-def extended(
+def extend(
     names: Names, rows: Rows, qualifiers: Sequence[typed.Qualifier], new: Sequence[typed.Variable]
 ) -> Rows:
-    """Each row with the variables that qualifiers over it bind, as often as they match."""
+    """Add the variables that qualifiers over each row bind: a row for each match."""
     variables = (*rows.variables, *new)
-    return Rows(over(names, rows, select(row_of(variables), qualifiers)), variables)
+    return Rows(map_rows(names, rows, select(row_of(variables), qualifiers)), variables)
 
 
-def filtered(names: Names, rows: Rows, condition: typed.Expr) -> Rows:
-    """The rows for which the condition is true."""
-    kept = when(condition, bag_of(row_of(rows.variables)))
-    return Rows(over(names, rows, kept), rows.variables)
+def filter_rows(names: Names, rows: Rows, condition: typed.Expr) -> Rows:
+    """The rows for which a condition is true."""
+    body = when(condition, bag_of(row_of(rows.variables)))
+    return Rows(map_rows(names, rows, body), rows.variables)
 
 
-def keyed(
+def keyed_pairs(
     names: Names, rows: Rows, keys: Sequence[typed.Expr], value: typed.Expr, *, nulls: bool
 ) -> Term:
-    """Pairs (key, value); without `nulls`, none for a row that has a null among its keys."""
+    """Pairs (key, value) of each row; unless `nulls`, rows with a null key are left out."""
     pairs = bag_of(tuple_of(key_of(list(keys)), value))
     if not nulls:
         for key in keys:
             pairs = unless_null(key, pairs)
-    return over(names, rows, pairs)
+    return map_rows(names, rows, pairs)
 
 
-def joined(
+def join_rows(
     names: Names, left: Rows, right: Rows, keys: Sequence[tuple[typed.Expr, typed.Expr]]
 ) -> Rows:
     """All pairs of rows whose keys are equal and not null; without keys, all pairs."""
-    first = keyed(names, left, [a for a, _ in keys], row_of(left.variables), nulls=False)
-    second = keyed(names, right, [b for _, b in keys], row_of(right.variables), nulls=False)
+    first = keyed_pairs(names, left, [a for a, _ in keys], row_of(left.variables), nulls=False)
+    second = keyed_pairs(names, right, [b for _, b in keys], row_of(right.variables), nulls=False)
     both = CoGroup(first, second)
     group = names.variable("group", element(both))
     sides = item(var(group), 1)
@@ -248,14 +248,14 @@ def joined(
     return Rows(CMap(group, for_each(a, item(sides, 0), head, more), both), variables)
 
 
-def with_partners(
+def nest_join(
     names: Names, rows: Rows, keys: Sequence[typed.Expr], partners: Term
 ) -> tuple[Rows, typed.Variable]:
-    """Each row with a new variable: the bag of what `partners`, pairs, has for its key.
+    """Each row with a new variable: the bag of the values that `partners` has for the row's key.
 
-    A row without partners keeps an empty bag.
+    `partners` are pairs (key, value). A row without partners gets an empty bag.
     """
-    outer = keyed(names, rows, keys, row_of(rows.variables), nulls=True)
+    outer = keyed_pairs(names, rows, keys, row_of(rows.variables), nulls=True)
     both = CoGroup(outer, partners)
     group = names.variable("group", element(both))
     sides = item(var(group), 1)
@@ -269,23 +269,18 @@ def with_partners(
 
 
 def distinct_values(names: Names, rows: Rows, variables: Sequence[typed.Variable]) -> Rows:
-    """The different values that some variables take, each once."""
-    return _keys_of(names, over(names, rows, _keyed_alone(row_of(variables))), variables)
-
-
-def _keyed_alone(key: typed.Expr) -> typed.Expr:
-    return bag_of(tuple_of(key, unit()))
-
-
-def _keys_of(names: Names, pairs: Term, variables: Sequence[typed.Variable]) -> Rows:
-    groups = GroupBy(pairs)
-    group = names.variable("group", element(groups))
-    body = bag_of(item(var(group), 0))
-    return Rows(CMap(group, body, groups), tuple(variables))
+    """The distinct values of some variables."""
+    pairs = map_rows(names, rows, bag_of(tuple_of(row_of(variables), unit())))
+    return Rows(_distinct_keys(names, pairs), tuple(variables))
 
 
 def distinct_elements(names: Names, term: Term) -> Term:
-    """Each element once."""
+    """The distinct elements of a term."""
     one = names.variable("x", element(term))
-    pairs = CMap(one, _keyed_alone(var(one)), term)
-    return _keys_of(names, pairs, ()).term
+    return _distinct_keys(names, CMap(one, bag_of(tuple_of(var(one), unit())), term))
+
+
+def _distinct_keys(names: Names, pairs: Term) -> Term:
+    groups = GroupBy(pairs)
+    group = names.variable("group", element(groups))
+    return CMap(group, bag_of(item(var(group), 0)), groups)

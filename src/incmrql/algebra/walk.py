@@ -9,7 +9,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never, cast
 
 from incmrql.algebra.term import (
     CMap,
@@ -82,6 +82,13 @@ def terms(term: Term) -> Iterator[Term]:
         yield from terms(child)
 
 
+def _field_names(kind: type) -> tuple[str, ...]:
+    """The fields of a class of terms or expressions that may hold variables."""
+    if not is_dataclass(kind) or kind is Span:
+        return ()
+    return tuple(f.name for f in fields(kind) if f.name not in ("type", "span"))
+
+
 def variables_of(part: Any) -> Iterator[typed.Variable]:
     """All variables that occur, in the order of the text."""
     if isinstance(part, typed.Variable):
@@ -89,93 +96,89 @@ def variables_of(part: Any) -> Iterator[typed.Variable]:
     elif isinstance(part, tuple):
         for item in part:
             yield from variables_of(item)
-    elif is_dataclass(part) and not isinstance(part, Span | type):
-        for each in fields(part):
-            if each.name not in ("type", "span"):
-                yield from variables_of(getattr(part, each.name))
+    else:
+        for name in _field_names(type(part)):
+            yield from variables_of(getattr(part, name))
 
 
-def map_variables(query: Query, f: Callable[[typed.Variable], typed.Variable]) -> Query:
-    """A query with its variables replaced."""
-    mapped: Query = with_variables(query, f)
-    return mapped
+def distinct_variables(*parts: Any) -> list[typed.Variable]:
+    """The variables of parts, each once, in the order of their first occurrence."""
+    return list(dict.fromkeys(variables_of(parts)))
 
 
-def with_variables(part: Any, f: Callable[[typed.Variable], typed.Variable]) -> Any:
-    """Any part of a query, or several in a tuple, with the variables replaced."""
+P = TypeVar("P")
+
+
+def map_variables(part: P, f: Callable[[typed.Variable], typed.Variable]) -> P:
+    """Any part of a query, or a tuple of parts, with `f` applied to each variable."""
+    return cast("P", _map_variables(part, f))
+
+
+def _map_variables(part: Any, f: Callable[[typed.Variable], typed.Variable]) -> Any:
     if isinstance(part, typed.Variable):
         return f(part)
     if isinstance(part, tuple):
-        return tuple([with_variables(item, f) for item in part])
-    if is_dataclass(part) and not isinstance(part, Span | type):
-        changed = {}
-        for each in fields(part):
-            if each.name in ("type", "span"):
-                continue
-            before = getattr(part, each.name)
-            after = with_variables(before, f)
-            if after is not before:
-                changed[each.name] = after
-        return replace(part, **changed) if changed else part
-    return part
+        return tuple([_map_variables(item, f) for item in part])
+    changed = {}
+    for name in _field_names(type(part)):
+        before = getattr(part, name)
+        after = _map_variables(before, f)
+        if after is not before:
+            changed[name] = after
+    return replace(part, **changed) if changed else part
 
 
 # --- Equal but for names ---
 #
-# Variables are numbered in the order in which they are met; two parts are then equal exactly when
-# their texts are, types and constants included.
+# With variables numbered in the order in which they occur, two parts are equal exactly when their
+# texts are, types and constants included.
 
 
 def fingerprint(*parts: Any) -> str:
-    """A text that parts of a query share exactly when they differ in names only."""
+    """A text that is equal for two parts of a query exactly if they differ in names only."""
     numbers: defaultdict[typed.Variable, int] = defaultdict(itertools.count(1).__next__)
-    return repr(with_variables(parts, lambda v: typed.Variable("", numbers[v], v.type)))
-
-
-def places(*parts: Any) -> list[typed.Variable]:
-    """The variables of parts in the order in which they are met, each once."""
-    return list(dict.fromkeys(variables_of(parts)))
+    return repr(map_variables(parts, lambda v: typed.Variable("", numbers[v], v.type)))
 
 
 class Register:
-    """A number for every term: equal ones, whatever the names of their variables, share it."""
+    """Numbers for terms: terms that are equal but for the names of variables share one."""
 
     def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
         self._known: dict[int, tuple[Term, int, int]] = {}
 
     def number(self, term: Term) -> int:
-        """The number of a term that was entered."""
+        """The number of a term that has been entered."""
         return self._known[id(term)][1]
 
     def is_closed(self, term: Term) -> bool:
-        """Whether a term that was entered uses no variable of a loop around it."""
+        """Whether a term that has been entered uses no variable of a loop around it."""
         return self._known[id(term)][2] == 0
 
     def enter(self, term: Term, loops: tuple[typed.Variable, ...] = ()) -> int:
-        """Number a term and all below it.
+        """Number a term and all terms below it.
 
-        Variables of loops go by their distance from the innermost, so that a loop has the same
-        number wherever it stands.
+        A variable of a loop counts by its distance from the innermost loop, so that a loop has
+        the same number wherever it stands.
         """
         inner = (*loops, *term.variables) if isinstance(term, Repeat) else loops
         outside = len(term.initial) if isinstance(term, Repeat) else 0
         numbers: list[int] = []
         reach = 0
-        for place, child in enumerate(children(term)):
-            here = loops if place < outside else inner
+        for index, child in enumerate(children(term)):
+            here = loops if index < outside else inner
             numbers.append(self.enter(child, here))
             reach = max(reach, self._known[id(child)][2] - (len(here) - len(loops)))
         if isinstance(term, Loop):
             reach = len(loops) - loops.index(term.variable) if term.variable in loops else 1
-        key = (type(term).__name__, _own(term, loops), tuple(numbers))
+        key = (type(term).__name__, _label(term, loops), tuple(numbers))
         number = self._numbers.setdefault(key, len(self._numbers))
         self._known[id(term)] = (term, number, reach)
         return number
 
 
-def _own(term: Term, loops: tuple[typed.Variable, ...]) -> object:
-    """What a term says besides the terms below it."""
+def _label(term: Term, loops: tuple[typed.Variable, ...]) -> object:
+    """What tells a term from others of its class, besides the terms below it."""
     match term:
         case Scan(source, element):
             return repr((source, element))
@@ -204,7 +207,9 @@ def same_term(one: Term, other: Term) -> bool:
     if isinstance(one, Repeat):
         register = Register()
         return register.enter(one) == register.enter(other)
-    return _own(one, ()) == _own(other, ()) and all(map(same_term, children(one), children(other)))
+    return _label(one, ()) == _label(other, ()) and all(
+        map(same_term, children(one), children(other))
+    )
 
 
 # --- Fields that a query uses ---
@@ -216,48 +221,48 @@ _EACH = "*"
 
 
 def used_type(query: Query, scan: Scan) -> Type:
-    """The type of the rows of a source with the fields that a query uses, at any depth.
+    """The type of the rows of a source, without the fields that a query does not use.
 
-    Holds for records and what they hold: a row that is used whole stays whole.
+    Fields are left out of records at any depth; what is used as a whole stays whole.
     """
-    found = _Uses()
+    uses = _FieldUses()
     for _, part in query.parts:
         if part == scan:
-            found.whole.add(())
+            uses.whole.add(())
         for term in terms(part):
-            _note(term, scan, found)
-    return found.cut(scan.element, ())
+            _note_uses(term, scan, uses)
+    return uses.cut(scan.element, ())
 
 
-def _note(term: Term, scan: Scan, found: _Uses) -> None:
+def _note_uses(term: Term, scan: Scan, uses: _FieldUses) -> None:
     if isinstance(term, CMap) and term.source == scan:
-        found.visit(term.body, {term.variable: ()})
+        uses.visit(term.body, {term.variable: ()})
     elif scan in children(term):
-        found.whole.add(())
+        uses.whole.add(())
 
 
-class _Uses:
-    """The parts of a row that are used as they are, and those that are gone through."""
+class _FieldUses:
+    """The paths in a row of which a query uses the whole value, and those it passes through."""
 
     def __init__(self) -> None:
         self.whole: set[Path] = set()
         self.reached: set[Path] = set()
 
     def visit(self, expr: typed.Expr, paths: dict[typed.Variable, Path]) -> None:
-        """Note what an expression uses, with variables that stand for parts of the row."""
+        """Record what an expression uses; `paths` are the variables that stand for parts."""
         path = _path(expr, paths)
         if path is not None:
             self.whole.add(path)
             return
         match expr:
-            case typed.Compare("=", left, right) if left == right:  # asks if it is null
+            case typed.Compare("=", left, right) if left == right:  # a test for null
                 path = _path(left, paths)
                 if path is None:
                     self.visit(left, paths)
                 else:
                     self.reached.add(path)
             case typed.MapOver(variable, subject, body):
-                self.visit(body, self._bound(variable, subject, paths))
+                self.visit(body, self._bind(variable, subject, paths))
             case typed.Select():
                 self._select(expr, paths)
             case _:
@@ -269,21 +274,21 @@ class _Uses:
         for qualifier in query.qualifiers:
             match qualifier:
                 case typed.Generator(typed.Bind(variable), domain):
-                    inner = self._bound(variable, domain, inner)
+                    inner = self._bind(variable, domain, inner)
                 case typed.Generator(_, expr) | typed.Binding(_, expr) | typed.Condition(expr):
                     self.visit(expr, inner)
         others = [query.head, query.where, query.having, query.limit]
         others += [order.expr for order in query.order]
         if query.group is not None:  # its variables become bags
             self.whole.add(())
-        for each in others:
-            if each is not None:
-                self.visit(each, inner)
+        for other in others:
+            if other is not None:
+                self.visit(other, inner)
 
-    def _bound(
+    def _bind(
         self, variable: typed.Variable, domain: typed.Expr, paths: dict[typed.Variable, Path]
     ) -> dict[typed.Variable, Path]:
-        """The paths with a variable that goes through a domain."""
+        """The paths with a variable that ranges over a domain."""
         path = _path(domain, paths)
         if path is None:
             self.visit(domain, paths)
@@ -293,19 +298,21 @@ class _Uses:
 
     def cut(self, type_: Type, path: Path) -> Type:
         """A type without the fields that are not used."""
-        if any(path[: len(each)] == each for each in self.whole):
+        if any(path[: len(whole)] == whole for whole in self.whole):
             return type_
         match type_:
             case Record(fields) if fields:
-                kept = [(n, self.cut(t, (*path, n))) for n, t in fields if self._is_met((*path, n))]
+                kept = [
+                    (n, self.cut(t, (*path, n))) for n, t in fields if self._is_used((*path, n))
+                ]
                 return Record(tuple(kept or fields[:1]))
             case Collection(kind, element):
                 return Collection(kind, self.cut(element, (*path, _EACH)))
             case _:
                 return type_
 
-    def _is_met(self, path: Path) -> bool:
-        return any(each[: len(path)] == path for each in (*self.whole, *self.reached))
+    def _is_used(self, path: Path) -> bool:
+        return any(used[: len(path)] == path for used in (*self.whole, *self.reached))
 
 
 def _path(expr: typed.Expr, paths: dict[typed.Variable, Path]) -> Path | None:

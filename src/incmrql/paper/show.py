@@ -7,7 +7,7 @@ from typing import TypeVar, assert_never
 
 from incmrql.algebra.show import show_term
 from incmrql.algebra.term import Query, Repeat, Scan, Term
-from incmrql.algebra.walk import variables_of, with_variables
+from incmrql.algebra.walk import map_variables, variables_of
 from incmrql.paper.annotated import (
     Annotated,
     CoGrouped,
@@ -132,7 +132,7 @@ class _Numbers:
             if variable not in self._known:
                 number = next(self._numbers)
                 self._known[variable] = typed.Variable(variable.name, number, variable.type)
-        found: P = with_variables(part, lambda variable: self._known.get(variable, variable))
+        found: P = map_variables(part, lambda variable: self._known.get(variable, variable))
         return found
 
 

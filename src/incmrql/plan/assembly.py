@@ -10,7 +10,7 @@ from incmrql.algebra import rows
 from incmrql.algebra.failures.sites import Site
 from incmrql.algebra.failures.watches import watched as watched_query
 from incmrql.algebra.normalize.strategy import normal_form
-from incmrql.algebra.reading import Reading
+from incmrql.algebra.scope import SourceScope
 from incmrql.algebra.show import show_query
 from incmrql.algebra.term import Query
 from incmrql.algebra.translate.queries import translate
@@ -62,11 +62,11 @@ class Watches:
 
 def watches_of(item: typed.ScriptItem, script: typed.Script) -> Watches:
     """What can be watched of an item: the bags that read a source and have terms."""
-    found, reading = watched_query(item.expr, script), Reading(script)
+    found, scope = watched_query(item.expr, script), SourceScope(script)
     bags: list[typed.Expr] = []
     unwatched = list(found.unwatched)
     for each in found.watches:
-        if not reading.reads(each.expr):
+        if not scope.reads(each.expr):
             continue
         try:
             translate(each.expr, script)

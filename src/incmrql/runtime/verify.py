@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from incmrql.algebra import rows as build
-from incmrql.algebra.reading import last_number
+from incmrql.algebra.scope import last_number
 from incmrql.algebra.scripts import annotated_item
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.operator import LoopOp

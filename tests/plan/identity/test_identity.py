@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from incmrql.algebra.walk import fingerprint, with_variables
+from incmrql.algebra.walk import fingerprint, map_variables
 from incmrql.errors import QueryError
 from incmrql.plan.identity import SCHEME, Encoder
 from incmrql.plan.identity.fields import ENTRIES
@@ -75,8 +75,8 @@ def test_renaming_all_variables_keeps_the_identity(text: str) -> None:
     program = _planned(text)
     renamed = dataclasses.replace(
         program,
-        nodes=with_variables(program.nodes, _renamed),
-        outputs=with_variables(program.outputs, _renamed),
+        nodes=map_variables(program.nodes, _renamed),
+        outputs=map_variables(program.outputs, _renamed),
     )
     assert renamed.identities == program.identities
     assert renamed.identity == program.identity

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from incmrql.algebra import rows
-from incmrql.algebra.reading import pattern_variables
+from incmrql.algebra.comprehensions import pattern_variables
 from incmrql.types import typed
 from incmrql.types.model import BOOL, DOUBLE, LONG, Basic, Decimal, Type, is_float, is_integer
 from incmrql.types.show import show_expr, show_variable

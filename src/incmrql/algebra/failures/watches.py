@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from incmrql.algebra import rows as build
+from incmrql.algebra.comprehensions import flatten_clauses, pattern_bindings, pattern_variables
 from incmrql.algebra.failures.conditions import (
     Check,
     Fragment,
@@ -54,14 +55,8 @@ from incmrql.algebra.failures.conditions import (
     value_of,
 )
 from incmrql.algebra.failures.sites import Site
-from incmrql.algebra.reading import (
-    Reading,
-    flattened,
-    last_number,
-    pattern_parts,
-    pattern_variables,
-)
 from incmrql.algebra.rows import Names
+from incmrql.algebra.scope import SourceScope, last_number
 from incmrql.errors import Span
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Record
@@ -97,7 +92,7 @@ class Watched:
 
 def watched(expr: typed.Expr, script: typed.Script) -> Watched:
     """The watches of an item's expression; none if nothing in it can fail."""
-    walk = _Walk(Reading(script), Names(last_number(script, expr)))
+    walk = _Walk(SourceScope(script), Names(last_number(script, expr)))
     found = merged(walk.visit(expr))
     watches = tuple(Watch(rename_binders(walk.bag(each), walk.names.like)) for each in found)
     return Watched(watches, tuple(walk.sites), tuple(dict.fromkeys(walk.unwatched)))
@@ -107,7 +102,7 @@ def watched(expr: typed.Expr, script: typed.Script) -> Watched:
 class _Walk:
     """One pass over an expression; fragments are over the variables in scope where it stands."""
 
-    reading: Reading
+    scope: SourceScope
     names: Names
     sites: list[Site] = field(default_factory=list)
     unwatched: list[Span] = field(default_factory=list)
@@ -138,7 +133,7 @@ class _Walk:
                 self._of_rows += self.visit(self._lifted[variable])
                 return []
             case typed.Global(key):
-                return self.visit(rename_binders(self.reading.script.queries[key], self.names.like))
+                return self.visit(rename_binders(self.scope.script.queries[key], self.names.like))
             case typed.Call():
                 return self._call(expr)
             case typed.Repeat(initial=initial):
@@ -187,7 +182,7 @@ class _Walk:
 
     def _call(self, expr: typed.Call) -> list[Fragment]:
         """What fails in the arguments of a function, and in its body."""
-        function = self.reading.script.functions[expr.function]
+        function = self.scope.script.functions[expr.function]
         given = [each for argument in expr.arguments for each in self.visit(argument)]
         if expr.function in self._called:
             self._skip(expr, (function.body,))
@@ -260,7 +255,7 @@ class _Walk:
         keys = {
             variable: value
             for pattern, key in zip(group.patterns, group.keys, strict=True)
-            for variable, value in pattern_parts(pattern, key).items()
+            for variable, value in pattern_bindings(pattern, key).items()
         }
         record = build.record_of((row.name, rows.written(build.var(row))) for row in group.rows)
         outer, self._of_rows = (self._lifted, self._of_rows), []
@@ -312,7 +307,7 @@ class _Walk:
         """The row that failed: whole, or what its operations use where several are joined."""
         generators = [q for q in fragment.qualifiers if isinstance(q, typed.Generator)]
         bound = [v for q in fragment.qualifiers for v in pattern_variables(pattern_of(q))]
-        if sum(self.reading.reads(each.domain) for each in generators) <= 1:
+        if sum(self.scope.reads(each.domain) for each in generators) <= 1:
             return row_of_variables(bound)
         paths: dict[str, typed.Expr] = {}
         for check in fragment.checks:
@@ -327,7 +322,7 @@ class _From:
 
     def __init__(self, walk: _Walk, select: typed.Select) -> None:
         self.walk = walk
-        clauses = flattened(select, walk.reading, walk.names)
+        clauses = flatten_clauses(select, walk.scope, walk.names)
         self.known: dict[typed.Variable, typed.Expr] = {}
         self.qualifiers: list[typed.Qualifier] = []
         self.domains: list[Fragment] = []
@@ -346,7 +341,7 @@ class _From:
         match qualifier:
             case typed.Binding(pattern, value):
                 written = self.written(value)
-                parts = pattern_parts(pattern, written)
+                parts = pattern_bindings(pattern, written)
                 small = sum(1 for _ in nodes(written)) <= _LARGEST
                 if small and set(pattern_variables(pattern)) == parts.keys():
                     self.known |= parts
@@ -420,7 +415,7 @@ def _demanded(
     """A domain whose head has nothing but the columns that the query around it uses."""
     match domain:
         case typed.Global(key):
-            inner = rename_binders(walk.reading.script.queries[key], walk.names.like)
+            inner = rename_binders(walk.scope.script.queries[key], walk.names.like)
             return _demanded(inner, pattern, uses, walk)
         case typed.Combine("union", left, right):
             sides = [_demanded(each, pattern, uses, walk) for each in (left, right)]

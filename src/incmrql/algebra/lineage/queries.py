@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from incmrql.algebra import rows as build
+from incmrql.algebra.comprehensions import pattern_variables
 from incmrql.algebra.lineage.notes import Leaves, Note, Notes, Origin, Parts, Row, Trees, element_of
 from incmrql.algebra.lineage.selects import select_parts
 from incmrql.algebra.lineage.shapes import (
@@ -31,8 +32,8 @@ from incmrql.algebra.lineage.shapes import (
     numbered,
     ranged,
 )
-from incmrql.algebra.reading import Reading, last_number, pattern_variables
 from incmrql.algebra.rows import Names
+from incmrql.algebra.scope import SourceScope, last_number
 from incmrql.errors import Diagnostic, QueryError
 from incmrql.reference.operators import collection
 from incmrql.types import typed
@@ -69,7 +70,7 @@ def annotated(
     _check_certain(item, script)
     names = Names(last_number(script, item.expr))
     notes: Notes = Leaves(names) if item.kind == "lineage" else Trees(names)
-    rewrite = LineageRewrite(notes, Reading(script), stored, name)
+    rewrite = LineageRewrite(notes, SourceScope(script), stored, name)
     return Annotated(rewrite.rows(item.expr), rewrite.stored_leaves, item.kind)
 
 
@@ -118,11 +119,11 @@ class LineageRewrite:
     def __init__(
         self,
         notes: Notes,
-        reading: Reading,
+        scope: SourceScope,
         stored: Mapping[str, Value],
         name: Callable[[typed.Source], str],
     ) -> None:
-        self.notes, self.names, self.reading = notes, notes.names, reading
+        self.notes, self.names, self.scope = notes, notes.names, scope
         self.stored, self.name = stored, name
         self.stored_leaves: dict[str, Value] = {}
         self._numbers: dict[object, int] = {}
@@ -175,14 +176,14 @@ class LineageRewrite:
     def _other(self, expr: typed.Expr, row: Row) -> Note:
         """Any other construct: all that its operands, or the code below its binders, use."""
         binds = isinstance(expr, typed.Repeat | typed.Fold | typed.Call | typed.UserAggregate)
-        script = self.reading.script
+        script = self.scope.script
         used = _uses(expr, script, row.origins, set()) if binds else list(children(expr))
         inputs = [self.note(part, row) for part in used]
         return self.notes.over(type(expr).__name__.lower(), expr, inputs)
 
     def _note_of_map(self, expr: typed.MapOver, row: Row) -> Note:
         known = self.notes.whole("map", expr, self._known(expr, row))
-        if self.reading.is_never_null(expr.subject):
+        if self.scope.is_never_null(expr.subject):
             return known
         subject = self.note(expr.subject, row)
         missing = self.notes.over("map", typed.Const(None, type=ANY), (subject,))
@@ -397,4 +398,4 @@ class LineageRewrite:
         return cast("Expr", rename_binders(expr, self.names.like))
 
     def _query(self, key: str) -> typed.Expr:
-        return self.copied(self.reading.script.queries[key])
+        return self.copied(self.scope.script.queries[key])

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from incmrql.algebra import rows as build
+from incmrql.algebra.comprehensions import pattern_variables
 from incmrql.algebra.lineage.notes import Origin, Row, element_of
 from incmrql.algebra.lineage.shapes import Grouped, beside, deeper, nesting, ranged
-from incmrql.algebra.reading import pattern_variables
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Type, bag, list_of
 from incmrql.types.walk import used_variables

@@ -1,7 +1,7 @@
 """The clauses of a select as terms: joins, filters, groups, distinct.
 
-Rows may start from rows that are there already (a correlated sub-query): these *carry* some
-variables, which stay part of every key, so that the answer can be told apart by them.
+A correlated sub-query starts from rows that exist already. They *carry* some variables, which
+stay part of every key, so that each outer row can find its own part of the answer.
 """
 
 from __future__ import annotations
@@ -9,30 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from incmrql.algebra import rows as build
-from incmrql.algebra.reading import Clauses, Translator, pattern_variables
+from incmrql.algebra.comprehensions import Clauses, pattern_variables, used_after_group
 from incmrql.algebra.rows import (
     NO_VARIABLES,
     Rows,
     column,
-    extended,
-    filtered,
-    joined,
-    over,
+    extend,
+    filter_rows,
+    join_rows,
+    map_rows,
     row_of,
 )
+from incmrql.algebra.scope import Translator
 from incmrql.algebra.term import CMap, GroupBy, Term, element
 from incmrql.types import typed
 from incmrql.types.model import Collection, bag, list_of
-from incmrql.types.walk import free_variables, is_random, used_variables
+from incmrql.types.walk import free_variables, is_random
 
 
-def of_rows(t: Translator, expr: typed.Expr) -> set[typed.Variable]:
+def row_variables(t: Translator, expr: typed.Expr) -> set[typed.Variable]:
     """The variables of rows that an expression depends on."""
-    return free_variables(expr) - t.reading.loops
+    return free_variables(expr) - t.scope.loops
 
 
-def carried_key(carried: Sequence[typed.Variable]) -> typed.Expr:
-    """The correlation key of rows that carry these variables."""
+def correlation_key(carried: Sequence[typed.Variable]) -> typed.Expr:
+    """The correlation key of rows that carry some variables."""
     return build.tuple_of(*map(build.var, carried))
 
 
@@ -41,67 +42,68 @@ def carried_key(carried: Sequence[typed.Variable]) -> typed.Expr:
 
 def from_where(t: Translator, clauses: Clauses, start: Rows) -> Rows:
     """The rows of the from clause for which the conditions hold, for each row of `start`."""
-    rows, pending = _applied(t, start, list(clauses.conditions))
+    rows, pending = _filter(t, start, list(clauses.conditions))
     for qualifier in clauses.qualifiers:
-        rows, pending = _qualified(t, rows, qualifier, pending)
-        rows, pending = _applied(t, rows, pending)
-    rows, pending = _applied(t, rows, pending, is_whole=True)
+        rows, pending = _apply_qualifier(t, rows, qualifier, pending)
+        rows, pending = _filter(t, rows, pending)
+    rows, pending = _filter(t, rows, pending, is_complete=True)
     assert not pending, pending
     return rows
 
 
-def _applied(
-    t: Translator, rows: Rows, pending: list[typed.Expr], *, is_whole: bool = False
+def _filter(
+    t: Translator, rows: Rows, pending: list[typed.Expr], *, is_complete: bool = False
 ) -> tuple[Rows, list[typed.Expr]]:
-    """The rows filtered by the conditions whose variables are all there.
+    """Filter rows by the pending conditions whose variables they have; also what stays pending.
 
-    One that is random is asked for each row of the whole from clause.
+    A random condition waits until the rows are those of the complete from clause.
     """
     later: list[typed.Expr] = []
     here = set(rows.variables)
     for condition in pending:
-        if of_rows(t, condition) <= here and (is_whole or not is_random(condition)):
+        if row_variables(t, condition) <= here and (is_complete or not is_random(condition)):
             rows, ready = t.attach(rows, condition)
-            rows = filtered(t.names, rows, ready)
+            rows = filter_rows(t.names, rows, ready)
         else:
             later.append(condition)
     return rows, later
 
 
-def _qualified(
+def _apply_qualifier(
     t: Translator, rows: Rows, qualifier: typed.Qualifier, pending: list[typed.Expr]
 ) -> tuple[Rows, list[typed.Expr]]:
-    """The rows after one more qualifier."""
+    """The rows after one more qualifier, and the pending conditions."""
     match qualifier:
         case typed.Generator():
-            return _generated(t, rows, qualifier, pending)
+            return _apply_generator(t, rows, qualifier, pending)
         case typed.Binding(pattern, value):
             rows, ready = t.attach(rows, value)
             bind = typed.Binding(pattern, ready)
-            return extended(t.names, rows, (bind,), pattern_variables(pattern)), pending
+            return extend(t.names, rows, (bind,), pattern_variables(pattern)), pending
         case typed.Condition(condition):
             return rows, [*pending, condition]
 
 
-def _generated(
+def _apply_generator(
     t: Translator, rows: Rows, generator: typed.Generator, pending: list[typed.Expr]
 ) -> tuple[Rows, list[typed.Expr]]:
-    """Each row with the elements of a domain: inside the row, or by a join."""
+    """Each row with the elements of a domain: unnested inside the row, or joined."""
     pattern = generator.pattern
-    domain = t.reading.resolved(generator.domain, t.names)
+    domain = t.scope.resolve(generator.domain, t.names)
     new = tuple(pattern_variables(pattern))
-    in_row = not isinstance(domain.type, Collection) or of_rows(t, domain) & set(rows.variables)
-    if in_row or not t.reading.reads(domain):  # JSON and any hold elements without saying so
+    # A tree (JSON, any) may hold elements although its type does not say so.
+    is_tree = not isinstance(domain.type, Collection)
+    if is_tree or row_variables(t, domain) & set(rows.variables) or not t.scope.reads(domain):
         rows, ready = t.attach(rows, domain)
-        return extended(t.names, rows, (typed.Generator(pattern, ready),), new), pending
+        return extend(t.names, rows, (typed.Generator(pattern, ready),), new), pending
     term = t.term(domain)
     one = t.names.variable("x", element(term))
     matched = build.select(row_of(new), (typed.Binding(pattern, build.var(one)),))
-    right, pending = _applied(t, Rows(CMap(one, matched, term), new), pending)
+    right, pending = _filter(t, Rows(CMap(one, matched, term), new), pending)
     if rows == NO_VARIABLES:
         return right, pending
     keys, rest = equalities(t, pending, set(rows.variables), set(new))
-    return joined(t.names, rows, right, keys), rest
+    return join_rows(t.names, rows, right, keys), rest
 
 
 def equalities(
@@ -114,11 +116,11 @@ def equalities(
     keys: list[tuple[typed.Expr, typed.Expr]] = []
     rest: list[typed.Expr] = []
     for condition in conditions:
-        found = _equality(t, condition, left, right)
-        if found is None:
+        key = _equality(t, condition, left, right)
+        if key is None:
             rest.append(condition)
         else:
-            keys.append(found)
+            keys.append(key)
     return keys, rest
 
 
@@ -130,10 +132,10 @@ def _equality(
 ) -> tuple[typed.Expr, typed.Expr] | None:
     if not isinstance(condition, typed.Compare) or condition.op != "=":
         return None
-    if t.reading.reads(condition):
+    if t.scope.reads(condition):
         return None
     for a, b in ((condition.left, condition.right), (condition.right, condition.left)):
-        first, second = of_rows(t, a), of_rows(t, b)
+        first, second = row_variables(t, a), row_variables(t, b)
         if first and second and first <= left and second <= right:
             return a, b
     return None
@@ -142,57 +144,59 @@ def _equality(
 # --- group by, having, head, distinct ----------------------------------------------------
 
 
-def finished(
+def head_pairs(
     t: Translator, select: typed.Select, rows: Rows, carried: Sequence[typed.Variable]
 ) -> Term:
-    """Pairs (carried variables, head); of an ordered query (carried, (order keys, head))."""
+    """Pairs (carried variables, head) of a select over the rows of its from and where clauses.
+
+    If it has an order or a limit, pairs (carried variables, (sort keys, head)).
+    """
     if select.group is not None:
-        rows = _grouped(t, rows, select, select.group, carried)
+        rows = _group(t, rows, select, select.group, carried)
     for condition in build.conjuncts(select.having):
         rows, ready = t.attach(rows, condition)
-        rows = filtered(t.names, rows, ready)
+        rows = filter_rows(t.names, rows, ready)
     rows, head = t.attach(rows, select.head)
     orders: list[typed.Expr] = []
     for order in select.order:
         rows, ready = t.attach(rows, order.expr)
         orders.append(ready)
-    key = carried_key(carried)
+    key = correlation_key(carried)
     if select.distinct:
-        return _distinct(t, rows, select, build.tuple_of(key, head), orders)
+        return _distinct_pairs(t, rows, select, build.tuple_of(key, head), orders)
     value = build.tuple_of(build.tuple_of(*orders), head) if is_sorted(select) else head
-    return over(t.names, rows, build.bag_of(build.tuple_of(key, value)))
+    return map_rows(t.names, rows, build.bag_of(build.tuple_of(key, value)))
 
 
 def is_sorted(select: typed.Select) -> bool:
-    """Whether the order of the rows matters, or which come first."""
+    """Whether a select has an order or a limit."""
     return bool(select.order) or select.limit is not None
 
 
-def _distinct(
+def _distinct_pairs(
     t: Translator, rows: Rows, select: typed.Select, pair: typed.Expr, orders: list[typed.Expr]
 ) -> Term:
-    """Each head once; of an ordered query, with the first of its order keys."""
+    """Distinct heads; if the select is sorted, each with the first of its sort keys."""
     keys = build.tuple_of(*orders)
-    groups = GroupBy(over(t.names, rows, build.bag_of(build.tuple_of(pair, keys))))
+    groups = GroupBy(map_rows(t.names, rows, build.bag_of(build.tuple_of(pair, keys))))
     group = t.names.variable("group", element(groups))
     both = build.item(build.var(group), 0)
     key, head = build.item(both, 0), build.item(both, 1)
     if not is_sorted(select):
         return CMap(group, build.bag_of(build.tuple_of(key, head)), groups)
-    best = t.names.variable("keys", keys.type)
+    first = t.names.variable("keys", keys.type)
     order = tuple(
-        typed.Order(build.item(build.var(best), i), o.descending)
+        typed.Order(build.item(build.var(first), i), o.descending)
         for i, o in enumerate(select.order)
     )
-    domain = (typed.Generator(typed.Bind(best), build.item(build.var(group), 1)),)
+    domain = (typed.Generator(typed.Bind(first), build.item(build.var(group), 1)),)
     kind = list_of(keys.type) if order else bag(keys.type)
-    ranked = typed.Select(False, build.var(best), domain, None, None, None, order, None, type=kind)
-    first = typed.Builtin("elem", (ranked,), type=keys.type)
-    value = build.tuple_of(first, head)
+    ranked = typed.Select(False, build.var(first), domain, None, None, None, order, None, type=kind)
+    value = build.tuple_of(typed.Builtin("elem", (ranked,), type=keys.type), head)
     return CMap(group, build.bag_of(build.tuple_of(key, value)), groups)
 
 
-def _grouped(
+def _group(
     t: Translator,
     rows: Rows,
     select: typed.Select,
@@ -204,31 +208,23 @@ def _grouped(
     for key in group.keys:
         rows, ready = t.attach(rows, key)
         keys.append(ready)
-    every = build.tuple_of(*map(build.var, carried), *keys)
-    pairs = build.bag_of(build.tuple_of(every, row_of(group.rows)))
-    groups = GroupBy(over(t.names, rows, pairs))
+    whole_key = build.tuple_of(*map(build.var, carried), *keys)
+    pairs = build.bag_of(build.tuple_of(whole_key, row_of(group.rows)))
+    groups = GroupBy(map_rows(t.names, rows, pairs))
     one = t.names.variable("group", element(groups))
-    found, members = build.item(build.var(one), 0), build.item(build.var(one), 1)
+    key_value, members = build.item(build.var(one), 0), build.item(build.var(one), 1)
     patterns = (*map(typed.Bind, carried), *group.patterns)
     binds: list[typed.Qualifier] = [
-        typed.Binding(pattern, build.item(found, i)) for i, pattern in enumerate(patterns)
+        typed.Binding(pattern, build.item(key_value, i)) for i, pattern in enumerate(patterns)
     ]
-    wanted = _used_after(select)
+    wanted = used_after_group(select)
     for row, many in group.lifted:
         if many in wanted:
             binds.append(typed.Binding(typed.Bind(many), _column_of(t, members, row)))
     if group.partition in wanted:
-        binds.append(typed.Binding(typed.Bind(group.partition), _records(t, members, group)))
+        binds.append(typed.Binding(typed.Bind(group.partition), _partition_of(t, members, group)))
     variables = tuple(v for bind in binds for v in pattern_variables(bind))
     return Rows(CMap(one, build.select(row_of(variables), binds), groups), variables)
-
-
-def _used_after(select: typed.Select) -> set[typed.Variable]:
-    """The variables that head, having and order by use."""
-    exprs = [select.head, *(order.expr for order in select.order)]
-    if select.having is not None:
-        exprs.append(select.having)
-    return set().union(*map(used_variables, exprs))
 
 
 def _column_of(t: Translator, members: typed.Expr, row: typed.Variable) -> typed.Expr:
@@ -239,7 +235,7 @@ def _column_of(t: Translator, members: typed.Expr, row: typed.Variable) -> typed
     return typed.MapOver(each, members, body, False, type=bag(body.type))
 
 
-def _records(t: Translator, members: typed.Expr, group: typed.Group) -> typed.Expr:
+def _partition_of(t: Translator, members: typed.Expr, group: typed.Group) -> typed.Expr:
     """The bag of records of all variables in a group, under their own names."""
     assert isinstance(members.type, Collection)
     each = t.names.variable("each", members.type.element)

@@ -1,38 +1,43 @@
-"""Sub-queries out of expressions: each becomes a variable of the rows around it.
+"""Unnesting: each sub-query over a source becomes a variable of the rows around it.
 
-A sub-query over a source becomes a coGroup that keeps the outer side: its rows meet the outer
-rows by a correlation key, and the bag that was found takes the sub-query's place.
+A sub-query becomes one side of a coGroup with the outer rows. They meet by a correlation key, and
+the bag of partners of an outer row, possibly empty, takes the place of the sub-query.
 
-* correlated by equalities `outer = inner`: the key is the outer side's value;
-* correlated in any other way: the key is the values of the outer variables it uses; the
-  sub-query is translated over the distinct ones, as a query of its own;
-* not correlated: the key is `()`.
+* Correlated by equalities `outer = inner`: the key is the value of the outer side.
+* Correlated in any other way: the key is the tuple of the outer variables that the sub-query
+  uses; it is translated as a query over the distinct values of these.
+* Not correlated: the key is `()`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from incmrql.algebra import rows as build
-from incmrql.algebra.reading import Clauses, Translator, flattened, pattern_variables, refused
+from incmrql.algebra.comprehensions import (
+    exprs_after_where,
+    flatten_clauses,
+    pattern_variables,
+    qualifier_value,
+)
 from incmrql.algebra.rows import (
     NO_VARIABLES,
     Rows,
     distinct_values,
-    extended,
-    over,
+    extend,
+    map_rows,
+    nest_join,
     row_of,
-    with_partners,
 )
+from incmrql.algebra.scope import Translator, translation_error
 from incmrql.algebra.term import CMap, Term, element
 from incmrql.algebra.translate.clauses import (
-    carried_key,
+    correlation_key,
     equalities,
-    finished,
     from_where,
+    head_pairs,
     is_sorted,
-    of_rows,
+    row_variables,
 )
 from incmrql.errors import NOWHERE
 from incmrql.types import typed
@@ -47,58 +52,50 @@ from incmrql.types.walk import (
 
 
 def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
-    """The expression without sources: its sub-queries became variables of the rows."""
-    held = rows
+    """Make each sub-query a variable of the rows: the new rows, the expression over them."""
 
     def visit(node: typed.Expr) -> typed.Expr:
-        nonlocal held
-        if not t.reading.reads(node):
+        nonlocal rows
+        if not t.scope.reads(node):
             return node
-        node = t.reading.resolved(node, t.names)
-        if not t.reading.reads(node):  # a name that is not used
+        node = t.scope.resolve(node, t.names)
+        if not t.scope.reads(node):  # its source was in a `let` that is not used
             return node
         match node:
             case typed.Select() | typed.Read() | typed.Var():
-                held, found = _attached(t, held, node)
-                return found
+                rows, collection = _unnest(t, rows, node)
+                return collection
             case typed.Case():
-                held = _with_pattern_variables(t, held, node)
+                rows = _with_pattern_variables(t, rows, node)
                 return map_children(visit, node)
-            case typed.Repeat() if loops_over_bags(t, node) and not of_rows(t, node):
-                return _loop(node, visit_term)
+            case typed.Repeat() if loops_over_bags(t, node) and not row_variables(t, node):
+                if len(node.variables) > 1:
+                    problem = "a loop of several variables stands inside a row"
+                    raise translation_error("A001", node, problem)
+                rows, collection = _with_whole(t, rows, t.term(node))
+                return collection
             case _:
                 return map_children(visit, node)
 
-    def visit_term(term: Term) -> typed.Expr:
-        nonlocal held
-        held, found = _beside(t, held, term)
-        return found
-
-    def _loop(node: typed.Repeat, value: Callable[[Term], typed.Expr]) -> typed.Expr:
-        whole = t.term(node) if len(node.variables) == 1 else None
-        if whole is not None:
-            return value(whole)
-        raise refused("A001", node, "a loop of several variables stands inside a row")
-
-    found = visit(expr)
-    return held, found
+    over_rows = visit(expr)
+    return rows, over_rows
 
 
 def loops_over_bags(t: Translator, node: typed.Repeat) -> bool:
-    """Whether all variables of a loop hold bags that are never null, which terms can be."""
+    """Whether all variables of a loop hold bags that are never null, so that it can be a term."""
     bags = all(isinstance(v.type, Collection) and v.type.kind == "bag" for v in node.variables)
-    return bags and t.reading.is_never_null(node)
+    return bags and t.scope.is_never_null(node)
 
 
 def as_select(t: Translator, expr: typed.MapOver) -> typed.Select:
     """`xs.A` as a query; over a list, in its order."""
     assert isinstance(expr.type, Collection)
     ordered = expr.type.kind == "list"
-    first, orders = _ranged(t, expr.variable, expr.subject, ordered)
+    first, orders = _generator_over(t, expr.variable, expr.subject, ordered)
     qualifiers, head = [first], expr.body
     if expr.flatten:
         inner = t.names.variable("each", expr.type.element)
-        second, more = _ranged(t, inner, expr.body, ordered)
+        second, more = _generator_over(t, inner, expr.body, ordered)
         qualifiers, orders, head = [first, second], orders + more, build.var(inner)
     return typed.Select(
         False, head, tuple(qualifiers), None, None, None, tuple(orders), None, type=expr.type,
@@ -106,7 +103,7 @@ def as_select(t: Translator, expr: typed.MapOver) -> typed.Select:
     )  # fmt: skip
 
 
-def _ranged(
+def _generator_over(
     t: Translator, variable: typed.Variable, domain: typed.Expr, ordered: bool
 ) -> tuple[typed.Qualifier, list[typed.Order]]:
     """`variable in domain`, with its position as an order key where order counts."""
@@ -120,9 +117,9 @@ def _ranged(
 
 
 def _with_pattern_variables(t: Translator, rows: Rows, case: typed.Case) -> Rows:
-    """The rows with what the patterns of a case bind, where a branch's sub-queries need it."""
+    """The rows with the pattern variables of a case that sub-queries in its branches use."""
     for branch in case.branches:
-        if not t.reading.reads(branch.body):
+        if not t.scope.reads(branch.body):
             continue
         rows, subject = attach(t, rows, case.subject)
         here = set(rows.variables)
@@ -135,34 +132,36 @@ def _with_pattern_variables(t: Translator, rows: Rows, case: typed.Case) -> Rows
             )
             for v in new
         ]
-        rows = extended(t.names, rows, binds, new)
+        rows = extend(t.names, rows, binds, new)
     return rows
 
 
-def _attached(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
-    """A sub-query's collection as a variable of the rows."""
-    outer = of_rows(t, expr)
+def _unnest(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
+    """Make a sub-query a variable of the rows: the new rows, and its collection."""
+    outer = row_variables(t, expr)
     if not outer <= set(rows.variables):
         names = ", ".join(sorted(v.name for v in outer - set(rows.variables)))
-        raise refused("A001", expr, f"this reads a source and depends on {names}, bound in a row")
+        raise translation_error(
+            "A001", expr, f"this reads a source and depends on {names}, bound in a row"
+        )
     if not isinstance(expr, typed.Select):
-        return _beside(t, rows, t.term(expr))
-    found = _by_equalities(t, rows, expr, outer) if outer else None
-    return found if found is not None else _by_values(t, rows, expr, outer)
+        return _with_whole(t, rows, t.term(expr))
+    by_equalities = _unnest_by_equalities(t, rows, expr, outer) if outer else None
+    return by_equalities or _unnest_by_values(t, rows, expr, outer)
 
 
-def _beside(t: Translator, rows: Rows, term: Term) -> tuple[Rows, typed.Expr]:
-    """The whole of a term beside every row."""
+def _with_whole(t: Translator, rows: Rows, term: Term) -> tuple[Rows, typed.Expr]:
+    """Each row with a variable that holds all elements of a term."""
     one = t.names.variable("x", element(term))
     pairs = CMap(one, build.bag_of(build.tuple_of(build.unit(), build.var(one))), term)
-    rows, many = with_partners(t.names, rows, [build.unit()], pairs)
+    rows, many = nest_join(t.names, rows, [build.unit()], pairs)
     return rows, build.var(many)
 
 
-def _by_values(
+def _unnest_by_values(
     t: Translator, rows: Rows, expr: typed.Select, outer: set[typed.Variable]
 ) -> tuple[Rows, typed.Expr]:
-    """A sub-query translated over the distinct values of the outer variables it uses."""
+    """Translate a sub-query over the distinct values of the outer variables that it uses."""
     rows, limit = _limit(t, rows, expr)
     rows, expr = _with_parts(t, rows, replace(expr, limit=None), outer)
     expr = replace(expr, limit=limit)
@@ -170,16 +169,16 @@ def _by_values(
     unlimited = replace(expr, limit=None)
     carried = tuple(sorted(outer & free_variables(unlimited), key=lambda v: v.number))
     start = distinct_values(t.names, rows, carried) if carried else NO_VARIABLES
-    inner = from_where(t, flattened(expr, t.reading, t.names), start)
-    pairs = finished(t, expr, inner, carried)
-    rows, many = with_partners(t.names, rows, [carried_key(carried)], pairs)
-    return rows, _in_order(t, expr, build.var(many), limit)
+    inner = from_where(t, flatten_clauses(expr, t.scope, t.names), start)
+    pairs = head_pairs(t, expr, inner, carried)
+    rows, many = nest_join(t.names, rows, [correlation_key(carried)], pairs)
+    return rows, _ordered(t, expr, build.var(many), limit)
 
 
 def _with_parts(
     t: Translator, rows: Rows, expr: typed.Select, outer: set[typed.Variable]
 ) -> tuple[Rows, typed.Select]:
-    """The parts `x.A` of outer variables that a sub-query uses, as variables of their own.
+    """Give the parts `x.A` of outer variables that a sub-query uses variables of their own.
 
     Rows that agree on these parts then share one correlation value, whatever else they hold.
     """
@@ -198,39 +197,28 @@ def _with_parts(
     changed = map_children(visit, expr)
     assert isinstance(changed, typed.Select)
     binds = [typed.Binding(typed.Bind(variable), part) for part, variable in parts.items()]
-    return extended(t.names, rows, binds, tuple(parts.values())), changed
+    return extend(t.names, rows, binds, tuple(parts.values())), changed
 
 
-def _by_equalities(
+def _unnest_by_equalities(
     t: Translator, rows: Rows, expr: typed.Select, outer: set[typed.Variable]
 ) -> tuple[Rows, typed.Expr] | None:
-    """A sub-query whose only tie to the outer rows are conditions `outer = inner`."""
-    clauses = flattened(expr, t.reading, t.names)
+    """Translate a sub-query that depends on the outer rows only by conditions `outer = inner`."""
+    clauses = flatten_clauses(expr, t.scope, t.names)
     inside = {v for q in clauses.qualifiers for v in pattern_variables(q)} | bound_variables(expr)
     keys, rest = equalities(t, clauses.conditions, outer, inside)
-    if not keys or any(of_rows(t, other) & outer for other in [*rest, *_other_exprs(clauses)]):
+    values = map(qualifier_value, clauses.qualifiers)
+    others = [*rest, *values, *exprs_after_where(expr)]
+    if not keys or any(row_variables(t, other) & outer for other in others):
         return None
     start = from_where(t, replace(clauses, conditions=tuple(rest)), NO_VARIABLES)
     carried = tuple(t.names.variable("key", b.type) for _, b in keys)
     binds = [typed.Binding(typed.Bind(v), b) for v, (_, b) in zip(carried, keys, strict=True)]
-    start = _without_nulls(t, extended(t.names, start, binds, carried), carried)
+    start = _without_nulls(t, extend(t.names, start, binds, carried), carried)
     rows, limit = _limit(t, rows, expr)
-    pairs = finished(t, expr, start, carried)
-    rows, many = with_partners(t.names, rows, [build.tuple_of(*(a for a, _ in keys))], pairs)
-    return rows, _in_order(t, expr, build.var(many), limit)
-
-
-def _other_exprs(clauses: Clauses) -> list[typed.Expr]:
-    """Everything that a query says besides its conditions and its limit."""
-    select = clauses.select
-    domains = [
-        q.domain if isinstance(q, typed.Generator) else q.value
-        for q in clauses.qualifiers
-        if not isinstance(q, typed.Condition)
-    ]
-    keys = select.group.keys if select.group is not None else ()
-    having = () if select.having is None else (select.having,)
-    return [select.head, *domains, *keys, *having, *(order.expr for order in select.order)]
+    pairs = head_pairs(t, expr, start, carried)
+    rows, many = nest_join(t.names, rows, [build.tuple_of(*(a for a, _ in keys))], pairs)
+    return rows, _ordered(t, expr, build.var(many), limit)
 
 
 def _limit(t: Translator, rows: Rows, expr: typed.Select) -> tuple[Rows, typed.Expr | None]:
@@ -239,21 +227,21 @@ def _limit(t: Translator, rows: Rows, expr: typed.Select) -> tuple[Rows, typed.E
 
 def _without_nulls(t: Translator, rows: Rows, variables: tuple[typed.Variable, ...]) -> Rows:
     """The rows in which none of the variables is null: null equals nothing."""
-    kept = build.bag_of(row_of(rows.variables))
+    body = build.bag_of(row_of(rows.variables))
     for variable in variables:
-        kept = build.unless_null(build.var(variable), kept)
-    return Rows(over(t.names, rows, kept), rows.variables)
+        body = build.unless_null(build.var(variable), body)
+    return Rows(map_rows(t.names, rows, body), rows.variables)
 
 
-def _in_order(
-    t: Translator, expr: typed.Select, found: typed.Expr, limit: typed.Expr | None
+def _ordered(
+    t: Translator, expr: typed.Select, pairs: typed.Expr, limit: typed.Expr | None
 ) -> typed.Expr:
-    """The bag of (order keys, head) that was found as the query's own collection."""
+    """The collection of a select from its bag of (sort keys, head), or of heads if unsorted."""
     if not is_sorted(expr):
-        return found
-    assert isinstance(found.type, Collection)
-    one = t.names.variable("ranked", found.type.element)
+        return pairs
+    assert isinstance(pairs.type, Collection)
+    one = t.names.variable("ranked", pairs.type.element)
     keys, head = build.item(build.var(one), 0), build.item(build.var(one), 1)
     order = tuple(typed.Order(build.item(keys, i), o.descending) for i, o in enumerate(expr.order))
-    domain = (typed.Generator(typed.Bind(one), found),)
+    domain = (typed.Generator(typed.Bind(one), pairs),)
     return typed.Select(False, head, domain, None, None, None, order, limit, type=expr.type)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
-from incmrql.algebra.reading import Reading
+from incmrql.algebra.scope import SourceScope
 from incmrql.algebra.scripts import Emit, annotated_item, run_item
 from incmrql.algebra.term import Query, Term
 from incmrql.errors import QueryError
@@ -66,7 +66,7 @@ class Engine:
             if query is not None and not world.fail_arithmetic:
                 emit(item, asked.answer(self.value(query)))
                 return
-            if Reading(world.script).reads(item.expr):
+            if SourceScope(world.script).reads(item.expr):
                 no_term = "it has no form as terms"
                 why = (
                     "arithmetic without a result is an error" if world.fail_arithmetic else no_term

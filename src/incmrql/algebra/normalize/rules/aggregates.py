@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from incmrql.algebra import rows as build
+from incmrql.algebra.comprehensions import is_plain
 from incmrql.algebra.normalize.rewrite import term_rule
-from incmrql.algebra.normalize.rules.expressions import is_plain
 from incmrql.algebra.normalize.rules.joins import (
     Join,
     Path,

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from incmrql.algebra import rows
+from incmrql.algebra.comprehensions import comprehension, is_plain
 from incmrql.algebra.normalize.rewrite import ExprRule, expr_rule, term_rule
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, Sort, Term, Union, Values
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
-from incmrql.types.model import Basic, Collection
+from incmrql.types.model import Basic
 from incmrql.types.walk import children, is_random, nodes, rename_binders, substitute, with_copies
 
 
@@ -28,11 +29,6 @@ def is_cheap(expr: typed.Expr) -> bool:
             return all(map(is_cheap, items))
         case _:
             return False
-
-
-def is_plain(select: typed.Select) -> bool:
-    """Whether a query has nothing but from, where and head."""
-    return not (select.distinct or select.group or select.order or select.limit)
 
 
 @expr_rule("field-of-record", law="< A: a, … >.A  =  a")
@@ -343,26 +339,6 @@ RULES = (
 
 
 # --- cMap and union ---
-
-
-Comprehension = tuple[tuple[typed.Qualifier, ...], typed.Expr]
-
-
-def comprehension(body: typed.Expr, names: Names) -> Comprehension:
-    """A collection as qualifiers and a head."""
-    match body:
-        case typed.MakeCollection((only,)):
-            return (), only
-        case typed.If(condition, then, typed.MakeCollection(())):
-            qualifiers, head = comprehension(then, names)
-            return (typed.Condition(condition), *qualifiers), head
-        case typed.Select() if is_plain(body):
-            where = () if body.where is None else (typed.Condition(body.where),)
-            return (*body.qualifiers, *where), body.head
-        case _:
-            assert isinstance(body.type, Collection)
-            one = names.variable("x", body.type.element)
-            return (typed.Generator(typed.Bind(one), body),), rows.var(one)
 
 
 @term_rule("fuse-cmaps", law="cMap(f, cMap(g, X))  =  cMap(x -> f(y) for all y in g(x), X)")

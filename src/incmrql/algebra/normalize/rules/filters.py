@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from incmrql.algebra import rows
+from incmrql.algebra.comprehensions import pattern_variables
 from incmrql.algebra.normalize.rewrite import term_rule
 from incmrql.algebra.normalize.rules.joins import Path, at, only_key, path_of, with_key
-from incmrql.algebra.reading import pattern_variables
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Sort, Term, element
 from incmrql.types import typed

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from incmrql.algebra import rows as build
+from incmrql.algebra.comprehensions import comprehension
 from incmrql.algebra.normalize.rewrite import query_rule
-from incmrql.algebra.normalize.rules.expressions import comprehension
 from incmrql.algebra.normalize.rules.joins import at, in_order, leaf_paths
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import (
@@ -23,7 +23,14 @@ from incmrql.algebra.term import (
     Values,
     element,
 )
-from incmrql.algebra.walk import Register, children, fingerprint, places, terms, with_variables
+from incmrql.algebra.walk import (
+    Register,
+    children,
+    distinct_variables,
+    fingerprint,
+    map_variables,
+    terms,
+)
 from incmrql.algebra.walk import map_children as map_term_children
 from incmrql.algebra.walk import map_children as map_terms
 from incmrql.types import typed
@@ -140,9 +147,9 @@ def _over_one_grouping(uses: Sequence[_Use], names: Names) -> list[Term] | None:
 
 def _note(use: _Use, first: _Use, names: Names, members: dict[str, typed.Expr]) -> None:
     """Add a use's member to those of all, written in the variables of the first use."""
-    here = places(use.row, use.qualifiers, use.key)
-    same = dict(zip(here, places(first.row, first.qualifiers, first.key), strict=True))
-    member: typed.Expr = with_variables(
+    here = distinct_variables(use.row, use.qualifiers, use.key)
+    same = dict(zip(here, distinct_variables(first.row, first.qualifiers, first.key), strict=True))
+    member: typed.Expr = map_variables(
         use.member, lambda v: same[v] if v in same else same.setdefault(v, names.like(v))
     )
     members.setdefault(_name(use), member)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from incmrql.algebra import rows
+from incmrql.algebra.comprehensions import comprehension
 from incmrql.algebra.normalize.rewrite import term_rule
-from incmrql.algebra.normalize.rules.expressions import comprehension
 from incmrql.algebra.normalize.rules.joins import Path, at
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, element

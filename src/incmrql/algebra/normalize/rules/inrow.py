@@ -7,9 +7,9 @@ collection is then an expression in the bodies of maps, and no longer a term.
 from __future__ import annotations
 
 from incmrql.algebra import rows as build
+from incmrql.algebra.comprehensions import comprehension, is_plain
 from incmrql.algebra.normalize.rewrite import Rule, normalize, term_rule
 from incmrql.algebra.normalize.rules import expressions, groups
-from incmrql.algebra.normalize.rules.expressions import comprehension, is_plain
 from incmrql.algebra.normalize.rules.joins import (
     Pairs,
     aligned,

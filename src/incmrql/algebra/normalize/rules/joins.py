@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from incmrql.algebra import rows
-from incmrql.algebra.normalize.rules.expressions import comprehension, is_plain
+from incmrql.algebra.comprehensions import comprehension, is_plain
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, GroupBy, Term
-from incmrql.algebra.walk import fingerprint, places, same_term, with_variables
+from incmrql.algebra.walk import distinct_variables, fingerprint, map_variables, same_term
 from incmrql.types import typed
 from incmrql.types.model import UNIT, Collection, Tuple
 from incmrql.types.walk import free_variables, is_random, map_children, rename_binders, substitute
@@ -196,7 +196,7 @@ class Both:
         self.outer = outer
         self.inner = inner
         self.names = names
-        self.bound = set(places(outer.row, common))
+        self.bound = set(distinct_variables(outer.row, common))
         self.key: list[tuple[typed.Expr, Path]] = []
         self.carried: list[typed.Expr] = []
 
@@ -266,9 +266,9 @@ def aligned(outer: Pairs, inner: Pairs, names: Names) -> Both | None:
         if fingerprint(outer.row, ours[:n]) == fingerprint(inner.row, theirs[:n])
     )
     common = ours[:count]
-    bound = places(outer.row, common)
-    same = dict(zip(places(inner.row, theirs[:count]), bound, strict=True))
-    theirs, their_tests, key, value = with_variables(
+    bound = distinct_variables(outer.row, common)
+    same = dict(zip(distinct_variables(inner.row, theirs[:count]), bound, strict=True))
+    theirs, their_tests, key, value = map_variables(
         (theirs, their_tests, inner.key, inner.value), lambda v: same.get(v, v)
     )
     shared = [test for test in our_tests if test in their_tests]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from incmrql.algebra import rows as build
+from incmrql.algebra.comprehensions import comprehension, is_plain
 from incmrql.algebra.normalize.rewrite import term_rule
-from incmrql.algebra.normalize.rules.expressions import comprehension, is_plain
 from incmrql.algebra.normalize.rules.joins import (
     Both,
     Join,
