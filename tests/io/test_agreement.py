@@ -35,8 +35,7 @@ from incmrql.spark.sources import pieces as sources_pieces
 from incmrql.spark.sources.parts import good_rows
 from incmrql.spark.sources.plan import Plan, Tally
 from incmrql.spark.values import value_type, values
-from incmrql.types.columns import element_type
-from incmrql.types.model import PREDEFINED
+from incmrql.types.model import PREDEFINED, element_type
 from incmrql.values import encode
 from tests.io.reading import read
 

@@ -15,8 +15,7 @@ from incmrql.errors import DataError
 from incmrql.io import line as line_module
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.types import model as t
-from incmrql.types.columns import element_type
-from incmrql.types.model import Type
+from incmrql.types.model import Type, element_type
 from incmrql.values import Record, Value
 from tests.io.reading import read
 

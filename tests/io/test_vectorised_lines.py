@@ -10,8 +10,8 @@ from incmrql.io.line import LineOptions, read_lines
 from incmrql.io.rows import Row
 from incmrql.io.vectorised.blocks import Block
 from incmrql.io.vectorised.line import LineParser, line_columns
-from incmrql.types.columns import element_type
 from incmrql.types.infer.scripts import type_from_text
+from incmrql.types.model import element_type
 from incmrql.values import encode
 
 ROW = "< a: int, b: double, c: string >"

@@ -22,8 +22,7 @@ from incmrql.errors import DataError, InternalError, nearest
 from incmrql.io.files import Line
 from incmrql.io.rows import BadRow, Read, Row
 from incmrql.io.scalars import Parser, Unparsable, scalar_parser, weight
-from incmrql.types.columns import column_types, element_type
-from incmrql.types.model import ANY, STRING, Record, Tuple, Type
+from incmrql.types.model import ANY, STRING, Record, Tuple, Type, column_types, element_type
 from incmrql.values import Record as RecordValue
 from incmrql.values import Value
 

@@ -22,8 +22,7 @@ from incmrql.io.spec import INSIDE, watched_fields
 from incmrql.io.xml.files import read_xml
 from incmrql.io.xml.values import attributes, children, tag_of
 from incmrql.types import typed
-from incmrql.types.columns import column_types
-from incmrql.types.model import XML, Type
+from incmrql.types.model import XML, Type, column_types
 from incmrql.values import Data, Value
 
 _DELIMITERS: Final = (",", ";", "\t", "|", ":", " ")

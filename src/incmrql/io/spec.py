@@ -11,8 +11,7 @@ from incmrql.io.arrow.types import arrow_type
 from incmrql.io.files import MAX_LINE
 from incmrql.io.rows import Policy
 from incmrql.types import typed
-from incmrql.types.columns import element_type
-from incmrql.types.model import PREDEFINED, Constructor, Record, Type
+from incmrql.types.model import PREDEFINED, Constructor, Record, Type, element_type
 
 DataTypes: TypeAlias = Mapping[str, tuple[Constructor, ...]]
 """The constructors of the data types that rows may hold, by the name of the type."""

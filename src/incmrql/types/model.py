@@ -197,3 +197,34 @@ def is_numeric(type_: Type) -> bool:
 def is_scalar(type_: Type) -> bool:
     """Whether `=` compares as SQL does, rather than by identity."""
     return isinstance(type_, Basic | Decimal | Nothing)
+
+
+# --- Rows of line sources ---
+
+
+def column_types(row: Type) -> tuple[Type, ...] | None:
+    """The types of the columns of a file, or None if a row of this type cannot be a line."""
+    match row:
+        case Record(fields):
+            types = tuple(type_ for _, type_ in fields)
+        case Tuple(items):
+            types = items
+        case _:
+            types = (row,)
+    is_line = all(isinstance(type_, Basic | Decimal | Any) for type_ in types)
+    return types if is_line and types else None
+
+
+def element_type(row: Type) -> Type:
+    """The type of a line source's elements: its row type without the columns of type any.
+
+    A tuple with one column left becomes that column's type, since there are no tuples of one.
+    """
+    match row:
+        case Record(fields):
+            return Record(tuple((name, type_) for name, type_ in fields if type_ != ANY))
+        case Tuple(items):
+            read = tuple(item for item in items if item != ANY)
+            return read[0] if len(read) == 1 else Tuple(read)
+        case _:
+            return row

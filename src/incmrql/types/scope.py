@@ -1,7 +1,7 @@
-"""Names in view, and the state of one inference.
+"""Scopes of names, and the state of one type inference.
 
-A `Scope` is a value: binding gives a new one.  `Inference` collects what is mutable while a
-script is typed: problems found, variables numbered, declarations seen so far.
+A `Scope` is immutable: binding a name returns a new one.  `Inference` holds what changes while a
+script is typed: the problems so far, the number of the next variable, and the declarations.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from incmrql.types.model import (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the names of a script mean where an expression is written."""
+    """A place in the script, which decides what names of queries and macros mean there."""
 
     before: float = math.inf
-    """Queries and stored values with a higher number were defined later."""
+    """Queries and stored values with a higher number were defined after this place."""
     expanding: tuple[str, ...] = ()
-    """The macros whose bodies it stands in."""
+    """The macros in whose bodies this place is."""
     depth: int = 0
-    """How many calls of macros led to it."""
+    """How many macro calls led here."""
 
 
 @dataclass(frozen=True, slots=True)
 class MacroArgument:
-    """An expression that a macro's parameter stands for, with the names in view where it is."""
+    """The argument expression of a macro's parameter, with the scope in which it was written."""
 
     expr: ast.Expr
     scope: Scope
@@ -52,7 +52,7 @@ class MacroArgument:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A macro, and up to which number queries and stored values were defined before it."""
+    """A macro, and the number up to which queries and stored values were defined before it."""
 
     declaration: ast.DeclareMacro
     before: int
@@ -63,12 +63,12 @@ Entry: TypeAlias = typed.Variable | MacroArgument
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """A key that is a plain expression: where the expression stands, the variable is meant."""
+    """A group-by key without a name: repeating its expression after the group-by means the key."""
 
     expr: ast.Expr
     variable: typed.Variable
-    meant: Mapping[str, Entry | None]
-    """What each name in the expression stands for in the grouped query."""
+    meanings: Mapping[str, Entry | None]
+    """The meaning of each name of the expression in the grouped query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,38 +83,38 @@ class GroupRows:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The local names in view and the group keys that expressions may stand for."""
+    """The local names of a place, and the group keys that expressions there can repeat."""
 
     names: Mapping[str, Entry] = field(default_factory=dict)
     keys: tuple[GroupKey, ...] = ()
     group: GroupRows | None = None
-    """The rows of the group-by whose head, having or order by this is."""
+    """Set in the head, having and order by of a query with group by."""
 
     def bind(self, entries: Iterable[tuple[str, Entry]]) -> Scope:
-        """The scope with more names; later ones hide earlier ones."""
+        """A scope with more names, which hide older ones."""
         return Scope({**self.names, **dict(entries)}, self.keys, self.group)
 
-    def ungrouped(self) -> Scope:
-        """The scope of a query inside: its aggregates do not range over the rows outside."""
+    def without_group(self) -> Scope:
+        """The scope of a subquery, whose aggregates do not range over the rows of the group."""
         return Scope(self.names, self.keys) if self.group is not None else self
 
     def bind_variables(self, variables: Iterable[typed.Variable]) -> Scope:
-        """The scope with these variables under their own names."""
+        """A scope with more variables under their own names."""
         return self.bind((variable.name, variable) for variable in variables)
 
     def key_for(self, expr: ast.Expr) -> typed.Variable | None:
-        """The variable of the group key that `expr` stands for, if it does."""
+        """The variable of the group key that `expr` repeats, if it repeats one."""
         for key in self.keys:
             if key.expr == expr and all(
-                self.names.get(name) is entry for name, entry in key.meant.items()
+                self.names.get(name) is entry for name, entry in key.meanings.items()
             ):
                 return key.variable
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A query or stored value of the script."""
+class NamedQuery:
+    """A named query or a stored value of the script."""
 
     key: str
     type: Type
@@ -123,7 +123,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class FunctionHead:
-    """What a call needs to know of a declared function."""
+    """The signature of a declared function."""
 
     name: str
     parameters: tuple[typed.Variable, ...]
@@ -134,33 +134,33 @@ class FunctionHead:
 class Catalog:
     """What a script can refer to outside its own text.
 
-    The functions may raise `incmrql.errors.DataError`, whose message is then reported at
-    the place that asked.
+    The functions may raise `incmrql.errors.DataError`; its message is then reported at the
+    place in the script that caused the call.
     """
 
     arguments: Sequence[str] | None = None
-    """The words of the command line, if they are known."""
+    """The script's command-line arguments, if they are known."""
     registered: Mapping[str, tuple[Type, bool]] = field(default_factory=dict)
     """Registered sources: element type, and whether they are streams."""
     functions: Mapping[str, typed.PythonFunction] = field(default_factory=dict)
     """Registered Python functions."""
     file_type: Callable[[str, str], Type] | None = None
-    """The element type of a Parquet file or folder, less the sign column of that name."""
+    """The element type of a Parquet path, without the sign column of the given name."""
     python_function: Callable[[str, str], typed.PythonFunction] | None = None
     """A function of a Python module."""
     python_parser: Callable[[str], tuple[object, Type]] | None = None
-    """A parser class by its dotted path, with the type of what it gives."""
+    """A parser class by its dotted path, with the type of its elements."""
     allowed: tuple[str, ...] | None = None
-    """The folders and files that the script may use; None: all."""
+    """The paths that the script may use; None allows all."""
 
 
 @dataclass(slots=True)
 class Inference:
-    """Everything that changes while a script is typed."""
+    """The mutable state of the type inference of one script."""
 
     catalog: Catalog
     dispatch: Callable[[Inference, ast.Expr, Scope], typed.Expr]
-    """How an expression is typed; the modules of the inference reach each other through it."""
+    """Types any expression; modules recurse through it instead of importing each other."""
     problems: list[Diagnostic] = field(default_factory=list)
     count: int = 0
     aliases: dict[str, ast.TypeTree] = field(default_factory=dict)
@@ -168,85 +168,90 @@ class Inference:
     data: dict[str, tuple[Constructor, ...]] = field(default_factory=lambda: dict(PREDEFINED))
     data_names: set[str] = field(default_factory=lambda: set(PREDEFINED))
     place: Place = Place()
-    history: dict[str, list[tuple[int, Named]]] = field(default_factory=dict)
-    """What each name of a query or stored value came to mean, and when."""
+    history: dict[str, list[tuple[int, NamedQuery]]] = field(default_factory=dict)
+    """The definitions of each named query and stored value, with numbers that order them."""
     queries: dict[str, typed.Expr] = field(default_factory=dict)
     functions: dict[str, FunctionHead] = field(default_factory=dict)
     macros: dict[str, Macro] = field(default_factory=dict)
     endless: set[str] = field(default_factory=set)
-    """Macros that were expanded too deep once; it is no use to try again."""
+    """Macros whose expansion went too deep once; they are not expanded again."""
     aggregations: dict[str, typed.Aggregation] = field(default_factory=dict)
     python: dict[str, typed.PythonFunction] = field(default_factory=dict)
     parsers: dict[str, tuple[object, Type]] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
-    """What was declared with a problem: to use it is no further problem."""
+    """Names whose declaration has a problem; using them is not reported again."""
     group_keys: set[typed.Variable] = field(default_factory=set)
     lifted: set[typed.Variable] = field(default_factory=set)
-    """Variables that are bags since a group by."""
+    """Variables that hold bags because of a group-by."""
     adds_collections: bool = True
-    """Whether `+` joins collections; not in an aggregate that may be meant row by row."""
+    """Whether `+` joins collections; off while an aggregate may still be read row by row."""
     definitions: dict[str, list[Span]] = field(default_factory=dict)
-    """Where each named query and stored value of the script is defined, for hints."""
+    """The places where each named query and stored value is defined, for hints."""
 
     def infer(self, expr: ast.Expr, scope: Scope) -> typed.Expr:
         """The typed expression."""
         return self.dispatch(self, expr, scope)
 
     def infer_argument(self, argument: MacroArgument) -> typed.Expr:
-        """The typed expression that a macro's parameter stands for, typed where it was written."""
+        """A macro's argument, typed in the scope in which it was written."""
         with self.at(argument.place):
             return self.dispatch(self, argument.expr, argument.scope)
 
     @contextmanager
     def at(self, place: Place) -> Iterator[None]:
-        """While an expression of another place is typed."""
+        """Type expressions of another place inside the `with` block."""
         outer, self.place = self.place, place
         yield
         self.place = outer
 
-    def define(self, name: str, named: Named) -> None:
-        """Give a query or stored value its name, for what follows."""
+    def define(self, name: str, named: NamedQuery) -> None:
+        """Define a query or stored value for the rest of the script."""
         self.count += 1
         self.history.setdefault(name, []).append((self.count, named))
 
-    def named(self, name: str) -> Named | None:
-        """The query or stored value that a name stands for at this place."""
-        meanings = self.history.get(name, [])
-        known = bisect_right(meanings, self.place.before, key=itemgetter(0))
-        return meanings[known - 1][1] if known else None
+    def named(self, name: str) -> NamedQuery | None:
+        """The query or stored value that a name means at the current place."""
+        definitions = self.history.get(name, [])
+        count = bisect_right(definitions, self.place.before, key=itemgetter(0))
+        return definitions[count - 1][1] if count else None
 
     def variable(self, name: str, type_: Type) -> typed.Variable:
-        """A new variable."""
+        """A new variable with a number of its own."""
         self.count += 1
         return typed.Variable(name, self.count, type_)
 
     def problem(
         self, code: str, span: Span, message: str, label: str = "", hint: str = ""
     ) -> typed.Expr:
-        """Note a problem; the null in its place fits anywhere, so it causes no others."""
+        """Report a problem and return a placeholder for the expression that has it."""
         self.problems.append(Diagnostic(code, message, span, label, hint))
-        return typed.Const(None, type=NOTHING, span=span)
+        return placeholder(span)
 
-    def spoiled(self, type_: Type) -> bool:
-        """Whether a type has a null in it that a problem, already told, left there."""
-        return bool(self.problems) and holds_nothing(type_)
+    def has_error(self, *types: Type) -> bool:
+        """True if one of the types comes from a placeholder, so that its problem is reported."""
+        return bool(self.problems) and any(map(contains_null_type, types))
 
     def constructors(self) -> dict[str, Constructor]:
         """All constructors by name."""
         return {c.name: c for alternatives in self.data.values() for c in alternatives}
 
 
-def holds_nothing(type_: Type) -> bool:
-    """Whether the type of null occurs in a type."""
+def placeholder(span: Span, type_: Type = NOTHING) -> typed.Expr:
+    """A null in place of an expression with a problem: it fits anywhere and causes no others."""
+    return typed.Const(None, type=type_, span=span)
+
+
+def contains_null_type(type_: Type) -> bool:
+    """True if the type of null occurs in a type."""
     match type_:
         case Nothing():
             return True
         case Tuple(items):
-            return any(map(holds_nothing, items))
+            return any(map(contains_null_type, items))
         case Record(fields):
-            return any(holds_nothing(inner) for _, inner in fields)
+            return any(contains_null_type(inner) for _, inner in fields)
         case Collection(_, element):
-            return holds_nothing(element)
+            return contains_null_type(element)
         case _:
             return False
 

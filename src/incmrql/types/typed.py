@@ -113,6 +113,11 @@ Pattern: TypeAlias = Bind | Anything | Equals | TupleOf | ListOf | Made | Fields
 # --- Constants, constructors and operators ---
 
 
+ArithmeticOp: TypeAlias = Literal["+", "-", "*", "/", "%"]
+CompareOp: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
+CombineOp: TypeAlias = Literal["union", "intersect", "except"]
+
+
 @dataclass(frozen=True, slots=True)
 class Const(Node):
     """A value known from the text."""
@@ -201,7 +206,7 @@ class RangeOf(Node):
 class Arithmetic(Node):
     """`+ - * / %` on two operands of the node's kind (int, long, double or decimal)."""
 
-    op: Literal["+", "-", "*", "/", "%"]
+    op: ArithmeticOp
     left: Expr
     right: Expr
 
@@ -217,7 +222,7 @@ class Negate(Node):
 class Compare(Node):
     """`= <> < <= > >=` on two operands of one type."""
 
-    op: Literal["=", "<>", "<", "<=", ">", ">="]
+    op: CompareOp
     left: Expr
     right: Expr
 
@@ -249,7 +254,7 @@ class Exists(Node):
 class Combine(Node):
     """`union intersect except` of two bags, by multiplicity."""
 
-    op: Literal["union", "intersect", "except"]
+    op: CombineOp
     left: Expr
     right: Expr
 

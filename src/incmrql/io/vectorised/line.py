@@ -22,8 +22,7 @@ from incmrql.io.scalars import Unparsable
 from incmrql.io.vectorised.blocks import Block
 from incmrql.io.vectorised.parser import Mask, Parser
 from incmrql.io.vectorised.scalars import finished, pattern, raw_type
-from incmrql.types.columns import column_types, element_type
-from incmrql.types.model import ANY, STRING, Record, Tuple, Type
+from incmrql.types.model import ANY, STRING, Record, Tuple, Type, column_types, element_type
 
 _DELIMITERS: Final = frozenset(",;|\t~^#&!")
 """Characters that are in no number and no time."""

@@ -1,15 +1,17 @@
-"""Taking values apart: fields, components, navigation in trees, indices, slices.
+"""Type inference of access to parts: fields, components, steps into trees, indices and slices.
 
-All of it maps over collections: `xs.A` is the collection of the A's.
+Fields, components and steps map over collections: `xs.A` is the collection of the A's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from incmrql.errors import Span, nearest
 from incmrql.syntax import ast
 from incmrql.types import typed
+from incmrql.types.infer.conversions import cast_hint, fit, widen
 from incmrql.types.lattice import comparable
 from incmrql.types.model import (
     ANY,
@@ -27,10 +29,11 @@ from incmrql.types.model import (
     is_integer,
     list_of,
 )
-from incmrql.types.resolve import cast_hint, fit, widen
-from incmrql.types.scope import Inference, Scope
+from incmrql.types.scope import Inference, Scope, placeholder
 
 Access = Callable[[typed.Expr], typed.Expr]
+
+_FIELD_HINT = "Fields of a record are accessed by name: r.A."
 
 
 def infer_project(inference: Inference, expr: ast.Project, scope: Scope) -> typed.Expr:
@@ -42,16 +45,16 @@ def infer_project(inference: Inference, expr: ast.Project, scope: Scope) -> type
 def project(
     inference: Inference, subject: typed.Expr, name: str, place: Span, span: Span
 ) -> typed.Expr:
-    """The field, children, member or look-up that `.name` means for this subject."""
+    """What `.name` means for the type of the subject: a field, children, a member or a look-up."""
     match subject.type:
         case Record() as record:
-            found = record.field(name)
-            if found is None:
+            field_type = record.field(name)
+            if field_type is None:
                 fields = ", ".join(record.names)
                 hint = f"{nearest(name, record.names)}  Fields are: {fields}.".strip()
                 message = f'the record has no field "{name}"'
                 return inference.problem("T201", place, message, "no such field", hint)
-            return typed.Field(subject, name, type=found, span=span)
+            return typed.Field(subject, name, type=field_type, span=span)
         case type_ if type_ == XML:
             return typed.Navigate("children", subject, name, type=list_of(XML), span=span)
         case type_ if type_ == JSON:
@@ -64,36 +67,34 @@ def project(
             wanted = typed.Const(name, type=STRING, span=place)
             return typed.LookUp(subject, wanted, type=value, span=span)
         case Collection():
-            return over(
-                inference, subject, lambda one: project(inference, one, name, place, span), span
-            )
+            field_of = partial(project, inference, name=name, place=place, span=span)
+            return map_over(inference, subject, field_of, span)
         case other:
             hint = ""
             if isinstance(other, Tuple):
-                hint = "Components of a tuple are numbered from 0: t#0."
+                hint = "Components of a tuple are accessed by number, from 0: t#0."
             message = f'a value of type {other} has no field "{name}"'
             return inference.problem("T202", place, message, f"of {other}", hint)
 
 
-def over(inference: Inference, subject: typed.Expr, access: Access, span: Span) -> typed.Expr:
-    """`access` of every element; lists of children are put together, not nested."""
+def map_over(inference: Inference, subject: typed.Expr, access: Access, span: Span) -> typed.Expr:
+    """`access` of every element of a collection; the children of all elements form one list."""
     assert isinstance(subject.type, Collection)
     variable = inference.variable("each", subject.type.element)
-    one = typed.Var(variable, type=variable.type, span=subject.span)
-    body = access(one)
-    navigates = isinstance(body, typed.Navigate | typed.MapOver) and _is_trees(body)
-    inner = body.type.element if navigates and isinstance(body.type, Collection) else body.type
+    body = access(typed.Var(variable, type=variable.type, span=subject.span))
+    flatten = _gives_nodes(body)
+    inner = body.type.element if flatten and isinstance(body.type, Collection) else body.type
     wanted = Collection(subject.type.kind, inner)
-    return typed.MapOver(variable, subject, body, navigates, type=wanted, span=span)
+    return typed.MapOver(variable, subject, body, flatten, type=wanted, span=span)
 
 
-def _is_trees(node: typed.Expr) -> bool:
-    """Whether a step from a tree gave a collection, which flattens."""
+def _gives_nodes(node: typed.Expr) -> bool:
+    """True for a step into trees whose result is a collection."""
     match node:
         case typed.Navigate("children" | "attributes"):
             return True
         case typed.MapOver(body=body, flatten=flatten):
-            return flatten or _is_trees(body)
+            return flatten or _gives_nodes(body)
         case _:
             return False
 
@@ -108,14 +109,13 @@ def infer_tree_step(
 
     def step(one: typed.Expr) -> typed.Expr:
         if isinstance(one.type, Collection):
-            return over(inference, one, step, expr.span)
+            return map_over(inference, one, step, expr.span)
         if one.type == NOTHING:
             return one
         if one.type != XML:
-            message = f"only XML has children and attributes, and this is {one.type}"
-            hint = "Fields of a record are taken by name: r.A."
-            shown = hint if isinstance(one.type, Record) else ""
-            return inference.problem("T202", expr.span, message, f"is {one.type}", shown)
+            message = f"only XML has children and attributes, but this is {one.type}"
+            hint = _FIELD_HINT if isinstance(one.type, Record) else ""
+            return inference.problem("T202", expr.span, message, f"is {one.type}", hint)
         match expr:
             case ast.ProjectAll():
                 return typed.Navigate("children", one, "*", type=list_of(XML), span=expr.span)
@@ -134,21 +134,19 @@ def infer_component(inference: Inference, expr: ast.Component, scope: Scope) -> 
     def step(one: typed.Expr) -> typed.Expr:
         match one.type:
             case Tuple(items) if expr.index < len(items):
-                found = items[expr.index]
-                return typed.Item(one, expr.index, type=found, span=expr.span)
+                return typed.Item(one, expr.index, type=items[expr.index], span=expr.span)
             case Tuple(items):
-                message = f"a tuple of {len(items)} has no component {expr.index}"
+                message = f"a tuple of {len(items)} values has no component {expr.index}"
                 hint = f"Components are #0 to #{len(items) - 1}."
                 return inference.problem("T203", expr.span, message, "no such component", hint)
             case Nothing():
                 return one
             case Collection():
-                return over(inference, one, step, expr.span)
+                return map_over(inference, one, step, expr.span)
             case other:
                 message = f"{other} is not a tuple"
-                hint = "Fields of a record are taken by name: r.A."
-                shown = hint if isinstance(other, Record) else ""
-                return inference.problem("T203", expr.span, message, f"is {other}", shown)
+                hint = _FIELD_HINT if isinstance(other, Record) else ""
+                return inference.problem("T203", expr.span, message, f"is {other}", hint)
 
     return step(inference.infer(expr.subject, scope))
 
@@ -163,7 +161,7 @@ def infer_index(inference: Inference, expr: ast.Index, scope: Scope) -> typed.Ex
         case Collection(_, Tuple((key, value))):
             common = comparable(key, index.type)
             if common is None:
-                message = f"the keys of this collection are {key}, and the index is {index.type}"
+                message = f"the keys of this collection are {key}, but the index is {index.type}"
                 hint = cast_hint(index, key)
                 return inference.problem("T302", index.span, message, f"is {index.type}", hint)
             pairs = Collection("bag", Tuple((common, value)))
@@ -176,7 +174,7 @@ def infer_index(inference: Inference, expr: ast.Index, scope: Scope) -> typed.Ex
         case Nothing():
             return subject
         case Collection(_, Nothing()):
-            return typed.Const(None, type=NOTHING, span=expr.span)
+            return placeholder(expr.span)
         case Collection("list", _):
             return fit(inference, index, LONG, "the index of a list")
         case other:
@@ -197,7 +195,7 @@ def infer_slice(inference: Inference, expr: ast.Slice, scope: Scope) -> typed.Ex
     if subject.type == NOTHING:
         return subject
     if not (isinstance(subject.type, Collection) and subject.type.kind == "list"):
-        message = f"only a list can be sliced, and this is {subject.type}"
+        message = f"only a list can be sliced, but this is {subject.type}"
         hint = "A bag has no positions: use order by or sort(…)."
         return inference.problem("T204", expr.span, message, f"is {subject.type}", hint)
     return typed.SliceOf(subject, first, last, type=subject.type, span=expr.span)

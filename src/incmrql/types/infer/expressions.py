@@ -1,6 +1,7 @@
-"""Expressions to typed expressions: one case per node, the work done in the modules beside.
+"""Type inference of expressions: one case for each kind of node.
 
-Problems are noted and inference goes on, so that all of them can be reported at once.
+A problem does not stop the inference: a placeholder takes the place of the expression, so that
+all problems of a script are reported at once.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from incmrql.types.infer.access import (
 )
 from incmrql.types.infer.aggregates import misplaced_function
 from incmrql.types.infer.calls import infer_call
+from incmrql.types.infer.conversions import convert
 from incmrql.types.infer.operators import (
-    convert,
     infer_binary,
     infer_collection,
     infer_if,
@@ -31,21 +32,18 @@ from incmrql.types.infer.operators import (
 )
 from incmrql.types.infer.patterns import LITERAL_TYPES
 from incmrql.types.infer.queries import infer_case, infer_quantifier, infer_repeat, infer_select
-from incmrql.types.infer.sources import infer_source, registered
+from incmrql.types.infer.sources import infer_registered, infer_source
 from incmrql.types.infer.templates import infer_template
 from incmrql.types.model import DOUBLE, STRING, Record, Tuple, list_of
 from incmrql.types.resolve import resolve_type
 from incmrql.types.scope import Inference, MacroArgument, Scope
 
-CONSTANTS = {"PI": math.pi, "NaN": math.nan, "Infinity": math.inf}
-"""Predefined names of numbers; `args` is the other predefined name."""
-
-
-_AS = '"as" converts to a type; parts get names in a record: < y: x >.'
+_CONSTANTS = {"PI": math.pi, "NaN": math.nan, "Infinity": math.inf}
+_AS_HINT = '"as" converts to a type; to name a part of a row, write a record: < y: x >.'
 
 
 def infer_expr(inference: Inference, expr: ast.Expr, scope: Scope) -> typed.Expr:
-    """The typed expression; a group key's expression stands for the key."""
+    """The typed expression; one that repeats a group-by key is the key's variable."""
     if scope.keys and (key := scope.key_for(expr)) is not None:
         return typed.Var(key, type=key.type, span=expr.span)
     match expr:
@@ -82,7 +80,7 @@ def infer_expr(inference: Inference, expr: ast.Expr, scope: Scope) -> typed.Expr
         case ast.Slice():
             return infer_slice(inference, expr, scope)
         case ast.Cast(subject, tree):
-            target = resolve_type(inference, tree, _AS)
+            target = resolve_type(inference, tree, _AS_HINT)
             return convert(inference, inference.infer(subject, scope), target, expr.span)
         case ast.Range():
             return infer_range(inference, expr, scope)
@@ -109,14 +107,14 @@ def infer_expr(inference: Inference, expr: ast.Expr, scope: Scope) -> typed.Expr
         case ast.XPath() | ast.TypeExpr():
             what = "a path" if isinstance(expr, ast.XPath) else "a type"
             message = f"{what} can only be an argument of a source"
-            hint = "Write it inside source(…) or stream(…)."
+            hint = "Write it as an argument of source(…) or stream(…)."
             return inference.problem("T607", expr.span, message, "here", hint)
         case _:
             assert_never(expr)
 
 
 def _name(inference: Inference, expr: ast.Name, scope: Scope) -> typed.Expr:
-    """What a name stands for: local, named query, registered source, constant."""
+    """A local name, a named query, a registered source or a constant, in this order."""
     name = expr.name
     entry = scope.names.get(name)
     if isinstance(entry, MacroArgument):
@@ -129,37 +127,37 @@ def _name(inference: Inference, expr: ast.Name, scope: Scope) -> typed.Expr:
             return typed.Stored(named.key, type=named.type, span=expr.span)
         return typed.Global(named.key, type=named.type, span=expr.span)
     if name in inference.catalog.registered:
-        return registered(inference, name, expr.span)
+        return infer_registered(inference, name, expr.span)
     if name == "args":
         return typed.ScriptArguments(type=list_of(STRING), span=expr.span)
-    if name in CONSTANTS:
-        return typed.Const(CONSTANTS[name], type=DOUBLE, span=expr.span)
-    return _unknown(inference, expr, scope)
+    if name in _CONSTANTS:
+        return typed.Const(_CONSTANTS[name], type=DOUBLE, span=expr.span)
+    return _unknown_name(inference, expr, scope)
 
 
-def _unknown(inference: Inference, expr: ast.Name, scope: Scope) -> typed.Expr:
+def _unknown_name(inference: Inference, expr: ast.Name, scope: Scope) -> typed.Expr:
     name = expr.name
     if name in NAMES or name in inference.functions or name in inference.macros:
         message = f'"{name}" is a function and needs its arguments'
         return inference.problem("T101", expr.span, message, "no arguments", f"Write {name}(…).")
     queries = filter(inference.named, inference.history)
-    known = [*scope.names, *queries, *inference.catalog.registered, "args", *CONSTANTS]
+    known = [*scope.names, *queries, *inference.catalog.registered, "args", *_CONSTANTS]
     hint = _defined_later(inference, expr) or nearest(name, known)
     if not hint and name == "partition":
-        hint = "It exists in a query with group by: the bag of all rows of the group."
+        hint = "It exists only after group by, as the bag of all rows of the group."
     message = f'there is no "{name}" here'
     return inference.problem("T101", expr.span, message, "unknown name", hint)
 
 
 def _defined_later(inference: Inference, expr: ast.Name) -> str:
-    """The hint for a name that the script gives a meaning after this place, or just here."""
+    """A hint for a name that is defined by the item itself or later in the script."""
     name = expr.name
     for span in inference.definitions.get(name, []):
         if span.source != expr.span.source or span.end < expr.span.start:
             continue
         if span.start <= expr.span.start:
-            keeps = f"store {name} := … keeps a value, repeat loops"
-            return f"A named query cannot use itself: {keeps}."
+            instead = f"store {name} := … keeps a value, and repeat is a loop"
+            return f"A named query cannot use itself: {instead}."
         line, _ = span.source.locate(span.start)
         return f'"{name}" is defined later, in line {line}: move it up.'
     return ""

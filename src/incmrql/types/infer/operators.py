@@ -1,21 +1,17 @@
-"""Operators, conditionals and collections: their operands brought to one type."""
+"""Type inference of operators, conditionals and collections: operands are brought to one type."""
 
 from __future__ import annotations
-
-import decimal
-import re
 
 from incmrql.errors import Span
 from incmrql.syntax import ast
 from incmrql.types import typed
-from incmrql.types.lattice import castable, comparable, decimal_of, join, widens
+from incmrql.types.infer.conversions import as_text, cast_hint, condition, fit, widen
+from incmrql.types.lattice import castable, comparable, decimal_of, join
 from incmrql.types.model import (
     BOOL,
     DATE,
-    DECIMAL,
     DOUBLE,
     INT,
-    JSON,
     LONG,
     NOTHING,
     STRING,
@@ -28,62 +24,14 @@ from incmrql.types.model import (
     is_integer,
     is_numeric,
 )
-from incmrql.types.resolve import as_text, cast_hint, condition, fit, joined_text, widen
-from incmrql.types.scope import Inference, Scope
+from incmrql.types.scope import Inference, Scope, placeholder
 from incmrql.values.numbers import decimal_result
 
-# --- Conversions ---
-
-
-_DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
-
-
-def convert(inference: Inference, node: typed.Expr, target: Type, span: Span) -> typed.Expr:
-    """`node as target`."""
-    if target == JSON and node.type == NOTHING:
-        return typed.Cast(node, type=target, span=span)  # null has a form in JSON
-    if widens(node.type, target):
-        return widen(node, target)
-    if castable(node.type, target):
-        return typed.Cast(node, type=target, span=span)
-    if (text := joined_text(node)) is not None and castable(STRING, target):
-        return typed.Cast(text, type=target, span=span)
-    if inference.spoiled(target) or inference.spoiled(node.type):
-        return typed.Const(None, type=target, span=span)
-    message = f"a value of type {node.type} cannot become {target}"
-    hint = ""
-    if isinstance(node.type, Collection) and castable(node.type.element, target):
-        hint = "It is a collection: take one element with elem(…)."
-    return inference.problem("T306", span, message, "no such conversion", hint)
-
-
-def infer_decimal(inference: Inference, only: typed.Expr, span: Span) -> typed.Expr:
-    """`decimal("1.50")` has the digits that are written; of other values, the usual ones."""
-    if not (isinstance(only, typed.Const) and only.type == STRING):
-        return convert(inference, only, DECIMAL, span)
-    number = written_decimal(str(only.value))
-    if number is None:
-        message = f'"{only.value}" is not a decimal number of at most 38 digits'
-        hint = 'Write digits and one point: decimal("-12.50").'
-        return inference.problem("T306", span, message, "not a number", hint)
-    scale = -int(number.as_tuple().exponent)
-    precision = max(len(number.as_tuple().digits), scale)
-    return typed.Const(number, type=Decimal(precision, scale), span=span)
-
-
-def written_decimal(text: str) -> decimal.Decimal | None:
-    """The number that a text spells, with the scale that it shows."""
-    if not _DECIMAL.fullmatch(text.strip()):
-        return None
-    number = decimal.Decimal(text.strip())
-    digits, scale = number.as_tuple().digits, -int(number.as_tuple().exponent)
-    return number if max(len(digits), scale) <= 38 else None
-
-
-# --- Operators and collections ---
-
-
-_PARENTHESES = "A range binds tighter than arithmetic: write a..(b + c)."
+_ONE_VALUE = (
+    "It is one value here: after group by, variables that are not keys become bags;"
+    " to aggregate over all rows, aggregate a query."
+)
+_TO_ANY = "Convert one of them with as, or both to any."
 
 
 def infer_binary(inference: Inference, expr: ast.Binary, scope: Scope) -> typed.Expr:
@@ -107,53 +55,55 @@ def infer_unary(inference: Inference, expr: ast.Unary, scope: Scope) -> typed.Ex
     operand = inference.infer(expr.operand, scope)
     match expr.op:
         case "not":
-            return typed.Not(condition(inference, operand, 'what follows "not"'), type=BOOL,
-                             span=expr.span)  # fmt: skip
+            test = condition(inference, operand, 'the operand of "not"')
+            return typed.Not(test, type=BOOL, span=expr.span)
         case "exists":
-            return typed.Exists(collection(inference, operand, 'what follows "exists"'),
-                                type=BOOL, span=expr.span)  # fmt: skip
+            rows = collection(inference, operand, 'the operand of "exists"')
+            return typed.Exists(rows, type=BOOL, span=expr.span)
         case "+" | "-":
-            if inference.spoiled(operand.type):
-                return typed.Const(None, type=NOTHING, span=expr.span)
+            if inference.has_error(operand.type):
+                return placeholder(expr.span)
             if operand.type != NOTHING and not is_numeric(operand.type):
                 return _no_arithmetic(inference, expr.op, (operand,), expr.span)
-            wanted = _computed_in(operand.type)
+            wanted = _arithmetic_type(operand.type)
             fitted = widen(operand, wanted)
             if expr.op == "+":
                 return fitted
             return typed.Negate(fitted, type=wanted, span=expr.span)
 
 
-def _computed_in(type_: Type) -> Type:
-    """The type that arithmetic on one operand gives: no less than int, floats as double."""
+def _arithmetic_type(type_: Type) -> Type:
+    """The type in which one operand is computed with: at least int, and double for floats."""
     if is_float(type_):
         return DOUBLE
     return INT if is_integer(type_) and type_ != LONG else type_
 
 
 def arithmetic(
-    inference: Inference, op: str, left: typed.Expr, right: typed.Expr, span: Span
+    inference: Inference,
+    op: typed.ArithmeticOp,
+    left: typed.Expr,
+    right: typed.Expr,
+    span: Span,
 ) -> typed.Expr:
     """`+ - * / %`; `+` also joins strings and collections."""
     types = [t for t in (left.type, right.type) if t != NOTHING]
-    match op:
-        case "+" | "-" | "*" | "/" | "%":
-            pass
-        case _:
-            raise AssertionError(op)
     if op == "+" and types and all(t == STRING for t in types):
-        return typed.Arithmetic(op, widen(left, STRING), widen(right, STRING), type=STRING,
-                                span=span)  # fmt: skip
+        first, second = widen(left, STRING), widen(right, STRING)
+        return typed.Arithmetic(op, first, second, type=STRING, span=span)
     collections = bool(types) and all(isinstance(t, Collection) for t in types)
     if op == "+" and collections and inference.adds_collections:
-        return _added(inference, left, right, span)
-    if op == "+" and STRING in types and (left, right) != (joined := _texts(left, right)):
-        return arithmetic(inference, op, *joined, span)
+        return _concatenation(inference, left, right, span)
+    if op == "+" and STRING in types:
+        texts = as_text(left), as_text(right)
+        if texts != (left, right):
+            return arithmetic(inference, op, *texts, span)
     if not all(is_numeric(t) for t in types):
-        if inference.spoiled(left.type) or inference.spoiled(right.type):
-            return typed.Const(None, type=NOTHING, span=span)
+        if inference.has_error(left.type, right.type):
+            return placeholder(span)
         return _no_arithmetic(inference, op, (left, right), span)
     result, operands = _arithmetic_types(op, left.type, right.type)
+    # A decimal stays in its own type: the result's precision already follows from both of them.
     first, second = (
         node if isinstance(node.type, Decimal) and isinstance(wanted, Decimal)
         else widen(node, wanted)
@@ -162,10 +112,12 @@ def arithmetic(
     return typed.Arithmetic(op, first, second, type=result, span=span)
 
 
-def _arithmetic_types(op: str, left: Type, right: Type) -> tuple[Type, tuple[Type, Type]]:
-    """The type of the result and the types in which the operands are taken."""
+def _arithmetic_types(
+    op: typed.ArithmeticOp, left: Type, right: Type
+) -> tuple[Type, tuple[Type, Type]]:
+    """The type of the result, and the types to which the operands are widened."""
     if NOTHING in (left, right):
-        known = _computed_in(right if left == NOTHING else left)
+        known = _arithmetic_type(right if left == NOTHING else left)
         return known, (known, known)
     if is_float(left) or is_float(right):
         return DOUBLE, (DOUBLE, DOUBLE)
@@ -185,122 +137,111 @@ def _no_arithmetic(
     if op == "+" and any(node.type == STRING for node in operands):
         hint = 'Convert the other side: "…" + string(x).'
     elif any(isinstance(node, typed.RangeOf) for node in operands):
-        hint = _PARENTHESES
+        hint = "A range binds tighter than arithmetic: write a..(b + c)."
     elif any(isinstance(node.type, Collection) for node in operands):
         hint = (
             "One side is a collection, as variables are after group by: "
-            f"compute inside an aggregate, sum(x {op} y), which goes row by row."
+            f"compute inside an aggregate, as in sum(x {op} y), which works row by row."
         )
     elif any(str(node.type) in ("JSON", "any", "XML") for node in operands):
-        hint = "Say what it holds: e as double."
+        hint = "Convert it to a type: e as double."
     elif any(node.type == STRING for node in operands):
         hint = "Convert the string: e as double (null where that fails)."
     elif any(node.type in (DATE, TIMESTAMP) for node in operands):
-        hint = "Use date_add(d, n) for days later and date_diff(a, b) for days between."
+        hint = "Use date_add(d, n) to add days and date_diff(a, b) to count days between dates."
     elif any(node.type == BOOL for node in operands):
-        hint = "Choose the numbers: if e then 1 else 0."
+        hint = "Convert the condition to a number: if e then 1 else 0."
     return inference.problem("T301", span, f'"{op}" does not apply to {kinds}', kinds, hint)
 
 
 def compare(
-    inference: Inference, op: str, left: typed.Expr, right: typed.Expr, span: Span
+    inference: Inference,
+    op: typed.CompareOp,
+    left: typed.Expr,
+    right: typed.Expr,
+    span: Span,
 ) -> typed.Expr:
     """A comparison of two values brought to one type."""
     if STRING in (left.type, right.type):
-        left, right = _texts(left, right)
+        left, right = as_text(left), as_text(right)
     common = comparable(left.type, right.type)
-    if common is None or isinstance(common, Function):
-        if inference.spoiled(left.type) or inference.spoiled(right.type):
-            return typed.Const(None, type=BOOL, span=span)
-        hint = ""
-        sides = {str(left.type), str(right.type)}
-        if sides & {"JSON", "any", "XML"}:
-            other = next(iter(sides - {"JSON", "any", "XML"}), "string")
-            hint = f"Say what it holds: e as {other}."
-        elif "string" in sides and sides & {"date", "timestamp"}:
-            hint = 'Write dates as date("2026-01-31") and timestamp("2026-01-31T10:00:00Z").'
-        elif (many := _lifted(inference, left, right)) is not None:
-            shown = many.span.text
-            hint = (
+    if common is not None and not isinstance(common, Function):
+        first, second = widen(left, common), widen(right, common)
+        return typed.Compare(op, first, second, type=BOOL, span=span)
+    if inference.has_error(left.type, right.type):
+        return placeholder(span, BOOL)
+    message = f"{left.type} cannot be compared with {right.type}"
+    hint = _comparison_hint(inference, left, right)
+    return inference.problem("T302", span, message, f'in "{op}"', hint)
+
+
+def _comparison_hint(inference: Inference, left: typed.Expr, right: typed.Expr) -> str:
+    sides = {str(left.type), str(right.type)}
+    if sides & {"JSON", "any", "XML"}:
+        other = next(iter(sides - {"JSON", "any", "XML"}), "string")
+        return f"Convert it to a type: e as {other}."
+    if "string" in sides and sides & {"date", "timestamp"}:
+        return 'Write dates as date("2026-01-31") and timestamp("2026-01-31T10:00:00Z").'
+    collections = [side for side in (left, right) if isinstance(side.type, Collection)]
+    if len(collections) == 1 and _variable_of(collections[0]) in inference.lifted:
+        shown = collections[0].span.text
+        if len(shown) <= 30:
+            return (
                 f'"{shown}" is the bag of its values in the group: '
                 f"use an aggregate such as max({shown})."
             )
-        elif any(isinstance(t, Collection) for t in (left.type, right.type)):
-            hint = "To look for an element use member(x, s) or some y in s: y = x."
-        elif castable(right.type, left.type):
-            hint = cast_hint(right, left.type)
-        message = f"{left.type} cannot be compared with {right.type}"
-        return inference.problem("T302", span, message, f'in "{op}"', hint)
-    match op:
-        case "=" | "<>" | "<" | "<=" | ">" | ">=":
-            return typed.Compare(op, widen(left, common), widen(right, common), type=BOOL,
-                                 span=span)  # fmt: skip
-        case _:
-            raise AssertionError(op)
-
-
-def _texts(left: typed.Expr, right: typed.Expr) -> tuple[typed.Expr, typed.Expr]:
-    return as_text(left), as_text(right)
-
-
-def _lifted(inference: Inference, *sides: typed.Expr) -> typed.Expr | None:
-    """The side that is a bag because of a group by, where the other is a single value."""
-    many = [side for side in sides if isinstance(side.type, Collection)]
-    if len(many) == 1 and _root(many[0]) in inference.lifted and len(many[0].span.text) <= 30:
-        return many[0]
-    return None
+    if collections:
+        return "To look for an element use member(x, s) or some y in s: y = x."
+    return cast_hint(right, left.type) if castable(right.type, left.type) else ""
 
 
 def collection(inference: Inference, node: typed.Expr, what: str) -> typed.Expr:
-    """`node` as a collection, or a problem."""
+    """`node` as a collection; reports a problem if it is none."""
     if isinstance(node.type, Collection):
         return node
     if node.type == NOTHING:
         return widen(node, Collection("bag", NOTHING))
     hint = "Put a single value in braces: {e}."
     if str(node.type) in ("JSON", "any"):
-        hint = "Say what it holds: e as [T] for an array of T."
-    elif (variable := _root(node)) is not None:
+        hint = "Convert it to an array type: e as [T]."
+    elif (variable := _variable_of(node)) is not None:
         hint = _ONE_VALUE
         if variable in inference.group_keys:
-            hint = f'"{variable.name}" is the key here, one value for the group.'
-    message = f"{what} must be a bag or a list, and this is {node.type}"
+            hint = f'"{variable.name}" is a group-by key, which has one value in each group.'
+    message = f"{what} must be a bag or a list, not {node.type}"
     inference.problem("T305", node.span, message, f"is {node.type}", hint)
-    return typed.Const(None, type=Collection("bag", NOTHING), span=node.span)
+    return placeholder(node.span, Collection("bag", NOTHING))
 
 
-_ONE_VALUE = (
-    "It is one value here: with group by, variables that are not keys become bags;"
-    " over all rows, aggregate a query."
-)
-
-
-def _root(node: typed.Expr) -> typed.Variable | None:
-    """The variable that this is, or is a part of."""
+def _variable_of(node: typed.Expr) -> typed.Variable | None:
+    """The variable that `node` is, or is a part of."""
     while isinstance(node, typed.Field | typed.Item | typed.MapOver):
         node = node.subject
     return node.variable if isinstance(node, typed.Var) else None
 
 
-def _added(inference: Inference, left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr:
+def _concatenation(
+    inference: Inference, left: typed.Expr, right: typed.Expr, span: Span
+) -> typed.Expr:
     """Two lists one after the other, or the union of a bag and another collection."""
-    if not all(t == NOTHING or _is_list(t) for t in (left.type, right.type)):
+    if any(isinstance(t, Collection) and t.kind == "bag" for t in (left.type, right.type)):
         return _combine(inference, "union", left, right, span, "+")
     element = join(_element(left), _element(right))
     if element is None:
         return _different_elements(inference, "+", left, right, span)
     one = Collection("list", element)
-    both = typed.MakeCollection((widen(left, one), widen(right, one)),
-                                type=Collection("list", one), span=span)  # fmt: skip
+    parts = widen(left, one), widen(right, one)
+    both = typed.MakeCollection(parts, type=Collection("list", one), span=span)
     return typed.Builtin("flatten", (both,), type=one, span=span)
 
 
-def _is_list(type_: Type) -> bool:
-    return isinstance(type_, Collection) and type_.kind == "list"
-
-
 def _combine(
-    inference: Inference, op: str, left: typed.Expr, right: typed.Expr, span: Span, shown: str = ""
+    inference: Inference,
+    op: typed.CombineOp,
+    left: typed.Expr,
+    right: typed.Expr,
+    span: Span,
+    shown: str = "",
 ) -> typed.Expr:
     first = collection(inference, left, f'the left side of "{op}"')
     second = collection(inference, right, f'the right side of "{op}"')
@@ -308,24 +249,16 @@ def _combine(
     if element is None:
         return _different_elements(inference, shown or op, first, second, span)
     wanted = Collection("bag", element)
-    match op:
-        case "union" | "intersect" | "except":
-            return typed.Combine(op, widen(first, wanted), widen(second, wanted), type=wanted,
-                                 span=span)  # fmt: skip
-        case _:
-            raise AssertionError(op)
+    return typed.Combine(op, widen(first, wanted), widen(second, wanted), type=wanted, span=span)
 
 
 def _different_elements(
     inference: Inference, op: str, left: typed.Expr, right: typed.Expr, span: Span
 ) -> typed.Expr:
-    if inference.spoiled(left.type) or inference.spoiled(right.type):
-        return typed.Const(None, type=Collection("bag", NOTHING), span=span)
+    if inference.has_error(left.type, right.type):
+        return placeholder(span, Collection("bag", NOTHING))
     message = f'the two sides of "{op}" hold {_element(left)} and {_element(right)}'
     return inference.problem("T304", span, message, "different elements", _TO_ANY)
-
-
-_TO_ANY = "Convert one of them with as, or both to any."
 
 
 def _element(node: typed.Expr) -> Type:
@@ -335,14 +268,14 @@ def _element(node: typed.Expr) -> Type:
 def common_type(
     inference: Inference, nodes: list[typed.Expr], what: str, span: Span
 ) -> Type | None:
-    """The least type of several values; a problem names the first that does not fit."""
+    """The least common type of several values; reports the first value that does not fit."""
     common: Type = NOTHING
     for node in nodes:
         joined = join(common, node.type)
         if joined is None:
-            if inference.spoiled(common) or inference.spoiled(node.type):
+            if inference.has_error(common, node.type):
                 return None
-            message = f"{what} must be of one type: here are {common} and {node.type}"
+            message = f"{what} must have one type, not {common} and {node.type}"
             place = node.span if node.span.end else span
             inference.problem("T304", place, message, f"is {node.type}", _TO_ANY)
             return None
@@ -358,9 +291,9 @@ def infer_collection(
     element = common_type(inference, nodes, "the elements of a collection", span)
     wanted = Collection("list" if kind == "list" else "bag", element or NOTHING)
     if element is None:
-        return typed.Const(None, type=wanted, span=span)
-    fitted = tuple(widen(node, element) for node in nodes)
-    return typed.MakeCollection(fitted, type=wanted, span=span)
+        return placeholder(span, wanted)
+    elements = tuple(widen(node, element) for node in nodes)
+    return typed.MakeCollection(elements, type=wanted, span=span)
 
 
 def infer_if(inference: Inference, expr: ast.If, scope: Scope) -> typed.Expr:
@@ -370,9 +303,9 @@ def infer_if(inference: Inference, expr: ast.If, scope: Scope) -> typed.Expr:
     otherwise = inference.infer(expr.otherwise, scope)
     common = common_type(inference, [then, otherwise], "the two branches of if", expr.span)
     if common is None:
-        return typed.Const(None, type=NOTHING, span=expr.span)
-    return typed.If(test, widen(then, common), widen(otherwise, common), type=common,
-                    span=expr.span)  # fmt: skip
+        return placeholder(expr.span)
+    branches = widen(then, common), widen(otherwise, common)
+    return typed.If(test, *branches, type=common, span=expr.span)
 
 
 def infer_range(inference: Inference, expr: ast.Range, scope: Scope) -> typed.Expr:

@@ -1,12 +1,17 @@
-"""Select queries, quantifiers and loops: which names mean what, before and after grouping."""
+"""Type inference of queries, case, quantifiers and loops.
+
+A query's clauses see different names: `from` adds variables one by one, and after `group by` the
+variables that are not keys hold bags.
+"""
 
 from __future__ import annotations
 
 from incmrql.errors import Span
 from incmrql.syntax import ast
 from incmrql.types import typed
+from incmrql.types.infer.conversions import condition, fit, widen
 from incmrql.types.infer.operators import collection, common_type, compare
-from incmrql.types.infer.patterns import Bound, infer_pattern
+from incmrql.types.infer.patterns import PatternInference
 from incmrql.types.lattice import join
 from incmrql.types.model import (
     ANY,
@@ -21,10 +26,19 @@ from incmrql.types.model import (
     Type,
     bag,
 )
-from incmrql.types.resolve import condition, fit, refuse_repeated, widen
-from incmrql.types.scope import Entry, GroupKey, GroupRows, Inference, Scope, names_in
+from incmrql.types.resolve import refuse_repeated
+from incmrql.types.scope import (
+    Entry,
+    GroupKey,
+    GroupRows,
+    Inference,
+    Scope,
+    names_in,
+    placeholder,
+)
 
-PARTITION = "partition"
+_PARTITION = "partition"
+"""The name of the bag of all rows of a group."""
 
 
 def infer_select(inference: Inference, expr: ast.Select, scope: Scope) -> typed.Expr:
@@ -56,49 +70,39 @@ def _condition(
 def infer_binds(
     inference: Inference, binds: tuple[ast.Bind, ...], scope: Scope
 ) -> tuple[tuple[typed.Qualifier, ...], tuple[typed.Variable, ...], Scope]:
-    """The typed from clause, its variables, and the names in view after it.
+    """The typed from clause, its variables, and the scope after it.
 
-    A variable that several patterns bind means equality.
+    Rows match a name that several patterns bind only where all of its values are equal.
     """
-    bound = Bound()
+    patterns = PatternInference(inference)
     qualifiers: list[typed.Qualifier] = []
     inner = scope
     for bind in binds:
-        before = len(bound.again)
+        before = len(patterns.repeated)
         match bind:
             case ast.Generator(pattern, domain):
-                source = inference.infer(domain, inner)
-                element = _element(inference, source)
-                qualifiers.append(
-                    typed.Generator(infer_pattern(inference, pattern, element, bound), source)
-                )
+                rows = inference.infer(domain, inner)
+                element = _element_type(inference, rows)
+                qualifiers.append(typed.Generator(patterns.infer(pattern, element), rows))
             case ast.Binding(pattern, value):
                 node = inference.infer(value, inner)
-                qualifiers.append(
-                    typed.Binding(infer_pattern(inference, pattern, node.type, bound), node)
-                )
-        for first, second, span in bound.again[before:]:
-            qualifiers.append(typed.Condition(_same(inference, first, second, span)))
-        inner = scope.ungrouped().bind_variables(bound.variables)
-    return tuple(qualifiers), tuple(bound.variables), inner
+                qualifiers.append(typed.Binding(patterns.infer(pattern, node.type), node))
+        for first, second, span in patterns.repeated[before:]:
+            left = typed.Var(first, type=first.type, span=span)
+            right = typed.Var(second, type=second.type, span=span)
+            qualifiers.append(typed.Condition(compare(inference, "=", left, right, span)))
+        inner = scope.without_group().bind_variables(patterns.variables)
+    return tuple(qualifiers), tuple(patterns.variables), inner
 
 
-def _same(
-    inference: Inference, first: typed.Variable, second: typed.Variable, span: Span
-) -> typed.Expr:
-    left = typed.Var(first, type=first.type, span=span)
-    right = typed.Var(second, type=second.type, span=span)
-    return compare(inference, "=", left, right, span)
-
-
-def _element(inference: Inference, domain: typed.Expr) -> Type:
+def _element_type(inference: Inference, domain: typed.Expr) -> Type:
     if domain.type in (JSON, ANY):
         return domain.type
-    domain_type = collection(inference, domain, "what a from clause ranges over").type
-    return domain_type.element if isinstance(domain_type, Collection) else NOTHING
+    rows = collection(inference, domain, 'the right side of "in"').type
+    return rows.element if isinstance(rows, Collection) else NOTHING
 
 
-# --- grouping ----------------------------------------------------------------------------
+# --- Grouping ---
 
 
 def _grouping(
@@ -108,73 +112,68 @@ def _grouping(
     inner: Scope,
     outer: Scope,
 ) -> tuple[typed.Group | None, Scope]:
-    """The group-by, and the names in view after it."""
+    """The typed group-by, and the scope after it."""
     if not keys:
         return None, inner
-    bound = Bound()
+    bound = PatternInference(inference)
     exprs: list[typed.Expr] = []
     patterns: list[typed.Pattern] = []
-    plain: list[tuple[ast.Expr, typed.Variable]] = []
+    unnamed: list[tuple[ast.Expr, typed.Variable]] = []
     for key in keys:
-        for pattern, expr in _parts(key):
+        for pattern, expr in _key_parts(key):
             node = inference.infer(expr, inner)
             exprs.append(node)
             if pattern is not None:
-                patterns.append(infer_pattern(inference, pattern, node.type, bound))
+                patterns.append(bound.infer(pattern, node.type))
             else:
                 variable = inference.variable(expr.span.text or "key", node.type)
                 patterns.append(typed.Bind(variable))
-                plain.append((expr, variable))
-    _refuse_twice(inference, bound)
-    taken = {variable.name for variable in bound.variables}
+                unnamed.append((expr, variable))
+    bound.refuse_repeated()
+    key_names = {variable.name for variable in bound.variables}
     lifted = tuple(
-        (row, inference.variable(row.name, bag(row.type))) for row in rows if row.name not in taken
+        (row, inference.variable(row.name, bag(row.type)))
+        for row in rows
+        if row.name not in key_names
     )
     record = Record(tuple((row.name, row.type) for row in rows))
-    partition = inference.variable(PARTITION, bag(record))
-    names: list[tuple[str, Entry]] = [(PARTITION, partition)]
-    names += [(row.name, many) for row, many in lifted]
+    partition = inference.variable(_PARTITION, bag(record))
+    names: list[tuple[str, Entry]] = [(_PARTITION, partition)]
+    names += [(row.name, values) for row, values in lifted]
     names += [(variable.name, variable) for variable in bound.variables]
     grouped = outer.bind(names)
-    found = tuple(
+    group_keys = tuple(
         GroupKey(expr, variable, {name: grouped.names.get(name) for name in names_in(expr)})
-        for expr, variable in plain
+        for expr, variable in unnamed
     )
-    inference.group_keys.update(bound.variables, (variable for _, variable in plain))
-    inference.lifted.update(many for _, many in lifted)
+    inference.group_keys.update(bound.variables, (variable for _, variable in unnamed))
+    inference.lifted.update(values for _, values in lifted)
     group = typed.Group(tuple(exprs), tuple(patterns), lifted, partition, rows)
-    of_rows = GroupRows(partition, lifted)
-    return group, Scope(grouped.names, (*found, *outer.keys), of_rows)
+    return group, Scope(grouped.names, (*group_keys, *outer.keys), GroupRows(partition, lifted))
 
 
-def _parts(key: ast.Key) -> list[tuple[ast.Pattern | None, ast.Expr]]:
-    """A key as (pattern, expression) pairs; a plain tuple is taken apart."""
+def _key_parts(key: ast.Key) -> list[tuple[ast.Pattern | None, ast.Expr]]:
+    """A key as pairs of pattern and expression; an unnamed tuple is one pair per component."""
     if key.expr is None:
         assert key.pattern is not None
-        return [(key.pattern, expression_of(key.pattern))]
+        return [(key.pattern, _expression_of(key.pattern))]
     if key.pattern is None and isinstance(key.expr, ast.TupleExpr):
         return [(None, item) for item in key.expr.items]
     return [(key.pattern, key.expr)]
 
 
-def expression_of(pattern: ast.Pattern) -> ast.Expr:
-    """The expression that a pattern of names and tuples spells."""
+def _expression_of(pattern: ast.Pattern) -> ast.Expr:
+    """The expression with the same text as a pattern of names and tuples."""
     match pattern:
         case ast.NamePattern(name):
             return ast.Name(name, span=pattern.span)
         case ast.TuplePattern(items):
-            return ast.TupleExpr(tuple(map(expression_of, items)), span=pattern.span)
+            return ast.TupleExpr(tuple(map(_expression_of, items)), span=pattern.span)
         case _:
             raise AssertionError(f"not a key: {pattern}")
 
 
-def _refuse_twice(inference: Inference, bound: Bound) -> None:
-    for first, _, span in bound.again:
-        message = f'"{first.name}" is bound twice in this pattern'
-        inference.problem("T402", span, message, "bound before", "Choose another name.")
-
-
-# --- case and let ------------------------------------------------------------------------
+# --- Case and quantifiers ---
 
 
 def infer_case(
@@ -184,25 +183,25 @@ def infer_case(
     scope: Scope,
     span: Span,
 ) -> typed.Expr:
-    """`case e { … }`, and `let p = e in b` with its one branch."""
+    """`case e { … }`, and `let p = e in b` as a case with one branch."""
     node = inference.infer(subject, scope)
     typed_branches: list[typed.Branch] = []
     for pattern, body in branches:
-        bound = Bound()
-        matched = infer_pattern(inference, pattern, node.type, bound)
-        _refuse_twice(inference, bound)
-        inner = inference.infer(body, scope.bind_variables(bound.variables))
-        typed_branches.append(typed.Branch(matched, inner))
+        patterns = PatternInference(inference)
+        typed_pattern = patterns.infer(pattern, node.type)
+        patterns.refuse_repeated()
+        typed_body = inference.infer(body, scope.bind_variables(patterns.variables))
+        typed_branches.append(typed.Branch(typed_pattern, typed_body))
     bodies = [branch.body for branch in typed_branches]
     common = common_type(inference, bodies, "the branches of case", span)
     if common is None:
-        return typed.Const(None, type=NOTHING, span=span)
+        return placeholder(span)
     fitted = tuple(typed.Branch(b.pattern, widen(b.body, common)) for b in typed_branches)
     return typed.Case(node, fitted, type=common, span=span)
 
 
 def infer_quantifier(inference: Inference, expr: ast.Quantifier, scope: Scope) -> typed.Expr:
-    """`some p in e: c` asks whether c holds for some row: an aggregate of a query."""
+    """`some p in e: c`, as an aggregate of the query whose rows are the values of c."""
     qualifiers, _, inner = infer_binds(inference, expr.binds, scope)
     body = condition(inference, inference.infer(expr.body, inner), f"the condition of {expr.kind}")
     rows = typed.Select(False, body, qualifiers, None, None, None, (), None, type=bag(BOOL),
@@ -210,18 +209,18 @@ def infer_quantifier(inference: Inference, expr: ast.Quantifier, scope: Scope) -
     return typed.Aggregate(expr.kind, rows, type=BOOL, span=expr.span)
 
 
-# --- loops -------------------------------------------------------------------------------
+# --- Loops ---
 
 _MOST_ROUNDS = 4
-"""How often a loop's variables may have to widen before their types settle."""
+"""A loop is refused if the types of its variables still widen after this many rounds."""
 
 
 def infer_repeat(inference: Inference, expr: ast.Repeat, scope: Scope) -> typed.Expr:
-    """`repeat x = e step s limit n`; the variable's type is that of both e and s."""
+    """`repeat x = e step s limit n`; the type of x is the least common type of e and s."""
     refuse_repeated(inference, expr.names, "variables of this loop", expr.span)
-    initial = _parts_of(inference, inference.infer(expr.initial, scope), expr, expr.initial.span)
+    initial = _loop_values(inference, inference.infer(expr.initial, scope), expr, expr.initial.span)
     if initial is None:
-        return typed.Const(None, type=NOTHING, span=expr.span)
+        return placeholder(expr.span)
     limit = None
     if expr.limit is not None:
         limit = fit(inference, inference.infer(expr.limit, scope), LONG, "the limit of repeat")
@@ -230,37 +229,35 @@ def infer_repeat(inference: Inference, expr: ast.Repeat, scope: Scope) -> typed.
         variables = tuple(map(inference.variable, expr.names, types))
         mark = len(inference.problems)
         step_node = inference.infer(expr.step, scope.bind_variables(variables))
-        steps = _parts_of(inference, step_node, expr, expr.step.span)
+        steps = _loop_values(inference, step_node, expr, expr.step.span)
         if steps is None or len(inference.problems) > mark:
-            return typed.Const(None, type=_loop_type(types), span=expr.span)
+            return placeholder(expr.span, _loop_type(types))
         flagged = tuple(map(_is_flagged, types, (s.type for s in steps)))
         wider = [join(t, _unflagged(s.type, f))
                  for t, s, f in zip(types, steps, flagged, strict=True)]  # fmt: skip
         if None in wider:
             at = wider.index(None)
-            message = (
-                f'"{expr.names[at]}" starts as {types[at]}, and its step gives {steps[at].type}'
-            )
-            hint = "Start and step must have one type; rows may carry a flag: (row, bool)."
+            message = f'"{expr.names[at]}" starts as {types[at]}, but its step is {steps[at].type}'
+            hint = "Start and step must have the same type; rows may carry a flag: (row, bool)."
             return inference.problem("T602", expr.step.span, message, "step", hint)
         settled = [t for t in wider if t is not None]
         if settled == types:
             starts = tuple(map(widen, initial, types))
-            fitted = tuple(
+            ends = tuple(
                 widen(s, _with_flag(t, f)) for s, t, f in zip(steps, types, flagged, strict=True)
             )
-            return typed.Repeat(variables, starts, fitted, flagged, limit,
-                                type=_loop_type(types), span=expr.span)  # fmt: skip
+            type_ = _loop_type(types)
+            return typed.Repeat(variables, starts, ends, flagged, limit, type=type_, span=expr.span)
         types = settled
-    message = "the types of this loop do not settle: each step makes a deeper one"
-    hint = "Start with a value of the type that the loop should have: {} as {T}."
+    message = "the type of this loop grows with each step"
+    hint = "Start with a value of the type that the loop should have, such as {} as {T}."
     return inference.problem("T602", expr.span, message, "loop", hint)
 
 
-def _parts_of(
+def _loop_values(
     inference: Inference, node: typed.Expr, expr: ast.Repeat, span: Span
 ) -> tuple[typed.Expr, ...] | None:
-    """The value of each loop variable."""
+    """The value of each loop variable, or None after a problem."""
     count = len(expr.names)
     if count == 1:
         return (node,)
@@ -270,8 +267,8 @@ def _parts_of(
         return tuple(
             typed.Item(node, i, type=type_, span=span) for i, type_ in enumerate(node.type.items)
         )
-    message = f"a loop over {count} variables needs a tuple of {count}, and this is {node.type}"
-    hint = "Give one value for each variable: (a, b)."
+    message = f"a loop over {count} variables needs a tuple of {count} values, not {node.type}"
+    hint = "Write one value for each variable: (a, b)."
     inference.problem("T602", span, message, f"is {node.type}", hint)
     return None
 
@@ -281,7 +278,7 @@ def _loop_type(types: list[Type]) -> Type:
 
 
 def _is_flagged(wanted: Type, step: Type) -> bool:
-    """Whether the rows of a step carry flags: they do not fit as rows, but would without."""
+    """True if the rows of a step carry flags: they fit only without the flag."""
     match wanted, step:
         case Collection(_, element), Collection(_, Tuple((row, flag))):
             fits = join(element, step.element)

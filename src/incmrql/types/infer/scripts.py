@@ -1,40 +1,49 @@
-"""Scripts: declarations collected, items typed in order, problems raised together."""
+"""Type inference of scripts: first the declarations, then the items in order.
+
+Types and functions may be used before they are declared; queries and stored values may not.
+All problems are raised together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from incmrql.errors import OUTSIDE, DataError, QueryError, SourceText, Span, in_text_order
 from incmrql.syntax import ast
 from incmrql.syntax.parser.scripts import parse_type_text
 from incmrql.types import typed
 from incmrql.types.infer.aggregates import function_value
+from incmrql.types.infer.conversions import fit, widen
 from incmrql.types.infer.expressions import infer_expr
 from incmrql.types.lattice import widens
 from incmrql.types.model import BASIC_NAMES, Type, constructors
-from incmrql.types.resolve import fit, parameter_names, refuse_repeated, resolve_type, widen
-from incmrql.types.scope import Catalog, FunctionHead, Inference, Macro, Named, Scope
+from incmrql.types.resolve import parameter_names, refuse_repeated, resolve_type
+from incmrql.types.scope import Catalog, FunctionHead, Inference, Macro, NamedQuery, Scope
 
 _TOP = Scope()
 
 
 def infer_script(script: ast.Script, catalog: Catalog) -> typed.Script:
-    """The typed script; raises one `QueryError` with every problem found."""
+    """The typed script; raises a `QueryError` with all of its problems."""
     inference = Inference(catalog, infer_expr)
     inference.python.update(catalog.functions)
     _declare_types(inference, script)
     for item in script.items:
         if isinstance(item, ast.Define | ast.StoreValue):
             inference.definitions.setdefault(item.name, []).append(item.span)
-    kept = _without_repeated(inference, script.items)
-    _declare_functions(inference, kept)
+    unique = _unique_items(inference, script.items)
+    _declare_functions(inference, unique)
     functions: dict[str, typed.Function] = {}
     items: list[typed.ScriptItem] = []
-    for item in kept:
+    for item in unique:
         if isinstance(item, ast.DeclareFunction):
-            functions[item.name] = _function(inference, item)
-        elif (done := _item(inference, item)) is not None:
-            items.append(done)
+            head = inference.functions[item.name]
+            body = inference.infer(item.body, _TOP.bind_variables(head.parameters))
+            body = fit(inference, body, head.result, f'the result of "{item.name}"')
+            functions[item.name] = typed.Function(item.name, head.parameters, head.result, body)
+        elif (typed_item := _item(inference, item)) is not None:
+            items.append(typed_item)
     if inference.problems:
         raise QueryError(*in_text_order(inference.problems))
     parsers = {name: parser for name, (parser, _) in inference.parsers.items()}
@@ -45,69 +54,78 @@ def infer_script(script: ast.Script, catalog: Catalog) -> typed.Script:
 
 
 def resolve_type_tree(tree: ast.TypeTree, data: Iterable[str] = ()) -> Type:
-    """The type that a tree spells by itself, given the names of the data types there are."""
+    """The type that a tree spells outside a script, given the names of the data types there are."""
     inference = Inference(Catalog(), infer_expr)
     inference.data_names.update(data)
-    found = resolve_type(inference, tree)
+    type_ = resolve_type(inference, tree)
     if inference.problems:
         raise QueryError(*inference.problems)
-    return found
+    return type_
 
 
-# --- declarations ------------------------------------------------------------------------
+def type_from_text(text: str) -> Type:
+    """The type that a text spells."""
+    try:
+        return resolve_type_tree(parse_type_text(SourceText(text, "<type>")))
+    except QueryError as error:
+        raise DataError("T606", f'"{text}" is not a type: {error.message}') from None
+
+
+# --- Declarations ---
 
 
 def _declare_types(inference: Inference, script: ast.Script) -> None:
-    """Types and data types may refer to each other, whatever their order."""
-    datas: list[ast.DeclareData] = []
+    """Declare all types first: they may refer to each other in any order."""
+    data_types: list[ast.DeclareData] = []
     for item in script.items:
         if isinstance(item, ast.DeclareType | ast.DeclareData):
-            taken = (*BASIC_NAMES, "decimal", "any", *inference.aliases, *inference.data_names)
-            if item.name in taken:
-                _twice(inference, "a type", item.name, item.name_span)
+            reserved = (*BASIC_NAMES, "decimal", "any", *inference.aliases, *inference.data_names)
+            if item.name in reserved:
+                _report_repeated(inference, "a type", item.name, item.name_span)
                 if isinstance(item, ast.DeclareData):
                     inference.broken.update(name for name, _ in item.constructors)
             elif isinstance(item, ast.DeclareType):
                 inference.aliases[item.name] = item.type
             else:
                 inference.data_names.add(item.name)
-                datas.append(item)
+                data_types.append(item)
     for name, tree in inference.aliases.items():
         resolve_type(inference, ast.NamedType(name, span=tree.span))
-    for data in datas:
+    for data in data_types:
         known = inference.constructors()
         alternatives: list[tuple[str, Type]] = []
         for place, (name, tree) in enumerate(data.constructors):
             if name in known or name in dict(alternatives):
                 spans = data.constructor_spans
                 span = spans[place] if spans else data.span
-                _twice(inference, "a constructor", name, span)
+                _report_repeated(inference, "a constructor", name, span)
             alternatives.append((name, resolve_type(inference, tree)))
         inference.data[data.name] = constructors(data.name, *alternatives)
 
 
-def _without_repeated(inference: Inference, items: tuple[ast.Item, ...]) -> list[ast.Item]:
-    """The items less those that declare what can be called a second time."""
+def _unique_items(inference: Inference, items: tuple[ast.Item, ...]) -> list[ast.Item]:
+    """The items without those that declare a callable name again; reports these."""
     known = dict.fromkeys(inference.constructors(), "a constructor")
     modules: dict[str, str] = {}
-    kept: list[ast.Item] = []
+    unique: list[ast.Item] = []
     for item in items:
-        fresh = True
+        is_new = True
         for what, name, span in _callables(item):
+            # The same import twice is harmless: two included scripts may both need a function.
             again = isinstance(item, ast.Import) and modules.get(name) == item.module
             if name in known and not again:
-                _twice(inference, known[name], name, span)
-                fresh = isinstance(item, ast.Import)
+                _report_repeated(inference, known[name], name, span)
+                is_new = isinstance(item, ast.Import)
             elif isinstance(item, ast.Import):
                 modules[name] = item.module
             known.setdefault(name, what)
-        if fresh:
-            kept.append(item)
-    return kept
+        if is_new:
+            unique.append(item)
+    return unique
 
 
 def _callables(item: ast.Item) -> list[tuple[str, str, Span]]:
-    """What an item declares that is called like a function: what it is, its name, where."""
+    """The kind, name and place of each callable that an item declares."""
     match item:
         case ast.DeclareFunction(name):
             return [("a function", name, item.name_span)]
@@ -123,7 +141,7 @@ def _callables(item: ast.Item) -> list[tuple[str, str, Span]]:
 
 
 def _declare_functions(inference: Inference, items: list[ast.Item]) -> None:
-    """Functions may call each other, whatever their order."""
+    """Declare the signatures of all functions first: they may call each other in any order."""
     for item in items:
         if not isinstance(item, ast.DeclareFunction):
             continue
@@ -137,101 +155,75 @@ def _declare_functions(inference: Inference, items: list[ast.Item]) -> None:
         inference.functions[item.name] = FunctionHead(item.name, parameters, result)
 
 
-def _twice(inference: Inference, what: str, name: str, span: Span) -> None:
-    message = f'there is {what} "{name}" already'
+def _report_repeated(inference: Inference, what: str, name: str, span: Span) -> None:
+    message = f'there already is {what} "{name}"'
     inference.problem("T105", span, message, "declared again", "Choose another name.")
 
 
-def _function(inference: Inference, item: ast.DeclareFunction) -> typed.Function:
-    head = inference.functions[item.name]
-    body = inference.infer(item.body, _TOP.bind_variables(head.parameters))
-    fitted = fit(inference, body, head.result, f'the result of "{item.name}"')
-    return typed.Function(item.name, head.parameters, head.result, fitted)
-
-
-def _aggregation(inference: Inference, item: ast.DeclareAggregation) -> None:
+def _aggregation(inference: Inference, item: ast.DeclareAggregation) -> typed.Aggregation | None:
+    """The aggregation, or None if a problem leaves it without a meaning."""
     type_ = resolve_type(inference, item.type)
     merge = function_value(inference, item.merge, _TOP, 2)
-    zero = fit(
-        inference, inference.infer(item.zero, _TOP), type_, f'the zero of "{item.name}"', "T604"
-    )
-    unit = None
-    if item.unit is not None:
-        unit = function_value(inference, item.unit, _TOP, 1)
-    inverse = None
-    if item.inverse is not None:
-        inverse = function_value(inference, item.inverse, _TOP, 1)
-    missing = [
-        written is not None and found is None
-        for written, found in ((item.unit, unit), (item.inverse, inverse))
-    ]
-    if merge is None or any(missing) or inference.spoiled(type_):
-        inference.broken.add(item.name)
-        return
-    takes = all(parameter.type == type_ for parameter in merge.parameters)
-    if not takes or not widens(merge.body.type, type_):
-        kinds = ", ".join(str(parameter.type) for parameter in merge.parameters)
-        message = f'the merge of "{item.name}" must take two {type_} and give {type_}'
-        hint = f"Write \\(x: {type_}, y: {type_}): {type_}. …, or declare another result."
-        label = f"is ({kinds}) -> {merge.body.type}"
-        inference.problem("T604", item.merge.span, message, label, hint)
-        inference.broken.add(item.name)
-        return
-    if unit is not None and not widens(unit.body.type, type_):
-        message = f'the unit of "{item.name}" must give {type_}, and this gives {unit.body.type}'
-        place = item.unit.span if item.unit is not None else item.span
-        hint = "The unit makes an accumulator of one element."
-        inference.problem("T604", place, message, f"gives {unit.body.type}", hint)
-        inference.broken.add(item.name)
-        return
-    if inverse is not None and item.inverse is not None:
-        takes = inverse.parameters[0].type == type_
-        if not takes or not widens(inverse.body.type, type_):
-            message = f'the inverse of "{item.name}" must take {type_} and give {type_}'
-            label = f"is ({inverse.parameters[0].type}) -> {inverse.body.type}"
-            hint = "The inverse of what was merged, merged, takes it away again."
-            inference.problem("T604", item.inverse.span, message, label, hint)
-            inference.broken.add(item.name)
-            return
-    element = unit.parameters[0].type if unit is not None else type_
-    merged = typed.Lambda(merge.parameters, widen(merge.body, type_))
-    made = None if unit is None else typed.Lambda(unit.parameters, widen(unit.body, type_))
-    away = None
-    if inverse is not None:
-        away = typed.Lambda(inverse.parameters, widen(inverse.body, type_))
-    inference.aggregations[item.name] = typed.Aggregation(
-        item.name, merged, zero, made, element, type_, item.span, away
+    zero = inference.infer(item.zero, _TOP)
+    zero = fit(inference, zero, type_, f'the zero of "{item.name}"', "T604")
+    unit = None if item.unit is None else function_value(inference, item.unit, _TOP, 1)
+    inverse = None if item.inverse is None else function_value(inference, item.inverse, _TOP, 1)
+    if (
+        merge is None
+        or (unit is None and item.unit is not None)
+        or (inverse is None and item.inverse is not None)
+        or inference.has_error(type_)
+    ):
+        return None
+    functions = (
+        ("merge", merge, item.merge, (type_, type_), f"take two {type_} and return {type_}",
+         f"Write \\(x: {type_}, y: {type_}): {type_}. …, or declare another result."),
+        ("unit", unit, item.unit, None, f"return {type_}",
+         "The unit turns one element into an accumulator."),
+        ("inverse", inverse, item.inverse, (type_,), f"take {type_} and return {type_}",
+         "Merging the inverse of an accumulator removes what that accumulator added."),
+    )  # fmt: skip
+    for what, function, expr, parameters, duty, hint in functions:
+        if function is None or expr is None:
+            continue
+        types = tuple(parameter.type for parameter in function.parameters)
+        if parameters not in (None, types) or not widens(function.body.type, type_):
+            message = f'the {what} of "{item.name}" must {duty}'
+            label = f"is ({', '.join(map(str, types))}) -> {function.body.type}"
+            inference.problem("T604", expr.span, message, label, hint)
+            return None
+    return typed.Aggregation(
+        item.name,
+        _with_result(merge, type_),
+        zero,
+        None if unit is None else _with_result(unit, type_),
+        type_ if unit is None else unit.parameters[0].type,
+        type_,
+        item.span,
+        None if inverse is None else _with_result(inverse, type_),
     )
 
 
-def _import(inference: Inference, item: ast.Import) -> None:
-    for name in item.names:
-        try:
-            if inference.catalog.python_function is None:
-                raise DataError("T606", "Python functions cannot be imported here")
-            inference.python[name] = inference.catalog.python_function(item.module, name)
-        except DataError as error:
-            code = error.code if error.code == OUTSIDE else "T606"
-            inference.problem(code, item.span, error.message, "here", error.hint)
-            inference.broken.add(name)
+def _with_result(function: typed.Lambda, type_: Type) -> typed.Lambda:
+    return typed.Lambda(function.parameters, widen(function.body, type_))
 
 
-def _parser(inference: Inference, item: ast.DeclareParser) -> None:
+@contextmanager
+def _loading(inference: Inference, name: str, span: Span) -> Iterator[None]:
+    """Report a `DataError` inside the `with` block as a problem of the declaration of `name`."""
     try:
-        if inference.catalog.python_parser is None:
-            raise DataError("T606", "Python parsers cannot be used here")
-        inference.parsers[item.name] = inference.catalog.python_parser(item.path)
+        yield
     except DataError as error:
         code = error.code if error.code == OUTSIDE else "T606"
-        inference.problem(code, item.span, error.message, "here", error.hint)
-        inference.broken.add(item.name)
+        inference.problem(code, span, error.message, "here", error.hint)
+        inference.broken.add(name)
 
 
-# --- items -------------------------------------------------------------------------------
+# --- Items ---
 
 
 def _item(inference: Inference, item: ast.Item) -> typed.ScriptItem | None:
-    """What an item does, or nothing where it only declares."""
+    """The typed item, or None for a declaration."""
     match item:
         case ast.Evaluate(expr):
             return typed.ScriptItem("print", inference.infer(expr, _TOP), span=item.span)
@@ -239,12 +231,12 @@ def _item(inference: Inference, item: ast.Item) -> typed.ScriptItem | None:
             node = inference.infer(expr, _TOP)
             key = _key(inference, name)
             inference.queries[key] = node
-            inference.define(name, Named(key, node.type, False))
+            inference.define(name, NamedQuery(key, node.type, False))
             return None
         case ast.StoreValue(name, expr):
             node = inference.infer(expr, _TOP)
             key = _key(inference, name)
-            inference.define(name, Named(key, node.type, True))
+            inference.define(name, NamedQuery(key, node.type, True))
             return typed.ScriptItem("store-value", node, key, span=item.span)
         case ast.Output(kind, path, incremental, expr):
             node = inference.infer(expr, _TOP)
@@ -260,37 +252,36 @@ def _item(inference: Inference, item: ast.Item) -> typed.ScriptItem | None:
 
 
 def _declare(inference: Inference, item: ast.Item) -> None:
+    catalog = inference.catalog
     match item:
-        case ast.DeclareMacro():
-            places = item.parameter_spans
-            refuse_repeated(inference, item.parameters, "parameters", item.span, places)
-            inference.macros[item.name] = Macro(item, inference.count)
-        case ast.DeclareAggregation():
-            _aggregation(inference, item)
-        case ast.Import():
-            _import(inference, item)
-        case ast.DeclareParser():
-            _parser(inference, item)
+        case ast.DeclareMacro(name, parameters):
+            refuse_repeated(inference, parameters, "parameters", item.span, item.parameter_spans)
+            inference.macros[name] = Macro(item, inference.count)
+        case ast.DeclareAggregation(name):
+            aggregation = _aggregation(inference, item)
+            if aggregation is None:
+                inference.broken.add(name)
+            else:
+                inference.aggregations[name] = aggregation
+        case ast.Import(names, module):
+            for name in names:
+                with _loading(inference, name, item.span):
+                    if catalog.python_function is None:
+                        raise DataError("T606", "Python functions cannot be imported here")
+                    inference.python[name] = catalog.python_function(module, name)
+        case ast.DeclareParser(name, path):
+            with _loading(inference, name, item.span):
+                if catalog.python_parser is None:
+                    raise DataError("T606", "Python parsers cannot be used here")
+                inference.parsers[name] = catalog.python_parser(path)
         case ast.Include():
-            message = "an include can only be read from a file"
+            message = "include works only in scripts that are read from a file"
             inference.problem("P012", item.span, message, "here")
         case _:
             pass
 
 
 def _key(inference: Inference, name: str) -> str:
-    """A key of its own for each definition, so that an earlier use keeps its meaning."""
+    """A new key for a definition: redefining a name does not change its earlier uses."""
     inference.count += 1
     return f"{name}@{inference.count}"
-
-
-# --- Types from text ---
-
-
-def type_from_text(text: str) -> Type:
-    """The type that a text spells."""
-    source = SourceText(text, "<type>")
-    try:
-        return resolve_type_tree(parse_type_text(source))
-    except QueryError as error:
-        raise DataError("T606", f'"{text}" is not a type: {error.message}') from None

@@ -1,4 +1,4 @@
-"""Templates: a tree with holes becomes constructors applied to what the holes give."""
+"""Type inference of templates: a tree with holes becomes constructors applied to the holes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import assert_never
 
 from incmrql.syntax import ast
 from incmrql.types import typed
+from incmrql.types.infer.conversions import widen
 from incmrql.types.lattice import castable, widens
 from incmrql.types.model import (
     JSON,
@@ -20,12 +21,12 @@ from incmrql.types.model import (
     bag,
     list_of,
 )
-from incmrql.types.resolve import widen
 from incmrql.types.scope import Inference, Scope
 
 _NODE, _CDATA = PREDEFINED["XML"]
 _JSON = {c.name: c for c in PREDEFINED["JSON"]}
-_LEAVES = {"string": "Jstring", "long": "Jlong", "double": "Jdouble", "bool": "Jbool"}
+JSON_LEAVES = {"string": "Jstring", "long": "Jlong", "double": "Jdouble", "bool": "Jbool"}
+"""The constructors of JSON's constants, by the kinds of literals."""
 _CHILDREN = list_of(XML)
 
 
@@ -36,7 +37,7 @@ def infer_template(inference: Inference, expr: ast.Template, scope: Scope) -> ty
     return _json(inference, expr.body, scope)
 
 
-# --- XML ---------------------------------------------------------------------------------
+# --- XML ---
 
 
 def _element(inference: Inference, node: ast.XmlElement[ast.Expr], scope: Scope) -> typed.Expr:
@@ -87,7 +88,7 @@ def _child(
     child: ast.XmlElement[ast.Expr] | ast.XmlText | ast.Hole[ast.Expr],
     scope: Scope,
 ) -> typed.Expr:
-    """A list of trees: one element, one text, or what a hole gives."""
+    """A list of trees: one element, one text, or the content of a hole."""
     one: typed.Expr
     match child:
         case ast.XmlElement():
@@ -110,17 +111,17 @@ def _cdata(text: typed.Expr) -> typed.Expr:
 
 
 def _text(inference: Inference, node: typed.Expr) -> typed.Expr:
-    """The text that a hole gives."""
+    """The content of a hole as text."""
     if node.type in (STRING, NOTHING):
         return widen(node, STRING)
     if isinstance(node.type, Collection | Tuple) or not castable(node.type, STRING):
-        message = f"a hole of an XML template holds text or XML, and this is {node.type}"
-        hint = "Write string(e) for its notation, or a query that gives XML."
+        message = f"a hole of an XML template holds text or XML, not {node.type}"
+        hint = "Write string(e) to show the value as text, or a query that returns XML."
         return inference.problem("T308", node.span, message, f"is {node.type}", hint)
     return typed.Cast(node, type=STRING, span=node.span)
 
 
-# --- JSON --------------------------------------------------------------------------------
+# --- JSON ---
 
 
 def _json(inference: Inference, part: ast.JsonPart[ast.Expr], scope: Scope) -> typed.Expr:
@@ -148,7 +149,7 @@ def _json(inference: Inference, part: ast.JsonPart[ast.Expr], scope: Scope) -> t
             if literal.value is None:
                 unit = typed.MakeTuple((), type=UNIT, span=part.span)
                 return typed.MakeData(_JSON["Jnull"], unit, type=JSON, span=part.span)
-            constructor = _JSON[_LEAVES[literal.kind]]
+            constructor = _JSON[JSON_LEAVES[literal.kind]]
             content = typed.Const(literal.value, type=constructor.content, span=part.span)
             return typed.MakeData(constructor, content, type=JSON, span=part.span)
         case ast.Hole(inner):
