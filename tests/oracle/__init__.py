@@ -9,7 +9,7 @@ order in which the steps of a loop are run.
     diffusion   DiffusedState: a loop kept by diffusion, with its error
     lineage     what each row of an answer was made from, by an evaluation that remembers
     ledgers     Ledgers: which rows the streams have, to refuse a batch
-    changes, sums, tables, plain    helpers of these
+    changes, sums, tables, ranked, plain    helpers of these
 """
 
 from tests.oracle.stepper import Stepper

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from incmrql.plan.changes import Weighted
-from incmrql.plan.merging import Rank, Ranked, rank
 from incmrql.values import Value
+from tests.oracle.ranked import Rank, Ranked, rank
 
 
 @dataclass(slots=True)

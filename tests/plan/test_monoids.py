@@ -31,7 +31,7 @@ from incmrql.plan.monoids import (
     groups,
     keyed,
     product,
-    user,
+    user_monoid,
 )
 from incmrql.reference import Environment, new_world
 from incmrql.values import Bag, ExactSum, Record, encode
@@ -55,14 +55,14 @@ def keys_to(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return dictionaries.map(lambda found: {encode(k): (k, v) for k, v in found.items()})
 
 
-def user_monoid(declared: str, **laws: Any) -> Monoid:
+def declared_monoid(declared: str, **laws: Any) -> Monoid:
     script = typed_script(f"{declared}; 1;")
     (aggregation,) = script.aggregations.values()
-    return user(aggregation, Environment(new_world(script)), **laws)
+    return user_monoid(aggregation, Environment(new_world(script)), **laws)
 
 
-JOINED = user_monoid("aggregation joined(\\(x: string, y: string): string. x + y, ''): string")
-ADDED = user_monoid(
+JOINED = declared_monoid("aggregation joined(\\(x: string, y: string): string. x + y, ''): string")
+ADDED = declared_monoid(
     "aggregation added(\\(x: long, y: long): long. x + y, 0, \\(x: long): long. x, "
     "\\(x: long): long. -x): long",
     commutative=True,

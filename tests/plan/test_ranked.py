@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from incmrql.errors import InternalError
 from incmrql.plan.changes import Weighted
-from incmrql.plan.merging import BLOCK, Ranked, rank
 from incmrql.values import Value, encode, sort_values
+from tests.oracle.ranked import BLOCK, Ranked, rank
 from tests.oracle.tables import TableState
 
 VALUES = st.integers(-400, 400) | st.sampled_from(["a", "b", None, 2.5, (1, "x")])

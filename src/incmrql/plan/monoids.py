@@ -23,6 +23,7 @@ from incmrql.reference import Environment
 from incmrql.reference.calls import apply
 from incmrql.types import typed
 from incmrql.types.model import Record, is_scalar
+from incmrql.types.walk import component_path
 from incmrql.values import ExactSum, Value, encode, show
 
 Merge: TypeAlias = Callable[[Any, Any], Any]
@@ -68,24 +69,24 @@ class Monoid:
 # --- numbers -----------------------------------------------------------------------------------
 
 
-def _plus(one: Any, other: Any) -> Any:
+def _add(one: Any, other: Any) -> Any:
     return one + other
 
 
-def _negative(value: Any) -> Any:
+def _negate(value: Any) -> Any:
     return -value
 
 
-def _times(one: int | Fraction, other: int | Fraction) -> int | Fraction:
+def _multiply(one: int | Fraction, other: int | Fraction) -> int | Fraction:
     return one * other
 
 
-COUNT: Final = Monoid("count", 0, _plus, inverse=_negative)
-SUM: Final = Monoid("+", 0, _plus, inverse=_negative)
+COUNT: Final = Monoid("count", 0, _add, inverse=_negate)
+SUM: Final = Monoid("+", 0, _add, inverse=_negate)
 """Exact sums of integers and decimals."""
-FLOATS: Final = Monoid("+ of doubles", ExactSum.zero, _plus, inverse=_negative)
+FLOATS: Final = Monoid("+ of doubles", ExactSum.zero, _add, inverse=_negate)
 """Exact sums of doubles, infinite ones and NaN among them."""
-PRODUCT: Final = Monoid("*", 1, _times)
+PRODUCT: Final = Monoid("*", 1, _multiply)
 """Exact products; 0 has no inverse."""
 
 
@@ -122,25 +123,25 @@ OR: Final = Monoid("or", False, _or, idempotent=True)
 # --- collections ---------------------------------------------------------------------------------
 
 
-def _added(one: Weighted, other: Weighted) -> Weighted:
+def _bag_sum(one: Weighted, other: Weighted) -> Weighted:
     found = one.copy()
     found.merge(other)
     return found
 
 
-def _taken_away(bag: Weighted) -> Weighted:
+def _negated_bag(bag: Weighted) -> Weighted:
     found = Weighted()
     found.merge(bag, -1)
     return found
 
 
-def _appended(one: list[Value], other: list[Value]) -> list[Value]:
+def _concat(one: list[Value], other: list[Value]) -> list[Value]:
     return [*one, *other]
 
 
-BAG: Final = Monoid("⊎", Weighted(), _added, inverse=_taken_away)
+BAG: Final = Monoid("⊎", Weighted(), _bag_sum, inverse=_negated_bag)
 """Weighted bags."""
-LIST: Final = Monoid("++", [], _appended, commutative=False)
+LIST: Final = Monoid("++", [], _concat, commutative=False)
 """Lists, one after the other: what an order is made with."""
 
 
@@ -159,7 +160,7 @@ class _Absent:
 ABSENT: Final = _Absent()
 
 
-def _same(one: Any, other: Any) -> Any:
+def _equal(one: Any, other: Any) -> Any:
     if one is ABSENT or other is ABSENT:
         return other if one is ABSENT else one
     if encode(one) != encode(other):
@@ -167,7 +168,7 @@ def _same(one: Any, other: Any) -> Any:
     return one
 
 
-INVARIANT: Final = Monoid("□", ABSENT, _same, idempotent=True)
+INVARIANT: Final = Monoid("□", ABSENT, _equal, idempotent=True)
 """Merges equal values only: of others it has no result."""
 
 
@@ -234,7 +235,7 @@ def _outer(part: Monoid, one: Keyed, other: Keyed) -> dict[bytes, tuple[Value, A
     return found
 
 
-def user(
+def user_monoid(
     aggregation: typed.Aggregation,
     env: Environment,
     *,
@@ -293,9 +294,9 @@ def _is_pointwise(body: typed.Expr, both: tuple[typed.Variable, ...], path: Path
     """Whether a body merges what both variables have at a path, each component on its own."""
     match body:
         case typed.Builtin("min" | "max", (left, right)) if is_scalar(body.type):
-            return _are_both(left, right, both, path)
+            return _are_operands(left, right, both, path)
         case typed.Logic(_, left, right) | typed.Combine("union", left, right):
-            return _are_both(left, right, both, path)
+            return _are_operands(left, right, both, path)
         case typed.MakeTuple(items):
             return all(_is_pointwise(e, both, (*path, n)) for n, e in enumerate(items))
         case typed.MakeRecord(values):
@@ -307,25 +308,11 @@ def _is_pointwise(body: typed.Expr, both: tuple[typed.Variable, ...], path: Path
             return False
 
 
-def _are_both(
+def _are_operands(
     left: typed.Expr, right: typed.Expr, both: tuple[typed.Variable, ...], path: Path
 ) -> bool:
     """Whether two expressions are the components at a path of either variable."""
-    return {_chain(left), _chain(right)} == {(variable, path) for variable in both}
-
-
-def _chain(expr: typed.Expr) -> tuple[typed.Variable | None, Path]:
-    match expr:
-        case typed.Var(variable):
-            return variable, ()
-        case typed.Item(subject, index):
-            root, path = _chain(subject)
-            return root, (*path, index)
-        case typed.Field(subject, name):
-            root, path = _chain(subject)
-            return root, (*path, name)
-        case _:
-            return None, ()
+    return {component_path(left), component_path(right)} == {(variable, path) for variable in both}
 
 
 def _has_union(body: typed.Expr) -> bool:

@@ -116,9 +116,17 @@ def is_random(expr: typed.Expr) -> bool:
 
 def root_variable(expr: typed.Expr) -> typed.Variable | None:
     """The variable that a chain of fields and components starts from, if it is one."""
+    path = component_path(expr)
+    return None if path is None else path[0]
+
+
+def component_path(expr: typed.Expr) -> tuple[typed.Variable, tuple[int | str, ...]] | None:
+    """A variable and the path from it to one of its components, if an expression is one."""
+    path: list[int | str] = []
     while isinstance(expr, typed.Field | typed.Item):
+        path.append(expr.name if isinstance(expr, typed.Field) else expr.index)
         expr = expr.subject
-    return expr.variable if isinstance(expr, typed.Var) else None
+    return (expr.variable, tuple(reversed(path))) if isinstance(expr, typed.Var) else None
 
 
 def substitute(expr: typed.Expr, values: Mapping[typed.Variable, typed.Expr]) -> typed.Expr:

@@ -9,9 +9,10 @@ from typing import Any
 
 from incmrql.errors import DataError
 from incmrql.plan.changes import Weighted
-from incmrql.plan.merging import group_monoids, how_many, read
+from incmrql.plan.merging import group_monoids
 from incmrql.plan.monoids import Monoid
 from incmrql.plan.nodes import Accumulator, Groups, Request
+from incmrql.plan.reading import limit_value, read_value
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.calls import apply
 from incmrql.values import Bag, Value, encode
@@ -55,7 +56,7 @@ class GroupsState:
 
     def __post_init__(self) -> None:
         self._monoids = group_monoids(self.node, self.env)
-        self._most = tuple(how_many(table.most, self.env) for table in self.node.tables)
+        self._most = tuple(limit_value(table.most, self.env) for table in self.node.tables)
 
     def advance(self, changes: Sequence[Weighted]) -> Weighted:
         """-old +new for every key that changes touch."""
@@ -166,7 +167,7 @@ class GroupsState:
         assert request.reading is not None
         table = group.tables[request.reading.table]
         env = self._env(group.key, {})
-        value = _tried(partial(read, request, request.reading, table, env))
+        value = _tried(partial(read_value, request, request.reading, table, env))
         self.work.read += table.taken()
         return value
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from incmrql.plan.changes import Weighted
-from incmrql.plan.merging import Rank, Ranked, how_many, rank
 from incmrql.plan.nodes import Ordered
+from incmrql.plan.reading import limit_value
 from incmrql.reference import Environment
 from incmrql.values import Value
+from tests.oracle.ranked import Rank, Ranked, rank
 from tests.oracle.states.base import Work
 
 
@@ -34,7 +35,7 @@ class OrderedState:
         found = Weighted()
         if not changes[0]:
             return found
-        most = how_many(self.node.limit, self.env) or 0
+        most = limit_value(self.node.limit, self.env) or 0
         before = self._first(most)
         self._take_in(changes[0], most)
         found.merge(self._first(most))
@@ -43,7 +44,7 @@ class OrderedState:
 
     def take(self, changes: Sequence[Weighted]) -> None:
         """Remember changes without answering."""
-        self._take_in(changes[0], how_many(self.node.limit, self.env) or 0)
+        self._take_in(changes[0], limit_value(self.node.limit, self.env) or 0)
         self.commit()
 
     def _take_in(self, change: Weighted, most: int) -> None:

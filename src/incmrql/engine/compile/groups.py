@@ -39,9 +39,9 @@ from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.plan.access import Mode, answer_mode, is_in_table, read_method
-from incmrql.plan.merging import how_many
 from incmrql.plan.nodes import Accumulator, Groups, Join, Request, Table, TableRead
 from incmrql.plan.program import Program
+from incmrql.plan.reading import limit_value
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Basic, Collection, Decimal, Tuple, Type
 from incmrql.types.walk import free_variables
@@ -268,7 +268,7 @@ class GroupsCompiler:
 
     def ranking(self, number: int, table: Table) -> Ranking:
         """A table of values in order."""
-        most = how_many(table.most, self.all.env)
+        most = limit_value(table.most, self.all.env)
         name = f"n{self.place}t{number}"
         return self.ranked(
             name, "values in order", table.side, table.operand, table.order, most, last=False

@@ -46,7 +46,6 @@ from incmrql.engine.operators.source import SourceOp
 from incmrql.engine.store.sorting import TableInfo, TableSchema
 from incmrql.plan.explain.nodes import program_shapes
 from incmrql.plan.loops.program import step_program
-from incmrql.plan.merging import how_many
 from incmrql.plan.nodes import (
     Constant,
     Edge,
@@ -63,6 +62,7 @@ from incmrql.plan.nodes import (
     edge,
 )
 from incmrql.plan.program import LoopSettings, Output, Program
+from incmrql.plan.reading import limit_value
 from incmrql.reference import Environment
 from incmrql.types import typed
 
@@ -272,7 +272,7 @@ class ProgramCompiler:
     def _order_op(self, place: int, node: Ordered) -> tuple[Operator, Layout]:
         layout = self.layouts[node.input]
         wanted = in_order(layout)
-        limit = how_many(node.limit, self.env) or 0
+        limit = limit_value(node.limit, self.env) or 0
         schema = TableSchema((), leaves(wanted), falling(wanted, node.descending))
         if node.grows:
             schema = TableSchema(schema.keys, schema.rest, schema.descending, most=limit)

@@ -33,8 +33,9 @@ from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.sorting import decides
 from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.plan.changes import NegativeWeight
-from incmrql.plan.merging import read, user_monoid
+from incmrql.plan.monoids import user_monoid
 from incmrql.plan.nodes import Request
+from incmrql.plan.reading import read_value
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.calls import apply
 from incmrql.types.model import Type
@@ -141,7 +142,7 @@ def _table_column(
     spans = [_span(wanted, env, count) for env, count in zip(envs, counts.tolist(), strict=True)]
     values = _values(ranking, asked, spans)
     found = [
-        read(wanted.request, wanted.reading, _Given(count, span, list_), env)
+        read_value(wanted.request, wanted.reading, _Given(count, span, list_), env)
         for env, count, span, list_ in zip(envs, counts.tolist(), spans, values, strict=True)
     ]
     return column_of(found, type_)
@@ -182,7 +183,7 @@ class _Given:
 def _span(wanted: Read, env: Environment, count: int) -> tuple[int, int]:
     """Which values a request reads of a key."""
     try:
-        read(wanted.request, wanted.reading, _Unknown(count), env)
+        read_value(wanted.request, wanted.reading, _Unknown(count), env)
     except _Requested as asking:
         start, stop = min(asking.start, count), min(asking.stop, count)
         return start, max(start, stop)
@@ -208,7 +209,7 @@ def _values(
 def _merged_value(wanted: Merged, values: Sequence[Value], env: Environment) -> Value:
     """All values merged as a user says."""
     aggregation = env.world.script.aggregations[wanted.aggregation]
-    monoid = user_monoid(aggregation, env)
+    monoid = user_monoid(aggregation, env, commutative=True)
     total = monoid.zero
     for value in values:
         if value is not None:

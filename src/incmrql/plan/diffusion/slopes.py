@@ -16,7 +16,7 @@ from incmrql.algebra import rows as build
 from incmrql.plan.additivity import Additivity
 from incmrql.types import typed
 from incmrql.types.model import DOUBLE, EXACT_SUM, Record, Tuple, Type, bag
-from incmrql.types.walk import children, map_children, substitute
+from incmrql.types.walk import children, component_path, map_children, substitute
 
 Path: TypeAlias = tuple[int | str, ...]
 
@@ -27,15 +27,6 @@ _ZERO: Final = typed.Const(0.0, type=DOUBLE)
 
 class NotAffineError(Exception):
     """A step that is not affine, and why."""
-
-
-def chain(expr: typed.Expr) -> tuple[typed.Variable, Path] | None:
-    """A variable and the way from it to one of its components."""
-    path: list[int | str] = []
-    while isinstance(expr, typed.Field | typed.Item):
-        path.append(expr.name if isinstance(expr, typed.Field) else expr.index)
-        expr = expr.subject
-    return (expr.variable, tuple(reversed(path))) if isinstance(expr, typed.Var) else None
 
 
 def leaves(row: Type, at: Path = ()) -> Iterator[tuple[Path, Type]]:
@@ -220,7 +211,7 @@ class Slopes:
 
     def _placed(self, head: typed.Expr) -> tuple[Path, typed.Expr]:
         """Where a row has the value, and its slope there."""
-        known = chain(head)
+        known = component_path(head)
         if known is not None and known[0] in self.values and self._touches(head):
             return self.values[known[0]][len(known[1]) :], _ONE
         match head:
@@ -242,7 +233,7 @@ class Slopes:
 
     def slope(self, expr: typed.Expr) -> typed.Expr:
         """What one more of the value adds to an expression."""
-        known = chain(expr)
+        known = component_path(expr)
         if known is not None and self.values.get(known[0]) == known[1]:
             return _ONE
         match expr:
@@ -301,7 +292,7 @@ class Slopes:
 
     def _touches(self, expr: typed.Expr) -> bool:
         """Whether the value has part in an expression."""
-        known = chain(expr)
+        known = component_path(expr)
         if known is not None:
             at = self.values.get(known[0])
             shared = 0 if at is None else min(len(at), len(known[1]))
@@ -325,7 +316,7 @@ def _inside(each: typed.Qualifier) -> list[typed.Expr]:
 
 def _chains(head: typed.Expr, at: Path = ()) -> Iterator[tuple[Path, tuple[typed.Variable, Path]]]:
     """Where a row has components of variables as they are."""
-    known = chain(head)
+    known = component_path(head)
     if known is not None:
         yield at, known
         return
