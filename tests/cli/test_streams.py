@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.runtime.checkpoint import rebuild
-from incmrql.runtime.checkpoint.changed import forms
+from incmrql.runtime.checkpoint import rewrite
+from incmrql.runtime.checkpoint.compatibility import table_schemas
 from tests.cli.commands import incmrql
 from tests.cli.streams import AVERAGE, STREAM, TYPE, Shop, shop_at
 
@@ -171,11 +171,13 @@ def test_a_rebuild_of_state_in_other_columns_asks_for_a_new_folder(
 
     with monkeypatch.context() as patched:
         patched.setattr(
-            rebuild, "forms", lambda program: dict.fromkeys(forms(program), "another form")
+            rewrite,
+            "table_schemas",
+            lambda program: dict.fromkeys(table_schemas(program), "another form"),
         )
         refused = shop.run(least, "--on-change", "rebuild")
     assert refused.code == 1
-    assert "keeps its state in other columns" in refused.err
+    assert "stores its state in other columns" in refused.err
     assert "Use a new folder" in refused.err
     assert shop.run(AVERAGE).code == 0  # nothing was changed
 
@@ -196,7 +198,10 @@ def test_without_incr_each_batch_is_answered_alone(shop: Shop) -> None:
     refused = shop.run(f"incr {query}")
     assert "W303" not in refused.err
     assert refused.code == 1
-    assert "answers for each batch alone, and this one answers over everything" in refused.err
+    assert (
+        "created for an answer to each batch alone, and this run is for the answer over"
+        in refused.err
+    )
 
 
 def test_lines_that_are_no_rows_go_to_quarantine(shop: Shop) -> None:

@@ -141,10 +141,10 @@ def test_another_query_on_an_old_checkpoint(shop: Shop) -> None:
     other = f"incr select s.city from s in {STREAM};"
     refused = shop.run(other)
     assert refused.code == 1
-    assert "belongs to another query" in refused.err
+    assert "was written by a different query" in refused.err
     elsewhere = shop.run(f"incr count({STREAM});", "--on-change", "rebuild")
     assert elsewhere.code == 1
-    assert "It cannot be rebuilt here: its sources are others." in elsewhere.err
+    assert "It cannot be rebuilt here: it reads different sources." in elsewhere.err
     rebuilt = shop.run(other, "--on-change", "rebuild")
     assert (rebuilt.code, rebuilt.lines) == (0, ['{ "Oslo", "Oslo", "Rome" }'])
     assert shop.run().code == 1

@@ -14,7 +14,7 @@ from incmrql.compiler.checks import advice
 from incmrql.compiler.compiled import Compiled
 from incmrql.compiler.stages import explain, explained_plans
 from incmrql.plan import planner
-from incmrql.runtime.checkpoint.program import describe, remade
+from incmrql.runtime.checkpoint.program import describe, recompile
 
 SCRIPT = """
 S = stream(line, "in", ",", type(< A: int, B: int >));
@@ -112,4 +112,4 @@ def test_a_checkpoint_makes_the_same_program_again(tmp_path: Path) -> None:
     forms = api.compiled(text)
     program = forms.program(forms.streaming, watch=True)
     described = {**describe(program, {"text": text}), "watch": True}
-    assert remade(tmp_path, described).identity == program.identity
+    assert recompile(tmp_path, described).identity == program.identity

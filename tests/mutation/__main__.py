@@ -41,7 +41,7 @@ SPARK_TESTS: dict[str, tuple[str, ...]] = {
     "engine/": ("runtime/test_stream.py", "runtime/test_shapes_streamed.py"),
     "runtime/checkpoint/ownership": ("cli/test_trust.py",),
     "runtime/reach": ("cli/test_trust.py",),
-    "runtime/checkpoint/rebuild": ("cli/test_streams.py", "runtime/test_changed_query.py"),
+    "runtime/checkpoint/rewrite": ("cli/test_streams.py", "runtime/test_changed_query.py"),
     "runtime/verify": ("runtime/test_verify.py",),
     "runtime/replay": ("runtime/test_verify.py", "runtime/test_python.py"),
     "runtime/": ("runtime/test_python.py", "runtime/test_stream.py", "cli/test_streams.py"),

@@ -71,16 +71,16 @@ def summed(files: Sequence[InputFile]) -> list[tuple[InputFile, str]]:
 
 def take(feed: Feed, now: float = 1e10) -> tuple[InputFile, ...]:
     """Look, and commit what is there."""
-    files = feed.look(now).files
-    feed.taken(summed(files))
+    files = feed.poll(now).files
+    feed.acknowledge(summed(files))
     return files
 
 
 def taken_in(feed: Feed, stream: Stream) -> Counter[bytes]:
     """The rows of a batch that takes in what is there."""
-    files = feed.look(1e10).files
+    files = feed.poll(1e10).files
     found = content(stream, files)
-    feed.taken(summed(files))
+    feed.acknowledge(summed(files))
     return found
 
 

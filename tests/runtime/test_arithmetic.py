@@ -116,7 +116,7 @@ def test_a_checkpoint_remembers_whether_arithmetic_is_watched(products: Products
     program, _ = read_program(products.root / "state")
     assert program.watches
     unwatched = replace(OPTIONS, on_arithmetic="null")
-    with pytest.raises(CheckpointError, match="same query with --on-arithmetic report"):
+    with pytest.raises(CheckpointError, match="created with --on-arithmetic report"):
         products.driver(unwatched)
 
 

@@ -53,10 +53,10 @@ def test_another_text_in_a_filter_is_another_query(tmp_path: Path, one: str, oth
     put(tmp_path, "1.csv", one, other)
     assert followed(chosen(tmp_path, one)) == Bag([(one, 1)])
     put(tmp_path, "2.csv", one, other)
-    with pytest.raises(CheckpointError, match="belongs to another query") as caught:
+    with pytest.raises(CheckpointError, match="was written by a different query") as caught:
         followed(chosen(tmp_path, other))
-    assert "With --on-change rebuild" in str(caught.value)
-    assert "It was written by version" not in str(caught.value)
+    assert "--on-change rebuild recomputes" in str(caught.value)
+    assert "It was written by incmrql" not in str(caught.value)
     assert followed(chosen(tmp_path, one)) == Bag([(one, 2)])
 
 
@@ -69,7 +69,7 @@ def test_another_value_that_was_stored_is_another_query(tmp_path: Path) -> None:
         store, query = script.items
         place.program = planned([query], script, stored={store.target: number})
         if refused:
-            with pytest.raises(CheckpointError, match="belongs to another query"):
+            with pytest.raises(CheckpointError, match="was written by a different query"):
                 followed(place)
         else:
             assert len(followed(place)) == 1
@@ -107,7 +107,7 @@ def test_an_operator_whose_meaning_was_fixed_is_refused_or_built_again(
     monkeypatch.setitem(VERSIONS, "builtin sqrt", 2)
     assert followed(place) == Bag([("a", 1)])  # it does not use that one
     monkeypatch.setitem(VERSIONS, "compare =", 2)
-    with pytest.raises(CheckpointError, match="belongs to another query"):
+    with pytest.raises(CheckpointError, match="was written by a different query"):
         followed(place)
 
 
@@ -146,7 +146,7 @@ def test_state_in_another_form_is_refused_though_the_query_is_the_same(
         before.setattr(opening, "_table", lambda *given: {**described(*given), **other})
         before.setattr(opening, "version", lambda _: "0.9")
         assert followed(place) == Bag([("a", 1)])
-    with pytest.raises(CheckpointError, match=r"keeps its state in other columns than 0\.9 did"):
+    with pytest.raises(CheckpointError, match=r"stores its state in other columns than 0\.9 did"):
         followed(place)
     with (
         pytest.raises(CheckpointError, match="cannot be used as it is"),

@@ -22,7 +22,7 @@ from incmrql.engine.messages import BatchRequest
 from incmrql.engine.store import segments
 from incmrql.errors import CheckpointError
 from incmrql.runtime.checkpoint import manifests as checkpoints
-from incmrql.runtime.checkpoint.changed import settle_change
+from incmrql.runtime.checkpoint.compatibility import needs_rebuild
 from incmrql.runtime.checkpoint.lock import Lock
 from incmrql.runtime.checkpoint.manifests import Checkpoint, Commit, Output, State
 from incmrql.runtime.checkpoint.program import describe
@@ -73,10 +73,10 @@ def test_what_is_committed_is_there_again(tmp_path: Path, monkeypatch: pytest.Mo
     for number in range(11):
         state = committed(checkpoint, state, file_of(number))
         again = read(tmp_path)
-        assert (again.number, again.consumed) == (number, state.consumed)
+        assert (again.number, again.ingested) == (number, state.ingested)
         assert again.outputs == state.outputs
         checkpoint.clean(state, -1, nothing_open)
-    assert len(read(tmp_path).consumed[0]) == 11
+    assert len(read(tmp_path).ingested[0]) == 11
     assert sorted(path.stem for path in checkpoint.manifests.iterdir()) == [
         "000007",
         "000008",
@@ -96,8 +96,8 @@ def test_a_file_that_was_taken_back_is_no_longer_known(
     copy = file_of(9, retracts="in/1.csv")
     anew = replace(file_of(2), size=77)
     state = committed(checkpoint, state, copy, replace(copy, retracts="in/2.csv"), anew)
-    assert state.consumed == {0: {"in/2.csv": (anew, "c")}}
-    assert read(tmp_path).consumed == state.consumed
+    assert state.ingested == {0: {"in/2.csv": (anew, "c")}}
+    assert read(tmp_path).ingested == state.ingested
 
 
 @pytest.mark.parametrize("step", ["fsync of the file", "link"])
@@ -108,7 +108,7 @@ def test_a_manifest_that_cannot_be_written_changes_nothing(
     state = committed(checkpoint, checkpoint.recovered(), file_of(1))
     files = [file_of(2), file_of(9, retracts="in/1.csv")]
     checkpoint.intend(1, files)
-    known = {0: dict(state.consumed[0])}
+    known = {0: dict(state.ingested[0])}
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -121,12 +121,12 @@ def test_a_manifest_that_cannot_be_written_changes_nothing(
                 patched.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
             committed(checkpoint, state, *files)
-    assert (state.number, state.consumed) == (0, known)
+    assert (state.number, state.ingested) == (0, known)
     assert read(tmp_path).number == 0
     assert checkpoint.intent(1) == tuple(files)
     assert list(checkpoint.manifests.glob(".*")) == []
     again = committed(checkpoint, state, *files)
-    assert again.consumed == {0: {"in/2.csv": (file_of(2), "c")}}
+    assert again.ingested == {0: {"in/2.csv": (file_of(2), "c")}}
 
 
 def test_an_intent_stays_until_it_is_committed_or_withdrawn(tmp_path: Path) -> None:
@@ -147,9 +147,9 @@ def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
     other = describe(program_of(AVERAGE.format(data="elsewhere", deletes="out")), {})
     committed(checkpoint, checkpoint.recovered(), file_of(0))
     known = Checkpoint(tmp_path).described()
-    with pytest.raises(CheckpointError, match="belongs to another query"):
-        settle_change(checkpoint, known, other, "refuse")
-    assert not settle_change(checkpoint, known, describe(PROGRAM, {}), "refuse")
+    with pytest.raises(CheckpointError, match="was written by a different query"):
+        needs_rebuild(checkpoint, known, other, "refuse")
+    assert not needs_rebuild(checkpoint, known, describe(PROGRAM, {}), "refuse")
 
 
 def test_what_is_no_checkpoint_or_one_of_another_version_is_told(tmp_path: Path) -> None:
@@ -347,11 +347,11 @@ def test_an_older_driver_fails_at_its_next_manifest(tmp_path: Path) -> None:
     new = opened(tmp_path)
     with pytest.raises(CheckpointError, match="another driver has taken over"):
         committed(old, state, file_of(1))
-    assert committed(new, new.recovered(), file_of(2)).consumed[0].keys() == {
+    assert committed(new, new.recovered(), file_of(2)).ingested[0].keys() == {
         "in/0.csv",
         "in/2.csv",
     }
-    assert read(tmp_path).consumed[0].keys() == {"in/0.csv", "in/2.csv"}
+    assert read(tmp_path).ingested[0].keys() == {"in/0.csv", "in/2.csv"}
 
 
 def test_of_two_drivers_that_start_at_once_one_fails(
@@ -394,7 +394,7 @@ def test_a_late_driver_that_creates_a_cleaned_manifest_again_does_no_harm(
         with pytest.raises(CheckpointError, match="another driver has taken over"):
             act()
     assert len(list(new.runs.iterdir())) == files
-    assert read(tmp_path).consumed == newer.consumed
+    assert read(tmp_path).ingested == newer.ingested
     newer = committed(new, newer, file_of(9))
     new.clean(newer, -1, nothing_open)
     assert not (old.manifests / "000002.json").exists()

@@ -301,7 +301,7 @@ def test_a_damaged_checkpoint_is_refused_and_goes_on_when_it_is_mended(
 def test_a_damaged_intent_is_told(begun: tuple[Place, Driver, dict[str, Any]]) -> None:
     place, driver, before = begun
     place.put("2.csv", "8,1.0\n")
-    driver.checkpoint.intend(1, driver.look().files)
+    driver.checkpoint.intend(1, driver.poll().files)
     path = last(driver.checkpoint.intents)
     whole = path.read_text()
     path.write_text(whole[:-5])
@@ -337,7 +337,7 @@ def test_what_workers_cannot_write_or_read_is_told(tmp_path: Path, spark: SparkS
             assert "3.csv" in str(refused(driver, "R102", before))
             bad.unlink()
             gone = place.put("4.csv", "1,1.0\n")
-            files = driver.look().files
+            files = driver.poll().files
             gone.unlink()
             with pytest.raises(DataError) as caught:
                 driver.run_batch(files)

@@ -60,7 +60,7 @@ Pair = namedtuple("Pair", ["X", "Y"])
 def test_rows_may_be_any_python_objects(given_rows: Any, tmp_path: Path) -> None:
     feed = PushFeed(STREAM, tmp_path)
     assert feed.insert(given_rows) == 1
-    assert content(STREAM, feed.look(0).files) == rows(record(1))
+    assert content(STREAM, feed.poll(0).files) == rows(record(1))
 
 
 def test_pushes_are_taken_once_by_the_next_batch(tmp_path: Path) -> None:
@@ -69,18 +69,18 @@ def test_pushes_are_taken_once_by_the_next_batch(tmp_path: Path) -> None:
     feed.insert([record(1)])
     feed.delete([record(2)])
     feed.insert([])
-    (file,) = feed.look(0).files
+    (file,) = feed.poll(0).files
     assert (file.kind, file.place) == ("spool", STREAM.place)
     assert content(STREAM, [file]) == Counter(
         {encode(record(1)): 2, encode(record(None)): 1, encode(record(2)): -1}
     )
-    assert feed.look(0).files == (file,)
+    assert feed.poll(0).files == (file,)
     feed.insert([record(3)])
-    (first, second) = feed.look(0).files
+    (first, second) = feed.poll(0).files
     assert first == file
-    feed.taken(summed([first]))
+    feed.acknowledge(summed([first]))
     assert take(feed) == (second,)
-    assert feed.look(0).files == ()
+    assert feed.poll(0).files == ()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -102,7 +102,7 @@ def test_a_call_with_a_bad_row_is_refused_whole(bad: Any, words: str, tmp_path: 
         feed.insert([record(1), record(2), bad])
     assert caught.value.code == "R306"
     assert len(caught.value.message) < 300
-    assert feed.look(0).files == ()
+    assert feed.poll(0).files == ()
 
 
 @pytest.mark.parametrize("wrong", [{"X": 1, "Y": "a"}, "ab", record(1), 5])
@@ -118,11 +118,11 @@ def test_a_null_row_is_refused_where_rows_are_in_columns(tmp_path: Path) -> None
     with pytest.raises(DataError, match="row 1 is null") as caught:
         feed.insert([record(1), None])
     assert caught.value.code == "R303"
-    assert feed.look(0).files == ()
+    assert feed.poll(0).files == ()
     numbers = pushed("int")
     other = PushFeed(numbers, tmp_path / "b")
     other.insert([1, None])
-    assert content(numbers, other.look(0).files) == rows(1, None)
+    assert content(numbers, other.poll(0).files) == rows(1, None)
 
 
 def test_fields_inside_fields_are_named(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_field_that_the_stream_does_not_have_is_named(as_table: Any, tmp_path:
         with pytest.raises(DataError, match=r'row 0: there is no field "Z" in < X') as caught:
             call(as_table([{"X": 1, "Y": 2, "Z": 3}]))
         assert caught.value.code == "R306"
-    assert feed.look(0).files == ()
+    assert feed.poll(0).files == ()
     inside = PushFeed(pushed("< P: bag(< Q: int >) >"), tmp_path / "inside")
     with pytest.raises(DataError, match=r'row 0, field "P": there is no field "R"'):
         inside.insert(as_table([{"P": [{"Q": 1, "R": 2}]}]))
@@ -157,14 +157,14 @@ def test_a_stream_that_is_closed_takes_no_rows(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         feed.insert([record(1)])
     assert caught.value.code == "R308"
-    assert content(STREAM, PushFeed(STREAM, tmp_path).look(0).files) == rows(record(1))
+    assert content(STREAM, PushFeed(STREAM, tmp_path).poll(0).files) == rows(record(1))
 
 
 def test_rows_survive_a_crash_from_the_call_on(tmp_path: Path) -> None:
     lost = PushFeed(STREAM, tmp_path)
     lost.insert([record(1)])
     lost.insert([record(2)])
-    assert content(STREAM, PushFeed(STREAM, tmp_path).look(0).files) == rows(record(1), record(2))
+    assert content(STREAM, PushFeed(STREAM, tmp_path).poll(0).files) == rows(record(1), record(2))
     lost.close()
 
 
@@ -179,7 +179,7 @@ for number in range(1000000):
     feed.insert([(number, "a")] * 3)
     print(number, flush=True)
     if number % 5 == 4:
-        feed.look(0)
+        feed.poll(0)
 """
 
 
@@ -192,7 +192,7 @@ def test_what_was_confirmed_before_a_kill_is_there(tmp_path: Path) -> None:
             process.stdout.readline()
         process.kill()
         last = max([22, *map(int, process.stdout.read().split())])
-    found = content(STREAM, PushFeed(STREAM, tmp_path).look(0).files)
+    found = content(STREAM, PushFeed(STREAM, tmp_path).poll(0).files)
     assert set(found.values()) == {3}
     assert len(found) in (last + 1, last + 2)
     assert all(encode(record(number)) in found for number in range(last + 1))
@@ -218,7 +218,7 @@ def test_a_call_that_was_cut_off_is_not_taken(
         tails = [b"", b"\0" * 50, b"\xff" * 5] if cut in ends else [b""]
         (log,) = folder.glob("*.log")
         log.write_bytes(log.read_bytes()[:cut] + data.draw(st.sampled_from(tails)))
-    found = content(STREAM, PushFeed(STREAM, folder).look(0).files)
+    found = content(STREAM, PushFeed(STREAM, folder).poll(0).files)
     assert found == rows(*(record(x) for call in calls[:whole] for x in call))
     assert [path.suffix for path in folder.iterdir()] == [".arrow"] * bool(whole)
 
@@ -233,7 +233,7 @@ def test_a_log_that_is_damaged_in_the_middle_is_refused(tmp_path: Path) -> None:
     found[len(found) // 2] ^= 0xFF
     log.write_bytes(found)
     with pytest.raises(DataError) as caught:
-        PushFeed(STREAM, tmp_path).look(0)
+        PushFeed(STREAM, tmp_path).poll(0)
     assert caught.value.code == "R103"
     assert log.exists()
 
@@ -243,14 +243,14 @@ def test_a_crash_between_spool_and_log_doubles_nothing(tmp_path: Path) -> None:
     feed.insert([record(1)])
     (log,) = tmp_path.glob("*.log")
     kept = log.read_bytes()
-    (file,) = feed.look(0).files
+    (file,) = feed.poll(0).files
     log.write_bytes(kept)
     (tmp_path / f".{Path(file.path).name}.123.tmp").write_bytes(b"half")
     again = PushFeed(STREAM, tmp_path)
-    assert content(STREAM, again.look(0).files) == rows(record(1))
+    assert content(STREAM, again.poll(0).files) == rows(record(1))
     log.write_bytes(kept)
     done = PushFeed(STREAM, tmp_path, [file.path])
-    assert done.look(0).files == ()
+    assert done.poll(0).files == ()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -270,7 +270,7 @@ def test_a_full_disk_is_told_and_leaves_no_half_rows(
             feed.insert([record(2)])
     assert caught.value.code == "R130"
     feed.insert([record(3)])
-    assert content(STREAM, feed.look(0).files) == rows(record(1), record(3))
+    assert content(STREAM, feed.poll(0).files) == rows(record(1), record(3))
 
 
 def test_what_the_disk_did_not_confirm_is_not_taken(
@@ -286,7 +286,7 @@ def test_what_the_disk_did_not_confirm_is_not_taken(
         patched.setattr("os.fsync", broken)
         with pytest.raises(DataError, match="input/output error"):
             feed.insert([record(2)])
-    assert content(STREAM, feed.look(0).files) == rows(record(1))
+    assert content(STREAM, feed.poll(0).files) == rows(record(1))
 
 
 class Busy:
@@ -329,7 +329,7 @@ def test_tables_are_pushed_as_their_rows_are(tmp_path: Path) -> None:
     fast, slow = PushFeed(STREAM, tmp_path / "a"), PushFeed(STREAM, tmp_path / "b")
     assert fast.delete(table) == slow.delete(table.to_pylist()) == 3
     assert fast.insert(table.slice(0, 0)) == 0
-    assert content(STREAM, fast.look(0).files) == content(STREAM, slow.look(0).files)
+    assert content(STREAM, fast.poll(0).files) == content(STREAM, slow.poll(0).files)
     structs = pa.array([{"X": 1, "Y": "a"}, None], arrow_type(STREAM.element))
     with pytest.raises(DataError):
         fast.insert(pa.table({"value": structs}))
@@ -371,7 +371,7 @@ def test_large_pushes_are_read_in_small_batches(
     feed.insert([record(x) for x in range(10)])
     for x in range(10, 16):
         feed.insert([record(x)])
-    (file,) = feed.look(0).files
+    (file,) = feed.poll(0).files
     sizes = [batch.num_rows for batch in spools.read_spool(Path(file.path), STREAM.element)]
     assert sizes == [4, 4, 4, 4]
     assert content(STREAM, [file]) == rows(*map(record, range(16)))
@@ -393,18 +393,18 @@ def test_large_pushes_are_read_in_small_batches(
 )  # fmt: skip
 def test_registered_data_are_taken_once(data: Any, tmp_path: Path) -> None:
     feed = RegisteredFeed(STREAM, tmp_path, data, begun=False)
-    assert feed.look(0) == feed.look(0)
-    files = feed.look(0).files
+    assert feed.poll(0) == feed.poll(0)
+    files = feed.poll(0).files
     assert content(STREAM, files) == rows(record(1), record(None, None))
-    feed.taken(summed(files))
-    assert feed.look(0).files == ()
-    assert RegisteredFeed(STREAM, tmp_path, [], begun=True).look(0).files == ()
+    feed.acknowledge(summed(files))
+    assert feed.poll(0).files == ()
+    assert RegisteredFeed(STREAM, tmp_path, [], begun=True).poll(0).files == ()
 
 
 def test_data_of_a_run_that_took_in_nothing_are_not_used(tmp_path: Path) -> None:
-    RegisteredFeed(STREAM, tmp_path, [record(1)], begun=False).look(0)
+    RegisteredFeed(STREAM, tmp_path, [record(1)], begun=False).poll(0)
     feed = RegisteredFeed(STREAM, tmp_path, [record(2)], begun=False)
-    assert content(STREAM, feed.look(0).files) == rows(record(2))
+    assert content(STREAM, feed.poll(0).files) == rows(record(2))
 
 
 OBJECTS = pd.DataFrame({"X": [1, 2], "Y": ["a", object()]})
@@ -412,7 +412,7 @@ OBJECTS = pd.DataFrame({"X": [1, 2], "Y": ["a", object()]})
 
 def test_a_pandas_column_of_objects_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match='column "Y" of "rows" has objects that no type') as caught:
-        RegisteredFeed(STREAM, tmp_path / "a", OBJECTS, begun=False).look(0)
+        RegisteredFeed(STREAM, tmp_path / "a", OBJECTS, begun=False).poll(0)
     assert caught.value.code == "R208"
     with pytest.raises(DataError, match='column "Y" of "rows" has objects that no type') as caught:
         PushFeed(STREAM, tmp_path / "b").insert(OBJECTS)
@@ -427,7 +427,7 @@ def test_a_pandas_column_of_objects_is_named(tmp_path: Path) -> None:
 )
 def test_registered_data_of_another_type_are_refused(data: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        RegisteredFeed(STREAM, tmp_path, data, begun=False).look(0)
+        RegisteredFeed(STREAM, tmp_path, data, begun=False).poll(0)
     assert caught.value.code == "R208"
     assert list(tmp_path.iterdir()) == []
 
@@ -450,7 +450,7 @@ def test_batches_of_a_frame_are_taken_once(tmp_path: Path) -> None:
     assert not feed.take([table(1), table(2)], "q", 0)
     assert not feed.take([table(1)], "other query/ü", 0)
     assert feed.take([table()], "q", 1)
-    assert feed.look(0).files == ()
+    assert feed.poll(0).files == ()
     assert feed.take([table(3)], "q", 2)
     total += taken_in(feed, STREAM)
     assert total == rows(record(1), record(1), record(2), record(3))
@@ -464,10 +464,10 @@ def test_a_batch_is_taken_once_whenever_the_crash_was(tmp_path: Path) -> None:
     assert taken_in(feed, STREAM) == rows(record(1))
     assert not feed.take([table(1)], "q", 5)
     assert feed.take([table(2)], "q", 6)
-    (file,) = feed.look(0).files
+    (file,) = feed.poll(0).files
     (tmp_path / "q.json").unlink()
     again = FrameFeed(STREAM, tmp_path, [file.path])  # committed, and not yet removed
-    assert again.look(0).files == ()
+    assert again.poll(0).files == ()
     assert not again.take([table(2)], "q", 6)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["q.json"]
 
@@ -479,7 +479,7 @@ def test_a_declared_sign_counts_rows(signs: list[Any], tmp_path: Path) -> None:
     feed.take([table(1, 2, 3, 4, _weight=signs)], "q", 0)
     weights = signs if signs[0] == 1 else [1, -1, 1, -1]
     wanted = {encode(record(x)): w for x, w in zip((1, 2, 3, 4), weights, strict=True) if w}
-    (file,) = feed.look(0).files
+    (file,) = feed.poll(0).files
     assert content(stream, [file]) == Counter(wanted)
     (batch,) = spools.read_spool(Path(file.path), stream.element)
     assert batch.num_rows == len(wanted)
@@ -502,14 +502,14 @@ def test_a_frame_of_another_shape_is_refused_whole(
     with pytest.raises(DataError) as caught:
         feed.take([table(1, _weight=[1]), given_table], "q", 0)
     assert caught.value.code == code
-    assert feed.look(0).files == ()
+    assert feed.poll(0).files == ()
     assert feed.take([table(1, _weight=[1])], "q", 0)
 
 
 def test_without_a_declared_sign_the_column_is_not_looked_at(tmp_path: Path) -> None:
     feed = FrameFeed(STREAM, tmp_path)
     feed.take([table(1, _weight=[5])], "q", 0)
-    assert content(STREAM, feed.look(0).files) == rows(record(1))
+    assert content(STREAM, feed.poll(0).files) == rows(record(1))
 
 
 # --- archive -------------------------------------------------------------------------------------
@@ -521,10 +521,10 @@ def test_the_input_of_the_last_batches_is_kept(keep: Any, kept: int, tmp_path: P
     batches = []
     for number in range(6):
         feed.insert([record(number)])
-        files = summed(feed.look(0).files)
+        files = summed(feed.poll(0).files)
         archive.add(number, files)
         archive.add(number, files)
-        feed.taken(files)
+        feed.acknowledge(files)
         archive.clean(number)
         batches.append(files)
     assert len(list((tmp_path / "archive").iterdir())) == kept

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from incmrql.runtime import BatchReport, Driver
-from incmrql.runtime.feeds.spooled import News
+from incmrql.runtime.feeds.spooled import Arrivals
 from incmrql.runtime.loop import run_driver
 from tests.engine.programs import reference_answers
 from tests.runtime.here import driver_here
@@ -35,7 +35,7 @@ def test_a_loop_ends_with_what_is_there_or_after_some_batches(tmp_path: Path) ->
         driver.options = OPTIONS
         assert run(driver) == [2, 3, 4]
         assert run(driver) == []
-        assert driver.is_done()
+        assert driver.is_idle()
         for number, wanted in enumerate(reference_answers(place.text)):
             assert driver.answer(number) == wanted
 
@@ -47,8 +47,8 @@ def test_a_file_that_comes_to_rest_between_two_looks_is_taken_in(
     with driver_here(place, OPTIONS) as driver:
         driver.step()
         place.put("1.csv", "7,3.0\n")
-        look, restless = driver.look, iter([News((), 1)])
-        monkeypatch.setattr(driver, "look", lambda: next(restless, None) or look())
+        poll, unsettled = driver.poll, iter([Arrivals((), 1)])
+        monkeypatch.setattr(driver, "poll", lambda: next(unsettled, None) or poll())
         assert run(driver) == [1]
 
 
@@ -72,6 +72,6 @@ def test_what_is_not_at_rest_is_waited_for(tmp_path: Path) -> None:
     (place.data / "1.csv").write_text("7,3.0\n")
     options = replace(QUICK, settle=0.4, available_now=True)
     with driver_here(place, options) as driver:
-        assert driver.look().restless == 1
+        assert driver.poll().unsettled == 1
         assert run(driver) == [0]
         assert driver.state.rows > 0

@@ -48,7 +48,9 @@ def test_a_run_that_diffuses_is_not_gone_on_with_exactly(tmp_path: Path) -> None
         driver.step()
         with pytest.raises(DataError, match="R313"):
             verify(driver, None)  # type: ignore[arg-type]
-    with pytest.raises(CheckpointError, match="lets loops diffuse, and this one keeps loops"):
+    with pytest.raises(
+        CheckpointError, match="created with --iterate diffuse, and this run is without"
+    ):
         driver_here(place)
     place.put("1.csv", "0.25,0.5\n")
     with driver_here(place, diffuse) as driver:

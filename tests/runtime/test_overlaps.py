@@ -83,9 +83,9 @@ def replacing(folder: Path, pattern: str, *, allow_empty: bool = False) -> Folde
         put(folder / f"{name}.csv", "1,a\n", 1)
     archive = Archive(folder.parent / "archive", "all", folders=True)
     feed = FolderFeed(stream, {}, 1, archive, allow_empty=allow_empty)
-    files = summed(feed.look(10).files)
+    files = summed(feed.poll(10).files)
     archive.add(0, files)
-    feed.taken(files)
+    feed.acknowledge(files)
     return feed
 
 
@@ -94,24 +94,24 @@ def test_a_folder_that_lost_all_files_at_once_is_refused(tmp_path: Path, pattern
     folder = tmp_path / "data"
     feed = replacing(folder, pattern)
     (folder / "a.csv").unlink()
-    assert [bool(file.retracts) for file in feed.look(10).files] == [True]
+    assert [bool(file.retracts) for file in feed.poll(10).files] == [True]
     (folder / "b.csv").unlink()
     with pytest.raises(DataError, match="all 2 files of") as caught:
-        feed.look(10)
+        feed.poll(10)
     assert caught.value.code == "R322"
     assert "--allow-empty" in caught.value.hint
     put(folder / "c.csv", "1,a\n", 1)  # it is there again
-    assert len(feed.look(10).files) == 3
+    assert len(feed.poll(10).files) == 3
 
 
 def test_a_folder_that_lost_its_only_file_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     feed = replacing(folder, "")
     (folder / "a.csv").unlink()
-    feed.taken(summed(feed.look(10).files))
+    feed.acknowledge(summed(feed.poll(10).files))
     (folder / "b.csv").unlink()
     with pytest.raises(DataError) as caught:
-        feed.look(10)
+        feed.poll(10)
     assert caught.value.message == f'the only file of "{folder}/" that was ingested is gone'
 
 
@@ -121,7 +121,7 @@ def test_a_folder_that_lost_all_files_on_purpose(tmp_path: Path, pattern: str) -
     feed = replacing(folder, pattern, allow_empty=True)
     for name in "ab":
         (folder / f"{name}.csv").unlink()
-    assert [bool(file.retracts) for file in feed.look(10).files] == [True, True]
+    assert [bool(file.retracts) for file in feed.poll(10).files] == [True, True]
 
 
 # --- what is skipped -------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_skipped_files_are_mentioned_once(tmp_path: Path) -> None:
     said: list[str] = []
     with driver_here(place) as driver:
         driver.on_notice = said.append
-        driver.look()
+        driver.poll()
         report = driver.step()
         place.put("_more", "")
         assert driver.step() is None
@@ -158,9 +158,9 @@ def test_skipped_matches_of_a_pattern_are_mentioned(tmp_path: Path) -> None:
     feed = FolderFeed(
         stream_of(f'stream(line, "{tmp_path}/*.csv", ",", type((int, string)))'), {}, 1
     )
-    news = feed.look(10)
+    news = feed.poll(10)
     assert len(news.files) == 1
     assert news.notices == (
         f'named pipes, sockets and devices are skipped, such as "{tmp_path}/b.csv"',
     )
-    assert feed.look(10).notices == ()
+    assert feed.poll(10).notices == ()

@@ -515,7 +515,7 @@ def test_an_answer_that_is_not_kept(session: incmrql.Session, tmp_path: Path) ->
                 asked()
             assert caught.value.code == "R312"
         assert run.verify().rows == 0
-    with pytest.raises(incmrql.CheckpointError, match="does not keep its answer"):
+    with pytest.raises(incmrql.CheckpointError, match="was created with keep_answer=False"):
         session.query(text).start(checkpoint=place)
     with pytest.raises(incmrql.DataError, match="not kept"):
         session.query(text).start(keep_answer=False, output=tmp_path / "out", mode="snapshot")

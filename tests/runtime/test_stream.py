@@ -172,7 +172,7 @@ def test_a_file_that_changes_or_vanishes_is_noticed(place: Place, spark: SparkSe
 def test_an_intent_is_run_again_with_the_same_files(place: Place, spark: SparkSession) -> None:
     place.put("1.csv", "7,3.0\n")
     with place.driver(spark) as driver:
-        driver.checkpoint.intend(0, driver.look().files)
+        driver.checkpoint.intend(0, driver.poll().files)
     place.put("2.csv", "7,5.0\n")
     with place.driver(spark) as driver:
         first = driver.step()

@@ -157,7 +157,7 @@ def test_a_spool_that_a_late_driver_writes_again_is_not_ingested_twice(
 ) -> None:
     place, _, feed = pushed
     feed.insert(ROWS * 3)
-    news = feed.look(0.0)
+    news = feed.poll(0.0)
     whole = [(Path(file.path), Path(file.path).read_bytes()) for file in news.files]
     unlocked(place)
     with driver_here(place, QUICK) as rival:

@@ -29,7 +29,7 @@ from incmrql.runtime.checkpoint.program import (
     saved_state,
     table_facts,
 )
-from incmrql.runtime.checkpoint.rebucket import rebucket
+from incmrql.runtime.checkpoint.rewrite import rebucket
 from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.report import Verified
 from incmrql.values import Value
@@ -145,7 +145,8 @@ class SavedRun:
         inputs = RunInputs(self.program, _no_spark, options, self._script)
         with self._beside(), open_driver(inputs, self.folder) as driver:
             before = driver.checkpoint.buckets
-            return rebucket(driver, buckets), before
+            driver.state = rebucket(driver.checkpoint, driver.state, buckets)
+            return driver.state.rows, before
 
 
 def _no_spark() -> SparkSession:

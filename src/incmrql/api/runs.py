@@ -19,16 +19,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
-from incmrql.api.streams import Flow, FrameStream, PushedStream, linked, run_failed
+from incmrql.api.streams import Flow, FrameStream, PushedStream, link_or_copy, run_failed
 from incmrql.engine.batch import stream_at
 from incmrql.errors import DataError, IncmrqlError, IncmrqlWarning
 from incmrql.io.rows import Policy, ReadReport
 from incmrql.plan.program import Program
 from incmrql.runtime.arithmetic import Failure, Failures
-from incmrql.runtime.checkpoint.changed import check_kept
+from incmrql.runtime.checkpoint.compatibility import check_answer_kept
 from incmrql.runtime.checkpoint.manifests import Checkpoint
 from incmrql.runtime.checkpoint.ownership import sign
-from incmrql.runtime.checkpoint.program import Framed
+from incmrql.runtime.checkpoint.program import StreamingFrame
 from incmrql.runtime.driver import Driver
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
@@ -183,7 +183,9 @@ class Run:
         with suppress(OSError):  # the driver says what is wrong with the folder
             self._is_new = not Checkpoint(self._checkpoint).exists
         framed = {
-            name: Framed() for name, each in inputs.streams.items() if isinstance(each, FrameStream)
+            name: StreamingFrame()
+            for name, each in inputs.streams.items()
+            if isinstance(each, FrameStream)
         }
         paths = options.paths.also(options.output, options.quarantine)
         registered = {**inputs.registered, **framed}
@@ -234,7 +236,7 @@ class Run:
         """Wait for files that were written a moment ago."""
         settle = self._driver.options.settle
         patience = time.monotonic() + 10 * settle
-        while self._driver.look().restless and time.monotonic() < patience:
+        while self._driver.poll().unsettled and time.monotonic() < patience:
             time.sleep(min(_POLL, settle / 4))
 
     def _keep_last(self) -> None:
@@ -401,8 +403,8 @@ class Run:
         runs = driver.checkpoint.work / f"answer-{state.number:06d}"
         runs.mkdir(exist_ok=True)
         for name in {run.file for table in state.tables.values() for run in table.runs}:
-            linked(driver.checkpoint.runs / name, runs / name)
-        check_kept(driver.compiled.physical.answers[0])
+            link_or_copy(driver.checkpoint.runs / name, runs / name)
+        check_answer_kept(driver.compiled.physical.answers[0])
         sent = driver.job.sent.content
         return answer_rows(spark, driver.compiled, sent, 0, state.tables, runs)
 
@@ -437,12 +439,12 @@ class Run:
 
     def prepare(self) -> None:
         """Look at the sources, and start Spark: what is wrong is known before the first batch."""
-        self._driver.look()
+        self._driver.poll()
         self._driver.job  # noqa: B018 - made when it is first asked for
 
     def is_idle(self) -> bool:
         """Whether there is nothing new since the last batch, at the start of a run."""
-        return self._driver.is_done()
+        return self._driver.is_idle()
 
     @property
     def rebuilt_from(self) -> int | None:

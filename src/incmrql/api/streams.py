@@ -28,7 +28,7 @@ from incmrql.reference.sources import not_there
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.feeds.set_aside import Fault, Weighted, same_rows, set_aside
-from incmrql.runtime.feeds.spooled import News, original
+from incmrql.runtime.feeds.spooled import Arrivals, original
 from incmrql.storage import sync_directory
 from incmrql.types import typed
 from incmrql.types.infer.scripts import type_from_text
@@ -102,7 +102,7 @@ class PushedStream:
             given = set() if is_new else self._given.get(checkpoint, set())
             for path in files:
                 if original(path.name) not in given:
-                    linked(path, feed.folder / path.name)
+                    link_or_copy(path, feed.folder / path.name)
             sync_directory(feed.folder)
             self._feeds[checkpoint] = feed
             self._note(checkpoint, files)
@@ -135,7 +135,7 @@ class PushedStream:
             for name in fault.budget:
                 fault.budget[name] -= max((each[name] for each in before), default=0)
             rest = Fault(+fault.budget, fault.name)
-            set_aside(self._kept, self.row, self._kept.look(0.0).files, rest)
+            set_aside(self._kept, self.row, self._kept.poll(0.0).files, rest)
 
     def failed(self, checkpoint: Path, problem: BaseException | None) -> None:
         """Say what has ended the loop of a run, or None when it goes on."""
@@ -163,7 +163,7 @@ class PushedStream:
 
     def _files(self) -> list[Path]:
         """The files of all rows so far."""
-        return [Path(file.path) for file in self._kept.look(0.0).files]
+        return [Path(file.path) for file in self._kept.poll(0.0).files]
 
     def _note(self, checkpoint: Path, files: Sequence[Path]) -> None:
         self._given[checkpoint] = {original(path.name) for path in files}
@@ -211,24 +211,24 @@ class Flow:
         except Exception as cause:
             raise self._failure(cause) from None
 
-    def look(self, now: float) -> News:
+    def poll(self, now: float) -> Arrivals:
         """The batches that wait; what has ended the query is raised."""
         problem = self._query.exception()
         if problem is not None:
             raise self._failure(problem) from None
-        return self._feed.look(now)
+        return self._feed.poll(now)
 
     @property
     def spools(self) -> FrameFeed:
         """The folder of its batches."""
         return self._feed
 
-    def verify_taken(self) -> None:
+    def check_ingested(self) -> None:
         """Nobody but us writes here: there is nothing to verify."""
 
-    def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
+    def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
         """Remove files that are committed."""
-        self._feed.taken(files)
+        self._feed.acknowledge(files)
 
     def close(self) -> None:
         """End the query."""
@@ -270,7 +270,7 @@ def run_failed(checkpoint: Path, what: str) -> DataError:
     return DataError("R374", message, hint=hint)
 
 
-def linked(path: Path, target: Path) -> None:
+def link_or_copy(path: Path, target: Path) -> None:
     """Let a file that never changes be at another place too."""
     try:
         os.link(path, target)

@@ -34,7 +34,12 @@ from incmrql.plan.program import Program
 from incmrql.runtime import quarantine
 from incmrql.runtime.arithmetic import Failure, Tallies, Tally, failures, refuse_failures
 from incmrql.runtime.checkpoint import files as batch_files
-from incmrql.runtime.checkpoint.changed import check_kept, refuse_other_way, settle_change, ways
+from incmrql.runtime.checkpoint.compatibility import (
+    check_answer_kept,
+    check_state_options,
+    needs_rebuild,
+    state_options,
+)
 from incmrql.runtime.checkpoint.lock import Lock
 from incmrql.runtime.checkpoint.manifests import (
     Checkpoint,
@@ -46,12 +51,17 @@ from incmrql.runtime.checkpoint.manifests import (
     create_folders,
 )
 from incmrql.runtime.checkpoint.program import describe, feeds_of
-from incmrql.runtime.checkpoint.rebuild import Retraction
+from incmrql.runtime.checkpoint.rewrite import Retraction
 from incmrql.runtime.compacting import Compactor
 from incmrql.runtime.failures import spark_failures, unskippable, unstarted, unwritten
 from incmrql.runtime.feeds.archive import Archive
-from incmrql.runtime.feeds.settling import exempt, settled_files, still_ingested, with_checksums
-from incmrql.runtime.feeds.spooled import Feed, News
+from incmrql.runtime.feeds.removal import (
+    exempt_from_checks,
+    pending_removals,
+    removals,
+    with_checksums,
+)
+from incmrql.runtime.feeds.spooled import Arrivals, Feed
 from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.reach import (
     NamedFiles,
@@ -127,7 +137,7 @@ class Driver:
         self.lock: Lock | None = None
         self._description = {
             **describe(program, script or {}, self.compiled.physical.tables),
-            **ways(self.options, program),
+            **state_options(self.options, program),
         }
         try:
             if read_only:
@@ -147,8 +157,8 @@ class Driver:
 
     def _read_only(self) -> State:
         known = self.checkpoint.described()
-        refuse_other_way(self.checkpoint, known, self._description)
-        settle_change(self.checkpoint, known, self._description, "refuse")
+        check_state_options(self.checkpoint, known, self._description)
+        needs_rebuild(self.checkpoint, known, self._description, "refuse")
         state = self.checkpoint.recovered()
         if self.options.check_runs:
             self.checkpoint.check_runs(state)
@@ -161,14 +171,14 @@ class Driver:
         known = checkpoint.prepare(options.checkpoint_mode)
         rebuild = False
         if known is not None and checkpoint.batch >= 0:
-            refuse_other_way(checkpoint, known, self._description)
-            rebuild = settle_change(checkpoint, known, self._description, options.on_change)
+            check_state_options(checkpoint, known, self._description)
+            rebuild = needs_rebuild(checkpoint, known, self._description, options.on_change)
         recorded = checkpoint.sinks
         has_batches = checkpoint.batch >= 0
         self.binding = bind(program, recorded, output, options, has_batches=has_batches)
         for sink in self.binding.sinks:
             if sink.mode == "snapshot":
-                check_kept(self.compiled.physical.answers[sink.answer])
+                check_answer_kept(self.compiled.physical.answers[sink.answer])
         refuse_used(self.binding.fresh if has_batches else self.binding.sinks)
         check_outputs(checkpoint, self.binding.sinks, self.compiled.paths)
         refuse_overlaps(program, checkpoint.folder, self.binding.sinks, options.quarantine)
@@ -192,8 +202,8 @@ class Driver:
             )  # fmt: skip
         if is_changed:
             self._change_program(recorded, rebuild=rebuild)
-        self._settled = settled_files(options, checkpoint, self.state, self.archive)
-        exempt(self.feeds, self._settled)
+        self._settled = removals(options, checkpoint, self.state, self.archive)
+        exempt_from_checks(self.feeds, self._settled)
 
     def __enter__(self) -> Driver:
         return self
@@ -264,7 +274,7 @@ class Driver:
 
     def answer(self, number: int = 0) -> Value:
         """The whole of an answer after the last batch, from the state; no job is run."""
-        check_kept(self.compiled.physical.answers[number])
+        check_answer_kept(self.compiled.physical.answers[number])
         runs = self.checkpoint.runs.absolute()
         return answer_value(self.compiled, number, self.state.tables, runs)
 
@@ -286,23 +296,23 @@ class Driver:
 
     # --- batches ---------------------------------------------------------------------------
 
-    def look(self) -> News:
+    def poll(self) -> Arrivals:
         """What is new in all sources, after a look at what was taken in before."""
         now = time.time()
         with unskippable(self.options.skip_batch):
-            found = [feed.look(now) for feed in self.feeds]
+            found = [feed.poll(now) for feed in self.feeds]
         for notice in (notice for news in found for notice in news.notices):
             self._notices.append(notice)
             self.on_notice(notice)
         files = tuple(file for news in found for file in news.files)
-        return News(files, sum(news.restless for news in found))
+        return Arrivals(files, sum(news.unsettled for news in found))
 
-    def is_done(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no batch is due: nothing is begun, no input is ready or still settling."""
         if self.state.number < 0 or self._settled or self.intended() is not None:
             return False
-        news = self.look()
-        return not news.restless and not any(map(self._is_streaming, news.files))
+        news = self.poll()
+        return not news.unsettled and not any(map(self._is_streaming, news.files))
 
     def intended(self) -> tuple[InputFile, ...] | None:
         """The files of a batch that was begun and not committed."""
@@ -316,7 +326,7 @@ class Driver:
             files = self._settled
         elif files is None:
             most = self.options.max_files_per_batch
-            files = batch_files.portion(self.look().files, most, self._is_streaming)
+            files = batch_files.portion(self.poll().files, most, self._is_streaming)
             if self.state.number >= 0 and not any(map(self._is_streaming, files)):
                 return None
         return self.run_batch(files)
@@ -465,8 +475,8 @@ class Driver:
             self.is_committing = False
         crash_here("publish", number)
         self._after(number, taken)
-        self._settled = still_ingested(self._settled, self.state)
-        exempt(self.feeds, self._settled)
+        self._settled = pending_removals(self._settled, self.state)
+        exempt_from_checks(self.feeds, self._settled)
         crash_here("after", number)
         self._unfinished = None
         return places
@@ -477,7 +487,7 @@ class Driver:
         again = {each.place for each in self.program.streams if not each.streaming}
         for feed in self.feeds:
             if not (self.options.window and feed.place in again):
-                feed.taken([each for each in taken if each[0].place == feed.place])
+                feed.acknowledge([each for each in taken if each[0].place == feed.place])
         if number % _CLEAN_EVERY == 0:
             self.checkpoint.clean(self.state, self.options.grace, self.compactor.is_open)
             self.archive.clean(number)

@@ -44,7 +44,7 @@ def run_driver(
             done += 1
         if chosen.max_batches is not None and done >= chosen.max_batches:
             return
-        if chosen.available_now and report is None and driver.is_done():
+        if chosen.available_now and report is None and driver.is_idle():
             return
         if report is None or not chosen.available_now:
             stop.wait(max(0.0, begun + pause - time.monotonic()))
@@ -59,6 +59,6 @@ def _wait_for_rest(driver: Driver, stop: threading.Event) -> None:
         and not stop.is_set()
         and driver.intended() is None
         and time.monotonic() < patience
-        and driver.look().restless
+        and driver.poll().unsettled
     ):
         stop.wait(min(settle / 4, 0.25))

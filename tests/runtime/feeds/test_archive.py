@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 def looked(folder: Path) -> list[tuple[InputFile, str]]:
     stream = stream_of(f'stream(line, "{folder}", ",", type((int, string)))')
-    return summed(FolderFeed(stream, {}, 1).look(10).files)
+    return summed(FolderFeed(stream, {}, 1).poll(10).files)
 
 
 def test_files_of_the_user_are_read_again_where_they_are(folder: Path, tmp_path: Path) -> None:

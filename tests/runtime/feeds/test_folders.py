@@ -17,7 +17,7 @@ from incmrql.engine import inputs
 from incmrql.errors import DataError
 from incmrql.io.files import expand
 from incmrql.plan.program import Stream
-from incmrql.runtime.feeds import Archive, Consumed, FolderFeed, OnceFeed, folders
+from incmrql.runtime.feeds import Archive, FolderFeed, IngestedByPath, OnceFeed, folders
 from incmrql.runtime.feeds.folders import files_at
 from tests.runtime.feeding import content, names, put, rows, stream_of, summed, take
 
@@ -85,7 +85,7 @@ def test_a_folder_that_may_not_be_read_is_refused(
 
     monkeypatch.setattr("os.scandir", forbidden)
     with pytest.raises(DataError, match="permission denied") as caught:
-        FolderFeed(watched(folder), {}, 1).look(10)
+        FolderFeed(watched(folder), {}, 1).poll(10)
     assert caught.value.code == "R102"
 
 
@@ -100,16 +100,16 @@ def test_files_are_taken_when_they_are_at_rest_oldest_first(folder: Path, tmp_pa
     put(deletes / "a.csv", "1,a\n", 100)
     stream = watched(folder, f', deletes: "{deletes}"')
     feed = FolderFeed(stream, {}, 1)
-    found = feed.look(110)
+    found = feed.poll(110)
     assert [(*names([file]), file.deletes) for file in found.files] == [
         ("b.csv", False),
         ("a.csv", True),
         ("a.csv", False),
     ]
-    assert found.restless == 1
+    assert found.unsettled == 1
     assert {file.place for file in found.files} == {stream.place}
-    feed.taken(summed(found.files))
-    assert names(feed.look(110.5).files) == ["c.csv"]
+    feed.acknowledge(summed(found.files))
+    assert names(feed.poll(110.5).files) == ["c.csv"]
     assert content(stream, found.files) == rows((2, "a"))
 
 
@@ -117,26 +117,26 @@ def test_a_file_that_grows_is_not_at_rest(folder: Path) -> None:
     feed = FolderFeed(watched(folder), {}, 1)
     for now in (100, 100.6, 101.2):
         put(folder / "a.csv", "1,a\n" * int(now), now)
-        assert feed.look(now).restless == 1
-    assert feed.look(102.3).restless == 0
+        assert feed.poll(now).unsettled == 1
+    assert feed.poll(102.3).unsettled == 0
 
 
 def test_a_time_in_the_future_is_not_waited_for(folder: Path) -> None:
     feed = FolderFeed(watched(folder), {}, 1)
     put(folder / "a.csv", "1,a\n", 9000)
-    assert feed.look(100) == feed.look(100.5)
+    assert feed.poll(100) == feed.poll(100.5)
     put(folder / "a.csv", "1,a\n2,b\n", 9000)
-    assert feed.look(101).restless == 1
-    assert feed.look(101.9).restless == 1
-    assert names(feed.look(102).files) == ["a.csv"]
+    assert feed.poll(101).unsettled == 1
+    assert feed.poll(101.9).unsettled == 1
+    assert names(feed.poll(102).files) == ["a.csv"]
 
 
 def test_what_was_taken_in_is_no_news_after_a_restart(folder: Path) -> None:
     put(folder / "a.csv", "1,a\n", 1)
-    consumed: Consumed = {}
-    take(FolderFeed(watched(folder), consumed, 1))
+    ingested: IngestedByPath = {}
+    take(FolderFeed(watched(folder), ingested, 1))
     put(folder / "b.csv", "1,a\n", 1)
-    assert names(FolderFeed(watched(folder), dict(consumed), 1).look(10).files) == ["b.csv"]
+    assert names(FolderFeed(watched(folder), dict(ingested), 1).poll(10).files) == ["b.csv"]
 
 
 def test_contents_are_not_read_unless_size_or_time_differ(
@@ -153,12 +153,12 @@ def test_contents_are_not_read_unless_size_or_time_differ(
         return inputs.checksum(file)
 
     monkeypatch.setattr(folders, "checksum", noted)
-    feed.look(10)
-    feed.verify_taken()
+    feed.poll(10)
+    feed.check_ingested()
     assert read == []
     os.utime(folder / "3.csv", (5, 5))
-    assert feed.look(10).files == ()
-    feed.verify_taken()
+    assert feed.poll(10).files == ()
+    feed.check_ingested()
     assert read == ["3.csv"]
 
 
@@ -171,7 +171,7 @@ def test_a_file_that_changed_is_refused(text: str, folder: Path) -> None:
     put(folder / "a.csv", "1,a\n", 1)
     take(feed)
     put(folder / "a.csv", text, 2)
-    for ask in (feed.verify_taken, lambda: feed.look(10)):
+    for ask in (feed.check_ingested, lambda: feed.poll(10)):
         with pytest.raises(DataError, match="no longer what was taken in") as caught:
             ask()
         assert caught.value.code == "R301"
@@ -183,7 +183,7 @@ def test_a_file_that_vanished_is_refused(alone: bool, folder: Path) -> None:
     put(folder / "a.csv", "1,a\n", 1)
     take(feed)
     (folder / "a.csv").unlink()
-    for ask in (feed.verify_taken, lambda: feed.look(10)):
+    for ask in (feed.check_ingested, lambda: feed.poll(10)):
         with pytest.raises(DataError, match="no longer there") as caught:
             ask()
         assert caught.value.code == "R302"
@@ -195,9 +195,9 @@ def replacing(folder: Path, pattern: str) -> FolderFeed:
     put(folder / "a.csv", "1,a\n", 1)
     archive = Archive(folder.parent / "archive", "all", folders=True)
     feed = FolderFeed(stream, {}, 1, archive, allow_empty=True)
-    files = summed(feed.look(10).files)
+    files = summed(feed.poll(10).files)
     archive.add(0, files)
-    feed.taken(files)
+    feed.acknowledge(files)
     return feed
 
 
@@ -206,7 +206,7 @@ def test_a_folder_that_vanished_as_a_whole_takes_nothing_back(pattern: str, fold
     feed = replacing(folder, pattern)
     folder.rename(folder.parent / "elsewhere")
     with pytest.raises(DataError) as caught:
-        feed.look(10)
+        feed.poll(10)
     assert caught.value.code == "R101"
 
 
@@ -215,25 +215,25 @@ def test_a_listing_that_is_not_whole_takes_nothing_back(pattern: str, folder: Pa
     feed = replacing(folder, pattern)
     (folder / "b.csv").symlink_to(folder / "nothing")
     with pytest.raises(DataError, match="is a link to"):
-        feed.look(10)
+        feed.poll(10)
     (folder / "b.csv").unlink()
-    assert feed.look(10).files == ()
+    assert feed.poll(10).files == ()
 
 
 @pytest.mark.parametrize("pattern", ["", "*.csv", "a.csv"])
 def test_a_file_that_vanished_is_taken_back(pattern: str, folder: Path) -> None:
     feed = replacing(folder, pattern)
     (folder / "a.csv").unlink()
-    (file,) = feed.look(10).files
+    (file,) = feed.poll(10).files
     assert file.retracts == str(folder / "a.csv")
-    feed.taken(summed([file]))
+    feed.acknowledge(summed([file]))
     put(folder / "a.csv", "1,a\n", 1)
-    assert [found.retracts for found in feed.look(10).files] == [""]
+    assert [found.retracts for found in feed.poll(10).files] == [""]
 
 
 def test_a_folder_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        FolderFeed(watched(tmp_path / "no"), {}, 1).look(10)
+        FolderFeed(watched(tmp_path / "no"), {}, 1).poll(10)
     assert caught.value.code == "R101"
 
 
@@ -242,12 +242,12 @@ def test_nothing_is_replaced_without_a_copy(folder: Path, tmp_path: Path) -> Non
     put(folder / "a.csv", "1,a\n", 1)
     archive = Archive(tmp_path / "archive", "all")
     feed = FolderFeed(stream, {}, 1, archive)
-    files = feed.look(10).files
+    files = feed.poll(10).files
     archive.add(0, summed(files))
-    feed.taken(summed(files))
+    feed.acknowledge(summed(files))
     put(folder / "a.csv", "2,b\n", 2)
     with pytest.raises(DataError, match="not kept") as caught:
-        feed.look(10)
+        feed.poll(10)
     assert caught.value.code == "R305"
 
 
@@ -256,13 +256,13 @@ def test_a_file_that_is_replaced_waits_until_it_is_at_rest(folder: Path, tmp_pat
     put(folder / "a.csv", "1,a\n", 1)
     archive = Archive(tmp_path / "archive", "all", folders=True)
     feed = FolderFeed(stream, {}, 1, archive)
-    files = feed.look(10).files
+    files = feed.poll(10).files
     archive.add(0, summed(files))
-    feed.taken(summed(files))
+    feed.acknowledge(summed(files))
     put(folder / "a.csv", "2,b\n3,c\n", 99.5)
-    found = feed.look(100)
-    assert (found.files, found.restless) == ((), 1)
-    found = feed.look(101)
+    found = feed.poll(100)
+    assert (found.files, found.unsettled) == ((), 1)
+    found = feed.poll(101)
     assert [bool(file.retracts) for file in found.files] == [True, False]
     assert content(stream, (*files[:0], *found.files)) == Counter(
         {**rows((2, "b"), (3, "c")), next(iter(rows((1, "a")))): -1}
@@ -278,7 +278,7 @@ class Replacing(RuleBasedStateMachine):
         self.folder, self.now, self.number = self.root / "data", 100.0, 0
         self.folder.mkdir()
         self.stream = watched(self.folder, ", on_modified: replace")
-        self.consumed: Consumed = {}
+        self.ingested: IngestedByPath = {}
         self.total: Counter[bytes] = Counter()
         self.batches: list[list[tuple[inputs.InputFile, str]]] = []
         self.restart()
@@ -289,8 +289,8 @@ class Replacing(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.archive = Archive(self.root / "archive", "all", folders=True)
-        consumed = dict(self.consumed)
-        self.feed = FolderFeed(self.stream, consumed, 1, self.archive, allow_empty=True)
+        ingested = dict(self.ingested)
+        self.feed = FolderFeed(self.stream, ingested, 1, self.archive, allow_empty=True)
 
     @rule(name=st.sampled_from("abc"), lines=st.lists(st.sampled_from(["1,x\n", "2,y\n", "z\n"])))
     def write(self, name: str, lines: list[str]) -> None:
@@ -309,23 +309,23 @@ class Replacing(RuleBasedStateMachine):
     @rule(most=st.integers(1, 3), commits=st.booleans())
     def batch(self, most: int, commits: bool) -> None:
         self.now += 10
-        files = summed(self.feed.look(self.now).files[:most])
+        files = summed(self.feed.poll(self.now).files[:most])
         self.archive.add(self.number, files)
         if not commits:
             return
         for row, weight in content(self.stream, [file for file, _ in files]).items():
             self.total[row] += weight
         self.number += 1
-        self.feed.taken(files)
+        self.feed.acknowledge(files)
         self.batches.append(files)
-        self.consumed = dict(self.feed.consumed)
+        self.ingested = dict(self.feed.ingested)
 
     @rule()
     def drain(self) -> None:
         """Two batches take in all there is: one takes back, both may take in."""
         for _ in range(2):
             self.batch(99, commits=True)
-        assert self.feed.look(self.now + 10).files == ()
+        assert self.feed.poll(self.now + 10).files == ()
         there = [
             inputs.InputFile(path, stat.st_size, stat.st_mtime_ns, 0)
             for path, stat in files_at(str(self.folder))
@@ -349,24 +349,24 @@ def once(path: Path) -> Stream:
 def test_a_source_is_taken_once(folder: Path) -> None:
     put(folder / "a.csv", "1,a\n", 1e12)
     put(folder / "sub/b.csv", "2,b\n", 1)
-    consumed: Consumed = {}
-    feed = OnceFeed(once(folder), consumed, begun=False)
-    assert names(feed.look(10).files) == names(feed.look(10).files) == ["a.csv", "b.csv"]
+    ingested: IngestedByPath = {}
+    feed = OnceFeed(once(folder), ingested, begun=False)
+    assert names(feed.poll(10).files) == names(feed.poll(10).files) == ["a.csv", "b.csv"]
     files = take(feed)
     assert content(once(folder), files) == rows((1, "a"), (2, "b"))
     put(folder / "c.csv", "3,c\n", 1)
-    assert feed.look(10).files == ()
-    again = OnceFeed(once(folder), consumed, begun=True)
-    assert again.look(10).files == ()
+    assert feed.poll(10).files == ()
+    again = OnceFeed(once(folder), ingested, begun=True)
+    assert again.poll(10).files == ()
     os.utime(folder / "a.csv", (3, 3))
-    again.verify_taken()
+    again.check_ingested()
     put(folder / "a.csv", "1,b\n", 4)
     with pytest.raises(DataError) as caught:
-        again.verify_taken()
+        again.check_ingested()
     assert caught.value.code == "R301"
     (folder / "a.csv").unlink()
     with pytest.raises(DataError) as caught:
-        again.verify_taken()
+        again.check_ingested()
     assert caught.value.code == "R302"
 
 
@@ -374,7 +374,7 @@ def test_an_empty_source_is_taken_once_as_well(folder: Path) -> None:
     feed = OnceFeed(once(folder), {}, begun=False)
     take(feed)
     put(folder / "c.csv", "3,c\n", 1)
-    assert feed.look(10).files == ()
+    assert feed.poll(10).files == ()
     with pytest.raises(DataError) as caught:
-        OnceFeed(once(folder / "no"), {}, begun=False).look(10)
+        OnceFeed(once(folder / "no"), {}, begun=False).poll(10)
     assert caught.value.code == "R101"

@@ -132,12 +132,12 @@ def test_several_spools_and_rows_that_come_and_go_within_a_batch(
     run = started(session)
     feed = run._driver.feeds[0]
     rows.delete([(1, 1)])
-    feed.look(0.0)
+    feed.poll(0.0)
     rows.insert([(1, 1), (2, 2)])
-    feed.look(0.0)
+    feed.poll(0.0)
     rows.delete([(2, 2)] * 3)
     rows.insert([(3, 3)])
-    assert len(feed.look(0.0).files) == 3
+    assert len(feed.poll(0.0).files) == 3
     with pytest.raises(incmrql.DataError, match="< K: 2, V: 2 >"):
         run.step()
     assert run.step() is not None
@@ -238,7 +238,7 @@ def push_and_step(checkpoint: str) -> None:
         rows.insert([(n, base) for n in range(10)])
         if base:
             rows.delete([(50, base)])
-        run._driver.feeds[0].look(0.0)
+        run._driver.feeds[0].poll(0.0)
     for _ in range(2):
         try:
             run.step()
@@ -342,13 +342,13 @@ def test_spools_in_any_order_of_kills_and_looks(tmp_path: Path) -> None:
         rows.delete([(100 + number, chance.randrange(9))])
     feed = run._driver.feeds[0]
     with warnings.catch_warnings():
-        (file,) = feed.look(0.0).files
+        (file,) = feed.poll(0.0).files
         found = list(spool_rows(Path(file.path), type_from_text(ROW)))
         for number in range(11):
-            (file,) = feed.look(0.0).files
+            (file,) = feed.poll(0.0).files
             left = [row for row in found if row[1] > 0 or 100 + number < row[0].K]
             feed.supersede(Path(file.path), left, type_from_text(ROW))  # type: ignore[attr-defined]
-    (file,) = feed.look(0.0).files
+    (file,) = feed.poll(0.0).files
     assert Path(file.path).stem.endswith("~11")
     assert run.step() is not None
     assert run.answer() == Bag([(n, n) for n in range(12)])

@@ -114,7 +114,7 @@ def test_a_peer_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
         stream = source(peer, "text")
     with reading(stream, tmp_path) as feed:
         until(lambda: "refused" in feed.status.problem.lower())
-        assert feed.look(0).files == ()
+        assert feed.poll(0).files == ()
         with serving([b"hello\n"], stays=True, port=peer.port):
             until(lambda: feed.status.lines == 1)
             assert feed.status.problem == ""
@@ -135,7 +135,7 @@ def test_a_header_is_of_the_connection(tmp_path: Path) -> None:
         stream = source(peer, "csv", ', ",", type(< A: int, B: string >), header: true')
         with reading(stream, tmp_path, every=0) as feed:
             until(lambda: feed.status.lines == 3)
-            files = feed.look(0).files
+            files = feed.poll(0).files
             assert len(files) >= 2
             found = [Record({"A": a, "B": b}) for a, b in [(1, "x"), (2, "y"), (3, "z")]]
             assert content(stream, files) == rows(*found)
@@ -145,10 +145,10 @@ def test_a_document_is_what_comes_over_a_connection(tmp_path: Path) -> None:
     with serving([b"<r><p><n>1</n></p>", b"<p><n>2</n></p></r>"], [b"<r><p>"], stays=True) as peer:
         stream = source(peer, "xml", ', {"p"}, type(< n: int >)')
         with reading(stream, tmp_path) as feed:
-            until(lambda: bool(feed.look(0).files))
+            until(lambda: bool(feed.poll(0).files))
             assert taken_in(feed, stream) == rows(Record({"n": 1}), Record({"n": 2}))
             until(lambda: feed.status.connections == 2)
-            assert feed.look(0).files == ()
+            assert feed.poll(0).files == ()
 
 
 def test_lines_are_on_disk_after_a_while_without_a_look(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_line_without_end_ends_the_connection(
     with serving([b"x" * 500], stays=True) as peer, reading(source(peer, "text"), tmp_path) as feed:
         until(lambda: "longer than max_line (100 bytes)" in feed.status.problem)
         until(lambda: feed.status.cut_off > 0)
-        notices = feed.look(0).notices
+        notices = feed.poll(0).notices
         assert f":{peer.port}: " in notices[0]
         assert notices[0].endswith("dropped: longer than max_line (100 bytes)")
 
@@ -195,7 +195,7 @@ def test_a_full_disk_is_told_by_the_next_look(
         with monkeypatch.context() as patched:
             patched.setattr("os.fsync", full)
             with pytest.raises(DataError, match="no space left") as caught:
-                feed.look(0)
+                feed.poll(0)
         assert caught.value.code == "R130"
 
 

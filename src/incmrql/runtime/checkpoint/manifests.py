@@ -40,7 +40,7 @@ from incmrql.engine.store.segments import check
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import StateTable
 from incmrql.errors import CheckpointError
-from incmrql.runtime.feeds.spooled import Consumed
+from incmrql.runtime.feeds.spooled import IngestedByPath
 from incmrql.storage import delete, names, sync_directory
 from incmrql.storage.files import crash_here, load, write_new
 
@@ -86,7 +86,7 @@ class State:
     """The last batch, -1 before the first."""
     tables: Mapping[str, StateTable]
     outputs: tuple[Output, ...] = ()
-    consumed: dict[int, Consumed] = field(default_factory=dict, repr=False)
+    ingested: dict[int, IngestedByPath] = field(default_factory=dict, repr=False)
     """By the place of the source."""
     changes: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Where the change of each answer by the last batch is, if it is kept."""
@@ -208,19 +208,19 @@ class Checkpoint:
             return State(-1, tables_of_json({}, self.schemas, self.buckets))
         newest = chain[0]
         self._learn(newest, chain)
-        consumed: dict[int, Consumed] = {}
+        ingested: dict[int, IngestedByPath] = {}
         for files in _batches(chain):
             for file, _ in files:
                 if file.retracts:
-                    consumed.setdefault(file.place, {}).pop(file.retracts, None)
+                    ingested.setdefault(file.place, {}).pop(file.retracts, None)
             for file, digest in files:
                 if not file.retracts:
-                    consumed.setdefault(file.place, {})[file.path] = (file, digest)
+                    ingested.setdefault(file.place, {})[file.path] = (file, digest)
         return State(
             newest["batch"],
             tables_of_json(newest["tables"], self.schemas, self.buckets),
             tuple(map(Output.of_json, newest["outputs"])),
-            consumed,
+            ingested,
             newest["changes"],
         )
 
@@ -353,11 +353,11 @@ class Checkpoint:
             self.withdraw(number)
         for file, _ in change.files:
             if file.retracts:
-                before.consumed.get(file.place, {}).pop(file.retracts, None)
+                before.ingested.get(file.place, {}).pop(file.retracts, None)
         for file, digest in change.files:  # one growing dictionary: a commit costs its change
             if not file.retracts:
-                before.consumed.setdefault(file.place, {})[file.path] = (file, digest)
-        return State(number, change.tables, change.outputs, before.consumed, change.changes)
+                before.ingested.setdefault(file.place, {})[file.path] = (file, digest)
+        return State(number, change.tables, change.outputs, before.ingested, change.changes)
 
     def _manifest_of(self, before: State, change: Commit) -> dict[str, Any]:
         """The content of the manifest that follows the newest one."""
@@ -471,7 +471,7 @@ def _known(before: State, files: Taken) -> Taken:
     back = {(file.place, file.retracts) for file, _ in files if file.retracts}
     known = [
         each
-        for place, one in before.consumed.items()
+        for place, one in before.ingested.items()
         for path, each in one.items()
         if (place, path) not in back
     ]

@@ -40,7 +40,7 @@ from incmrql.values import Bag, Record, Value, read
 # --- Description and sources ---
 
 
-class Framed:
+class StreamingFrame:
     """Marks a name whose rows come from a streaming data frame."""
 
 
@@ -137,25 +137,25 @@ def feeds_of(  # noqa: PLR0913 (a program, where it stands, and its data)
     """The sources of a program at work."""
     found: list[Feed] = []
     for stream in program.streams:
-        consumed = state.consumed.setdefault(stream.place, {})
+        ingested = state.ingested.setdefault(stream.place, {})
         folder = checkpoint.input / f"source-{stream.place}"
         begun = state.number >= 0 and not window
         data = registered.get(stream.source.name) if stream.source.name else None
         if stream.socket is not None:
-            found.append(SocketFeed(stream, folder, consumed))
-        elif stream.path is None and isinstance(data, Framed):
-            found.append(FrameFeed(stream, folder, consumed, checkpoint.check_newest))
+            found.append(SocketFeed(stream, folder, ingested))
+        elif stream.path is None and isinstance(data, StreamingFrame):
+            found.append(FrameFeed(stream, folder, ingested, checkpoint.check_newest))
         elif stream.path is None and stream.streaming:
-            found.append(PushFeed(stream, folder, consumed, check=checkpoint.check_newest))
+            found.append(PushFeed(stream, folder, ingested, check=checkpoint.check_newest))
         elif stream.path is None:
             if data is None and not begun:
                 message = f'there are no data for "{stream.source.name}"'
                 raise DataError("R208", message, hint="Register them before the start.")
-            found.append(RegisteredFeed(stream, folder, data, consumed, begun=begun))
+            found.append(RegisteredFeed(stream, folder, data, ingested, begun=begun))
         elif stream.streaming:
-            found.append(FolderFeed(stream, consumed, settle, archive, allow_empty=allow_empty))
+            found.append(FolderFeed(stream, ingested, settle, archive, allow_empty=allow_empty))
         else:
-            found.append(OnceFeed(stream, consumed, begun=begun))
+            found.append(OnceFeed(stream, ingested, begun=begun))
     return found
 
 
@@ -172,10 +172,10 @@ def read_program(
     Includes and types of files are read where `paths` allows it.
     """
     described = dict(Checkpoint(folder).described())
-    return remade(folder, described, Imports(frozenset(modules), paths=paths)), described
+    return recompile(folder, described, Imports(frozenset(modules), paths=paths)), described
 
 
-def remade(folder: Path, described: Mapping[str, Any], imports: Imports = READ_ONLY) -> Program:
+def recompile(folder: Path, described: Mapping[str, Any], imports: Imports = READ_ONLY) -> Program:
     """The program that the description in a checkpoint tells of, with what it may import."""
     asked = described.get("script") or {}
     if "text" not in asked:

@@ -1,10 +1,11 @@
-"""Feeds: the sources of a running program, which report the files to ingest.
+"""Feeds: the sources of a running program.  Each poll reports files that are ready to be ingested.
 
-* `folders` has `FolderFeed`: files of a folder, a pattern or one file, as they appear.
+* `spooled` has the protocol `Feed`, and the folders in which arrivals wait for a batch.
+* `folders` has `FolderFeed`: files of a directory, a pattern or one file, as they appear.
 * `once` has `OnceFeed` for sources that do not change and `RegisteredFeed` for registered data.
-* `push` has `PushFeed`: rows that Python inserts and deletes.
-* `sockets` has `SocketFeed`, lines that a peer sends; `frames` has `FrameFeed`, a streaming frame.
-* `spooled` has what a feed is and where rows wait; `archive` keeps copies of ingested input.
+* `push` (rows from Python), `sockets` (lines from a peer) and `frames` (a streaming DataFrame)
+  write what arrives to spool files; `set_aside` removes rows that no batch can ingest.
+* `archive` keeps copies of ingested input; `removal` forgets or retracts ingested files.
 
 Start with `spooled`, then `folders`.
 """
@@ -15,15 +16,15 @@ from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.once import OnceFeed, RegisteredFeed
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.feeds.sockets import SocketFeed, SocketStatus
-from incmrql.runtime.feeds.spooled import Consumed, Feed, News
+from incmrql.runtime.feeds.spooled import Arrivals, Feed, IngestedByPath
 
 __all__ = [
     "Archive",
-    "Consumed",
+    "Arrivals",
     "Feed",
     "FolderFeed",
     "FrameFeed",
-    "News",
+    "IngestedByPath",
     "OnceFeed",
     "PushFeed",
     "RegisteredFeed",

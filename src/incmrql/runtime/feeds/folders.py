@@ -25,7 +25,7 @@ from incmrql.errors import DataError
 from incmrql.io.files import expand, unreadable
 from incmrql.plan.program import Stream
 from incmrql.runtime.feeds.archive import Archive
-from incmrql.runtime.feeds.spooled import Consumed, News
+from incmrql.runtime.feeds.spooled import Arrivals, IngestedByPath
 
 # --- Which files there are ---
 #
@@ -130,13 +130,13 @@ class FolderFeed:
     def __init__(
         self,
         stream: Stream,
-        consumed: Consumed,
+        ingested: IngestedByPath,
         settle: float,
         archive: Archive | None = None,
         *,
         allow_empty: bool = False,
     ) -> None:
-        self.place, self.consumed = stream.place, consumed
+        self.place, self.ingested = stream.place, ingested
         self.settled: frozenset[str] = frozenset()
         """Files that are about to be forgotten or retracted: their changes are no problem."""
         self._allow_empty = allow_empty
@@ -148,7 +148,7 @@ class FolderFeed:
         self._seen: dict[str, tuple[InputFile, float]] = {}
         """Files that are not at rest, and when they were first seen like this."""
 
-    def look(self, now: float) -> News:
+    def poll(self, now: float) -> Arrivals:
         """Files that are new and at rest; one pass over the folder."""
         there = self._listing()
         before, self._seen = self._seen, {}
@@ -162,10 +162,10 @@ class FolderFeed:
                 back.append(self._taken_back(path))
                 fresh.append(file)
         for path, file in there.items():
-            if path not in self.consumed and self._at_rest(file, before, now):
+            if path not in self.ingested and self._at_rest(file, before, now):
                 fresh.append(file)
         fresh.sort(key=lambda file: (file.modified, file.deletes, file.path))
-        return News((*back, *fresh), len(self._seen), self._notices())
+        return Arrivals((*back, *fresh), len(self._seen), self._notices())
 
     def _notices(self) -> tuple[str, ...]:
         """What is skipped, each kind once."""
@@ -176,19 +176,19 @@ class FolderFeed:
     def _skip(self, kind: str, path: str) -> None:
         self._skipped.setdefault(kind, path)
 
-    def verify_taken(self) -> None:
+    def check_ingested(self) -> None:
         """Refuse a file that changed or vanished, unless such files are replaced."""
         for _ in self._altered(self._listing()):
             pass
 
-    def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
+    def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
         """Remember files that are committed, and forget those that were taken back."""
         for file, _ in files:
             if file.retracts:
-                self.consumed.pop(file.retracts, None)
+                self.ingested.pop(file.retracts, None)
         for file, digest in files:
             if not file.retracts:
-                self.consumed[file.path] = (file, digest)
+                self.ingested[file.path] = (file, digest)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -211,7 +211,7 @@ class FolderFeed:
         except DataError:
             # A folder that is missing as a whole is no deletion of its files.
             alone = str(Path(path.removeprefix("file://")))
-            if alone not in self.consumed or not _is_gone(alone):
+            if alone not in self.ingested or not _is_gone(alone):
                 raise
 
     def _at_rest(
@@ -233,12 +233,12 @@ class FolderFeed:
         """The files that changed or vanished; those that were only touched are noted."""
         self._refuse_emptied(there)
         found = []
-        for path, (before, digest) in list(self.consumed.items()):
+        for path, (before, digest) in list(self.ingested.items()):
             after = there.get(path)
             if after == before or before.forgotten or path in self.settled:
                 continue
             if after is not None and self._is_same(before, after, digest):
-                self.consumed[path] = (after, digest)
+                self.ingested[path] = (after, digest)
                 continue
             if not self._replaces:
                 raise gone(before) if after is None else altered(before)
@@ -252,10 +252,10 @@ class FolderFeed:
         for path, deletes in ((self._stream.path, False), (self._stream.deletes, True)):
             before = [
                 file
-                for name, (file, _) in self.consumed.items()
+                for name, (file, _) in self.ingested.items()
                 if file.deletes == deletes and name not in self.settled and not file.forgotten
             ]
-            is_named = path is not None and str(Path(path)) in self.consumed
+            is_named = path is not None and str(Path(path)) in self.ingested
             if before and not is_named and all(file.deletes != deletes for file in there.values()):
                 hint = (
                     "If its disk is not mounted, mount it and run again; if the files were removed "
@@ -278,7 +278,7 @@ class FolderFeed:
             raise
 
     def _taken_back(self, path: str) -> InputFile:
-        before, digest = self.consumed[path]
+        before, digest = self.ingested[path]
         copy = None if self._archive is None else self._archive.copy_of(before, digest)
         if copy is None:
             message = f'"{Path(path).name}" is to be replaced, and what was taken in is not kept'

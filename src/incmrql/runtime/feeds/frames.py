@@ -19,7 +19,7 @@ from incmrql.errors import DataError, nearest
 from incmrql.io.scalars import Unparsable, weight
 from incmrql.io.spools import spooling
 from incmrql.plan.program import Stream
-from incmrql.runtime.feeds.spooled import News, SpoolFolder, original
+from incmrql.runtime.feeds.spooled import Arrivals, SpoolFolder, original
 from incmrql.storage.files import load, write_over
 
 _NAME: Final = re.compile(r"(?P<query>[\w-]+)\.(?P<number>\d+)\.arrow")
@@ -36,7 +36,7 @@ class FrameFeed(SpoolFolder):
         self,
         stream: Stream,
         folder: Path,
-        consumed: Iterable[str] = (),
+        ingested: Iterable[str] = (),
         check: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(stream.place, folder, ())
@@ -44,7 +44,7 @@ class FrameFeed(SpoolFolder):
         self._stream = stream
         self._sign: str = dict(stream.source.options).get("sign", "")
         self._lock = threading.Lock()
-        names = {Path(path).name for path in consumed}
+        names = {Path(path).name for path in ingested}
         for name in sorted(names | {path.name for path in self.folder.glob("*.arrow")}):
             if found := _NAME.fullmatch(original(name)):
                 self._note(found["query"], int(found["number"]))
@@ -71,7 +71,7 @@ class FrameFeed(SpoolFolder):
             self._note(query, batch_id)
         return True
 
-    def look(self, now: float) -> News:  # noqa: ARG002 - what is spooled is at rest
+    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - what is spooled is at rest
         """The batches that wait."""
         self.finish_superseding(self._stream.element)
         return self.waiting(".arrow")

@@ -16,34 +16,34 @@ from incmrql.io.spools import SpoolWriter, spooling
 from incmrql.plan.program import Stream
 from incmrql.reference import arrow_table, from_python
 from incmrql.runtime.feeds.folders import altered, gone
-from incmrql.runtime.feeds.spooled import Consumed, News, SpoolFolder
+from incmrql.runtime.feeds.spooled import Arrivals, IngestedByPath, SpoolFolder
 from incmrql.types.model import Type
 
 
 class OnceFeed:
     """The files of a source that is not streaming.
 
-    `begun` says that the first batch is committed, and `consumed` what it took in.
+    `begun` says that the first batch is committed, and `ingested` what it took in.
     """
 
-    def __init__(self, stream: Stream, consumed: Consumed, *, begun: bool) -> None:
-        self.place, self.consumed = stream.place, consumed
+    def __init__(self, stream: Stream, ingested: IngestedByPath, *, begun: bool) -> None:
+        self.place, self.ingested = stream.place, ingested
         self._stream, self._begun = stream, begun
         self.settled: frozenset[str] = frozenset()
         """Files that are about to be forgotten."""
 
-    def look(self, now: float) -> News:  # noqa: ARG002 - files that do not change are at rest
+    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - files that do not change are at rest
         """All files before the first batch, nothing later."""
         if self._begun or self._stream.path is None:
-            return News()
+            return Arrivals()
         files = [(str(path), path.stat()) for path in expand(self._stream.path)]
-        return News(
+        return Arrivals(
             tuple(InputFile(p, stat.st_size, stat.st_mtime_ns, self.place) for p, stat in files)
         )
 
-    def verify_taken(self) -> None:
+    def check_ingested(self) -> None:
         """Refuse a file that changed or vanished."""
-        for path, (before, digest) in list(self.consumed.items()):
+        for path, (before, digest) in list(self.ingested.items()):
             if before.forgotten or path in self.settled:
                 continue
             try:
@@ -55,12 +55,12 @@ class OnceFeed:
                 continue
             if after.size != before.size or checksum(after) != digest:
                 raise altered(before)
-            self.consumed[path] = (after, digest)
+            self.ingested[path] = (after, digest)
 
-    def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
+    def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
         """Remember the files; from now on there is nothing more."""
         self._begun = True
-        self.consumed.update({file.path: (file, digest) for file, digest in files})
+        self.ingested.update({file.path: (file, digest) for file, digest in files})
 
     def close(self) -> None:
         """Nothing is open."""
@@ -70,16 +70,16 @@ class RegisteredFeed(SpoolFolder):
     """Registered data: a list of rows, a table of pandas or Arrow, or several Arrow tables."""
 
     def __init__(
-        self, stream: Stream, folder: Path, data: Any, consumed: Iterable[str] = (), *, begun: bool
+        self, stream: Stream, folder: Path, data: Any, ingested: Iterable[str] = (), *, begun: bool
     ) -> None:
-        super().__init__(stream.place, folder, consumed)
+        super().__init__(stream.place, folder, ingested)
         self._stream, self._data, self._begun = stream, data, begun
         self._spooled = False
 
-    def look(self, now: float) -> News:  # noqa: ARG002 - data are there at any time
+    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - data are there at any time
         """All rows before the first batch, nothing later."""
         if self._begun:
-            return News()
+            return Arrivals()
         if not self._spooled:
             for file in self.waiting(".arrow").files:
                 Path(file.path).unlink()  # of a run that took in nothing, perhaps other data
@@ -88,10 +88,10 @@ class RegisteredFeed(SpoolFolder):
             self._spooled = True
         return self.waiting(".arrow")
 
-    def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
+    def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
         """From now on there is nothing more."""
         self._begun = True
-        super().taken(files)
+        super().acknowledge(files)
 
 
 def _fill(spool: SpoolWriter, data: Any, stream: Stream) -> None:

@@ -26,7 +26,7 @@ from incmrql.io.files import broken
 from incmrql.io.spools import BATCH, spool_batch, spool_schema, spooling
 from incmrql.plan.program import Stream
 from incmrql.reference import arrow_table, from_python
-from incmrql.runtime.feeds.spooled import News, SpoolFolder
+from incmrql.runtime.feeds.spooled import Arrivals, SpoolFolder
 from incmrql.storage import sync_directory
 from incmrql.storage.files import write_error
 from incmrql.types.model import Record, Tuple, Type
@@ -49,12 +49,12 @@ class PushFeed(SpoolFolder):
         self,
         stream: Stream,
         folder: Path,
-        consumed: Iterable[str] = (),
+        ingested: Iterable[str] = (),
         *,
         is_kept: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        names = {Path(path).name for path in consumed}
+        names = {Path(path).name for path in ingested}
         super().__init__(stream.place, folder, names)
         self._stream = stream
         if is_kept:
@@ -81,7 +81,7 @@ class PushFeed(SpoolFolder):
             raise DataError("R309", message, place=self._stream.name, hint=hint)
         return self._push(rows, -1)
 
-    def look(self, now: float) -> News:  # noqa: ARG002 - what is durable is at rest
+    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - what is durable is at rest
         """All rows that were pushed and not taken in, as spool files."""
         with self._lock:
             self._end_log()

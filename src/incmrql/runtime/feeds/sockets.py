@@ -22,7 +22,7 @@ from typing import BinaryIO, Final
 
 from incmrql.errors import DataError, InternalError
 from incmrql.plan.program import Stream
-from incmrql.runtime.feeds.spooled import News, SpoolFolder
+from incmrql.runtime.feeds.spooled import Arrivals, SpoolFolder
 from incmrql.storage import sync_directory
 from incmrql.storage.files import write_error
 
@@ -59,12 +59,12 @@ class SocketFeed(SpoolFolder):
     """
 
     def __init__(
-        self, stream: Stream, folder: Path, consumed: Iterable[str] = (), *, every: float = 1.0
+        self, stream: Stream, folder: Path, ingested: Iterable[str] = (), *, every: float = 1.0
     ) -> None:
         if stream.socket is None:
             raise InternalError(f"{stream.name} is no socket")
         _check(*stream.socket, stream.name)
-        super().__init__(stream.place, folder, consumed, "received")
+        super().__init__(stream.place, folder, ingested, "received")
         self._address, self._every = stream.socket, every
         self._whole = stream.source.format == "xml"
         options = dict(stream.source.options)
@@ -86,7 +86,7 @@ class SocketFeed(SpoolFolder):
         """How the connection is doing now."""
         return self._status
 
-    def look(self, now: float) -> News:  # noqa: ARG002 - what has arrived is at rest
+    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - what has arrived is at rest
         """The files of all complete lines that have arrived."""
         with self._lock:
             if not self._whole:

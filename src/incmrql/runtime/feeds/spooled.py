@@ -31,16 +31,16 @@ from incmrql.values import Value, decode, encode
 # --- Feeds ---
 
 
-Consumed: TypeAlias = dict[str, tuple[InputFile, str]]
+IngestedByPath: TypeAlias = dict[str, tuple[InputFile, str]]
 """The files of one source that were taken in, by path, with their checksums."""
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class Arrivals:
     """New files that are at rest, oldest first, and how many are not at rest yet."""
 
     files: tuple[InputFile, ...] = ()
-    restless: int = 0
+    unsettled: int = 0
     notices: tuple[str, ...] = ()
     """What the user should know, each said once."""
 
@@ -52,13 +52,13 @@ class Feed(Protocol):
     def place(self) -> int:
         """The place of the source among the nodes of the program."""
 
-    def look(self, now: float) -> News:
+    def poll(self, now: float) -> Arrivals:
         """What is new at a time (seconds since 1970), after a check of what was taken in."""
 
-    def verify_taken(self) -> None:
+    def check_ingested(self) -> None:
         """Refuse a file that was taken in and has changed or vanished since."""
 
-    def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
+    def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
         """Files of this source, with their checksums, are committed; called after every batch."""
 
     def close(self) -> None:
@@ -76,14 +76,14 @@ _VERSION: Final = re.compile(r"(?P<stem>.*?)(?:~(?P<version>\d+))?(?P<ending>\.[
 class SpoolFolder:
     """The files of one source that wait; the common part of its feeds.
 
-    `consumed` are the files of the last committed batches, which a crash may have left here.
+    `ingested` are the files of the last committed batches, which a crash may have left here.
     """
 
     def __init__(
         self,
         place: int,
         folder: Path,
-        consumed: Iterable[str],
+        ingested: Iterable[str],
         kind: Literal["spool", "received"] = "spool",
     ) -> None:
         self.place, self.folder = place, folder.absolute()
@@ -94,7 +94,7 @@ class SpoolFolder:
         for path in self.folder.glob(".*.tmp"):
             path.unlink()
         self._ingested: set[str] = set()
-        self._note_ingested({Path(path).name for path in consumed})
+        self._note_ingested({Path(path).name for path in ingested})
 
     def _note_ingested(self, names: Iterable[str]) -> None:
         """Remove files that are committed, and remember that their names count no more.
@@ -110,14 +110,14 @@ class SpoolFolder:
         """A path that was never used, in the order of time."""
         return self.folder / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}{ending}"
 
-    def waiting(self, ending: str) -> News:
+    def waiting(self, ending: str) -> Arrivals:
         """The files with an ending, oldest first."""
         found = []
         for path in self._newest(ending):
             stat = path.stat()
             size, modified = stat.st_size, stat.st_mtime_ns
             found.append(InputFile(str(path), size, modified, self.place, kind=self._kind))
-        return News(tuple(found))
+        return Arrivals(tuple(found))
 
     def supersede(
         self,
@@ -162,10 +162,10 @@ class SpoolFolder:
                 if original(old.name) == original(new.name) and _version(old) < _version(new):
                     _finish_superseding(old, new, element, self.aside)
 
-    def verify_taken(self) -> None:
+    def check_ingested(self) -> None:
         """Nobody but us writes here: there is nothing to verify."""
 
-    def taken(self, files: Sequence[tuple[InputFile, str]]) -> None:
+    def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
         """Remove files that are committed."""
         self._note_ingested([Path(file.path).name for file, _ in files])
 

@@ -139,7 +139,7 @@ def _missing(output: Output, number: int, parts: Path) -> CheckpointError:
     message = f"batch {number} is committed, but its output is neither in {parts} nor published"
     hint = (
         f"Restore what was removed; if {batch_folder(Path(output.folder), number).name} was "
-        "published and consumed already, create an empty folder of that name."
+        "published and ingested already, create an empty folder of that name."
     )
     return CheckpointError(f"error: {message}\n = hint: {hint}")
 

@@ -33,7 +33,7 @@ def place(tmp_path: Path) -> Place:
 def run(place: Place, options: StreamOptions) -> str:
     """All batches, and the answer after them, which is that of the files that count."""
     with driver_here(place, options) as run:
-        run.look()
+        run.poll()
         while run.step() is not None:
             pass
         return show(run.answer())
@@ -75,7 +75,7 @@ def test_a_forgotten_file_counts_once_when_the_state_is_built_again(place: Place
         place.put(f"more{number}.csv", "3,1\n")
         run(place, KEPT)
     with driver_here(place, KEPT) as again:
-        assert again.state.consumed[0][str(place.data / "half.csv")][0].forgotten
+        assert again.state.ingested[0][str(place.data / "half.csv")][0].forgotten
         assert len(again.replayed()) == 62
 
 

@@ -26,7 +26,7 @@ from incmrql.runtime.feeds.spooled import Feed
 from incmrql.runtime.options import StreamOptions
 
 
-def settled_files(
+def removals(
     options: StreamOptions, checkpoint: Checkpoint, state: State, archive: Archive
 ) -> tuple[InputFile, ...]:
     """The files of the batch that forgets and retracts; none if an earlier start has done it."""
@@ -53,8 +53,8 @@ def _ingested(path: str, state: State) -> list[tuple[InputFile, str]]:
     wanted = os.path.abspath(path.removeprefix("file://"))
     return [
         each
-        for consumed in state.consumed.values()
-        for name, each in consumed.items()
+        for ingested in state.ingested.values()
+        for name, each in ingested.items()
         if each[0].kind == "file" and os.path.abspath(name) == wanted
     ]
 
@@ -90,7 +90,7 @@ def _copy(file: InputFile, digest: str, archive: Archive) -> InputFile:
     return replace(copy, retracts=file.path, forgotten=False)
 
 
-def exempt(feeds: Iterable[Feed], files: Sequence[InputFile]) -> None:
+def exempt_from_checks(feeds: Iterable[Feed], files: Sequence[InputFile]) -> None:
     """Let feeds ignore that files have changed which are about to be forgotten or retracted."""
     for feed in feeds:
         if isinstance(feed, FolderFeed | OnceFeed):
@@ -98,11 +98,11 @@ def exempt(feeds: Iterable[Feed], files: Sequence[InputFile]) -> None:
             feed.settled = frozenset(file.retracts or file.path for file in own)
 
 
-def still_ingested(files: Sequence[InputFile], state: State) -> tuple[InputFile, ...]:
+def pending_removals(files: Sequence[InputFile], state: State) -> tuple[InputFile, ...]:
     """The files that are yet to be forgotten or retracted."""
     left = []
     for file in files:
-        known = state.consumed.get(file.place, {}).get(file.retracts or file.path)
+        known = state.ingested.get(file.place, {}).get(file.retracts or file.path)
         if known is not None and (file.retracts or not known[0].forgotten):
             left.append(file)
     return tuple(left)
@@ -114,6 +114,6 @@ def with_checksums(files: Iterable[InputFile], checksums: Mapping[str, str], sta
     for file in files:
         digest = checksums.get(file.path, "")
         if file.forgotten:
-            digest = state.consumed[file.place][file.path][1]
+            digest = state.ingested[file.place][file.path][1]
         taken.append((file, digest))
     return taken

@@ -1,0 +1,129 @@
+"""Rewriting a checkpoint: the answer of a replaced program, and the number of buckets.
+
+The changes in an output directory add up to the answer of the program that wrote them.  When a new
+program takes over the checkpoint, a batch publishes all rows of the old answer with weight -1 and
+all rows of the new one with weight +1; a row in both cancels out when changes are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from incmrql.compiler.load import READ_ONLY
+from incmrql.engine.batch import CompiledProgram
+from incmrql.engine.compile.program import compile_program
+from incmrql.engine.messages import BatchRequest, Part
+from incmrql.engine.store.segments import Opened, Segment, write_runs
+from incmrql.engine.store.tables import Reader, StateTable, by_bucket, scan
+from incmrql.errors import CheckpointError
+from incmrql.io.files import Paths
+from incmrql.runtime.checkpoint.compatibility import table_schemas
+from incmrql.runtime.checkpoint.manifests import Checkpoint, Commit, State
+from incmrql.runtime.checkpoint.program import describe, recompile
+from incmrql.runtime.sinks.folders import Sink
+from incmrql.spark.stream_job import StreamJob
+
+# --- The answer of the old program ---
+
+
+@dataclass(frozen=True, slots=True)
+class Retraction:
+    """What has to be retracted from sinks: the old program, its tables, and its answer by sink."""
+
+    compiled: CompiledProgram
+    tables: Mapping[str, StateTable]
+    answers: Mapping[int, int]
+
+    @staticmethod
+    def of(
+        checkpoint: Checkpoint,
+        bound: Sequence[Sink],
+        recorded: Sequence[Mapping[str, Any]],
+        paths: Paths,
+    ) -> Retraction | None:
+        """What to retract from sinks that had an answer of the old program; None if nothing.
+
+        Compiling the old script may read its includes and the types of its files within `paths`.
+        """
+        known = {sink["folder"]: sink["answer"] for sink in recorded}
+        answers = {
+            place: known[str(sink.folder.absolute())]
+            for place, sink in enumerate(bound)
+            if sink.mode == "changes" and str(sink.folder.absolute()) in known
+        }
+        if not answers:
+            return None
+        try:
+            program = recompile(
+                checkpoint.folder, checkpoint.program, replace(READ_ONLY, paths=paths)
+            )
+        except CheckpointError as problem:
+            raise _unknown(str(problem)) from problem
+        compiled = CompiledProgram(
+            program, compile_program(program, keep_answer=checkpoint.program["keep_answer"])
+        )
+        now = describe(program, {}, compiled.physical.tables)["tables"]
+        before = table_schemas(checkpoint.program)
+        if any(digest != now[name]["form"] for name, digest in before.items() if name in now):
+            raise _unknown("this version of incmrql stores its state in other columns")
+        if not all(compiled.physical.answers[answer].is_kept for answer in answers.values()):
+            raise _unknown("the checkpoint does not store the whole answer")
+        old = Checkpoint(checkpoint.folder, compiled.physical.schemas)
+        return Retraction(compiled, old.recovered().tables, answers)
+
+    def write(self, job: StreamJob, request: BatchRequest) -> list[Part]:
+        """Write the old answers with weight -1 to the targets of a request."""
+        places = list(self.answers)
+        targets = [replace(request.targets[p], answer=self.answers[p]) for p in places]
+        old = replace(request, tables=self.tables, targets=tuple(targets))
+        parts = job.write_answers(old, -1, self.compiled)
+        return [replace(part, target=places[part.target]) for part in parts]
+
+
+def _unknown(why: str) -> CheckpointError:
+    message = f"the answer before the rebuild cannot be retracted from the output: {why}"
+    return CheckpointError(f"error: {message}\n = hint: Use a new folder (--output).")
+
+
+# --- The number of buckets ---
+
+
+def rebucket(checkpoint: Checkpoint, state: State, buckets: int) -> State:
+    """Commit a batch that rewrites all tables with another number of buckets.
+
+    The caller is the writer of the checkpoint and has published its last batch.  The new manifest
+    changes everything at once.
+    """
+    if state.number < 0:
+        message = f"checkpoint {checkpoint.folder} has no batch yet: there is nothing to rewrite"
+        raise CheckpointError(message)
+    if checkpoint.intent(state.number + 1) is not None:
+        message = f"checkpoint {checkpoint.folder} has a batch that was begun and not committed"
+        raise CheckpointError(f"{message}: run the script once before")
+    number, attempt = state.number + 1, checkpoint.attempt()
+    reader = Reader(checkpoint.runs.absolute(), Opened())
+    tables = {}
+    for name, table in state.tables.items():
+        file = f"{number:06d}-{attempt}-{name}.run"
+        tables[name] = _rebucketed(table, reader, buckets, checkpoint.runs / file)
+    checkpoint.buckets = buckets
+    counts = {"rebucketed": buckets}
+    return checkpoint.commit(state, Commit(tables, counts=counts, kind="rebucket", attempt=attempt))
+
+
+def _rebucketed(table: StateTable, reader: Reader, buckets: int, path: Path) -> StateTable:
+    """A table of the same rows, with one base segment for each bucket that is not empty."""
+    # Buckets are ranges of hashes, so the old buckets, one after the other, are already in order.
+    pieces = [
+        (bucket, rows)
+        for old in range(table.buckets)
+        for bucket, rows in by_bucket(scan(table, reader, old), buckets)
+    ]
+    segments: list[Segment] = []
+    if pieces:
+        contents = [(rows, {bucket: len(rows)}) for bucket, rows in pieces]
+        segments = write_runs(path.parent, path.name, contents)
+    return StateTable(table.name, table.schema, buckets, bases=tuple(segments))
