@@ -215,7 +215,7 @@ def _same(place: Place, quiet: Place) -> bool:
             "outputs": place.published() == quiet.published(),
             "archive": kept(place) == kept(quiet),
             "nothing left": not strays(place.checkpoint),
-            "nothing begun": one.intended() is None,
+            "nothing begun": one.intended_files() is None,
         }
     for name, good in results.items():
         say(f"{name}: {'the same' if good else 'DIFFERENT'}")

@@ -98,7 +98,7 @@ def test_a_batch_after_which_arithmetic_fails_is_refused(products: Products) -> 
         assert caught.value.code == "R201"
         assert "100000" in caught.value.message
         assert driver.state.number == -1
-        assert driver.refused == 0
+        assert driver.refused_batch == 0
         products.put("data/1.csv", "a,2,3\n")
         assert driver.step() is not None
         assert driver.answer() == [("a", 6)]

@@ -88,7 +88,7 @@ def test_a_killed_stream_goes_on_as_if_nothing_had_happened(
         assert answer(output) == (value if isinstance(value, Bag) else Bag([value]))
         assert [path.name for path in output.glob(".*")] == []
     with killed.driver(spark, MIXED) as driver:
-        assert driver.intended() is None
+        assert driver.intended_files() is None
         assert driver.step() is None
         assert state(driver) == wanted
     assert strays(killed.checkpoint) == set(), "what killed attempts wrote is removed"

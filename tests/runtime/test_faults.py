@@ -162,7 +162,11 @@ def refused(driver: Driver, code: str, before: dict[str, Any]) -> DataError:
     with pytest.raises(DataError) as caught:
         driver.step()
     assert caught.value.code == code
-    assert (driver.state.number, driver.intended(), driver.refused) == (number, None, number + 1)
+    assert (driver.state.number, driver.intended_files(), driver.refused_batch) == (
+        number,
+        None,
+        number + 1,
+    )
     assert state(driver) == before
     return caught.value
 

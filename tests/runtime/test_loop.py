@@ -64,7 +64,7 @@ def test_a_loop_that_is_stopped_does_no_further_batch(tmp_path: Path) -> None:
 
         run_driver(driver, on_batch=end, stop=stop)
         assert driver.state.number == 1
-        assert driver.intended() is None
+        assert driver.intended_files() is None
 
 
 def test_what_is_not_at_rest_is_waited_for(tmp_path: Path) -> None:

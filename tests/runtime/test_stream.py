@@ -142,7 +142,7 @@ def test_a_refused_batch_leaves_everything_as_it_was(tmp_path: Path, spark: Spar
                 driver.step()
             assert caught.value.code == "R205"
             assert (driver.state, state(driver)) == (known, before)
-            assert (driver.refused, driver.intended()) == (1, None)
+            assert (driver.refused_batch, driver.intended_files()) == (1, None)
             for output in place.outputs():
                 assert sorted(path.name for path in output.iterdir()) == ["batch=000000"]
         bad.write_text("7,3.0\n")

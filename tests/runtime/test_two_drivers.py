@@ -169,7 +169,7 @@ def test_a_spool_that_a_late_driver_writes_again_is_not_ingested_twice(
         feed_of(rival).insert(ROWS)
         rival.step()
         assert rival.answer() == Bag([(1, 4)])
-        monkeypatch.setattr(SpoolFolder, "taken", lambda *_: None)
+        monkeypatch.setattr(SpoolFolder, "acknowledge", lambda *_: None)
         for path, content in whole:
             path.write_bytes(content)
     unlocked(place)

@@ -293,7 +293,7 @@ class Run:
     def _set_aside(self, problem: DataError) -> DataError | None:
         """Set the rows aside for which a batch was refused: the refusal that says so, or None."""
         driver = self._driver
-        if problem.code not in CODES or driver.refused is None:
+        if problem.code not in CODES or driver.refused_batch is None:
             return None
         driver.checkpoint.check_newest()
         notes = []
@@ -305,7 +305,7 @@ class Run:
             runs, tables = driver.checkpoint.runs.absolute(), driver.tables_before()
             fault = rows_at_fault(driver.compiled, feed.place, files, tables, runs)
             stream = stream_at(driver.program, feed.place)
-            rows = set_aside(spools, stream.element, files, fault, driver.refused)
+            rows = set_aside(spools, stream.element, files, fault, driver.refused_batch)
             known = self._streams.get(feed.place)
             if rows and isinstance(known, PushedStream) and not driver.options.window:
                 known.refused(self._checkpoint, rows)
@@ -457,9 +457,9 @@ class Run:
         return self._driver.is_committing
 
     @property
-    def refused(self) -> int | None:
-        """The number of the batch that was begun last, if the data forbade it."""
-        return self._driver.refused
+    def refused_batch(self) -> int | None:
+        """The number of the last batch, if it was refused because of its data."""
+        return self._driver.refused_batch
 
     @property
     def own_folder(self) -> Path | None:

@@ -136,7 +136,7 @@ def _recovery_hints(run: Run, *, has_checkpoint: bool) -> Iterator[None]:
     try:
         yield
     except DataError as problem:
-        number = run.refused
+        number = run.refused_batch
         if number is None or problem.code in _NOT_OF_FILES:
             raise
         ways = f"Fix its files and run again, or leave them out with --skip-batch {number}."

@@ -1,21 +1,19 @@
-"""A batch from beginning to end: look for what is new, run, commit, publish.
+"""The driver runs a batch from the poll of its sources to the commit.
 
-    intent    the files of the batch, on disk
-    run       one Spark job writes state files and parts under names of its own
-    check     the driver finds every file that the job says it wrote
-    manifest  created exclusively: the batch has happened
-    publish   the output appears by rename, and that is noted
+    intent    write down the files of the batch
+    run       one Spark job writes state files and output parts, under names no other attempt has
+    check     find every file that the job reports
+    manifest  create it exclusively: from here on the batch has happened
+    publish   make the output visible by rename, and note that
 
-Whatever is killed between two of these resumes at the next start: an intent without a manifest is
-run again with the same files, a manifest without its output is published.
+A run that is killed between two of these steps resumes at its next start: an intent without a
+manifest is run again with the same files, and a manifest without its output is published.
 """
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +29,6 @@ from incmrql.engine.store.tables import StateTable
 from incmrql.errors import CheckpointError, DataError
 from incmrql.io.files import ANYWHERE
 from incmrql.plan.program import Program
-from incmrql.runtime import quarantine
 from incmrql.runtime.arithmetic import Failure, Tallies, Tally, failures, refuse_failures
 from incmrql.runtime.checkpoint import files as batch_files
 from incmrql.runtime.checkpoint.compatibility import (
@@ -44,10 +41,9 @@ from incmrql.runtime.checkpoint.lock import Lock
 from incmrql.runtime.checkpoint.manifests import (
     Checkpoint,
     Commit,
+    Ingested,
     Kind,
-    Output,
     State,
-    Taken,
     create_folders,
 )
 from incmrql.runtime.checkpoint.program import describe, feeds_of
@@ -73,10 +69,11 @@ from incmrql.runtime.reach import (
 )
 from incmrql.runtime.report import BatchReport, report_of
 from incmrql.runtime.sinks import folders as sinks
+from incmrql.runtime.sinks.batches import BatchOutputs
 from incmrql.runtime.sinks.binding import Binding, bind, refuse_used
 from incmrql.runtime.sinks.folders import Sink
 from incmrql.spark.clusters import check_executors
-from incmrql.spark.stream_job import LOOPS, REQUEST, JobResult, StreamJob
+from incmrql.spark.stream_job import JobResult, StreamJob
 from incmrql.storage import sync_directory
 from incmrql.storage.files import crash_here
 from incmrql.values import Value
@@ -86,15 +83,14 @@ if TYPE_CHECKING:
 
 
 _CLEAN_EVERY = 20
-_CHANGES = "changes-"
 
 
 class Driver:
     """A program on its checkpoint, batch by batch.  Use as a context manager.
 
-    `output` is the folder of the items that do not name one; without it the output that the
-    checkpoint has recorded continues.  `registered` are the data behind names.  One that is
-    `read_only` looks at the committed state and changes nothing, beside a driver that writes.
+    `output` is the directory of the items that name none; without it the recorded output
+    continues.  `registered` is the data behind registered names.  A `read_only` driver reads the
+    committed state and changes nothing, beside another driver that writes.
     """
 
     def __init__(  # noqa: PLR0913 - what it runs, where, and how
@@ -111,20 +107,20 @@ class Driver:
     ) -> None:
         self.options = options or StreamOptions()
         self.program = program = replace(program, iteration=self.options.iteration)
-        self.refused: int | None = None
-        """The batch that was begun last, if the data forbade it."""
+        self.refused_batch: int | None = None
+        """The number of the last batch, if it was refused because of its data."""
         self.refused_files: tuple[InputFile, ...] = ()
         self.rebuilt_from: int | None = None
-        """The number of files that the state was built from at this start; None if it was kept."""
+        """The number of files that this start rebuilt the state from; None if it did not."""
         self.on_notice: Callable[[str], None] = lambda _notice: None
-        """Called with what a user should know of the sources, each thing once."""
+        """Called with each notice about the sources."""
         self._notices: list[str] = []
-        self._settled: tuple[InputFile, ...] = ()
-        """The files that are forgotten or retracted by the next batch."""
-        self._unfinished: Taken | None = None
-        """The files of the last batch while it is committed and not published."""
+        self._removals: tuple[InputFile, ...] = ()
+        """The files that the next batch forgets or retracts."""
+        self._unfinished: Ingested | None = None
+        """The files of the last batch while it is committed, but not yet published."""
         self.is_committing = False
-        """Whether a manifest is being written, or its batch is not published yet."""
+        """Whether a commit has begun and its output is not published yet."""
         physical = compile_program(program, keep_answer=self.options.keep_answer)
         self.compiled = CompiledProgram(program, physical, self.options.paths.also(checkpoint))
         self.tallies = Tallies(self.compiled, checkpoint.absolute() / "runs")
@@ -133,6 +129,7 @@ class Driver:
         self._spark = spark
         self._job: StreamJob | None = None
         self.checkpoint = Checkpoint(checkpoint, self.compiled.physical.schemas)
+        self.outputs = BatchOutputs(self.checkpoint, len(program.outputs), self.options.quarantine)
         self.compactor = Compactor(self._merge, self.options.inline, self.checkpoint.attempt)
         self.lock: Lock | None = None
         self._description = {
@@ -166,7 +163,7 @@ class Driver:
         return state
 
     def _start(self, output: Path | None, registered: Mapping[str, Any]) -> None:
-        """Become the writer of the checkpoint, and finish what its last writer has left."""
+        """Become the writer of the checkpoint, and finish what its last writer left unfinished."""
         checkpoint, options, program = self.checkpoint, self.options, self.program
         known = checkpoint.prepare(options.checkpoint_mode)
         rebuild = False
@@ -188,8 +185,8 @@ class Driver:
             "all" if keep is None else keep,
             folders=keep not in (None, "none"),
         )
-        # What changes the state or the answers in the outputs is recorded with the batch that
-        # does it; until then the checkpoint is that of the program and outputs before.
+        # A new program or output is recorded in the manifest of the batch that rebuilds the state
+        # or writes the answer so far. A crash before that leaves the old program and outputs.
         is_changed = rebuild or bool(self.binding.fresh)
         described = known if rebuild and known is not None else self._description
         bound = recorded if is_changed else self.binding.as_json(program)
@@ -202,8 +199,8 @@ class Driver:
             )  # fmt: skip
         if is_changed:
             self._change_program(recorded, rebuild=rebuild)
-        self._settled = removals(options, checkpoint, self.state, self.archive)
-        exempt_from_checks(self.feeds, self._settled)
+        self._removals = removals(options, checkpoint, self.state, self.archive)
+        exempt_from_checks(self.feeds, self._removals)
 
     def __enter__(self) -> Driver:
         return self
@@ -212,7 +209,7 @@ class Driver:
         self.close()
 
     def close(self) -> None:
-        """Let go of sources and checkpoint."""
+        """Close the sources and release the checkpoint."""
         for feed in self.feeds:
             feed.close()
         self.compactor.close()
@@ -221,15 +218,15 @@ class Driver:
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
-        """The folders that get the answers."""
+        """The directories that the answers go to."""
         return self.binding.sinks
 
-    def _merge(self, chore: CompactionTask) -> Segment | None:
-        return self.job.compact(chore, str(self.checkpoint.runs.absolute()))
+    def _merge(self, task: CompactionTask) -> Segment | None:
+        return self.job.compact(task, str(self.checkpoint.runs.absolute()))
 
     @property
     def job(self) -> StreamJob:
-        """The job, made when the first batch needs it."""
+        """The Spark job, created when the first batch needs it."""
         if self._job is None:
             spark = self._spark() if callable(self._spark) else self._spark
             check_executors(spark)
@@ -239,91 +236,62 @@ class Driver:
         return self._job
 
     def _recover(self) -> None:
-        """Publish what is committed and not published; remove what killed attempts left."""
-        state = self.state
+        """Publish the last batch if that is not noted; remove what killed attempts left."""
         if self.options.check_runs:
-            self.checkpoint.check_runs(state)
-        self._publish()
-        folders = {sink.folder for sink in self.sinks} | {Path(o.folder) for o in state.outputs}
-        for folder in folders:
-            for left in sinks.leftovers(folder, self.checkpoint.id):
-                shutil.rmtree(left, ignore_errors=True)
-        kept = state.changes.get("attempt")
-        for left in self.checkpoint.work.iterdir():
-            if left.name.startswith((LOOPS, _CHANGES, REQUEST)) and (
-                kept is None or kept not in left.name
-            ):
-                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
-        self.checkpoint.clean(state, self.options.grace, self.compactor.is_open)
-
-    def _publish(self) -> list[Path]:
-        """Publish the outputs of the last batch, unless that was noted."""
-        outputs, number = self.state.outputs, self.state.number
-        if not outputs or self.checkpoint.is_published(number):
-            return []
-        self.checkpoint.check_newest()
-        owner = self.checkpoint.id
-        folders = []
-        for output in outputs:
-            if output.kind == "quarantine":
-                quarantine.publish(output, owner, number)
-            else:
-                folders.append(sinks.publish(output, owner, number))
-        self.checkpoint.note_published(number)
-        return folders
+            self.checkpoint.check_runs(self.state)
+        self.outputs.publish(self.state)
+        self.outputs.remove_leftovers(self.state, self.sinks)
+        self.checkpoint.clean(self.state, self.options.grace, self.compactor.is_open)
 
     def answer(self, number: int = 0) -> Value:
-        """The whole of an answer after the last batch, from the state; no job is run."""
+        """An answer after the last batch, computed from the state without a job."""
         check_answer_kept(self.compiled.physical.answers[number])
         runs = self.checkpoint.runs.absolute()
         return answer_value(self.compiled, number, self.state.tables, runs)
 
     def changes(self, number: int = 0) -> list[tuple[Value, int]]:
-        """What the last batch did to an answer, if changes are kept.
+        """The changes of an answer by the last batch; empty if changes are not kept.
 
-        Only the parts that the committed result names count: attempts of tasks that were given up
-        may have left others beside them.
+        Only the parts that the manifest names count: abandoned attempts of tasks may have left
+        others beside them.
         """
         answer, kept = self.compiled.physical.answers[number], self.state.changes
         if not kept:
             return []
-        folder = self._changes_folder(self.state.number, kept["attempt"], number)
+        folder = self.outputs.changes_folder(self.state.number, kept["attempt"], number)
         parts = [read_rows(folder / part, answer) for part in kept["parts"][number]]
         return [row for part in parts for row in part]
-
-    def _changes_folder(self, number: int, attempt: str, answer: int) -> Path:
-        return self.checkpoint.work / f"{_CHANGES}{number:06d}-{attempt}-{answer}"
 
     # --- batches ---------------------------------------------------------------------------
 
     def poll(self) -> Arrivals:
-        """What is new in all sources, after a look at what was taken in before."""
+        """Check what was ingested before, and report the new files of all sources."""
         now = time.time()
         with unskippable(self.options.skip_batch):
-            found = [feed.poll(now) for feed in self.feeds]
-        for notice in (notice for news in found for notice in news.notices):
+            arrivals = [feed.poll(now) for feed in self.feeds]
+        for notice in (notice for arrival in arrivals for notice in arrival.notices):
             self._notices.append(notice)
             self.on_notice(notice)
-        files = tuple(file for news in found for file in news.files)
-        return Arrivals(files, sum(news.unsettled for news in found))
+        files = tuple(file for arrival in arrivals for file in arrival.files)
+        return Arrivals(files, sum(arrival.unsettled for arrival in arrivals))
 
     def is_idle(self) -> bool:
-        """Whether no batch is due: nothing is begun, no input is ready or still settling."""
-        if self.state.number < 0 or self._settled or self.intended() is not None:
+        """True if no batch was begun, and no input is ready or still settling."""
+        if self.state.number < 0 or self._removals or self.intended_files() is not None:
             return False
-        news = self.poll()
-        return not news.unsettled and not any(map(self._is_streaming, news.files))
+        arrivals = self.poll()
+        return not arrivals.unsettled and not any(map(self._is_streaming, arrivals.files))
 
-    def intended(self) -> tuple[InputFile, ...] | None:
+    def intended_files(self) -> tuple[InputFile, ...] | None:
         """The files of a batch that was begun and not committed."""
         return self.checkpoint.intent(self.state.number + 1)
 
     def step(self) -> BatchReport | None:
-        """The next batch, if there is anything to take in; batch 0 may be empty."""
+        """Run the next batch if there is input; batch 0 may be empty."""
         self._finish_last()
-        files = self.intended()
-        if files is None and self._settled:
-            files = self._settled
+        files = self.intended_files()
+        if files is None and self._removals:
+            files = self._removals
         elif files is None:
             most = self.options.max_files_per_batch
             files = batch_files.portion(self.poll().files, most, self._is_streaming)
@@ -332,72 +300,75 @@ class Driver:
         return self.run_batch(files)
 
     def _is_streaming(self, file: InputFile) -> bool:
-        return any(each.streaming for each in self.program.streams if each.place == file.place)
+        places = (stream.place for stream in self.program.streams if stream.streaming)
+        return file.place in places
 
     def run_batch(self, files: tuple[InputFile, ...]) -> BatchReport:
-        """Take in some files; a batch that the data forbid is as if it had not begun."""
+        """Ingest some files; a batch that is refused because of its data leaves no trace."""
         self._finish_last()
-        number, self.refused = self.state.number + 1, None
+        number, self.refused_batch = self.state.number + 1, None
         try:
             check_files(files, self.compiled.paths)
-            return self._batch(files)
+            return self._run_batch(files)
         except DataError:
             if self.state.number < number:
                 self.checkpoint.check_newest()
                 self.checkpoint.withdraw(number)
-                self.refused, self.refused_files = number, files
+                self.refused_batch, self.refused_files = number, files
             raise
         except CheckpointError:
-            self.checkpoint.check_newest()  # what a rival has done is no riddle then
+            # If another driver has taken over, that is the cause: say so instead.
+            self.checkpoint.check_newest()
             raise
         except OSError as cause:
             self.checkpoint.check_newest()
-            told = unwritten if self.state.number < number else sinks.unpublished
-            raise told(number, (cause.strerror or str(cause)).lower()) from cause
+            error = unwritten if self.state.number < number else sinks.unpublished
+            raise error(number, (cause.strerror or str(cause)).lower()) from cause
 
-    def _batch(self, files: tuple[InputFile, ...]) -> BatchReport:
-        """Intent, run, manifest, publish."""
+    def _run_batch(self, files: tuple[InputFile, ...]) -> BatchReport:
+        """Intent, run, check, manifest, publish."""
         start = time.perf_counter()
         number, attempt = self.state.number + 1, self.checkpoint.attempt()
         self.checkpoint.intend(number, files)
         crash_here("intent", number)
-        skipped = number == self.options.skip_batch
-        bound = () if skipped else self.sinks
-        kept = self.options.keep_changes and not skipped
+        is_skipped = number == self.options.skip_batch
+        bound = () if is_skipped else self.sinks
+        keep_changes = self.options.keep_changes and not is_skipped
         with (
-            self._staged(number, attempt, bound, keep_changes=kept) as targets,
-            self._quarantined(number, attempt) as bad,
+            self.outputs.stage(number, attempt, bound, keep_changes=keep_changes) as targets,
+            self.outputs.stage_quarantine(number, attempt) as bad,
         ):
             begun = time.perf_counter()
-            read = tuple(file for file in files if not (skipped or file.forgotten))
-            order = self._order(number, attempt, read, targets)
-            result = self._run(replace(order, quarantine=bad, names=batch_files.names_of(files)))
+            read = tuple(file for file in files if not (is_skipped or file.forgotten))
+            request = self._request(number, attempt, read, targets)
+            request = replace(request, quarantine=bad, names=batch_files.names_of(files))
+            result = self._run(request)
             result = replace(result, reading=batch_files.as_named(result.reading, files))
             ran = time.perf_counter()
             crash_here("runs", number)
-            taken = with_checksums(files, result.reading.checksums, self.state)
-            self.archive.add(number, taken)
+            ingested = with_checksums(files, result.reading.checksums, self.state)
+            self.archive.add(number, ingested)
             crash_here("archive", number)
             for target in targets:
                 sync_directory(Path(target.folder))
-            batch_files.check_written(order, result.done)
+            batch_files.check_written(request, result.done)
             batch_files.check_quarantine(bad, result.reading)
             tallies = self._tallies(result, number)
-            self._commit(self._change(attempt, targets, taken, result))
+            self._commit(self._change(attempt, targets, ingested, result))
             self.tallies.remember(tallies, number)
         crash_here("committed", number)
         committed = time.perf_counter()
-        places = self._finish()
-        done = time.perf_counter()
-        times = (ran - begun, begun - start + committed - ran, done - committed, done - start)
+        published = self._finish()
+        end = time.perf_counter()
+        times = (ran - begun, begun - start + committed - ran, end - committed, end - start)
         scopes = self.compiled.physical.scopes
-        report = report_of(self.state, files, result, times, places, scopes)
+        report = report_of(self.state, files, result, times, published, scopes)
         errors = self.tallies.report(tallies) if self.program.watches else None
         report, self._notices = replace(report, notices=tuple(self._notices), errors=errors), []
         return report
 
     def _tallies(self, result: JobResult, number: int) -> list[Tally]:
-        """What arithmetic fails after a batch that ran; refused where that is not wanted."""
+        """The tallies of failing arithmetic after a batch; raises if options forbid failures."""
         done = result.done
         done.changed = done.changed[: len(self.program.outputs)]
         tables = {**self.tables_before(), **done.tables}
@@ -414,7 +385,7 @@ class Driver:
         return failures(self.compiled, self.state.tables, self.checkpoint.runs.absolute())
 
     def _change(
-        self, attempt: str, targets: Sequence[Target], taken: Taken, result: JobResult
+        self, attempt: str, targets: Sequence[Target], ingested: Ingested, result: JobResult
     ) -> Commit:
         """What the manifest of a batch adds to the state."""
         reading, done = result.reading, result.done
@@ -424,39 +395,23 @@ class Driver:
             "bad": reading.bad.total(),
             "changed": done.changed,
         }
-        outputs = sinks.outputs_of(attempt, self.sinks, targets, done.parts)
-        if reading.quarantined:
-            assert self.options.quarantine is not None
-            names = tuple(sorted(name for name, _ in reading.quarantined))
-            folder = str(self.options.quarantine.absolute())
-            outputs += (Output(folder, attempt, names, "quarantine"),)
-        changes: dict[str, Any] = {}
-        if self.options.keep_changes and len(targets) > len(self.sinks):
-            first = len(self.sinks)
-            parts = [
-                [part.file for part in done.parts if part.target == first + answer]
-                for answer in range(len(self.program.outputs))
-            ]
-            changes = {"attempt": attempt, "parts": parts}
+        outputs, changes = self.outputs.written(attempt, self.sinks, targets, result)
         tables = self.compactor.swapped(done.tables)
-        return Commit(tables, outputs, taken, counts, changes, attempt=attempt)
+        return Commit(tables, outputs, ingested, counts, changes, attempt=attempt)
 
     def _commit(self, change: Commit) -> None:
-        before = self.state.changes
+        before = self.state
         self.is_committing = True
         try:
-            self.state = self.checkpoint.commit(self.state, change)
+            self.state = self.checkpoint.commit(before, change)
         except BaseException:
             self.is_committing = False
             raise
         self._unfinished = change.files
-        if before:
-            for answer in range(len(self.program.outputs)):
-                old = self._changes_folder(self.state.number - 1, before["attempt"], answer)
-                shutil.rmtree(old, ignore_errors=True)
+        self.outputs.remove_changes(before)
 
     def _finish_last(self) -> None:
-        """Do what a failure after its commit has left of the last batch."""
+        """Publish the last batch if that failed after its commit."""
         try:
             self._finish()
         except OSError as cause:
@@ -464,70 +419,37 @@ class Driver:
             raise sinks.unpublished(self.state.number, why) from cause
 
     def _finish(self) -> list[Path]:
-        """Publish a batch that is committed, and let its sources know; not twice."""
-        taken, number = self._unfinished, self.state.number
-        if taken is None:
+        """Publish a committed batch and acknowledge its files, unless that is done."""
+        ingested, number = self._unfinished, self.state.number
+        if ingested is None:
             return []
         try:
             self.checkpoint.sync()
-            places = self._publish()
+            published = self.outputs.publish(self.state)
         finally:
             self.is_committing = False
         crash_here("publish", number)
-        self._after(number, taken)
-        self._settled = pending_removals(self._settled, self.state)
-        exempt_from_checks(self.feeds, self._settled)
+        self._acknowledge(number, ingested)
+        self._removals = pending_removals(self._removals, self.state)
+        exempt_from_checks(self.feeds, self._removals)
         crash_here("after", number)
         self._unfinished = None
-        return places
+        return published
 
-    def _after(self, number: int, taken: Taken) -> None:
+    def _acknowledge(self, number: int, ingested: Ingested) -> None:
+        """Tell the feeds what is committed; start a compaction and a cleanup if they are due."""
         if not self.options.window:
             self.compactor.start(self.state.tables)
-        again = {each.place for each in self.program.streams if not each.streaming}
+        invariant = {stream.place for stream in self.program.streams if not stream.streaming}
         for feed in self.feeds:
-            if not (self.options.window and feed.place in again):
-                feed.acknowledge([each for each in taken if each[0].place == feed.place])
+            # With a window each batch reads invariant sources again: they are never done.
+            if not (self.options.window and feed.place in invariant):
+                feed.acknowledge([pair for pair in ingested if pair[0].place == feed.place])
         if number % _CLEAN_EVERY == 0:
             self.checkpoint.clean(self.state, self.options.grace, self.compactor.is_open)
             self.archive.clean(number)
 
-    @contextmanager
-    def _staged(
-        self, number: int, attempt: str, bound: Sequence[Sink], *, keep_changes: bool = False
-    ) -> Iterator[tuple[Target, ...]]:
-        """Hidden folders for the answers of a batch; removed if it does not come to its commit."""
-        folders: list[Path] = []
-        try:
-            targets = []
-            for sink in bound:
-                folders.append(sinks.prepare(sink.folder, self.checkpoint.id, number, attempt))
-                where = str(folders[-1].absolute())
-                targets.append(Target(sink.answer, where, sink.mode, sink.format))
-            for answer in range(len(self.program.outputs)) if keep_changes else ():
-                folders.append(self._changes_folder(number, attempt, answer))
-                folders[-1].mkdir(parents=True)
-                targets.append(Target(answer, str(folders[-1].absolute()), "rows"))
-            yield tuple(targets)
-        except Exception:
-            for folder in folders:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
-
-    @contextmanager
-    def _quarantined(self, number: int, attempt: str) -> Iterator[str]:
-        """A hidden folder for bad rows; tasks create it when they meet one."""
-        if self.options.quarantine is None:
-            yield ""
-            return
-        folder = sinks.staging(self.options.quarantine, self.checkpoint.id, number, attempt)
-        try:
-            yield str(folder.absolute())
-        except Exception:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-
-    def _order(
+    def _request(
         self,
         number: int,
         attempt: str,
@@ -545,62 +467,62 @@ class Driver:
             return tables_of_json({}, self.compiled.physical.schemas, self.checkpoint.buckets)
         return self.state.tables
 
-    def _run(self, order: BatchRequest) -> JobResult:
-        """The job of a batch."""
+    def _run(self, request: BatchRequest) -> JobResult:
+        """Run the job of a batch."""
         job = self.job
-        with spark_failures(order.number):
-            return job.run(order, large=self.options.large, loop_rows=self.options.loop_rows)
+        with spark_failures(request.number):
+            return job.run(request, large=self.options.large, loop_rows=self.options.loop_rows)
 
-    def replayed(self) -> tuple[InputFile, ...]:
-        """The files that the answers are of, as they are kept, without those of skipped batches.
+    def ingested_files(self) -> tuple[InputFile, ...]:
+        """The files that the answers are made from, each as it is kept; no skipped batches.
 
-        Refused if one is no longer there.
+        Raises if a file is neither kept nor as it was.
         """
         batches = self.checkpoint.batches()
         if self.options.window and self.state.number >= 0:
             batches = [self.checkpoint.files(self.state.number)]
-        read = [[each for each in files if each[1]] for files in batches]
+        read = [[pair for pair in files if pair[1]] for files in batches]
         reach: Reach = self.compiled.paths
         if self.lock is None and reach == ANYWHERE:
             reach = NamedFiles(self.program, self.checkpoint.folder)
         return batch_files.absolute(self.archive.replay(read, reach))
 
-    def rebuilt(self, files: Sequence[InputFile], folder: Path) -> Mapping[str, StateTable]:
-        """The tables that files build as one batch, with runs in a folder; nothing is committed."""
+    def build_state(self, files: Sequence[InputFile], folder: Path) -> Mapping[str, StateTable]:
+        """Build the tables from files as one batch, with segments in `folder`, without a commit."""
         tables = tables_of_json({}, self.compiled.physical.schemas, self.checkpoint.buckets)
         number, attempt = self.state.number + 1, self.checkpoint.attempt()
         runs, buckets = str(folder.absolute()), self.checkpoint.buckets
-        order = BatchRequest(number, attempt, tuple(files), tables, buckets, runs, is_first=True)
+        request = BatchRequest(number, attempt, tuple(files), tables, buckets, runs, is_first=True)
         large, loop_rows = self.options.large, self.options.loop_rows
-        done = self.job.run(order, large=large, loop_rows=loop_rows).done
-        batch_files.check_written(order, done)
-        return done.tables
+        result = self.job.run(request, large=large, loop_rows=loop_rows).done
+        batch_files.check_written(request, result)
+        return result.tables
 
     def _change_program(self, recorded: Sequence[Mapping[str, Any]], *, rebuild: bool) -> None:
         """Commit a batch without input: new state, new outputs, or both.
 
-        A folder that had the answer of the old program gets what leads to that of the new one; a
-        folder that is new gets the whole answer.
+        A sink that had the answer of the old program gets the difference to the new answer; a sink
+        that is new gets the whole answer.
         """
         checkpoint, attempt = self.checkpoint, self.checkpoint.attempt()
         number = self.state.number + 1
         changed = self.sinks if rebuild else self.binding.fresh
-        before = (
-            Retraction.of(checkpoint, changed, recorded, self.compiled.paths) if rebuild else None
-        )
+        retraction = None
         tables = self.state.tables
         if rebuild:
-            files = self.replayed()
-            tables = self.rebuilt(files, checkpoint.runs)
+            retraction = Retraction.of(checkpoint, changed, recorded, self.compiled.paths)
+            files = self.ingested_files()
+            tables = self.build_state(files, checkpoint.runs)
             self.rebuilt_from = len(files)
-        with self._staged(number, attempt, () if self.options.window else changed) as targets:
-            order = replace(self._order(number, attempt, (), targets), tables=tables)
-            parts = self.job.write_answers(order, 1) if targets else []
-            if before is not None and targets:
-                parts += before.write(self.job, order)
+        bound = () if self.options.window else changed
+        with self.outputs.stage(number, attempt, bound) as targets:
+            request = replace(self._request(number, attempt, (), targets), tables=tables)
+            parts = self.job.write_answers(request, 1) if targets else []
+            if retraction is not None and targets:
+                parts += retraction.write(self.job, request)
             for target in targets:
                 sync_directory(Path(target.folder))
-            batch_files.check_parts(order, parts)
+            batch_files.check_parts(request, parts)
             outputs = sinks.outputs_of(attempt, changed, targets, parts)
             checkpoint.program = dict(self._description)
             checkpoint.sinks = self.binding.as_json(self.program)

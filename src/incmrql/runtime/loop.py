@@ -57,7 +57,7 @@ def _wait_for_rest(driver: Driver, stop: threading.Event) -> None:
     while (
         driver.state.number < 0
         and not stop.is_set()
-        and driver.intended() is None
+        and driver.intended_files() is None
         and time.monotonic() < patience
         and driver.poll().unsettled
     ):

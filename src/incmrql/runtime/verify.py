@@ -84,7 +84,7 @@ def _kept(driver: Driver, spark: SparkSession) -> _Kept:
     stored = dict(program.stored)
     world = new_world(program.script, arguments=list(program.arguments), stored=stored)
     world.paths = driver.compiled.paths  # kept copies stand for the paths that the script names
-    files, compiled = driver.replayed(), driver.job.sent.content
+    files, compiled = driver.ingested_files(), driver.job.sent.content
     return _Kept(program, files, compiled, spark, Environment(world))
 
 
@@ -182,7 +182,7 @@ def _check_state(driver: Driver, kept: _Kept) -> None:
     scratch = driver.checkpoint.work / f"verify-{uuid.uuid4().hex[:8]}"
     scratch.mkdir(parents=True)
     try:
-        built = driver.rebuilt(kept.files, scratch)
+        built = driver.build_state(kept.files, scratch)
         runs = driver.checkpoint.runs
         own = _incomparable(driver, built)
         tables = {name: table for name, table in driver.state.tables.items() if name not in own}

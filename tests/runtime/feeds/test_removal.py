@@ -69,14 +69,14 @@ def test_the_rows_of_a_forgotten_file_stay_and_it_is_watched_no_more(place: Plac
 def test_a_forgotten_file_counts_once_when_the_state_is_built_again(place: Place) -> None:
     run(place, replace(KEPT, forget=(str(place.data / "half.csv"),)))
     with driver_here(place, KEPT) as again:
-        files = sorted(Path(file.path).name[7:] for file in again.replayed())
+        files = sorted(Path(file.path).name[7:] for file in again.ingested_files())
         assert len(files) == 2
     for number in range(60):  # until a manifest names all files so far
         place.put(f"more{number}.csv", "3,1\n")
         run(place, KEPT)
     with driver_here(place, KEPT) as again:
         assert again.state.ingested[0][str(place.data / "half.csv")][0].forgotten
-        assert len(again.replayed()) == 62
+        assert len(again.ingested_files()) == 62
 
 
 def test_the_rows_of_a_retracted_file_leave_and_the_file_as_it_is_now_is_new(place: Place) -> None:

@@ -102,7 +102,7 @@ class State:
         return sum(table.size for table in self.tables.values())
 
 
-Taken = Sequence[tuple[InputFile, str]]
+Ingested = Sequence[tuple[InputFile, str]]
 """The files of a batch with their checksums."""
 
 
@@ -112,7 +112,7 @@ class Commit:
 
     tables: Mapping[str, StateTable]
     outputs: tuple[Output, ...] = ()
-    files: Taken = ()
+    files: Ingested = ()
     counts: Mapping[str, Any] = field(default_factory=dict)
     changes: Mapping[str, Any] = field(default_factory=dict)
     kind: Kind = "batch"
@@ -224,7 +224,7 @@ class Checkpoint:
             newest["changes"],
         )
 
-    def batches(self) -> Iterable[Taken]:
+    def batches(self) -> Iterable[Ingested]:
         """The files of all batches, in order; those of early ones together.
 
         A file that was forgotten is in the batch that has read it.
@@ -234,7 +234,7 @@ class Checkpoint:
         for is_late, files in zip(late, _batches(chain), strict=True):
             yield [each for each in files if not (is_late and each[0].forgotten)]
 
-    def files(self, number: int) -> Taken:
+    def files(self, number: int) -> Ingested:
         """The files of a late batch, with their checksums; those that were skipped have none."""
         for manifest in self._chain():
             if manifest["batch"] == number and manifest["kind"] == "batch":
@@ -466,7 +466,7 @@ def _token() -> str:
     return uuid.uuid4().hex[:8]
 
 
-def _known(before: State, files: Taken) -> Taken:
+def _known(before: State, files: Ingested) -> Ingested:
     """All files so far, with those of a batch."""
     back = {(file.place, file.retracts) for file, _ in files if file.retracts}
     known = [
@@ -478,7 +478,7 @@ def _known(before: State, files: Taken) -> Taken:
     return [*known, *(each for each in files if not each[0].retracts)]
 
 
-def _batches(chain: Sequence[Mapping[str, Any]]) -> Iterable[Taken]:
+def _batches(chain: Sequence[Mapping[str, Any]]) -> Iterable[Ingested]:
     """The files of a chain of manifests, the newest first, in the order of batches."""
     listed = [each["files"] if each["all_files"] is None else each["all_files"] for each in chain]
     return reversed([_files(files) for files in listed])
@@ -488,7 +488,7 @@ def _listed(files: Iterable[tuple[InputFile, str]]) -> list[dict[str, Any]]:
     return [{**file.as_json(), "checksum": digest} for file, digest in files]
 
 
-def _files(listed: list[dict[str, Any]]) -> Taken:
+def _files(listed: list[dict[str, Any]]) -> Ingested:
     found = []
     for each in listed:
         fields = {name: value for name, value in each.items() if name != "checksum"}

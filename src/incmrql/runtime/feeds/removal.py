@@ -18,7 +18,7 @@ from pathlib import Path
 
 from incmrql.engine.inputs import InputFile
 from incmrql.errors import DataError, nearest
-from incmrql.runtime.checkpoint.manifests import Checkpoint, State, Taken
+from incmrql.runtime.checkpoint.manifests import Checkpoint, Ingested, State
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.folders import FolderFeed
 from incmrql.runtime.feeds.once import OnceFeed
@@ -108,7 +108,9 @@ def pending_removals(files: Sequence[InputFile], state: State) -> tuple[InputFil
     return tuple(left)
 
 
-def with_checksums(files: Iterable[InputFile], checksums: Mapping[str, str], state: State) -> Taken:
+def with_checksums(
+    files: Iterable[InputFile], checksums: Mapping[str, str], state: State
+) -> Ingested:
     """Files with the checksums of what was read; one that is forgotten keeps that of its batch."""
     taken = []
     for file in files:
