@@ -42,9 +42,9 @@ def by_incmrql(session: Session, text: str, use: Callable[[DataFrame], T], *, fa
         def used(work: Work) -> T:
             return use(work.frame(term))
 
-        with engine._batch() as batch, batch.sources.explaining():
+        with engine._batch() as batch, batch.sources.explain_failures():
             found = batch.attempt(query, used)
-            batch.sources.settle()
+            batch.sources.finish()
     return found
 
 

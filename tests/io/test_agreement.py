@@ -30,10 +30,9 @@ from incmrql.io.vectorised import blocks
 from incmrql.plan.assembly import program_of
 from incmrql.plan.program import Stream
 from incmrql.spark.sources import context as sources_context
-from incmrql.spark.sources import frames
-from incmrql.spark.sources import pieces as sources_pieces
-from incmrql.spark.sources.parts import good_rows
-from incmrql.spark.sources.plan import Plan, Tally
+from incmrql.spark.sources import frames, splits
+from incmrql.spark.sources.parts import part_rows
+from incmrql.spark.sources.scan import PartStats, ScanPlan
 from incmrql.spark.values import value_type, values
 from incmrql.types.model import PREDEFINED, element_type
 from incmrql.values import encode
@@ -164,26 +163,26 @@ def by_batch(stream: Stream, files: Sequence[Path]) -> Found:
     source = stream.source
     element = element_type(source.row) if source.format == "line" else source.row
     spec = ReadSpec(source, element, dict(source.options), arrow_of=value_type)
-    plan = Plan(spec, (), packed=True, weighted=True)
+    plan = ScanPlan(spec, (), packed=True, weighted=True)
     found = Found([], [])
     for file in files:
         for part in pieces_of(plan, Part(0, str(file), str(file), file.stat().st_size)):
-            tally = Tally()
-            for batch in good_rows(plan, part, tally):
+            stats = PartStats()
+            for batch in part_rows(plan, part, stats):
                 made = column_values(batch["row"], element)
                 found.rows.extend(zip(map(encode, made), batch["weight"].to_pylist(), strict=True))
-            if tally.failure is not None:
-                code, message, place, hint = tally.failure
+            if stats.failure is not None:
+                code, message, place, hint = stats.failure
                 raise DataError(code, message, place=place, hint=hint)
-            assert tally.whole
-            found.bad.extend(tally.kept)
+            assert stats.has_all_bad_rows
+            found.bad.extend(stats.bad_rows)
     return found
 
 
-def pieces_of(plan: Plan, part: Part) -> Iterator[Part]:
-    pieces = sources_pieces._pieces(part, 3) if sources_pieces._is_large(plan, part) else [part]
-    counts = [sources_pieces._lines_apart(plan, piece, glance=False) for piece in pieces]
-    return iter([part]) if None in counts else sources_pieces._numbered(pieces, counts)
+def pieces_of(plan: ScanPlan, part: Part) -> Iterator[Part]:
+    pieces = splits.splits_of(part, 3) if splits.is_splittable(plan, part) else [part]
+    counts = [splits.count_lines(plan, piece, quick=False) for piece in pieces]
+    return iter([part]) if None in counts else splits.with_first_lines(pieces, counts)
 
 
 def outcome(reader: Reader, stream: Stream, files: Sequence[Path]) -> Found | str:
@@ -196,7 +195,7 @@ def outcome(reader: Reader, stream: Stream, files: Sequence[Path]) -> Found | st
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_all_readers_agree(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources_pieces, "SMALLEST_CUT", 24)
+    monkeypatch.setattr(splits, "SMALLEST_FILE", 24)
 
     @given(contents(name), st.sampled_from([16, 64, 1 << 20]))
     def agree(made: tuple[str, bytes], block: int) -> None:
@@ -217,7 +216,7 @@ def test_all_readers_agree(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_all_readers_agree_on_spark(
     spark: SparkSession, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources_context, "_SMALL", -1)
+    monkeypatch.setattr(sources_context, "_MOST_DRIVER_BYTES", -1)
     folder, kept = tmp_path / "in", tmp_path / "bad"
     folder.mkdir()
 
@@ -242,10 +241,10 @@ def test_all_readers_agree_on_spark(
 
 def on_spark(spark: SparkSession, kept: Path, stream: Stream, files: Sequence[Path]) -> Found:
     """The rows of a batch query, sorted, and the bad ones that it leaves in quarantine."""
-    with sources_context.Context(quarantine=kept) as context:
+    with sources_context.SourceContext(quarantine=kept) as context:
         frame = frames.read(spark, stream.source, str(files[0].parent), context, packed=True)
         found = values(frame, element_of(stream.source))
-        context.settle()
+        context.finish()
     lines = [line for file in kept.glob("*") for line in file.read_text().splitlines()]
     bad = [json.loads(line) for line in lines]
     return Found(

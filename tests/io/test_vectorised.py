@@ -18,8 +18,8 @@ from incmrql.io.arrow.types import arrow_type
 from incmrql.io.files import line_of
 from incmrql.io.rows import BadRow, Row
 from incmrql.io.vectorised import blocks
-from incmrql.spark.sources import pieces as sources_pieces
-from incmrql.spark.sources.plan import Plan
+from incmrql.spark.sources import splits
+from incmrql.spark.sources.scan import ScanPlan
 from incmrql.types import model as t
 from incmrql.types import typed
 from incmrql.values import encode
@@ -50,8 +50,8 @@ def spec_of(source: typed.Source) -> ReadSpec:
     return ReadSpec(source, element_of(source), dict(source.options))
 
 
-def plan_of(source: typed.Source) -> Plan:
-    return Plan(spec_of(source), (), packed=False, weighted=False)
+def plan_of(source: typed.Source) -> ScanPlan:
+    return ScanPlan(spec_of(source), (), packed=False, weighted=False)
 
 
 def whole(path: Path) -> Part:
@@ -104,13 +104,13 @@ def agree(source: typed.Source, path: Path, *parts: Part) -> int:
 def agree_in_pieces(source: typed.Source, path: Path) -> None:
     """The same, where the file can be cut."""
     plan = plan_of(source)
-    pieces = sources_pieces._pieces(whole(path), 4)
-    counts = [sources_pieces._lines_apart(plan, piece, glance=False) for piece in pieces]
+    pieces = splits.splits_of(whole(path), 4)
+    counts = [splits.count_lines(plan, piece, quick=False) for piece in pieces]
     for piece, count in zip(pieces, counts, strict=True):
-        clear = sources_pieces._lines_apart(plan, piece, glance=True)
+        clear = splits.count_lines(plan, piece, quick=True)
         assert clear in (None, count)
     if pieces and None not in counts:
-        agree(source, path, *sources_pieces._numbered(pieces, counts))
+        agree(source, path, *splits.with_first_lines(pieces, counts))
 
 
 @st.composite
@@ -158,7 +158,7 @@ def test_lines(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", block)
         agree(source, path)
-        patch.setattr(sources_pieces, "SMALLEST_CUT", 16)
+        patch.setattr(splits, "SMALLEST_FILE", 16)
         agree_in_pieces(source, path)
 
 
@@ -223,7 +223,7 @@ def test_json(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", block)
         agree(typed.Source("json", False, None, JSON_ROW), path)
-        patch.setattr(sources_pieces, "SMALLEST_CUT", 32)
+        patch.setattr(splits, "SMALLEST_FILE", 32)
         agree_in_pieces(typed.Source("json", False, None, JSON_ROW), path)
 
 
@@ -274,7 +274,7 @@ def test_lines_that_are_too_long(
     row = t.Record((("A", t.LONG),)) if kind != "text" else t.STRING
     source = typed.Source(kind, False, None, row, options=(("max_line", longest),))
     assert agree(source, path) >= 2
-    monkeypatch.setattr(sources_pieces, "SMALLEST_CUT", 16)
+    monkeypatch.setattr(splits, "SMALLEST_FILE", 16)
     agree_in_pieces(source, path)
 
 

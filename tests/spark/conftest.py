@@ -13,4 +13,4 @@ from incmrql.spark.sources import context
 @pytest.fixture(autouse=True)
 def read_by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file is small."""
-    monkeypatch.setattr(context, "_SMALL", -1)
+    monkeypatch.setattr(context, "_MOST_DRIVER_BYTES", -1)

@@ -60,7 +60,7 @@ def test_columns_may_have_names_like_ours(query: str, tmp_path: Path, spark: Spa
 def test_json_is_read_alike_however_little_is_used(
     query: str, small: int, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(context, "_SMALL", small)
+    monkeypatch.setattr(context, "_MOST_DRIVER_BYTES", small)
     lines = [json.dumps(order) for order in ORDERS] * 3
     lines += ['{"id": "no int", "items": []}', '{"id": 9, "items": [{"price": "x"}]}']
     (tmp_path / "o.json").write_text("\n".join(lines) + "\n")

@@ -55,7 +55,7 @@ def put(folder: Path, name: str, text: str) -> None:
 def test_a_batch_query_warns_as_the_reference_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, small: int
 ) -> None:
-    monkeypatch.setattr(context, "_SMALL", small)
+    monkeypatch.setattr(context, "_MOST_DRIVER_BYTES", small)
     arguments, text = SOURCES[name]
     put(tmp_path, "x.txt", text)
     query = f"select x from x in source({arguments.format(tmp_path / 'x.txt')})"

@@ -15,7 +15,7 @@ from incmrql.io import writers
 from incmrql.io.parquet import schema_type
 from incmrql.io.rows import Row
 from incmrql.spark.batch.outputs import dump, store
-from incmrql.spark.sources.context import Context
+from incmrql.spark.sources.context import SourceContext
 from incmrql.spark.sources.frames import read as read_source
 from incmrql.spark.values import dataframe, values
 from incmrql.types import model as t
@@ -88,7 +88,7 @@ def test_store(spark: SparkSession, tmp_path: Path, case: Any) -> None:
     assert schema_type(path) == schema_type(tmp_path / "own.parquet") == element
     assert stored(path) == stored(tmp_path / "own.parquet") == sorted(map(show, rows))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["own.parquet", "spark.parquet"]
-    with Context() as context:
+    with SourceContext() as context:
         source = typed.Source("binary", False, None, element)
         back = read_source(spark, source, str(path), context, packed=True)
         assert sorted(map(show, values(back, element))) == sorted(map(show, rows))

@@ -17,10 +17,11 @@ from incmrql.io.files import expand
 from incmrql.io.rows import BadRow, Policy, ReadReport
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.spark.sources import context as sources_context
-from incmrql.spark.sources import frames, pieces, plan
-from incmrql.spark.sources.context import Context
-from incmrql.spark.sources.files import native, parts_of
-from incmrql.spark.sources.plan import Tally
+from incmrql.spark.sources import frames, scan, splits
+from incmrql.spark.sources.context import SourceContext
+from incmrql.spark.sources.files import parts_of
+from incmrql.spark.sources.native import native_file
+from incmrql.spark.sources.scan import PartStats
 from incmrql.spark.values import is_packed, values
 from incmrql.types import typed
 from incmrql.types.model import INT, STRING, Collection, Record, Type
@@ -114,11 +115,11 @@ def by_spark(spark: SparkSession, folder: Path, script: typed.Script, rows: Regi
 
     def made() -> list[Value]:
         how = settings(folder / "_q2", reports, given)
-        with Context(data=script.data, parsers=script.parsers, **how) as context:
+        with SourceContext(data=script.data, parsers=script.parsers, **how) as context:
             frame = frames.read(spark, source, path, context, packed=True)
             assert is_packed(frame, element)
             found = values(frame, element)
-            context.settle()
+            context.finish()
             if None not in found and not reports and not source.streaming:
                 wide = frames.read(spark, source, path, context)
                 assert show(Bag(values(wide, element))) == show(Bag(found))
@@ -243,7 +244,7 @@ def test_parquet_that_spark_reads_itself(spark: SparkSession, folder: Path) -> N
     assert isinstance(source, typed.Read)
     agree(spark, folder, text)
     parts = parts_of(expand("in"))
-    assert all(native(part, source.source.row) for part in parts)
+    assert all(native_file(part, source.source.row) for part in parts)
     late = table.set_column(3, "f", pa.array([1 << 62, 0, 0], pa.timestamp("us")))
     pq.write_table(late, folder / "in" / "3.parquet")
     assert agree(spark, folder, text)[3][0][0].bad == 1
@@ -257,9 +258,9 @@ def test_damaged_parquet_is_explained(spark: SparkSession, folder: Path) -> None
     path.write_bytes(data)
     source = typed_script('source(binary, "x.parquet", type(<A: long>));').items[0].expr
     assert isinstance(source, typed.Read)
-    context = Context()
+    context = SourceContext()
     frame = frames.read(spark, source.source, "x.parquet", context)
-    with pytest.raises(DataError, match="R103"), context.explaining():
+    with pytest.raises(DataError, match="R103"), context.explain_failures():
         frame.toArrow()
 
 
@@ -294,7 +295,7 @@ def test_deletes_of_parquet(
 ) -> None:
     """Equal rows, nulls, NaN and both zeros leave as often as they are deleted."""
     if not sent:
-        monkeypatch.setattr(frames, "_SENT", -1)
+        monkeypatch.setattr(frames, "_MOST_BROADCAST", -1)
     table = pa.table(_THERE)
     for name in ("in", "gone"):
         (folder / name).mkdir()
@@ -419,7 +420,7 @@ def test_registered_frames(spark: SparkSession, folder: Path) -> None:
 def test_large_files_are_cut(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, lines: list[str]
 ) -> None:
-    monkeypatch.setattr(pieces, "SMALLEST_CUT", 64)
+    monkeypatch.setattr(splits, "SMALLEST_FILE", 64)
     write(folder, {"x": "\n".join(lines) + "\n"})
     agree(spark, folder, text)
 
@@ -439,20 +440,20 @@ def test_what_a_query_does_not_read_is_settled_too(spark: SparkSession, folder: 
     write(folder, {f"{i}.csv": "1,a\n" * 10 for i in range(8)} | {"8.csv": "x\n"})
     source = typed_script(f'source(line, ".", ",", {AB}, on_error: fail);').items[0].expr
     assert isinstance(source, typed.Read)
-    context = Context()
+    context = SourceContext()
     assert len(frames.read(spark, source.source, ".", context).limit(1).collect()) == 1
     with pytest.raises(DataError, match="R110"):
-        context.settle()
+        context.finish()
 
 
 def test_nothing_is_written_before_all_is_well(spark: SparkSession, folder: Path) -> None:
     write(folder, {"1.csv": "x,a\n", "2.csv.gz": b"no"})
     source = typed_script(f'source(line, "*.csv*", ",", {AB});').items[0].expr
     assert isinstance(source, typed.Read)
-    context = Context(quarantine=folder / "q")
+    context = SourceContext(quarantine=folder / "q")
     assert values(frames.read(spark, source.source, "*.csv*", context), ROW) == []
     with pytest.raises(DataError, match="R103"):
-        context.settle()
+        context.finish()
     assert not (folder / "q").exists()
 
 
@@ -466,10 +467,10 @@ def test_parts_are_spread_over_tasks() -> None:
 
 
 def test_only_so_many_bad_rows_are_kept_for_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_KEPT", 100)
-    tally = Tally()
+    monkeypatch.setattr(scan, "MOST_KEPT", 100)
+    stats = PartStats()
     for line in range(1, 500):
-        tally.add(BadRow("a.csv", line, "x", "no int"))
-        assert tally.bad == line
-        assert tally.whole == (12 * line <= 100)
-    assert [row.line for row in tally.kept] == list(range(1, 9))  # what there was room for
+        stats.add(BadRow("a.csv", line, "x", "no int"))
+        assert stats.bad == line
+        assert stats.has_all_bad_rows == (12 * line <= 100)
+    assert [row.line for row in stats.bad_rows] == list(range(1, 9))  # what there was room for

@@ -1,7 +1,7 @@
 """Steps into trees on Spark: taken where documents are parsed, with the answers of the reference.
 
 What stands in a tree is picked by the tasks that parse it (`lower.relations.picking`), from
-documents of JSON before there is a tree (`spark.sources.picked`).
+documents of JSON before there is a tree (`spark.sources.picks`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from incmrql.lower.relations.picking import picked
 from incmrql.lower.tree import Dialect
 from incmrql.reference import new_world
 from incmrql.spark.batch.scripts import Engine
-from incmrql.spark.sources.picked import picker, raw_picker
+from incmrql.spark.sources.picks import picker, raw_picker
 from incmrql.spark.values import dataframe
 from incmrql.types import typed
 from incmrql.types.model import JSON as TREE
@@ -164,7 +164,7 @@ def test_rows_from_elsewhere_are_picked_from_too(spark: SparkSession) -> None:
     engine = Engine(
         new_world(script),
         lambda: spark,
-        instead=lambda _source, _path, packed: dataframe(spark, trees, TREE, packed=packed),
+        override=lambda _source, _path, packed: dataframe(spark, trees, TREE, packed=packed),
     )
     engine.run_item(script.items[-1], lambda _, value: answers.append(value))
     expr = typed_script("select (x.a.b, x.a as string, x) from x in xs;", {"xs": (TREE, None)})

@@ -32,8 +32,7 @@ _LONGEST_TAIL = 40
 def read_source(source: typed.Source, env: Environment) -> Bag:
     """The rows of a source, as many times as they are there."""
     if source.host is not None:
-        hint = "Run the query as a stream, or read a folder."
-        raise DataError("R206", "a socket needs the Spark runtime", hint=hint)
+        raise no_socket()
     if source.format == "registered":
         return _registered(source, env)
     path = None if source.path is None else env.world.evaluate(source.path, env)
@@ -55,6 +54,12 @@ def check_paths(source: typed.Source, path: str, world: World) -> None:
     for each in (path, dict(source.options).get("deletes")):
         if each is not None:
             world.paths.check(each, named)
+
+
+def no_socket() -> DataError:
+    """The error for a batch query over a socket."""
+    hint = "Run the query as a stream, or read a folder."
+    return DataError("R206", "a socket can only be read by a stream that runs on Spark", hint=hint)
 
 
 def no_path(source: typed.Source, env: Environment) -> DataError:
@@ -173,11 +178,11 @@ def _remaining(rows: list[Row], path: str, *, trusted: bool) -> Bag:
             kept.append(row.value)
     missing = [row.value for row in rows if row.weight < 0 and deleted[encode(row.value)] > 0]
     if missing and not trusted:
-        raise not_there(missing, path)
+        raise no_such_rows(missing, path)
     return kept
 
 
-def not_there(missing: list[Value], path: str) -> DataError:
+def no_such_rows(missing: list[Value], path: str) -> DataError:
     """The error for deletions of rows that are not there."""
     shown = ", ".join([show(value, 10) for value in missing[:_MOST_NAMED]])
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""

@@ -57,7 +57,7 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
         raise DataError("R313", message, hint=hint)
     start = time.perf_counter()
     kept = _kept(driver, spark)
-    engine = Engine(kept.env.world, lambda: spark, instead=kept.frame)
+    engine = Engine(kept.env.world, lambda: spark, override=kept.frame)
     rows = 0
     for number, output in enumerate(driver.program.outputs):
         if not driver.compiled.physical.answers[number].is_kept:
@@ -274,7 +274,7 @@ def trace(
     May raise `QueryError` where that is no query, and `DataError` where input is gone.
     """
     kept = _kept(driver, spark)
-    engine = Engine(kept.env.world, lambda: spark, instead=kept.frame)
+    engine = Engine(kept.env.world, lambda: spark, override=kept.frame)
     item = driver.program.outputs[number].item
     return _noted(driver.program, engine, item, rows, kind)
 

@@ -3,7 +3,7 @@
     store(df, "out.parquet", type)      dump(df, "out.csv", type)
 
 Tasks write parts into a folder beside the target whose name starts with a dot, so that no reader
-sees them.  When all are there and `before` has nothing against it (a source's `settle`, say), the
+sees them.  When all are there and `before` has nothing against it (a source's `finish`, say), the
 target appears: a text is put together into one file; of Parquet a single part becomes the file,
 and several become a folder, which reads as the file would.  If anything goes wrong, the target is
 as it was and no part remains.

@@ -34,7 +34,7 @@ from incmrql.spark.loops.placement import end_of_loop
 from incmrql.spark.loops.steps import Runner, Views
 from incmrql.spark.session import most_broadcast, provide
 from incmrql.spark.sources import frames as sources
-from incmrql.spark.sources.context import Context as Sources
+from incmrql.spark.sources.context import SourceContext
 from incmrql.spark.values import dataframe, values
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
@@ -123,7 +123,7 @@ class Batch:
     spark: SparkSession
     world: World
     fast_sums: bool
-    sources: Sources
+    sources: SourceContext
     forms: Forms = field(default_factory=Forms)
     broadcast: int = field(init=False)
     """How many bytes a side of a join may have that is sent to all tasks."""
@@ -177,7 +177,7 @@ def with_runner(
     spark: SparkSession, world: World, query: Query, action: Callable[[Runner], T]
 ) -> T:
     """Run something with the runner of loops of a query."""
-    sources = Sources(data=world.script.data or PREDEFINED, parsers=world.script.parsers)
+    sources = SourceContext(data=world.script.data or PREDEFINED, parsers=world.script.parsers)
     with Batch(spark, world, fast_sums=False, sources=sources) as batch, told(spark):
         found = batch.attempt(query, lambda work: action(work.runner))
         batch.show_traces(world.on_trace)
@@ -262,8 +262,10 @@ class Work:
         if scan.picks is None:
             self._read(scan)
         else:
-            sources.start(self.batch.spark, source, path, self.batch.sources)
-        return sources.size_of(source, path, self.batch.sources, packed=may_hold_null(source))
+            sources.start_scan(self.batch.spark, source, path, self.batch.sources)
+        return sources.estimated_size(
+            source, path, self.batch.sources, packed=may_hold_null(source)
+        )
 
     def _path(self, source: typed.Source) -> str | None:
         if source.path is None:

@@ -21,8 +21,7 @@ from incmrql.reference.script import check_target
 from incmrql.spark.batch import outputs
 from incmrql.spark.batch.queries import Batch, Forms, Work
 from incmrql.spark.clusters import told
-from incmrql.spark.sources.context import Context as Sources
-from incmrql.spark.sources.context import Instead
+from incmrql.spark.sources.context import Override, SourceContext
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
 from incmrql.values import Value
@@ -35,8 +34,8 @@ class Engine:
     world: World
     spark: Callable[[], SparkSession]
     fast_sums: bool = False
-    kept: list[Sources] = field(default_factory=list)
-    instead: Instead = lambda _source, _path, _packed: None
+    kept: list[SourceContext] = field(default_factory=list)
+    override: Override = lambda _source, _path, _packed: None
     """Where the rows of a source come from, if not from where it says."""
     forms: Forms = field(default_factory=Forms)
 
@@ -87,9 +86,9 @@ class Engine:
     def value(self, query: Query) -> Value:
         """The value of a query, brought here, once its sources are known to be right."""
         with self._batch() as batch, told(batch.spark):
-            with batch.sources.explaining():
+            with batch.sources.explain_failures():
                 value = batch.value(query)
-            batch.sources.settle()
+            batch.sources.finish()
             batch.show_traces(self.world.on_trace)
         return value
 
@@ -105,19 +104,19 @@ class Engine:
         self.kept.append(batch.sources)
         with told(batch.spark):
             found = Work(batch, query, WIDE if wide_sums else NARROW).frame(term)
-            batch.sources.settle()
+            batch.sources.finish()
         return found
 
     def _batch(self) -> Batch:
         world = self.world
-        sources = Sources(
+        sources = SourceContext(
             data=world.script.data or PREDEFINED,
             parsers=world.script.parsers,
             registered=world.registered,
             quarantine=world.quarantine,
             paths=world.paths,
             on_report=world.on_report,
-            instead=self.instead,
+            override=self.override,
         )
         return Batch(self.spark(), world, self.fast_sums, sources, self.forms)
 
@@ -129,12 +128,12 @@ class Engine:
             write = store_values if item.kind == "store" else dump_values
             write(item.target, value, item.expr.type)
             return
-        with self._batch() as batch, told(batch.spark), batch.sources.explaining():
+        with self._batch() as batch, told(batch.spark), batch.sources.explain_failures():
             write_rows = outputs.store if item.kind == "store" else outputs.dump
-            settle = batch.sources.settle
+            finish = batch.sources.finish
             batch.attempt(
                 query,
-                lambda work: write_rows(work.frame(term), item.target, item.expr.type, settle),
+                lambda work: write_rows(work.frame(term), item.target, item.expr.type, finish),
             )
 
 

@@ -1,9 +1,10 @@
 """Sources on Spark: the rows of files and registered data as data frames.
 
-* `frames` is the entry point (`read`); `files` says which files Spark may read natively.
-* `parts` reads files in tasks, `pieces` cuts large ones, `plan` is what tasks are told.
-* `picked` makes columns of what a query asks of a tree; `columns` casts to a declared type.
-* `registered` has data that Python registered; `context` collects bad rows and errors.
+* `frames` is the entry point (`read`); `native` says which Parquet files Spark may read itself.
+* `files` plans the scan of a path, `splits` cuts large files, `scan` is what tasks get and report.
+* `parts` reads files in tasks; `picks` makes columns of what a query uses of a tree.
+* `columns` casts columns to declared types; `registered` has data that Python registered.
+* `context` collects bad rows and errors until the query's job is done.
 
 Start with `frames`.
 """

@@ -1,7 +1,7 @@
-"""Columns that are somewhere already, of Spark or of Arrow, as columns of a declared type.
+"""Columns that exist already, of Spark or of Arrow, as columns of a declared type.
 
-`fits` says which columns can be taken natively: scalars that are cast without loss, and what is
-nested if it is the same.  Everything else is made anew row by row, by `rebuild_rows`, in Spark's
+`fits` says which columns can be taken natively: scalars that are cast without loss, and nested
+ones of the same type.  Everything else is rebuilt row by row, by `rebuild_rows`, in Spark's
 Python workers.
 """
 
@@ -27,10 +27,10 @@ def fits(own: Type, wanted: Type) -> bool:
         case Basic() | Decimal():
             return widens_to(own, wanted)
         case _:
-            return own == wanted and _is_settled(wanted)
+            return own == wanted and _has_one_form(wanted)
 
 
-def _is_settled(type_: Type) -> bool:
+def _has_one_form(type_: Type) -> bool:
     """Whether equal values surely have equal columns: no bag, no float, no bytes inside."""
     match type_:
         case Basic():
@@ -38,21 +38,21 @@ def _is_settled(type_: Type) -> bool:
         case Decimal() | Nothing():
             return True
         case Record(fields):
-            return bool(fields) and all(_is_settled(field) for _, field in fields)
+            return bool(fields) and all(_has_one_form(field) for _, field in fields)
         case Tuple(items):
-            return bool(items) and all(map(_is_settled, items))
+            return bool(items) and all(map(_has_one_form, items))
         case Collection(kind, element):
-            return kind == "list" and _is_settled(element)
+            return kind == "list" and _has_one_form(element)
         case _:
             return False
 
 
 def select_as(df: DataFrame, fields: Sequence[tuple[str, Type]]) -> DataFrame:
-    """The columns of these names, cast to their types; as text, since calls to Java are slow."""
+    """The columns of these names, cast to their types."""
     if all(isinstance(type_, Basic | Decimal) for _, type_ in fields):
-        return df.selectExpr(
-            *[f"{_cast(name, type_)} AS {quote_name(name)}" for name, type_ in fields]
-        )
+        # One call to Java for all columns: each call takes longer than planning a column.
+        casts = [f"{_cast(name, type_)} AS {quote_name(name)}" for name, type_ in fields]
+        return df.selectExpr(*casts)
     columns = [
         sql.expr(_cast(name, type_)) if isinstance(type_, Basic | Decimal) else
         sql.col(quote_name(name)).cast(spark_type(type_))
@@ -81,17 +81,17 @@ def pack_frame(df: DataFrame, element: Type, *, packed: bool) -> DataFrame:
 
 
 def rebuild_rows(df: DataFrame, element: Type, *, one: bool, packed: bool) -> DataFrame:
-    """Rows made anew; `one` says that they are in one column."""
+    """The rows of a frame as values of a type; `one` says that they are in one column."""
     task = partial(_rebuild, element, one, packed)
     return df.mapInArrow(task, spark_schema(element, packed=packed))
 
 
-def _rebuild(element: Type, one: bool, packed: bool, parts: Iterable[Arrow]) -> Iterator[Arrow]:
+def _rebuild(element: Type, one: bool, packed: bool, batches: Iterable[Arrow]) -> Iterator[Arrow]:
     schema = value_schema(element, packed=packed)
-    for part in parts:
+    for part in batches:
         read = maker(part.schema, element, packed=one)
         try:
-            made = batch(list(read(part)), element, schema)
+            rebuilt = batch(list(read(part)), element, schema)
         except DataError as problem:
             raise Carried(problem) from None
-        yield made
+        yield rebuilt

@@ -1,27 +1,29 @@
 """What reading leaves behind beside rows: reports, quarantines and errors.
 
-    context = Context(data, parsers, registered, quarantine, on_report)
-    frame = sources.read(spark, source, path, context)
-    with context.explaining():
+    context = SourceContext(data, parsers, registered, quarantine, on_report)
+    frame = frames.read(spark, source, path, context)
+    with context.explain_failures():
         answer = values(frame, element)   # or any other action on what is made from it
-    context.settle()                      # raises, or the answer counts
+    context.finish()                      # raises, or the answer counts
 
-A query's own job parses its sources, and its tasks tell in an accumulator what became of each
-part of the input.  `settle` looks at that: it reads the parts that the job did not read to their
+A query's own job parses its sources, and its tasks report in an accumulator what became of each
+part of the input.  `finish` looks at that: it reads the parts that the job did not read to their
 end (a `limit`, say), so that a bad line is found wherever it stands; raises the first error, in
-the order of the files; and else writes the quarantines and reports.  A part tells its bad rows
+the order of the files; and else writes the quarantines and reports.  A part reports its bad rows
 themselves as long as they are few; a part with many is read a second time while its quarantine
-is written, so that the driver never holds them all.  Before `settle` nothing is written.
+is written, so that the driver never holds them all.  Before `finish` nothing is written.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -37,30 +39,31 @@ from incmrql.io.files import ANYWHERE, COMPRESSED, Paths
 from incmrql.io.notices import SourceFacts, notices
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Policy, Quarantine, ReadReport
 from incmrql.io.spec import DataTypes
-from incmrql.spark.sources.parts import BAD_SCHEMA, bad_task, good_rows, rows_task, unpacked_bad
-from incmrql.spark.sources.picked import row_of
-from incmrql.spark.sources.plan import Plan, Tallies, Tally, TallyParam
+from incmrql.spark.sources.parts import BAD_SCHEMA, part_rows, task_bad_rows, task_rows
+from incmrql.spark.sources.picks import picks_type
+from incmrql.spark.sources.scan import PartStats, ScanPlan, StatsByPart, StatsParam
 from incmrql.spark.values import spark_schema
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED, Type
 
-TASK_BYTES = 1 << 26
-"""A task reads at most so many bytes, if the files are no larger."""
-_TASKS_PER_CORE = 4
-_HERE = ("line", "json", "xml", "text")
-_SMALL = 1 << 20
-_MOST_FILES = 16
-_PACKED = 64
-"""How many times larger than its file the text in a compressed file is taken to be."""
+TASK_BYTES: Final = 1 << 26
+"""Bytes that a task reads at most, unless a single file is larger."""
+_TASKS_PER_CORE: Final = 4
+_DRIVER_FORMATS: Final = ("line", "json", "xml", "text")
+_MOST_DRIVER_FILES: Final = 16
+_MOST_DRIVER_BYTES = 1 << 20
+"""Files up to these limits are read by the driver: that is faster than starting a worker."""
+_COMPRESSION: Final = 64
+"""How many times larger than its file the text in a compressed file is assumed to be."""
 
 
-Instead: TypeAlias = Callable[[typed.Source, str | None, bool], DataFrame | None]
-"""The rows of a source, by its path and whether they are packed, that are taken from elsewhere."""
+Override: TypeAlias = Callable[[typed.Source, str | None, bool], DataFrame | None]
+"""The rows of a source that come from elsewhere, given its path and whether they are packed."""
 
 
 @dataclass(slots=True)
-class Context:
-    """What the sources of a query share; the fields are those of `reference.World`."""
+class SourceContext:
+    """What the sources of a query share; some fields are those of `reference.World`."""
 
     data: DataTypes = field(default_factory=lambda: PREDEFINED)
     parsers: Mapping[str, Any] = field(default_factory=dict)
@@ -68,16 +71,16 @@ class Context:
     quarantine: Path | None = None
     paths: Paths = ANYWHERE
     on_report: Callable[[ReadReport, Policy], None] = lambda _report, _policy: None
-    instead: Instead = lambda _source, _path, _packed: None
-    readings: list[Reading] = field(default_factory=list, init=False)
+    override: Override = lambda _source, _path, _packed: None
+    scans: list[FileScan] = field(default_factory=list, init=False)
     frames: dict[Any, DataFrame] = field(default_factory=dict, init=False)
     """The sources that were read, so that a query sees each as it was when it started."""
-    started: dict[Any, Reading] = field(default_factory=dict, init=False)
-    """The files of sources without deletions, so that bad rows are told once."""
+    shared_scans: dict[Any, FileScan] = field(default_factory=dict, init=False)
+    """Scans of sources without deletions, so that bad rows are reported once."""
     sizes: dict[Any, int] = field(default_factory=dict, init=False)
-    """How many bytes these have, about."""
-    kept: list[DataFrame] = field(default_factory=list, init=False)
-    _tallies: Accumulator[Tallies] | None = field(default=None, init=False)
+    """The estimated bytes of the sources that were read."""
+    persisted: list[DataFrame] = field(default_factory=list, init=False)
+    _stats: Accumulator[StatsByPart] | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -85,199 +88,202 @@ class Context:
     def __exit__(self, *cause: object) -> None:
         self.close()
 
-    def start(
-        self, spark: SparkSession, plan: Plan, name: str, schema: StructType, path: str
-    ) -> Reading:
-        """A reading of the files of `path` that the next `settle` looks after."""
-        if self._tallies is None:
-            self._tallies = spark.sparkContext.accumulator({}, TallyParam())
-        number = len(self.readings)
-        reading = Reading(spark, plan, name, schema, number, self._tallies, path=path)
-        self.readings.append(reading)
-        return reading
+    def add_scan(
+        self, spark: SparkSession, plan: ScanPlan, name: str, schema: StructType, path: str
+    ) -> FileScan:
+        """A scan of the files of `path`, which the next `finish` checks."""
+        if self._stats is None:
+            self._stats = spark.sparkContext.accumulator({}, StatsParam())
+        scan = FileScan(spark, plan, name, schema, len(self.scans), self._stats, path=path)
+        self.scans.append(scan)
+        return scan
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Raise the first error of what was read, or write the quarantines and report."""
-        self.check(self.readings)
-        for reading in self.readings:
-            reading.conclude(self.quarantine, self.on_report)
+        self.check(self.scans)
+        for scan in self.scans:
+            scan.report(self.quarantine, self.on_report)
 
-    def check(self, readings: Iterable[Reading]) -> None:
-        """Raise the first error of these readings, of which nothing stays unread."""
-        for reading in readings:
-            reading.check()
+    def check(self, scans: Iterable[FileScan]) -> None:
+        """Raise the first error of some scans, after reading what is not read yet."""
+        for scan in scans:
+            scan.check()
 
     @contextmanager
-    def explaining(self) -> Iterator[None]:
-        """An action whose failure is told as the reference reader would tell it, if it can.
+    def explain_failures(self) -> Iterator[None]:
+        """Raise the error of the reference reader instead of Spark's, if there is one.
 
-        What Spark itself read is read by the reference reader, to see if the data are at fault.
+        The reference reader also reads what Spark read itself, to see if the data are at fault.
         """
         try:
             yield
         except (PySparkException, Py4JError):
-            for reading in self.readings:
-                reading.check(natives=True)
+            for scan in self.scans:
+                scan.check(with_native=True)
             raise
 
     def close(self) -> None:
         """Forget what was read; frames that come from here cannot be used any more."""
-        for frame in self.kept:
+        for frame in self.persisted:
             frame.unpersist()
-        self.kept.clear()
+        self.persisted.clear()
         self.frames.clear()
-        self.started.clear()
+        self.shared_scans.clear()
         self.sizes.clear()
-        self.readings.clear()
-        if self._tallies is not None:
-            self._tallies.value.clear()
-            self._tallies = None
+        self.scans.clear()
+        if self._stats is not None:
+            self._stats.value.clear()
+            self._stats = None
 
 
 @dataclass(slots=True)
-class Reading:
-    """The files of one path, on their way."""
+class FileScan:
+    """The files of one path while a query reads them."""
 
     spark: SparkSession
-    plan: Plan
+    plan: ScanPlan
     name: str
     """The name of its quarantine file."""
     schema: StructType
     number: int
-    tallies: Accumulator[Tallies]
-    concluded: bool = False
+    stats: Accumulator[StatsByPart]
+    is_reported: bool = False
     path: str = ""
-    natives: Mapping[int, int] = field(default_factory=dict)
-    """The parts that Spark reads itself, with their rows, none of which is bad."""
+    native_rows: Mapping[int, int] = field(default_factory=dict)
+    """How many rows the parts have that Spark reads itself, none of them bad."""
 
     def frame(self) -> DataFrame:
-        """All rows but those that Spark reads itself, parsed when they are asked for."""
-        return self._frame(part for part in self.plan.parts if part.number not in self.natives)
+        """All rows but those that Spark reads itself, parsed when an action needs them."""
+        return self._frame([p for p in self.plan.parts if p.number not in self.native_rows])
 
-    def rows(self, element: Type, *, packed: bool) -> Reading:
-        """The same files read for rows in other columns; bad rows are told to this one."""
+    def with_columns_of(self, element: Type, *, packed: bool) -> FileScan:
+        """The same scan giving rows of another type; both report the same bad rows."""
         spec = replace(self.plan.spec, element=element)
         plan = replace(self.plan, spec=spec, packed=packed)
         return replace(self, plan=plan, schema=spark_schema(element, packed=packed))
 
-    def picked(self, picks: Picks) -> DataFrame:
+    def picks_frame(self, picks: Picks) -> DataFrame:
         """What a query picks of all rows."""
         plan = replace(self.plan, picks=picks)
-        return replace(self, plan=plan, schema=spark_schema(row_of(picks))).frame()
+        return replace(self, plan=plan, schema=spark_schema(picks_type(picks))).frame()
 
-    def check(self, *, natives: bool = False) -> None:
+    def check(self, *, with_native: bool = False) -> None:
         """Raise the error of the first file that has one."""
-        parts = [part for part in self.plan.parts if natives or part.number not in self.natives]
-        missing = [part for part in parts if self._tally(part) is None]
-        if missing:
-            self._frame(missing).mapInArrow(_nothing, self.schema).count()
+        unread = [
+            part for part in self.plan.parts
+            if (with_native or part.number not in self.native_rows)
+            and self._stats_of(part) is None
+        ]  # fmt: skip
+        if unread:
+            self._frame(unread).mapInArrow(_discard, self.schema).count()
         for part in self.plan.parts:
-            tally = self._tally(part)
-            if tally is not None and tally.failure is not None:
-                code, message, place, hint = tally.failure
+            stats = self._stats_of(part)
+            if stats is not None and stats.failure is not None:
+                code, message, place, hint = stats.failure
                 raise DataError(code, message, place=place, hint=hint)
 
-    def conclude(
+    def report(
         self, quarantine: Path | None, on_report: Callable[[ReadReport, Policy], None]
     ) -> None:
         """Write the quarantine and report, once."""
-        if self.concluded:
+        if self.is_reported:
             return
-        self.concluded = True
+        self.is_reported = True
         policy = self.plan.spec.policy
         if quarantine is not None and policy == "quarantine":
-            with Quarantine(quarantine, self.name) as kept:
+            with Quarantine(quarantine, self.name) as file:
                 for bad in self._bad_rows():
-                    kept.add(bad)
+                    file.add(bad)
         report = self._report()
         if report.bad or report.notices:
             on_report(report, policy)
 
-    def _frame(self, given: Iterable[Part]) -> DataFrame:
-        parts = list(given)
+    def _frame(self, parts: list[Part]) -> DataFrame:
         if _are_small(self.plan, parts):
-            return self._read_here(parts)
+            return self._read_in_driver(parts)
         tasks = _tasks(parts, self.spark.sparkContext.defaultParallelism)
         numbers = self.spark.range(0, len(tasks), 1, max(1, len(tasks)))
-        task = rows_task(self.plan, tasks, self.number, self.tallies)
+        task = partial(task_rows, self.plan, tasks, self.number, self.stats)
         return numbers.mapInArrow(task, self.schema)
 
-    def _read_here(self, parts: list[Part]) -> DataFrame:
-        """The rows of small files, by this process: that takes less than to start another."""
-        made: list[Any] = []
+    def _read_in_driver(self, parts: list[Part]) -> DataFrame:
+        batches: list[Any] = []
         for part in parts:
-            tally = Tally()
-            made += good_rows(self.plan, part, tally)
-            self.tallies.add({(self.number, part.number): tally})
-        if not made:
+            stats = PartStats()
+            batches += part_rows(self.plan, part, stats)
+            self.stats.add({(self.number, part.number): stats})
+        if not batches:
             return self.spark.createDataFrame([], self.schema)
-        return self.spark.createDataFrame(pa.Table.from_batches(made), self.schema)
+        return self.spark.createDataFrame(pa.Table.from_batches(batches), self.schema)
 
-    def _tally(self, part: Part) -> Tally | None:
-        return self.tallies.value.get((self.number, part.number))
+    def _stats_of(self, part: Part) -> PartStats | None:
+        return self.stats.value.get((self.number, part.number))
 
     def _report(self) -> ReadReport:
-        rows, files, first = sum(self.natives.values()), Counter[str](), list[BadRow]()
-        noticed = SourceFacts()
+        files, first = Counter[str](), list[BadRow]()
+        facts = SourceFacts()
+        rows = sum(self.native_rows.values())
         for part in self.plan.parts:
-            tally = self._tally(part) or Tally()
-            rows += tally.rows
-            noticed.add(tally.noticed)
-            if tally.bad:
-                files[part.shown] += tally.bad
-                first += tally.kept[:MOST_REMEMBERED]
+            stats = self._stats_of(part) or PartStats()
+            rows += stats.rows
+            facts.add(stats.facts)
+            if stats.bad:
+                files[part.shown] += stats.bad
+                first += stats.bad_rows[:MOST_REMEMBERED]
         bad, first = files.total(), first[:MOST_REMEMBERED]
-        noticed.rows, noticed.bad, noticed.first = rows, bad, first
-        told = notices(self.plan.spec.source, self.path, noticed, self.plan.spec.element)
-        return ReadReport(rows, bad, tuple(files.items()), tuple(first), told)
+        facts.rows, facts.bad, facts.first = rows, bad, first
+        warnings = notices(self.plan.spec.source, self.path, facts, self.plan.spec.element)
+        return ReadReport(rows, bad, tuple(files.items()), tuple(first), warnings)
 
     def _bad_rows(self) -> Iterator[BadRow]:
         """All bad rows, in order."""
-        tallies = [(part, self._tally(part) or Tally()) for part in self.plan.parts]
-        again = tuple(part.number for part, tally in tallies if not tally.whole)
-        read = self._read_again(again)
-        ahead = next(read, None)
-        for part, tally in tallies:
-            if tally.whole:
-                yield from tally.kept
-            while not tally.whole and ahead is not None and ahead[0] == part.number:
+        stats = [(part, self._stats_of(part) or PartStats()) for part in self.plan.parts]
+        incomplete = tuple(part.number for part, own in stats if not own.has_all_bad_rows)
+        again = self._read_again(incomplete)
+        ahead = next(again, None)
+        for part, own in stats:
+            if own.has_all_bad_rows:
+                yield from own.bad_rows
+                continue
+            while ahead is not None and ahead[0] == part.number:
                 yield ahead[1]
-                ahead = next(read, None)
+                ahead = next(again, None)
 
-    def _read_again(self, places: tuple[int, ...]) -> Iterator[tuple[int, BadRow]]:
-        if not places:
+    def _read_again(self, indices: tuple[int, ...]) -> Iterator[tuple[int, BadRow]]:
+        """The bad rows of some parts with the numbers of these."""
+        if not indices:
             return
-        numbers = self.spark.range(0, len(places), 1, len(places))
-        found = numbers.mapInArrow(bad_task(self.plan, places), BAD_SCHEMA)
-        for row in found.toLocalIterator():
-            yield row.part, unpacked_bad(row)
+        numbers = self.spark.range(0, len(indices), 1, len(indices))
+        bad = numbers.mapInArrow(partial(task_bad_rows, self.plan, indices), BAD_SCHEMA)
+        for row in bad.toLocalIterator():
+            yield row.part, pickle.loads(row.row)
 
 
-def _nothing(parts: Iterable[Any]) -> Iterator[Any]:
-    for _ in parts:
+def _discard(batches: Iterable[Any]) -> Iterator[Any]:
+    for _ in batches:
         yield from ()
 
 
-def _are_small(plan: Plan, parts: list[Part]) -> bool:
+def _are_small(plan: ScanPlan, parts: list[Part]) -> bool:
     """Whether files are so few and small that the driver may read them."""
-    if plan.spec.source.format not in _HERE or len(parts) > _MOST_FILES:
+    if plan.spec.source.format not in _DRIVER_FORMATS or len(parts) > _MOST_DRIVER_FILES:
         return False
-    return sum(map(text_size, parts)) <= _SMALL
+    return sum(map(text_size, parts)) <= _MOST_DRIVER_BYTES
 
 
 def text_size(part: Part) -> int:
-    """How many bytes the text of a part has, about."""
-    return part.size * (_PACKED if part.path.endswith(COMPRESSED) else 1)
+    """An estimate of the bytes of a part's text."""
+    return part.size * (_COMPRESSION if part.path.endswith(COMPRESSED) else 1)
 
 
 def _tasks(parts: Iterable[Part], cores: int) -> tuple[tuple[int, ...], ...]:
-    """The parts of each task: large ones alone, small ones together, all about as much."""
-    given = sorted(parts, key=lambda part: -part.size)
-    total = sum(part.size for part in given)
-    count = min(len(given), max(cores * _TASKS_PER_CORE, -(-total // TASK_BYTES)))
+    """The parts of each task: large ones alone, small ones together, with about equal sizes."""
+    by_size = sorted(parts, key=lambda part: -part.size)
+    total = sum(part.size for part in by_size)
+    count = min(len(by_size), max(cores * _TASKS_PER_CORE, -(-total // TASK_BYTES)))
     bins: list[tuple[int, list[int]]] = [(0, []) for _ in range(count)]
-    for part in given:
-        least = min(range(count), key=lambda i: bins[i][0])
-        size, places = bins[least]
-        bins[least] = size + part.size + 1, [*places, part.number]
-    return tuple(tuple(sorted(places)) for _, places in bins)
+    for part in by_size:
+        smallest = min(range(count), key=lambda i: bins[i][0])
+        size, numbers = bins[smallest]
+        bins[smallest] = size + part.size + 1, [*numbers, part.number]
+    return tuple(tuple(sorted(numbers)) for _, numbers in bins)

@@ -1,18 +1,19 @@
 """What a task does: the files of a source to record batches.
 
-Bad rows and errors do not go through Spark as rows or exceptions.  Each task says at its end,
-in an accumulator, what became of each of its parts; an error ends the part it is in, and the
-driver raises it when the query's job is done.  A part that Spark did not read to its end, for
-want of need, says nothing, and is read once more by `context`.
+Bad rows and errors do not go through Spark as rows or exceptions.  Each task reports at its end,
+in an accumulator, the outcome of each of its parts; an error ends the part it is in, and the
+driver raises it when the query's job is done.  A part that Spark did not read to its end, as a
+`limit` was reached, reports nothing, and `context` reads it once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import pickle
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from itertools import islice
 from typing import Any as Arrow
-from typing import Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
@@ -22,102 +23,70 @@ from incmrql.errors import DataError
 from incmrql.io import Chunk, Part, read_chunks, read_rows, row_chunks, with_shown_path
 from incmrql.io.rows import BadRow, Policy, Read, Row, refusal
 from incmrql.reference.sources import parser_rows
-from incmrql.spark.sources.picked import columns, is_raw, picker, raw_picker, raw_rows
-from incmrql.spark.sources.plan import Plan, Tallies, Tally, chunked, numbers
+from incmrql.spark.sources.picks import can_pick_raw, picker, picks_batch, raw_picker, raw_rows
+from incmrql.spark.sources.scan import PartStats, ScanPlan, StatsByPart, numbers
 from incmrql.spark.values import BATCH, array_batch, value_schema
 
-Task: TypeAlias = Callable[[Iterable[Arrow]], Iterator[Arrow]]
+BAD_SCHEMA: Final = "part int, row binary"
+"""The columns of `task_bad_rows`: a bad row is pickled, as its text may hold half a character."""
+_BAD_BATCH: Final = BATCH >> 4
 
 
-def rows_task(
-    plan: Plan, tasks: tuple[tuple[int, ...], ...], reading: int, tallies: Accumulator[Tallies]
-) -> Task:
-    """The function for `mapInArrow` over the numbers of tasks that gives the rows."""
-    return partial(_rows_of_tasks, plan, tasks, reading, tallies)
-
-
-def _rows_of_tasks(
-    plan: Plan,
+def task_rows(
+    plan: ScanPlan,
     tasks: tuple[tuple[int, ...], ...],
-    reading: int,
-    tallies: Accumulator[Tallies],
-    given: Iterable[Arrow],
+    scan: int,
+    stats: Accumulator[StatsByPart],
+    batches: Iterable[Arrow],
 ) -> Iterator[Arrow]:
-    for number in numbers(given):
-        for place in tasks[number]:
-            tally = Tally()
-            yield from good_rows(plan, plan.parts[place], tally)
-            tallies.add({(reading, place): tally})
+    """The rows of the tasks whose numbers are in `batches`, for `mapInArrow`."""
+    for number in numbers(batches):
+        for index in tasks[number]:
+            part_stats = PartStats()
+            yield from part_rows(plan, plan.parts[index], part_stats)
+            stats.add({(scan, index): part_stats})
 
 
-def bad_task(plan: Plan, places: tuple[int, ...]) -> Task:
-    """The function for `mapInArrow` over numbers of `places` that gives the bad rows."""
-    return partial(_bad_of_parts, plan, places)
-
-
-BAD_SCHEMA: Final = "part int, path string, line int, text binary, reason binary"
-_BAD_SCHEMA: Final = pa.schema(
-    [
-        ("part", pa.int32()),
-        ("path", pa.string()),
-        ("line", pa.int32()),
-        ("text", pa.binary()),
-        ("reason", pa.binary()),
-    ]
-)
-_ERRORS: Final = "surrogatepass"
-
-
-def _bad_of_parts(plan: Plan, places: tuple[int, ...], given: Iterable[Arrow]) -> Iterator[Arrow]:
-    for number in numbers(given):
-        part = plan.parts[places[number]]
-        for chunk in chunked(bad_rows(plan, part), BATCH >> 4):
-            yield pa.RecordBatch.from_pylist([_packed_bad(part, row) for row in chunk], _BAD_SCHEMA)
-
-
-def _packed_bad(part: Part, row: BadRow) -> dict[str, Arrow]:
-    return {
-        "part": part.number,
-        "path": row.path,
-        "line": row.line,
-        "text": row.text.encode(errors=_ERRORS),
-        "reason": row.reason.encode(errors=_ERRORS),
-    }
-
-
-def unpacked_bad(row: Arrow) -> BadRow:
-    """A bad row that came from `bad_task`."""
-    text, reason = bytes(row.text), bytes(row.reason)
-    return BadRow(row.path, row.line, text.decode(errors=_ERRORS), reason.decode(errors=_ERRORS))
+def task_bad_rows(
+    plan: ScanPlan, indices: tuple[int, ...], batches: Iterable[Arrow]
+) -> Iterator[Arrow]:
+    """The bad rows of some parts, for `mapInArrow` over numbers of `indices`."""
+    for number in numbers(batches):
+        part = plan.parts[indices[number]]
+        bad = _bad_rows(plan, part)
+        while chunk := list(islice(bad, _BAD_BATCH)):
+            pickled = [pickle.dumps(row) for row in chunk]
+            column = pa.repeat(pa.scalar(part.number, pa.int32()), len(chunk))
+            yield pa.record_batch({"part": column, "row": pa.array(pickled, pa.binary())})
 
 
 # --- one part ----------------------------------------------------------------------------
 
 
-def good_rows(plan: Plan, part: Part, tally: Tally) -> Iterator[Arrow]:
-    """The rows of a part in batches; the tally gets the rest."""
+def part_rows(plan: ScanPlan, part: Part, stats: PartStats) -> Iterator[Arrow]:
+    """The rows of a part in batches; everything else goes to `stats`."""
     try:
         with _shown_places(part):
             plan.paths.check(part.path)
             if plan.picks is not None:
-                yield from _picked(plan, part, plan.picks, tally)
+                yield from _picks(plan, part, plan.picks, stats)
                 return
             for chunk in _chunks(plan, part):
-                before = tally.rows
-                tally.add_chunk(chunk)
+                before = stats.rows
+                stats.add_chunk(chunk)
                 if len(chunk.values):
                     yield _batch(plan, part, chunk, before)
     except DataError as error:
-        tally.failure = error.code, error.message, error.place, error.hint
+        stats.failure = error.code, error.message, error.place, error.hint
 
 
-def _chunks(plan: Plan, part: Part) -> Iterator[Chunk]:
+def _chunks(plan: ScanPlan, part: Part) -> Iterator[Chunk]:
     if plan.spec.source.format == "python":
-        return row_chunks(plan.spec, _reads(plan, part), part.shown)
+        return row_chunks(plan.spec, _rows(plan, part), part.shown)
     return read_chunks(plan.spec, part)
 
 
-def _batch(plan: Plan, part: Part, chunk: Chunk, before: int) -> Arrow:
+def _batch(plan: ScanPlan, part: Part, chunk: Chunk, before: int) -> Arrow:
     if not plan.weighted:
         schema = value_schema(plan.spec.element, packed=plan.packed)
         return array_batch(chunk.values, plan.spec.element, schema)
@@ -132,29 +101,30 @@ def _batch(plan: Plan, part: Part, chunk: Chunk, before: int) -> Arrow:
     )
 
 
-def _picked(plan: Plan, part: Part, picks: Picks, tally: Tally) -> Iterator[Arrow]:
-    values = (row.value for row in _good(_reads(plan, part), plan.spec.policy, tally))
-    pick = raw_picker(picks) if is_raw(plan) else picker(picks)
-    for picked in chunked(map(pick, values), BATCH):
-        yield columns(picks, picked)
-        tally.rows += len(picked)
+def _picks(plan: ScanPlan, part: Part, picks: Picks, stats: PartStats) -> Iterator[Arrow]:
+    pick = raw_picker(picks) if can_pick_raw(plan) else picker(picks)
+    good = _good_rows(_rows(plan, part), plan.spec.policy, stats)
+    picked = (pick(row.value) for row in good)
+    while rows := list(islice(picked, BATCH)):
+        yield picks_batch(picks, rows)
+        stats.rows += len(rows)
 
 
-def _good(rows: Iterable[Read], policy: Policy, tally: Tally) -> Iterator[Row]:
+def _good_rows(rows: Iterable[Read], policy: Policy, stats: PartStats) -> Iterator[Row]:
     for row in rows:
         if isinstance(row, Row):
             yield row
         elif policy == "fail":
             raise refusal(row)
         else:
-            tally.add(row)
+            stats.add(row)
 
 
-def bad_rows(plan: Plan, part: Part) -> Iterator[BadRow]:
+def _bad_rows(plan: ScanPlan, part: Part) -> Iterator[BadRow]:
     """The bad rows of a part, of which there may be many."""
     plan.paths.check(part.path)
     if plan.picks is not None:
-        return (row for row in _reads(plan, part) if isinstance(row, BadRow))
+        return (row for row in _rows(plan, part) if isinstance(row, BadRow))
     return (row for chunk in _chunks(plan, part) for row in chunk.bad)
 
 
@@ -170,12 +140,12 @@ def _shown_places(part: Part) -> Iterator[None]:
         raise DataError(error.code, error.message, place=place, hint=error.hint) from None
 
 
-def _reads(plan: Plan, part: Part) -> Iterator[Read]:
+def _rows(plan: ScanPlan, part: Part) -> Iterator[Read]:
     """The rows of a file one by one, with the names that messages use."""
     spec = plan.spec
     if spec.source.format == "python":
         rows = parser_rows(plan.parser.unpacked(), spec.source, part.path, spec.policy)
         return with_shown_path(rows, part)
-    if plan.picks is not None and is_raw(plan):
+    if plan.picks is not None and can_pick_raw(plan):
         return with_shown_path(raw_rows(plan, part), part)
     return read_rows(spec, part)

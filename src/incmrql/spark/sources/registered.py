@@ -102,7 +102,7 @@ def _refuse_unknown(type_: spark_types.DataType, path: str, column: str, name: s
 # --- Registered data ---
 
 
-def registered(
+def registered_frame(
     spark: SparkSession, source: typed.Source, given: Mapping[str, Any], *, packed: bool
 ) -> DataFrame:
     """The rows that are registered under the name of a source."""
@@ -111,16 +111,18 @@ def registered(
         raise DataError("R208", f'nothing is registered as "{source.name}"', hint=hint)
     rows = given[source.name]
     if isinstance(rows, DataFrame):
-        return _of_spark(in_session(spark, rows), source, packed=packed)
+        return _from_spark(in_session(spark, rows), source, packed=packed)
     if isinstance(rows, pd.DataFrame):
         rows = arrow_table(rows, source.name)
     if isinstance(rows, pa.Table) and (table := _cast(rows, source.row)) is not None:
         frame = spark.createDataFrame(table, spark_schema(source.row))
         return pack_frame(frame, source.row, packed=packed)
-    return _of_rows(spark, rows, source, packed=packed)
+    return _frame_of_rows(spark, rows, source, packed=packed)
 
 
-def _of_rows(spark: SparkSession, rows: Any, source: typed.Source, *, packed: bool) -> DataFrame:
+def _frame_of_rows(
+    spark: SparkSession, rows: Any, source: typed.Source, *, packed: bool
+) -> DataFrame:
     objects: Iterable[Any] = rows.to_pylist() if hasattr(rows, "to_pylist") else rows
     try:
         found = [from_python(row, source.row) for row in objects]
@@ -129,7 +131,7 @@ def _of_rows(spark: SparkSession, rows: Any, source: typed.Source, *, packed: bo
     return dataframe(spark, found, source.row, packed=packed or not is_wide(source.row))
 
 
-def _of_spark(df: DataFrame, source: typed.Source, *, packed: bool) -> DataFrame:
+def _from_spark(df: DataFrame, source: typed.Source, *, packed: bool) -> DataFrame:
     own, wanted = frame_row_type(df.schema, source.name), source.row
     one = not isinstance(wanted, Record) and isinstance(own, Record) and own.names == (ONE,)
     if one and isinstance(own, Record):

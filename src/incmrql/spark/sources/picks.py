@@ -1,8 +1,8 @@
-"""What a query picks of each row, made into columns where the row is parsed.
+"""What a query uses of each row, made into columns where the row is parsed.
 
 The row of a JSON source is picked from as it is parsed: lists and dictionaries of Python.  A path
-of members and places is followed there, and a tree is made only of what stands at its end.  What
-is no such path is evaluated over the tree of the whole row.
+of members and indices is followed there, and a tree is made only of what stands at its end.
+Everything else is evaluated over the tree of the whole row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from incmrql.io.rows import Read
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.casts import cast
 from incmrql.reference.environment import EMPTY_SCRIPT
-from incmrql.spark.sources.plan import Plan
+from incmrql.spark.sources.scan import ScanPlan
 from incmrql.spark.values import maker, spark_schema, value_schema
 from incmrql.types import typed
 from incmrql.types.model import DOUBLE, INT, JSON, LONG, STRING, Record, Type
@@ -36,80 +36,80 @@ from incmrql.values.numbers import normal
 Picker: TypeAlias = Callable[[Value], tuple[Arrow, ...]]
 _Step: TypeAlias = Callable[[Raw], Raw]
 _SURELY_INT: Final = 9
-"""A number of so many digits fits an int."""
+"""A number of at most this many digits fits an int."""
 _MISSING: Final = object()
 """What is not there; null is a value of JSON."""
 
 
-def row_of(picks: Picks) -> Record:
-    """The type of what is picked."""
+def picks_type(picks: Picks) -> Record:
+    """The type of a row of picks."""
     return Record(tuple((name, expr.type) for name, expr in picks.fields))
 
 
-def is_raw(plan: Plan) -> bool:
+def can_pick_raw(plan: ScanPlan) -> bool:
     """Whether rows are picked from before there are trees."""
     return plan.spec.source.format == "json" and plan.spec.source.row == JSON
 
 
-def raw_rows(plan: Plan, part: Part) -> Iterator[Read]:
+def raw_rows(plan: ScanPlan, part: Part) -> Iterator[Read]:
     """The rows of a part before there are trees."""
     longest = plan.spec.longest
     return read_raw(open_text(Path(part.path), longest), part.path, plan.spec.source.keys, longest)
 
 
-def columns(picks: Picks, rows: list[tuple[Arrow, ...]]) -> Arrow:
+def picks_batch(picks: Picks, rows: list[tuple[Arrow, ...]]) -> Arrow:
     """What was picked of some rows, as one record batch."""
-    schema = value_schema(row_of(picks))
-    made = zip(zip(*rows, strict=True), schema, strict=True)
-    return pa.record_batch([pa.array(each, field.type) for each, field in made], schema=schema)
+    schema = value_schema(picks_type(picks))
+    columns = zip(zip(*rows, strict=True), schema, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in columns]
+    return pa.record_batch(arrays, schema=schema)
 
 
-def picked_frame(frame: DataFrame, element: Type, picks: Picks) -> DataFrame:
+def picks_frame(frame: DataFrame, element: Type, picks: Picks) -> DataFrame:
     """What is picked of rows that are parsed already, in the one column of a data frame."""
-    return frame.mapInArrow(partial(_picked, element, picks), spark_schema(row_of(picks)))
+    return frame.mapInArrow(partial(_pick_batches, element, picks), spark_schema(picks_type(picks)))
 
 
-def _picked(element: Type, picks: Picks, parts: Iterable[Arrow]) -> Iterator[Arrow]:
+def _pick_batches(element: Type, picks: Picks, batches: Iterable[Arrow]) -> Iterator[Arrow]:
     pick = picker(picks)
-    for part in parts:
-        make = maker(part.schema, element, packed=True)
-        if part.num_rows:
-            yield columns(picks, list(map(pick, make(part))))
+    for batch in batches:
+        values = maker(batch.schema, element, packed=True)
+        if batch.num_rows:
+            yield picks_batch(picks, list(map(pick, values(batch))))
 
 
 def picker(picks: Picks) -> Picker:
-    """How what is picked of a row is made, as Arrow stores it."""
+    """The function from a row to what is picked of it, as Arrow stores it."""
     outer = Environment(new_world(EMPTY_SCRIPT))
     fields = [(expr, expr.type) for _, expr in picks.fields]
 
-    def picked(row: Value) -> tuple[Arrow, ...]:
+    def pick(row: Value) -> tuple[Arrow, ...]:
         env = outer.bind(picks.variable, row)
         return tuple([to_arrow(evaluate(expr, env), type_) for expr, type_ in fields])
 
-    return picked
+    return pick
 
 
 def raw_picker(picks: Picks) -> Picker:
     """The same for a row of JSON before there is a tree."""
-    known = [(name, expr, _followed(expr)) for name, expr in picks.fields]
-    followed = {name: follow for name, _, follow in known if follow is not None}
-    others = tuple((name, expr) for name, expr, follow in known if follow is None)
-    rest = picker(Picks(picks.variable, others))
-    order = [name for name, _, _ in known]
+    readers = {name: _path_reader(expr) for name, expr in picks.fields}
+    others = tuple((name, expr) for name, expr in picks.fields if readers[name] is None)
+    pick_others = picker(Picks(picks.variable, others))
 
-    def picked(raw: Raw) -> tuple[Arrow, ...]:
-        made = {name: follow(raw) for name, follow in followed.items()}
+    def pick(raw: Raw) -> tuple[Arrow, ...]:
+        results = {name: read(raw) for name, read in readers.items() if read is not None}
         if others:
-            made.update(zip([name for name, _ in others], rest(tree_of(raw)), strict=True))
-        return tuple([made[name] for name in order])
+            rest = pick_others(tree_of(raw))
+            results.update(zip([name for name, _ in others], rest, strict=True))
+        return tuple([results[name] for name in readers])
 
-    return picked
+    return pick
 
 
 # --- paths in documents --------------------------------------------------------------------
 
 
-def _followed(expr: typed.Expr) -> Callable[[Raw], Arrow] | None:
+def _path_reader(expr: typed.Expr) -> Callable[[Raw], Arrow] | None:
     """How Arrow stores what stands at the end of a path, maybe in another type."""
     type_ = expr.type
     if isinstance(expr, typed.Cast) and type_ != JSON:
@@ -137,14 +137,14 @@ def _tree(path: _Step, row: Raw) -> Arrow:
 
 
 def _path(expr: typed.Expr) -> _Step | None:
-    """The step that leads from a row to what a path names; None for what is no path."""
+    """The step from a row to what a path names; None for an expression that is no path."""
     match expr:
         case typed.Var():
             return _itself
         case typed.Navigate("member", subject, name):
             return _then(_path(subject), partial(_member, name))
-        case typed.At(subject, typed.Const(int() as place)) if subject.type == JSON:
-            return _then(_path(subject), partial(_at, place))
+        case typed.At(subject, typed.Const(int() as index)) if subject.type == JSON:
+            return _then(_path(subject), partial(_at, index))
         case typed.At(subject, typed.Const(str() as name)) if subject.type == JSON:
             return _then(_path(subject), partial(_own_member, name))
         case _:
@@ -164,8 +164,8 @@ def _itself(raw: Raw) -> Raw:
 def _member(name: str, raw: Raw) -> Raw:
     """As `navigate` does: of an array, those of its items."""
     if isinstance(raw, list):
-        found = [_member(name, item) for item in raw]
-        return [item for item in found if item is not _MISSING]
+        members = [_member(name, item) for item in raw]
+        return [item for item in members if item is not _MISSING]
     return _own_member(name, raw)
 
 
@@ -173,7 +173,7 @@ def _own_member(name: str, raw: Raw) -> Raw:
     return raw.get(name, _MISSING) if isinstance(raw, dict) else _MISSING
 
 
-def _at(place: int, raw: Raw) -> Raw:
-    if not isinstance(raw, list) or not -len(raw) <= place < len(raw):
+def _at(index: int, raw: Raw) -> Raw:
+    if not isinstance(raw, list) or not -len(raw) <= index < len(raw):
         return _MISSING
-    return raw[place]
+    return raw[index]
