@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from incmrql.algebra.failures.watches import watched
+from incmrql.algebra.failures.watches import failure_watches
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.errors import DataError
@@ -30,7 +30,7 @@ class WatchedRun:
     def __init__(self, text: str, folder: Path) -> None:
         self.run = Run(text, ALL)
         self.program = program_of([self.run.item], self.run.script, watch=True)
-        self.watched = watched(self.run.item.expr, self.run.script)
+        self.watched = failure_watches(self.run.item.expr, self.run.script)
         self.kernel = KernelRun(self.program, folder)
 
     def step(self, batch: Batch) -> list[tuple[str, Value]]:
@@ -40,7 +40,7 @@ class WatchedRun:
             self.run.data[name].merge(Weighted(rows))
         assert identical(self.kernel.answer(), self.run.expected()), self.run.text
         kept = [self.kernel.answer(1 + n) for n in range(len(self.program.watches))]
-        scratch = [evaluate(each.expr, self.run.env()) for each in self.watched.watches]
+        scratch = [evaluate(bag, self.run.env()) for bag in self.watched.bags]
         for one, other in zip(kept, scratch, strict=True):
             assert identical(one, other), f"{self.run.text}\n{show(other)}\n{show(one)}"
         return [(self.watched.sites[site].text, row) for pairs in kept for site, row in Bag(pairs)]

@@ -99,9 +99,14 @@ def when(condition: typed.Expr, rows: typed.Expr) -> typed.Expr:
     return typed.If(condition, rows, empty(rows.type.element), type=rows.type)
 
 
+def is_present(expr: typed.Expr) -> typed.Expr:
+    """True where a value is not null: `e = e` is true of everything but null."""
+    return typed.Compare("=", expr, expr, type=BOOL)
+
+
 def unless_null(subject: typed.Expr, rows: typed.Expr) -> typed.Expr:
-    """`rows`, or nothing where the subject is null: `e = e` is true of everything but null."""
-    return when(typed.Compare("=", subject, subject, type=BOOL), rows)
+    """`rows`, or `{}` where the subject is null."""
+    return when(is_present(subject), rows)
 
 
 def for_each(

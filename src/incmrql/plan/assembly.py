@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from incmrql.algebra import rows
-from incmrql.algebra.failures.sites import Site
-from incmrql.algebra.failures.watches import watched as watched_query
+from incmrql.algebra.failures.conditions import Site
+from incmrql.algebra.failures.watches import failure_watches
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.scope import SourceScope
 from incmrql.algebra.show import show_query
@@ -62,18 +62,18 @@ class Watches:
 
 def watches_of(item: typed.ScriptItem, script: typed.Script) -> Watches:
     """What can be watched of an item: the bags that read a source and have terms."""
-    found, scope = watched_query(item.expr, script), SourceScope(script)
+    found, scope = failure_watches(item.expr, script), SourceScope(script)
     bags: list[typed.Expr] = []
     unwatched = list(found.unwatched)
-    for each in found.watches:
-        if not scope.reads(each.expr):
+    for bag in found.bags:
+        if not scope.reads(bag):
             continue
         try:
-            translate(each.expr, script)
+            translate(bag, script)
         except QueryError as problem:
             unwatched.append(problem.problems[0].span)
         else:
-            bags.append(each.expr)
+            bags.append(bag)
     sites = found.sites if bags else ()
     return Watches(item, script, tuple(bags), tuple(sites), tuple(dict.fromkeys(unwatched)))
 

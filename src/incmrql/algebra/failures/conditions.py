@@ -1,13 +1,15 @@
-"""Conditions that an operation fails: which ones can at all, and when they do."""
+"""Which operations can fail, the condition that one does, and the rows for which it does."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final, TypeAlias
 
 from incmrql.algebra import rows
 from incmrql.algebra.comprehensions import pattern_variables
+from incmrql.errors import Span
 from incmrql.types import typed
 from incmrql.types.model import BOOL, DOUBLE, LONG, Basic, Decimal, Type, is_float, is_integer
 from incmrql.types.show import show_expr, show_variable
@@ -16,10 +18,10 @@ from incmrql.values.numbers import INTEGER_RANGES, decimal_result
 
 # --- Which operations can fail ---
 #
-# may_fail(e) is false only if e has a value for all operands that are not null
+# may_fail(e) is false only if e has a value whenever none of its operands is null.
 #
-# Integers are bounded by their types: `a + b` of two ints that were widened to long always fits,
-# `a + b` computed as int may not.
+# Integers are bounded by their types: `a + b` of two ints that were widened to long always fits;
+# computed as int it may not.
 
 
 Interval: TypeAlias = tuple[int, int]
@@ -74,8 +76,8 @@ def _interval(expr: typed.Expr) -> Interval:
         case typed.Aggregate(function) if function in _NOT_NEGATIVE:
             return 0, bounds[1]
         case typed.Arithmetic(op, left, right) if is_integer(expr.type):
-            found = _result(op, _interval(left), _interval(right))
-            return found if _fits(found, expr) else bounds
+            result = _result(op, _interval(left), _interval(right))
+            return result if _fits(result, expr) else bounds
         case _:
             return bounds
 
@@ -86,13 +88,13 @@ def _of_type(type_: Type) -> Interval:
     return values[0], values[-1]
 
 
-def _fits(found: Interval, expr: typed.Expr) -> bool:
+def _fits(interval: Interval, expr: typed.Expr) -> bool:
     low, high = _of_type(expr.type)
-    return low <= found[0] and found[1] <= high
+    return low <= interval[0] and interval[1] <= high
 
 
 def _result(op: str, left: Interval, right: Interval) -> Interval:
-    """An interval that has all results."""
+    """An interval that contains all results."""
     match op:
         case "+":
             return left[0] + right[0], left[1] + right[1]
@@ -119,12 +121,22 @@ def _fits_decimal(op: str, left: Type, right: Type, result: Decimal) -> bool:
     return result.precision < _WIDEST and digits == (result.precision, result.scale)
 
 
-# --- Conditions and rows of watches ---
+# --- Sites and fragments of watches ---
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An operation that may fail, and what failing means for it."""
+
+    span: Span
+    text: str
+    """The operation as the query writes it."""
+    fault: str
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition that holds where a site fails; `operation` is what the row must show."""
+    """The condition that a site fails; the row that is shown has what `operation` uses."""
 
     condition: typed.Expr
     site: int
@@ -133,91 +145,81 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A comprehension over `qualifiers` in which one of some checks holds, or of ready pairs."""
+    """Rows that fail: those of `qualifiers` for which one of the checks holds.
+
+    `pair`, if given, is the pair (site, row) itself, and there are no checks.
+    """
 
     qualifiers: tuple[typed.Qualifier, ...]
     checks: tuple[Check, ...]
-    ready: typed.Expr | None = None
+    pair: typed.Expr | None = None
 
 
-def merged(fragments: Iterable[Fragment]) -> list[Fragment]:
-    """Fragments with those over the same qualifiers put together, so that rows are read once."""
-    found: dict[str, Fragment] = {}
-    for each in fragments:
-        key = repr(each.qualifiers) if each.ready is None else repr(each)
-        known = found.get(key)
-        checks = each.checks if known is None else (*known.checks, *each.checks)
-        found[key] = replace(each, checks=checks)
-    return list(found.values())
+def merge_fragments(fragments: Iterable[Fragment]) -> list[Fragment]:
+    """Combine fragments over the same qualifiers, so that their rows are read once."""
+    merged: dict[str, Fragment] = {}
+    for fragment in fragments:
+        key = repr(fragment.qualifiers) if fragment.pair is None else repr(fragment)
+        checks = (*merged[key].checks, *fragment.checks) if key in merged else fragment.checks
+        merged[key] = replace(fragment, checks=checks)
+    return list(merged.values())
 
 
-def guarded(guard: typed.Expr | None, fragments: Iterable[Fragment]) -> list[Fragment]:
-    """Fragments that count only where a condition is true."""
-    if guard is None:
+def guard(condition: typed.Expr | None, fragments: Iterable[Fragment]) -> list[Fragment]:
+    """Restrict fragments to where a condition is true."""
+    if condition is None:
         return list(fragments)
-    found: list[Fragment] = []
-    for each in fragments:
-        if each.qualifiers or each.ready is not None:
-            qualifiers = (typed.Condition(guard), *each.qualifiers)
-            found.append(replace(each, qualifiers=qualifiers))
-        else:
-            checks = [replace(c, condition=both(guard, c.condition)) for c in each.checks]
-            found.append(replace(each, checks=tuple(checks)))
-    return found
+    return [_guard_one(condition, fragment) for fragment in fragments]
 
 
-def under(qualifiers: Sequence[typed.Qualifier], fragments: Iterable[Fragment]) -> list[Fragment]:
-    """Fragments for each way to bind the variables of qualifiers."""
-    return [replace(each, qualifiers=(*qualifiers, *each.qualifiers)) for each in fragments]
+def _guard_one(condition: typed.Expr, fragment: Fragment) -> Fragment:
+    if fragment.qualifiers or fragment.pair is not None:
+        qualifiers = (typed.Condition(condition), *fragment.qualifiers)
+        return replace(fragment, qualifiers=qualifiers)
+    checks = [replace(c, condition=both(condition, c.condition)) for c in fragment.checks]
+    return replace(fragment, checks=tuple(checks))
 
 
-def substituted(fragment: Fragment, values: Mapping[typed.Variable, typed.Expr]) -> Fragment:
+def with_qualifiers(
+    qualifiers: Sequence[typed.Qualifier], fragments: Iterable[Fragment]
+) -> list[Fragment]:
+    """Fragments with more qualifiers before their own."""
+    return [replace(f, qualifiers=(*qualifiers, *f.qualifiers)) for f in fragments]
+
+
+def substitute_in(fragment: Fragment, values: Mapping[typed.Variable, typed.Expr]) -> Fragment:
     """A fragment with expressions in the places of variables."""
     if not values:
         return fragment
 
-    def written(expr: typed.Expr) -> typed.Expr:
+    def expanded(expr: typed.Expr) -> typed.Expr:
         return rows.reduce_projections(substitute(expr, values))
 
-    def qualifier(each: typed.Qualifier) -> typed.Qualifier:
-        match each:
+    def with_expanded(qualifier: typed.Qualifier) -> typed.Qualifier:
+        match qualifier:
             case typed.Generator(pattern, domain):
-                return typed.Generator(pattern, written(domain))
+                return typed.Generator(pattern, expanded(domain))
             case typed.Binding(pattern, value):
-                return typed.Binding(pattern, written(value))
+                return typed.Binding(pattern, expanded(value))
             case typed.Condition(condition):
-                return typed.Condition(written(condition))
+                return typed.Condition(expanded(condition))
 
     return Fragment(
-        tuple(map(qualifier, fragment.qualifiers)),
-        tuple(Check(written(c.condition), c.site, written(c.operation)) for c in fragment.checks),
-        None if fragment.ready is None else written(fragment.ready),
+        tuple(map(with_expanded, fragment.qualifiers)),
+        tuple(Check(expanded(c.condition), c.site, expanded(c.operation)) for c in fragment.checks),
+        None if fragment.pair is None else expanded(fragment.pair),
     )
 
 
 def site_and_row(checks: Sequence[Check], row: typed.Expr) -> typed.Expr:
-    """The first site that fails, and the row."""
+    """The pair (site, row) with the first site that fails."""
     site: typed.Expr = typed.Const(checks[-1].site, type=LONG)
     for check in reversed(checks[:-1]):
         site = typed.If(check.condition, typed.Const(check.site, type=LONG), site, type=LONG)
     return rows.tuple_of(site, row)
 
 
-# --- parts of queries ------------------------------------------------------------------------
-
-
-def clauses_after(select: typed.Select) -> list[typed.Expr]:
-    """The expressions of a query after its from and where clauses."""
-    group = list(select.group.keys) if select.group is not None else []
-    having = [select.having] if select.having is not None else []
-    return [select.head, *group, *having, *(order.expr for order in select.order)]
-
-
-def value_of(qualifier: typed.Qualifier) -> typed.Expr:
-    """The expression of a qualifier."""
-    match qualifier:
-        case typed.Generator(_, value) | typed.Binding(_, value) | typed.Condition(value):
-            return value
+# --- Parts of queries ---
 
 
 def pattern_of(qualifier: typed.Qualifier) -> typed.Pattern:
@@ -234,22 +236,22 @@ def is_join(condition: typed.Expr, needed: Sequence[typed.Qualifier]) -> bool:
     """Whether a condition is an equality between two generators."""
     if not isinstance(condition, typed.Compare) or condition.op != "=":
         return False
-    sides = [
-        {place for place, each in enumerate(needed) if free_variables(side) & set(bound_by(each))}
+    left, right = (
+        {i for i, q in enumerate(needed) if free_variables(side) & set(bound_by(q))}
         for side in (condition.left, condition.right)
-    ]
-    return all(sides) and not sides[0] & sides[1]
+    )
+    return bool(left and right) and not left & right
 
 
 def uses_part(pattern: typed.Pattern, part: int | str, uses: Sequence[typed.Expr]) -> bool:
-    """Whether expressions use a component or field of what a pattern is matched with."""
+    """Whether expressions use a component or field of the value that a pattern matches."""
     match pattern:
         case typed.Bind(variable):
-            return any(_uses_part(each, variable, part) for each in uses)
+            return any(_uses_part(expr, variable, part) for expr in uses)
         case typed.TupleOf(patterns) if isinstance(part, int):
             names = set(pattern_variables(patterns[part]))
             plain = isinstance(patterns[part], typed.Bind | typed.Anything)
-            return not plain or any(names & free_variables(each) for each in uses)
+            return not plain or any(names & free_variables(expr) for expr in uses)
         case typed.Anything():
             return False
         case _:
@@ -268,7 +270,7 @@ def _uses_part(expr: typed.Expr, variable: typed.Variable, part: int | str) -> b
             return any(_uses_part(child, variable, part) for child in children(expr))
 
 
-# --- conditions ------------------------------------------------------------------------------
+# --- Conditions ---
 
 
 def both(one: typed.Expr, other: typed.Expr) -> typed.Expr:
@@ -276,12 +278,9 @@ def both(one: typed.Expr, other: typed.Expr) -> typed.Expr:
     return typed.Logic("and", one, other, type=BOOL)
 
 
-def any_of(conditions: Sequence[typed.Expr]) -> typed.Expr:
+def disjunction(conditions: Sequence[typed.Expr]) -> typed.Expr:
     """True where one of some conditions is."""
-    found = conditions[0]
-    for each in conditions[1:]:
-        found = typed.Logic("or", found, each, type=BOOL)
-    return found
+    return reduce(lambda one, other: typed.Logic("or", one, other, type=BOOL), conditions)
 
 
 def is_not_true(expr: typed.Expr) -> typed.Expr:
@@ -290,40 +289,35 @@ def is_not_true(expr: typed.Expr) -> typed.Expr:
     return typed.If(expr, no, yes, type=BOOL)
 
 
-def _is_there(expr: typed.Expr) -> typed.Expr:
-    """True where a value is not null: it equals itself."""
-    return typed.Compare("=", expr, expr, type=BOOL)
-
-
-def fails(expr: typed.Expr) -> typed.Expr:
-    """Where an operation has no result although all of its operands are there."""
+def failure_condition(expr: typed.Expr) -> typed.Expr:
+    """True where an operation has no result although none of its operands is null."""
     match expr:
         case typed.Arithmetic(_, left, right) if is_float(expr.type):
             zero = typed.Const(0.0, type=DOUBLE)
-            return both(_is_there(left), typed.Compare("=", right, zero, type=BOOL))
+            return both(rows.is_present(left), typed.Compare("=", right, zero, type=BOOL))
         case typed.Aggregate("avg", operand):
             some = typed.Aggregate("count", operand, type=LONG)
             none = typed.Const(0, type=LONG)
             there = typed.Compare(">", some, none, type=BOOL)
-            return both(there, is_not_true(_is_there(expr)))
+            return both(there, is_not_true(rows.is_present(expr)))
         case typed.Aggregate():
-            return is_not_true(_is_there(expr))
+            return is_not_true(rows.is_present(expr))
         case _:
-            operands = [each for each in children(expr) if not is_constant(each)]
-            known = rows.conjunction([_is_there(each) for each in operands])
+            operands = [operand for operand in children(expr) if not is_constant(operand)]
+            known = rows.conjunction([rows.is_present(operand) for operand in operands])
             no, yes = (typed.Const(value, type=BOOL) for value in (False, True))
-            # One expression rather than conjuncts: a join would leave out null operands early, so
-            # that its sides were others than those of the answer's join, and were kept again.
-            return typed.If(_is_there(expr), no, known or yes, type=BOOL)
+            # One expression, not conjuncts: a join would drop null operands early. Its sides would
+            # then differ from those of the answer's join and be kept a second time.
+            return typed.If(rows.is_present(expr), no, known or yes, type=BOOL)
 
 
 def is_constant(expr: typed.Expr) -> bool:
-    """Whether a value is known from the text and is there."""
+    """Whether a value is known from the text and is not null."""
     return isinstance(expr, typed.Const) and expr.value is not None
 
 
-def fault(expr: typed.Expr) -> str:
-    """What it means that an operation has no result."""
+def fault_text(expr: typed.Expr) -> str:
+    """What it means for a user that an operation has no result."""
     match expr:
         case typed.Aggregate(function):
             return f"the {function} does not fit {expr.type}"
@@ -335,11 +329,11 @@ def fault(expr: typed.Expr) -> str:
             return f"the result does not fit {expr.type}"
 
 
-# --- rows ------------------------------------------------------------------------------------
+# --- Rows ---
 
 
-def row_of_variables(variables: Sequence[typed.Variable]) -> typed.Expr:
-    """The record of variables, under names that differ."""
+def record_of_variables(variables: Sequence[typed.Variable]) -> typed.Expr:
+    """The record of variables, with underscores after names that occur twice."""
     fields: dict[str, typed.Expr] = {}
     for variable in variables:
         name = variable.name
@@ -357,7 +351,7 @@ def used_paths(expr: typed.Expr) -> list[typed.Expr]:
 
 
 def path_name(path: typed.Expr) -> str:
-    """A field or component of a variable as it is written."""
+    """A field or component of a variable as the query writes it."""
     variable = root_variable(path)
     assert variable is not None, path
     return variable.name + show_expr(path).removeprefix(show_variable(variable))
