@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from incmrql.algebra.lineage.queries import annotated
+from incmrql.algebra.lineage.queries import annotate
 from incmrql.algebra.scripts import run_item
 from incmrql.errors import QueryError, SourceText
 from incmrql.reference import Environment, evaluate, new_world
@@ -70,7 +70,7 @@ def told(text: str, kind: typed.ItemKind, script: typed.Script, rows: dict[str, 
     remember = lineage if kind == "lineage" else debug
     expected = remember(item.expr, Environment(world))
     try:
-        noted = annotated(item, script, world.stored, lambda source: source.name)
+        noted = annotate(item, script, world.stored, lambda source: source.name)
     except QueryError as error:
         if error.code != "A003":
             raise
@@ -139,7 +139,7 @@ def test_stored_values_are_sources() -> None:
 def test_what_has_no_notes(text: str, kind: typed.ItemKind, why: str) -> None:
     script = typed_script(f"{text};", TABLES)
     with pytest.raises(QueryError) as caught:
-        annotated(replace(script.items[-1], kind=kind), script, {}, lambda source: source.name)
+        annotate(replace(script.items[-1], kind=kind), script, {}, lambda source: source.name)
     assert caught.value.code == "A003"
     assert why in caught.value.problems[0].message
 
@@ -148,7 +148,7 @@ def test_an_inner_query_does_not_tell_of_the_row_around_it() -> None:
     """That would tie it to all of the outer row, and not only to a key."""
     text = "select x from (x, y) in R where exists (select a from (a, b) in S where a = x)"
     script = typed_script(f"lineage {text};", TABLES)
-    noted = annotated(script.items[-1], script, {}, lambda source: source.name).expr
+    noted = annotate(script.items[-1], script, {}, lambda source: source.name).expr
     outer = {v for v in bound_variables(noted) if v.name == "note" and _is_of(noted, v, "R")}
     inner = [node for node in nodes(noted) if isinstance(node, typed.Select) and node != noted]
     assert outer

@@ -6,7 +6,7 @@ from incmrql.algebra import rows as build
 from incmrql.algebra.interpret import elements
 from incmrql.algebra.normalize.rewrite import TermRule
 from incmrql.algebra.normalize.rules.filters import filter_before_join, filter_groups_early
-from incmrql.algebra.normalize.rules.joins import as_join, at, is_once
+from incmrql.algebra.normalize.rules.joins import as_join, at, is_unique
 from incmrql.algebra.normalize.rules.selfjoins import group_self_join
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import CMap, CoGroup, GroupBy, Term, Values, element
@@ -107,5 +107,5 @@ def test_groups_by_more_than_the_key_of_the_join() -> None:
     head = build.tuple_of(build.var(A), build.var(answers))
     term = CMap(pair, build.for_each(A, at(pair, (1, 0)), head, more), both)
     assert used(group_self_join, term) is term
-    assert not is_once(groups, answers, [], Names(100))
+    assert not is_unique(groups, answers, [], Names(100))
     assert bag(INT) == at(pair, (1, 0)).type

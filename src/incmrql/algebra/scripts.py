@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias, assert_never
 
-from incmrql.algebra.lineage.queries import Annotated, annotated
+from incmrql.algebra.lineage.queries import AnnotatedQuery, annotate
 from incmrql.io.writers import dump, store
 from incmrql.reference.environment import Environment, World
 from incmrql.reference.evaluate import evaluate
@@ -51,9 +51,9 @@ def run_item(item: typed.ScriptItem, world: World, emit: Emit) -> None:
 
 
 @contextmanager
-def annotated_item(item: typed.ScriptItem, world: World) -> Iterator[Annotated]:
+def annotated_item(item: typed.ScriptItem, world: World) -> Iterator[AnnotatedQuery]:
     """The query that answers `lineage` or `debug`, with the stored values that it adds in place."""
-    query = annotated(item, world.script, world.stored, lambda source: _name_of(source, world))
+    query = annotate(item, world.script, world.stored, lambda source: _name_of(source, world))
     world.stored.update(query.stored)
     try:
         yield query

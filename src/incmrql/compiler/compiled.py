@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from incmrql.algebra.lineage.queries import annotated
+from incmrql.algebra.lineage.queries import annotate
 from incmrql.algebra.normalize.rewrite import Step
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Query
@@ -113,7 +113,7 @@ class CompiledItem:
             for each in self.script.items
             if each.kind == "store-value"
         }
-        noted = annotated(self.item, self.script, stored, _path_of).expr
+        noted = annotate(self.item, self.script, stored, _path_of).expr
         return CompiledItem(replace(self.item, expr=noted), self.script)
 
 

@@ -1,10 +1,10 @@
-"""Notes: what stands beside a value to say what it was made from, and what a row knows of them.
+"""Notes: a note stands beside a value and says what it was made from.
 
     lineage   bags of leaves (name of the source, its row, which copy of the row, which source)
     debug     one tree < operator, value, inputs >
 
-Notes are expressions, so that a query with notes is a query like any other.  Rows of a source
-that are identical are told apart by numbers: which of them has which does not matter.
+Notes are expressions, so that a query with notes is a query like any other.  Copies of a row of a
+source are numbered; which of them has which number does not matter.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from incmrql.types.model import ANY, LONG, STRING, Collection, Tuple, Type, bag,
 from incmrql.types.walk import map_children, rename_binders
 
 Note: TypeAlias = tuple[typed.Expr, ...]
-"""Bags of leaves, all of which count; or one tree."""
+"""Bags of leaves, of which the union counts; or one tree."""
 
 LEAF = Tuple((STRING, ANY, LONG, LONG))
 TREES = list_of(ANY)
 
 
 Parts: TypeAlias = Callable[[], typed.Expr | None]
-"""Elements with their notes, made when they are asked for; None if they are not known."""
+"""Computes the elements with their notes; None if the notes of single elements are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,14 @@ class Origin:
 class Row:
     """A row: the origins of its variables and what it was made from.
 
-    `told` are notes that whatever is made of the row gets anyway.  Of a `deep` row the elements
-    of what is made of it go ways of their own, so nothing is told for them.
+    `implied` are notes that everything made of the row gets in any case, so that they need not be
+    repeated.  What a `deep` row makes may be taken apart, and its elements used one by one;
+    nothing is implied for them.
     """
 
     origins: Mapping[int, Origin] = field(default_factory=dict)
     inputs: tuple[Note, ...] = ()
-    told: Note = ()
+    implied: Note = ()
     deep: bool = False
 
     def bind(self, origins: Mapping[int, Origin]) -> Row:
@@ -56,74 +57,72 @@ class Row:
         return replace(self, origins={**self.origins, **origins})
 
     def use(self, note: Note) -> Row:
-        """The row, made from something more."""
-        told = () if self.deep else (*self.told, *note)
-        return replace(self, inputs=(*self.inputs, note), told=told)
+        """The row, made from one more input."""
+        implied = () if self.deep else (*self.implied, *note)
+        return replace(self, inputs=(*self.inputs, note), implied=implied)
 
     def inside(self, *, deep: bool) -> Row:
-        """The row as the start of a query inside it, whose elements may go ways of their own."""
+        """The row as the start of a query inside it."""
         if self.deep:
             return replace(self, deep=deep)
-        told = (*self.told, *[atom for note in self.inputs for atom in note])
-        return Row(self.origins, (), told, deep)
+        implied = (*self.implied, *[atom for note in self.inputs for atom in note])
+        return Row(self.origins, (), implied, deep)
 
-    def untold(self, note: Note) -> Note:
-        """What a note says that is not told anyway."""
-        return tuple([atom for atom in note if atom not in self.told])
+    def without_implied(self, note: Note) -> Note:
+        """What a note says beyond what is implied."""
+        return tuple([atom for atom in note if atom not in self.implied])
 
 
 class Notes(Protocol):
-    """How notes are made."""
+    """Makes notes of one kind."""
 
     names: Names
     type: Type
-    all_told: bool
-    """Whether a note tells again what the notes around it tell."""
+    is_tree: bool
+    """Whether a note is a tree, which repeats what the notes around it say."""
 
-    def leaf(
+    def leaf_note(
         self, operator: str, name: str, value: typed.Expr, copy: typed.Expr, number: int
     ) -> Note:
         """The note of a row of a source."""
 
-    def whole(self, operator: str, value: typed.Expr, parts: typed.Expr) -> Note:
+    def collection_note(self, operator: str, value: typed.Expr, parts: typed.Expr) -> Note:
         """The note of a collection whose elements, the parts, have notes of their own."""
 
-    def over(
+    def value_note(
         self,
         operator: str,
         value: typed.Expr,
         inputs: Sequence[Note],
         parts: typed.Expr | None = None,
     ) -> Note:
-        """The note of a value whose inputs have all that its parts have."""
+        """The note of a value that is made from inputs; a tree also shows its parts."""
 
-    def grouped(self, partition: typed.Expr, members: typed.Expr) -> Note:
+    def group_note(self, partition: typed.Expr, members: typed.Expr) -> Note:
         """The note of a group, from the bag of the notes of its members."""
 
-    def written(self, note: Note) -> typed.Expr:
-        """A note as a value."""
+    def as_expr(self, note: Note) -> typed.Expr:
+        """A note as one expression."""
 
 
 class Leaves:
     """Lineage: leaves, each once."""
 
     type: Type = bag(LEAF)
-    all_told = False
+    is_tree = False
 
     def __init__(self, names: Names) -> None:
         self.names = names
 
-    def leaf(
+    def leaf_note(
         self, operator: str, name: str, value: typed.Expr, copy: typed.Expr, number: int
     ) -> Note:
         """A row of a source."""
         del operator
-        made = rows.tuple_of(
-            typed.Const(name, type=STRING), as_any(value), copy, typed.Const(number, type=LONG)
-        )
-        return (rows.bag_of(made),)
+        source, which = typed.Const(name, type=STRING), typed.Const(number, type=LONG)
+        return (rows.bag_of(rows.tuple_of(source, as_any(value), copy, which)),)
 
-    def whole(self, operator: str, value: typed.Expr, parts: typed.Expr) -> Note:
+    def collection_note(self, operator: str, value: typed.Expr, parts: typed.Expr) -> Note:
         """The leaves of all elements."""
         del operator, value
         part = self.names.variable("part", element_of(parts))
@@ -131,7 +130,7 @@ class Leaves:
         of_part = typed.Generator(typed.Bind(leaf), rows.item(rows.var(part), 1))
         return (rows.for_each(part, parts, rows.var(leaf), of_part),)
 
-    def over(
+    def value_note(
         self,
         operator: str,
         value: typed.Expr,
@@ -140,15 +139,15 @@ class Leaves:
     ) -> Note:
         """The leaves of all inputs."""
         del operator, value, parts
-        return once(atom for note in inputs for atom in note)
+        return distinct_atoms(atom for note in inputs for atom in note)
 
-    def grouped(self, partition: typed.Expr, members: typed.Expr) -> Note:
+    def group_note(self, partition: typed.Expr, members: typed.Expr) -> Note:
         """The leaves of all members of a group."""
         del partition
         return (typed.Builtin("flatten", (members,), type=self.type),)
 
-    def written(self, note: Note) -> typed.Expr:
-        """The note as a value: each leaf once."""
+    def as_expr(self, note: Note) -> typed.Expr:
+        """The note as one expression: each leaf once."""
         if not note:
             return rows.empty(LEAF)
         together = note[0]
@@ -156,85 +155,82 @@ class Leaves:
             together = typed.Combine("union", together, atom, type=self.type)
         if isinstance(together, typed.Var | typed.MakeCollection):
             return together
-        return untraced(typed.Builtin("distinct", (together,), type=self.type), self.names)
+        return without_traces(typed.Builtin("distinct", (together,), type=self.type), self.names)
 
 
 class Trees:
     """Debug: the tree of operators and values."""
 
     type: Type = ANY
-    all_told = True
+    is_tree = True
 
     def __init__(self, names: Names) -> None:
         self.names = names
 
-    def leaf(
+    def leaf_note(
         self, operator: str, name: str, value: typed.Expr, copy: typed.Expr, number: int
     ) -> Note:
         """A row of a source."""
         del name, copy, number
-        return self.over(operator, value, ())
+        return self.value_note(operator, value, ())
 
-    def whole(self, operator: str, value: typed.Expr, parts: typed.Expr) -> Note:
+    def collection_note(self, operator: str, value: typed.Expr, parts: typed.Expr) -> Note:
         """A node over the elements of a collection."""
-        return self.over(operator, value, (), parts)
+        return self.value_note(operator, value, (), parts)
 
-    def over(
+    def value_note(
         self,
         operator: str,
         value: typed.Expr,
         inputs: Sequence[Note],
         parts: typed.Expr | None = None,
     ) -> Note:
-        """A node; parts of a bag stand in the canonical order of their trees."""
+        """A node; the parts of a bag are in the canonical order of their trees."""
         below: typed.Expr = typed.MakeCollection(
             tuple([atom for note in inputs for atom in note]), type=TREES
         )
         if parts is not None:
-            below = typed.Concat((below, self._shown(parts)), type=TREES)
-        fields = (
-            ("operator", typed.Const(operator, type=STRING)),
-            ("value", as_any(untraced(value, self.names))),
-            ("inputs", below),
-        )
-        return (as_any(rows.record_of(fields)),)
+            below = typed.Concat((below, self._trees_of(parts)), type=TREES)
+        return _tree(operator, without_traces(value, self.names), below)
 
-    def grouped(self, partition: typed.Expr, members: typed.Expr) -> Note:
+    def group_note(self, partition: typed.Expr, members: typed.Expr) -> Note:
         """A node over the members of a group."""
-        below = typed.Builtin("sort", (members,), type=TREES)
-        fields = (
-            ("operator", typed.Const("group", type=STRING)),
-            ("value", as_any(partition)),
-            ("inputs", below),
-        )
-        return (as_any(rows.record_of(fields)),)
+        return _tree("group", partition, typed.Builtin("sort", (members,), type=TREES))
 
-    def written(self, note: Note) -> typed.Expr:
-        """The note as a value."""
-        return untraced(note[0], self.names)
+    def as_expr(self, note: Note) -> typed.Expr:
+        """The note as one expression."""
+        return without_traces(note[0], self.names)
 
-    def _shown(self, parts: typed.Expr) -> typed.Expr:
+    def _trees_of(self, parts: typed.Expr) -> typed.Expr:
         part = self.names.variable("part", element_of(parts))
         kind = parts.type
         assert isinstance(kind, Collection)
         trees = typed.MapOver(
             part, parts, rows.item(rows.var(part), 1), False, type=Collection(kind.kind, ANY)
         )
-        in_line = kind.kind == "list"
-        return trees if in_line else typed.Builtin("sort", (trees,), type=TREES)
+        return trees if kind.kind == "list" else typed.Builtin("sort", (trees,), type=TREES)
 
 
-def once(atoms: Iterable[typed.Expr]) -> Note:
-    """Expressions without repetitions."""
-    kept: list[typed.Expr] = []
+def _tree(operator: str, value: typed.Expr, inputs: typed.Expr) -> Note:
+    fields = (
+        ("operator", typed.Const(operator, type=STRING)),
+        ("value", as_any(value)),
+        ("inputs", inputs),
+    )
+    return (as_any(rows.record_of(fields)),)
+
+
+def distinct_atoms(atoms: Iterable[typed.Expr]) -> Note:
+    """Atoms without repetitions, in order."""
+    distinct: list[typed.Expr] = []
     for atom in atoms:
-        if atom not in kept:
-            kept.append(atom)
-    return tuple(kept)
+        if atom not in distinct:
+            distinct.append(atom)
+    return tuple(distinct)
 
 
 def as_any(expr: typed.Expr) -> typed.Expr:
-    """A value of which nothing is known."""
+    """An expression as a value of type any."""
     return expr if expr.type == ANY else typed.Widen(expr, type=ANY)
 
 
@@ -244,12 +240,12 @@ def element_of(collection: typed.Expr) -> Type:
     return collection.type.element
 
 
-def untraced(expr: typed.Expr, names: Names) -> typed.Expr:
-    """A copy of an expression with variables of its own, that prints nothing."""
+def without_traces(expr: typed.Expr, names: Names) -> typed.Expr:
+    """A copy of an expression, with variables of its own, that prints no traces."""
 
-    def silent(node: typed.Expr) -> typed.Expr:
+    def silence(node: typed.Expr) -> typed.Expr:
         while isinstance(node, typed.Trace):
             node = node.operand
-        return map_children(silent, node)
+        return map_children(silence, node)
 
-    return rename_binders(silent(expr), names.like)
+    return rename_binders(silence(expr), names.like)

@@ -1,4 +1,4 @@
-"""The rows of a query with their notes: the rule for `select`."""
+"""The rule for `select`: its rows with their notes."""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from incmrql.algebra import rows as build
-from incmrql.algebra.comprehensions import pattern_variables
+from incmrql.algebra.comprehensions import pattern_variables, used_after_group
 from incmrql.algebra.lineage.notes import Origin, Row, element_of
-from incmrql.algebra.lineage.shapes import Grouped, beside, deeper, nesting, ranged
+from incmrql.algebra.lineage.shapes import (
+    GroupedPairs,
+    annotated_element,
+    nesting,
+    parts_of_element,
+    range_type,
+)
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Type, bag, list_of
-from incmrql.types.walk import used_variables
 
 if TYPE_CHECKING:
     from incmrql.algebra.lineage.queries import LineageRewrite
 
 
 def select_parts(t: LineageRewrite, query: typed.Select, row: Row, depth: int) -> typed.Expr:
-    """The elements of a query, each with what its row and its head were made from."""
-    start = inner = row.inside(deep=t.notes.all_told or depth > 1)
+    """The elements of a select, each with what its row and its head were made from."""
+    start = inner = row.inside(deep=t.notes.is_tree or depth > 1)
     qualifiers: list[typed.Qualifier] = []
     for qualifier in query.qualifiers:
-        inner = _qualified(t, qualifier, inner, qualifiers)
+        inner = _add_qualifier(t, qualifier, inner, qualifiers)
     if query.where is not None:
         inner = inner.use(t.note(query.where, inner))
     lifting = None
     if query.group is not None:
-        lifting = Lifting(t, query, inner, qualifiers)
+        lifting = GroupLift(t, query, inner, qualifiers)
         inner = lifting.row(start)
     if query.having is not None:
         inner = inner.use(t.note(query.having, inner))
@@ -38,7 +43,7 @@ def select_parts(t: LineageRewrite, query: typed.Select, row: Row, depth: int) -
     plain = replace(query, qualifiers=tuple(qualifiers), group=group)
     if query.distinct:
         return _distinct(t, plain, note)
-    head = beside(query.head, note, parts)
+    head = annotated_element(query.head, note, parts)
     return replace(plain, head=head, type=_kind(query, head.type))
 
 
@@ -47,75 +52,75 @@ def _kind(query: typed.Select, element: Type) -> Collection:
 
 
 def _note(t: LineageRewrite, head: typed.Expr, row: Row) -> typed.Expr:
-    """What an element was made from: its row, and its head."""
-    shown = t.parts(head, row, 1) if t.notes.all_told else None
+    """What an element was made from: the inputs of its row, and those of its head."""
+    shown = t.parts(head, row, 1) if t.notes.is_tree else None
     inputs = (*row.inputs, t.note(head, row))
-    return t.notes.written(t.notes.over("select", head, inputs, shown))
+    return t.notes.as_expr(t.notes.value_note("select", head, inputs, shown))
 
 
-def _qualified(
-    t: LineageRewrite, qualifier: typed.Qualifier, row: Row, made: list[typed.Qualifier]
+def _add_qualifier(
+    t: LineageRewrite, qualifier: typed.Qualifier, row: Row, qualifiers: list[typed.Qualifier]
 ) -> Row:
-    """The row after one more qualifier, which is added to those that are made."""
+    """Append a qualifier, with notes; the row after it."""
     match qualifier:
         case typed.Generator(pattern, domain):
-            return _generated(t, pattern, domain, row, made)
+            return _add_generator(t, pattern, domain, row, qualifiers)
         case typed.Binding(pattern, value):
-            made.append(qualifier)
+            qualifiers.append(qualifier)
             note = t.note(value, row)
             parts = lambda: t.parts(value, row, nesting(value.type))  # noqa: E731
             return row.bind(t.origins(pattern, note, parts)).use(note)
         case typed.Condition(condition):
-            made.append(qualifier)
+            qualifiers.append(qualifier)
             return row.use(t.note(condition, row))
 
 
-def _generated(
+def _add_generator(
     t: LineageRewrite,
     pattern: typed.Pattern,
     domain: typed.Expr,
     row: Row,
-    made: list[typed.Qualifier],
+    qualifiers: list[typed.Qualifier],
 ) -> Row:
-    wanted = 1 + nesting(ranged(domain)) if row.deep else 1
+    wanted = 1 + nesting(range_type(domain)) if row.deep else 1
     parts = t.parts(domain, row, wanted)
     if parts is None:
-        return _of_whole(t, pattern, domain, row, made)
-    parts = t.completed(parts, domain, row)
-    told = t.names.variable("note", t.notes.type)
-    bindings: list[typed.Pattern] = [pattern, typed.Bind(told)]
+        return _add_opaque_generator(t, pattern, domain, row, qualifiers)
+    parts = t.complete(parts, domain, row)
+    note_variable = t.names.variable("note", t.notes.type)
+    bindings: list[typed.Pattern] = [pattern, typed.Bind(note_variable)]
     one = t.names.variable("part", element_of(parts))
-    inner = deeper(build.var(one))
+    inner = parts_of_element(build.var(one))
     below = None if inner is None else t.names.variable("parts", inner.type)
     if below is not None:
         bindings.append(typed.Bind(below))
-    made.append(typed.Generator(typed.TupleOf(tuple(bindings)), parts))
-    note = (build.var(told),)
+    qualifiers.append(typed.Generator(typed.TupleOf(tuple(bindings)), parts))
+    note = (build.var(note_variable),)
     known = None if below is None else build.var(below)
     return row.bind(t.origins(pattern, note, lambda: known)).use(note)
 
 
-def _of_whole(
+def _add_opaque_generator(
     t: LineageRewrite,
     pattern: typed.Pattern,
     domain: typed.Expr,
     row: Row,
-    made: list[typed.Qualifier],
+    qualifiers: list[typed.Qualifier],
 ) -> Row:
-    """Elements that have the note of the whole collection."""
+    """Append a generator whose elements all have the note of the whole collection."""
     note = t.note(domain, row)
-    if not t.notes.all_told:
-        made.append(typed.Generator(pattern, domain))
+    if not t.notes.is_tree:
+        qualifiers.append(typed.Generator(pattern, domain))
     else:
-        one = t.names.variable("x", ranged(domain))
-        made.append(typed.Generator(typed.Bind(one), domain))
-        made.append(typed.Binding(pattern, build.var(one)))
-        note = t.notes.over("element", build.var(one), (note,))
+        one = t.names.variable("x", range_type(domain))
+        qualifiers.append(typed.Generator(typed.Bind(one), domain))
+        qualifiers.append(typed.Binding(pattern, build.var(one)))
+        note = t.notes.value_note("element", build.var(one), (note,))
     return row.bind(t.origins(pattern, note, lambda: None)).use(note)
 
 
-class Lifting:
-    """A group by: what is used of the rows of a group, as bags."""
+class GroupLift:
+    """A group by, which lifts what is used of the rows of a group to bags."""
 
     def __init__(
         self, t: LineageRewrite, query: typed.Select, rows: Row, qualifiers: list[typed.Qualifier]
@@ -123,36 +128,34 @@ class Lifting:
         assert query.group is not None
         self.t, self.given, self.rows, self.qualifiers = t, query.group, rows, qualifiers
         self.lifted = list(query.group.lifted)
-        exprs = [query.head, *[order.expr for order in query.order]]
-        exprs += [] if query.having is None else [query.having]
-        self.wanted = set[typed.Variable]().union(*map(used_variables, exprs))
+        self.wanted = used_after_group(query)
 
     def row(self, outer: Row) -> Row:
-        """The row that a group is: made from its members."""
+        """A group as a row, made from its members."""
         t, group = self.t, self.given
-        found = {
-            variable.number: Origin(t.notes.over("key", build.var(variable), ()))
+        origins = {
+            variable.number: Origin(t.notes.value_note("key", build.var(variable), ()))
             for variable in pattern_variables(group.patterns)
         }
         for variable, many in group.lifted:
             origin = self.rows.origins[variable.number]
-            found[many.number] = self._values(many, build.var(variable), origin)
+            origins[many.number] = self._values(many, build.var(variable), origin)
         record = self._record()
         inputs = [self.rows.origins[v.number].note for v in group.rows]
-        of_row = Origin(t.notes.over("row", record, inputs))
-        found[group.partition.number] = self._values(group.partition, record, of_row)
-        member = t.notes.written(t.notes.over("row", record, self.rows.inputs))
-        note = t.notes.grouped(build.var(group.partition), self._lift(member))
-        return outer.bind(found).use(note)
+        of_row = Origin(t.notes.value_note("row", record, inputs))
+        origins[group.partition.number] = self._values(group.partition, record, of_row)
+        member = t.notes.as_expr(t.notes.value_note("row", record, self.rows.inputs))
+        note = t.notes.group_note(build.var(group.partition), self._lift(member))
+        return outer.bind(origins).use(note)
 
     def group(self) -> typed.Group:
-        """The group by, with all that was asked for.
+        """The group by with everything that was lifted.
 
-        Notes are variables of its rows then, so the old partition is lifted like them.
+        The rows have variables for notes now, so the old partition is lifted like them.
         """
         partition = self.given.partition
-        if partition in self.wanted or self.t.notes.all_told:
-            row = self._bound(self._record())
+        if partition in self.wanted or self.t.notes.is_tree:
+            row = self._bind(self._record())
             self.lifted.append((row, partition))
         rows = tuple(dict.fromkeys([*self.given.rows, *[one for one, _ in self.lifted]]))
         record = build.record_of([(v.name, build.var(v)) for v in rows])
@@ -163,21 +166,21 @@ class Lifting:
         return build.record_of([(v.name, build.var(v)) for v in self.given.rows])
 
     def _values(self, many: typed.Variable, value: typed.Expr, origin: Origin) -> Origin:
-        """The bag of what a value is in each row; of a row that is not deep all is told."""
+        """The origin of the bag of a value in each row; unless deep, the row implies its notes."""
         if many not in self.wanted or not self.rows.deep:
             return Origin(())
-        note = self.t.notes.written(origin.note)
-        parts = self._lift(beside(value, note, origin.parts()))
-        return Origin(self.t.notes.whole("group", build.var(many), parts), lambda: parts)
+        note = self.t.notes.as_expr(origin.note)
+        parts = self._lift(annotated_element(value, note, origin.parts()))
+        return Origin(self.t.notes.collection_note("group", build.var(many), parts), lambda: parts)
 
     def _lift(self, value: typed.Expr) -> typed.Expr:
         """The bag of the values of an expression over the rows of a group."""
-        one = value.variable if isinstance(value, typed.Var) else self._bound(value)
+        one = value.variable if isinstance(value, typed.Var) else self._bind(value)
         many = self.t.names.variable(one.name, bag(one.type))
         self.lifted.append((one, many))
         return build.var(many)
 
-    def _bound(self, value: typed.Expr) -> typed.Variable:
+    def _bind(self, value: typed.Expr) -> typed.Variable:
         """A variable of the rows that holds a value."""
         one = self.t.names.variable("told", value.type)
         self.qualifiers.append(typed.Binding(typed.Bind(one), value))
@@ -185,26 +188,26 @@ class Lifting:
 
 
 def _distinct(t: LineageRewrite, query: typed.Select, note: typed.Expr) -> typed.Expr:
-    """Each value once, with the notes of all rows that have it, where the first of them stands."""
+    """Distinct values with the notes of all rows that have them, each in the place of the first."""
     keys = build.tuple_of(*[order.expr for order in query.order])
     head = build.tuple_of(query.head, build.tuple_of(note, keys))
     pairs = replace(query, distinct=False, head=head, order=(), limit=None, type=bag(head.type))
-    grouped = Grouped(pairs, t.notes)
-    answer = beside(build.var(grouped.key), grouped.note(), None)
+    grouped = GroupedPairs(pairs, t.notes)
+    answer = annotated_element(build.var(grouped.key), grouped.note(), None)
     order = tuple(
-        typed.Order(build.item(_first(t, query, grouped), place), each.descending)
-        for place, each in enumerate(query.order)
+        typed.Order(build.item(_first_keys(t, query, grouped), index), key.descending)
+        for index, key in enumerate(query.order)
     )
     return grouped.select(answer, order, query.limit)
 
 
-def _first(t: LineageRewrite, query: typed.Select, grouped: Grouped) -> typed.Expr:
+def _first_keys(t: LineageRewrite, query: typed.Select, grouped: GroupedPairs) -> typed.Expr:
     """The sort keys of the first of several rows."""
     one = t.names.like(grouped.one)
     keys = build.item(build.var(one), 1)
     order = tuple(
-        typed.Order(build.item(keys, place), each.descending)
-        for place, each in enumerate(query.order)
+        typed.Order(build.item(keys, index), key.descending)
+        for index, key in enumerate(query.order)
     )
     domain = (typed.Generator(typed.Bind(one), build.var(grouped.many)),)
     first = typed.Select(

@@ -1,4 +1,7 @@
-"""Collections whose elements have notes beside them: (element, note), maybe (…, …, its parts)."""
+"""Collections whose elements have notes beside them.
+
+A *part* of a collection is (element, note), or (element, note, parts of the element).
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from incmrql.values import Bag, Value, encode
 
 
 def nesting(type_: Type) -> int:
-    """How deep collections lie in each other."""
+    """How many collections a type nests."""
     return 1 + nesting(type_.element) if isinstance(type_, Collection) else 0
 
 
-def ranged(domain: typed.Expr) -> Type:
-    """What a generator over a value binds: a tree's elements are trees."""
+def range_type(domain: typed.Expr) -> Type:
+    """The type of what a generator over a value binds: the elements of a tree are trees."""
     return domain.type.element if isinstance(domain.type, Collection) else domain.type
 
 
@@ -30,19 +33,19 @@ def is_empty(expr: typed.Expr) -> bool:
     return isinstance(expr, typed.MakeCollection) and not expr.items
 
 
-def beside(value: typed.Expr, note: typed.Expr, parts: typed.Expr | None) -> typed.Expr:
-    """An element with its note, and the parts of it if they are known."""
+def annotated_element(value: typed.Expr, note: typed.Expr, parts: typed.Expr | None) -> typed.Expr:
+    """A part: an element, its note, and the parts of the element if they are known."""
     return build.tuple_of(value, note, *([] if parts is None else [parts]))
 
 
-def deeper(element: typed.Expr) -> typed.Expr | None:
-    """The parts of an element that has its note beside it."""
+def parts_of_element(element: typed.Expr) -> typed.Expr | None:
+    """The third component of a part, if it has one."""
     assert isinstance(element.type, Tuple)
     return build.item(element, 2) if len(element.type.items) > 2 else None
 
 
 def depth(element: Type) -> int:
-    """How deep inside of an element that has its note beside it parts are known."""
+    """How many levels of parts are known inside a part."""
     assert isinstance(element, Tuple)
     if len(element.items) < 3:
         return 0
@@ -50,33 +53,35 @@ def depth(element: Type) -> int:
     return 1 + depth(element.items[2].element)
 
 
-def is_known(parts: typed.Expr) -> bool:
-    """Whether the text of parts says that they are known in every row; otherwise null stands."""
+def is_always_known(parts: typed.Expr) -> bool:
+    """Whether the text of parts says that they are never null, which stands for unknown parts."""
     match parts:
         case typed.If(_, then, otherwise):
-            return is_known(then) and is_known(otherwise)
+            return is_always_known(then) and is_always_known(otherwise)
         case typed.Case(_, branches):
-            return all(is_known(branch.body) for branch in branches)
+            return all(is_always_known(branch.body) for branch in branches)
         case _:
             return not isinstance(parts, typed.Const | typed.Var | typed.Item)
 
 
-def elements_of(expr: typed.Expr, note: Callable[[typed.Expr], Note], notes: Notes) -> typed.Expr:
-    """The elements of any collection, each with a note."""
-    one = notes.names.variable("x", ranged(expr))
-    element = beside(build.var(one), notes.written(note(build.var(one))), None)
+def annotate_all(expr: typed.Expr, note: Callable[[typed.Expr], Note], notes: Notes) -> typed.Expr:
+    """The elements of any collection, each with a note that is computed from it."""
+    one = notes.names.variable("x", range_type(expr))
+    element = annotated_element(build.var(one), notes.as_expr(note(build.var(one))), None)
     if isinstance(expr.type, Collection) and expr.type.kind == "list":
         return typed.MapOver(one, expr, element, False, type=list_of(element.type))
     return build.for_each(one, expr, element)
 
 
 def leaves(expr: typed.Expr, operator: str, name: str, number: int, notes: Notes) -> typed.Expr:
-    """The rows of a source, each with itself for a note; copies of a row are numbered."""
-    if notes.all_told:
+    """The rows of a source, each with itself as its note; copies of a row are numbered."""
+    if notes.is_tree:
         none = typed.Const(1, type=LONG)
-        return elements_of(expr, lambda one: notes.leaf(operator, name, one, none, number), notes)
+        return annotate_all(
+            expr, lambda one: notes.leaf_note(operator, name, one, none, number), notes
+        )
     names = notes.names
-    row, rows = names.variable("x", ranged(expr)), names.variable("xs", expr.type)
+    row, rows = names.variable("x", range_type(expr)), names.variable("xs", expr.type)
     key = names.variable("k", row.type)
     partition = names.variable("partition", bag(build.record_of([("x", build.var(row))]).type))
     group = typed.Group((build.var(row),), (typed.Bind(key),), ((row, rows),), partition, (row,))
@@ -88,9 +93,9 @@ def leaves(expr: typed.Expr, operator: str, name: str, number: int, notes: Notes
     copy = names.variable("copy", LONG)
     one = typed.Const(1, type=LONG)
     copies = typed.RangeOf(one, build.var(times), type=list_of(LONG))
-    leaf = notes.leaf(operator, name, build.var(value), build.var(copy), number)
+    leaf = notes.leaf_note(operator, name, build.var(value), build.var(copy), number)
     return build.select(
-        beside(build.var(value), notes.written(leaf), None),
+        annotated_element(build.var(value), notes.as_expr(leaf), None),
         (
             typed.Generator(typed.TupleOf((typed.Bind(value), typed.Bind(times))), counted),
             typed.Generator(typed.Bind(copy), copies),
@@ -98,41 +103,41 @@ def leaves(expr: typed.Expr, operator: str, name: str, number: int, notes: Notes
     )
 
 
-def numbered(values: list[Value], name: str, number: int) -> list[Value]:
-    """The same for values that are here."""
+def annotate_values(values: list[Value], name: str, number: int) -> list[Value]:
+    """The same for rows that are given as values."""
     copies: Counter[bytes] = Counter()
-    made = []
+    pairs = []
     for value in values:
         key = encode(value)
         copies[key] += 1
-        made.append((value, Bag([(name, value, copies[key], number)])))
-    return Bag(made) if isinstance(values, Bag) else made
+        pairs.append((value, Bag([(name, value, copies[key], number)])))
+    return Bag(pairs) if isinstance(values, Bag) else pairs
 
 
-def mapped(
+def map_parts(
     part: typed.Variable, body: typed.Expr, subject: typed.Expr, expr: typed.MapOver, names: Names
 ) -> typed.Expr:
-    """The body for every part: for a bag a query, for a list a map, which keeps its order."""
+    """The body for each part: a select over a bag, a map over a list, which keeps its order."""
     kind = expr.type if isinstance(expr.type, Collection) else expr.subject.type
-    made = element_of(body) if expr.flatten else body.type
+    type_ = element_of(body) if expr.flatten else body.type
     if isinstance(kind, Collection) and kind.kind == "list":
-        return typed.MapOver(part, subject, body, expr.flatten, type=list_of(made))
+        return typed.MapOver(part, subject, body, expr.flatten, type=list_of(type_))
     if not expr.flatten:
         return build.for_each(part, subject, body)
-    inner = names.variable("each", made)
+    inner = names.variable("each", type_)
     return build.for_each(part, subject, build.var(inner), typed.Generator(typed.Bind(inner), body))
 
 
-def combined(expr: typed.Combine, sides: Sequence[typed.Expr], notes: Notes) -> typed.Expr:
-    """`union`: all elements; `intersect`, `except`: each with the notes of all its copies."""
+def combine_parts(expr: typed.Combine, sides: Sequence[typed.Expr], notes: Notes) -> typed.Expr:
+    """The parts of `union`, `intersect`, `except`: of these two with the notes of all copies."""
     whole = bag(element_of(sides[0]))
     if expr.op == "union":
         return typed.Combine("union", sides[0], sides[1], type=whole)
     names = notes.names
     tagged = [_tagged(side, place, notes) for place, side in enumerate(sides)]
     both = typed.Combine("union", tagged[0], tagged[1], type=tagged[0].type)
-    grouped = Grouped(both, notes)
-    counts = [typed.Aggregate("count", grouped.tagged(place), type=LONG) for place in range(2)]
+    grouped = GroupedPairs(both, notes)
+    counts = [typed.Aggregate("count", grouped.of_side(place), type=LONG) for place in range(2)]
     if expr.op == "intersect":
         less = typed.Compare("<", counts[0], counts[1], type=BOOL)
         times: typed.Expr = typed.If(less, counts[0], counts[1], type=LONG)
@@ -140,14 +145,14 @@ def combined(expr: typed.Combine, sides: Sequence[typed.Expr], notes: Notes) -> 
     else:
         times = typed.Arithmetic("-", counts[0], counts[1], type=LONG)
         note = grouped.note(0)
-    found = grouped.select(build.tuple_of(build.var(grouped.key), note, times))
+    counted = grouped.select(build.tuple_of(build.var(grouped.key), note, times))
     value, told = names.variable("x", grouped.key.type), names.variable("note", notes.type)
     last, copy = names.variable("n", LONG), names.variable("copy", LONG)
     pattern = typed.TupleOf((typed.Bind(value), typed.Bind(told), typed.Bind(last)))
     copies = typed.RangeOf(typed.Const(1, type=LONG), build.var(last), type=list_of(LONG))
     return build.select(
-        beside(build.var(value), build.var(told), None),
-        (typed.Generator(pattern, found), typed.Generator(typed.Bind(copy), copies)),
+        annotated_element(build.var(value), build.var(told), None),
+        (typed.Generator(pattern, counted), typed.Generator(typed.Bind(copy), copies)),
     )
 
 
@@ -159,8 +164,8 @@ def _tagged(side: typed.Expr, place: int, notes: Notes) -> typed.Expr:
     return build.for_each(part, side, build.tuple_of(value, told))
 
 
-class Grouped:
-    """Pairs (value, (note, …)) that agree on the value, as a group."""
+class GroupedPairs:
+    """Pairs (value, (note, …)), grouped by the value."""
 
     def __init__(self, pairs: typed.Expr, notes: Notes) -> None:
         names, self.notes = notes.names, notes
@@ -173,20 +178,20 @@ class Grouped:
         row = build.record_of([("x", build.var(self.value)), ("told", build.var(self.one))])
         self.partition = names.variable("partition", bag(row.type))
 
-    def tagged(self, place: int) -> typed.Expr:
-        """What has a tag."""
+    def of_side(self, place: int) -> typed.Expr:
+        """What comes from one of the sides."""
         one = self.notes.names.like(self.one)
         tag, wanted = build.item(build.var(one), 1), typed.Const(place, type=INT)
         same = typed.Compare("=", tag, wanted, type=BOOL)
         return build.for_each(one, build.var(self.many), build.var(one), typed.Condition(same))
 
     def note(self, place: int | None = None) -> typed.Expr:
-        """The note of the value: all that its copies have."""
-        given = build.var(self.many) if place is None else self.tagged(place)
+        """The note of the value: those of all its copies, or of the copies of one side."""
+        given = build.var(self.many) if place is None else self.of_side(place)
         one = self.notes.names.like(self.one)
-        told = beside(build.var(self.key), build.item(build.var(one), 0), None)
+        told = annotated_element(build.var(self.key), build.item(build.var(one), 0), None)
         parts = build.for_each(one, given, told)
-        return self.notes.written(self.notes.whole("row", build.var(self.key), parts))
+        return self.notes.as_expr(self.notes.collection_note("row", build.var(self.key), parts))
 
     def select(
         self,
@@ -194,7 +199,7 @@ class Grouped:
         order: tuple[typed.Order, ...] = (),
         limit: typed.Expr | None = None,
     ) -> typed.Expr:
-        """A query over the groups."""
+        """A select over the groups."""
         pattern = typed.TupleOf((typed.Bind(self.value), typed.Bind(self.one)))
         group = typed.Group(
             (build.var(self.value),),

@@ -13,7 +13,7 @@ from incmrql.algebra.normalize.rules.joins import (
     Path,
     as_join,
     at,
-    is_once,
+    is_unique,
     leaves,
     with_key,
 )
@@ -116,7 +116,7 @@ class _Pushing:
         for leaf in leaves(self.key):
             self._side(leaf, self.keys)
         self.once = [
-            is_once(self.below[side], join.sides[side], self.keys[side], names) for side in (0, 1)
+            is_unique(self.below[side], join.sides[side], self.keys[side], names) for side in (0, 1)
         ]
 
     def _side(self, leaf: typed.Expr, keys: list[list[typed.Expr]]) -> None:

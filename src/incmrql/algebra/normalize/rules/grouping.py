@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import comprehension
 from incmrql.algebra.normalize.rewrite import query_rule
-from incmrql.algebra.normalize.rules.joins import at, in_order, leaf_paths
+from incmrql.algebra.normalize.rules.joins import at, conditions_last, leaf_paths
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import (
     CMap,
@@ -90,7 +90,7 @@ def _use(term: Term, names: Names) -> _Use | None:
     match term:
         case CMap(_, body, GroupBy(CMap(row, inner, source))):
             written, pair = comprehension(inner, names)
-            binds, conditions = in_order(row, written)
+            binds, conditions = conditions_last(row, written)
             if not isinstance(pair, typed.MakeTuple) or is_random(body) or is_random(inner):
                 return None
             key, member = pair.items

@@ -1,7 +1,7 @@
-"""Rules for a collection that is so small that every row may have all of it.
+"""Rules for a collection so small that every row may hold all of it.
 
 They are used where that is known, as for the few values of a loop's variable (`in_row`): the
-collection is then an expression in the bodies of maps, and no longer a term.
+collection becomes an expression in the bodies of maps and is no longer a term.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from incmrql.algebra.normalize.rewrite import Rule, normalize, term_rule
 from incmrql.algebra.normalize.rules import expressions, groups
 from incmrql.algebra.normalize.rules.joins import (
     Pairs,
-    aligned,
+    align,
     at,
     leaves,
     pairs_of,
@@ -38,11 +38,12 @@ def in_row(term: Term, variable: typed.Variable) -> Term | None:
 
     answer = typed.Variable("answer", names.variable("answer", UNIT).number, bag(element(term)))
     whole = Query(((answer, visit(term)),), build.var(answer))
-    found = normalize(whole, _ALL, names)[0].parts[0][1]
-    return None if any(map(_is_values, terms(found))) else found
+    normal = normalize(whole, _ALL, names)[0].parts[0][1]
+    return None if any(map(_is_open, terms(normal))) else normal
 
 
-def _is_values(term: Term) -> bool:
+def _is_open(term: Term) -> bool:
+    """Whether a term is values that depend on a variable."""
     return isinstance(term, Values) and bool(free_variables(term.expr))
 
 
@@ -51,7 +52,7 @@ def _is_values(term: Term) -> bool:
     law="cMap(f, coGroup(cMap({((), x)}, X), cMap({((), v)}, V)))  =  cMap(f((), ({x}, V)), X)",
 )
 def meet_in_row(term: Term, names: Names) -> Term | None:
-    """Rows that all meet one small collection have it as an expression of their own."""
+    """Rows that are all joined with one small collection get it as an expression of their own."""
     match term:
         case CMap(group, body, CoGroup(left, CMap(one, inner, Values(small)))):
             if not free_variables(small) or not _is_unit(pair(left)[0]) or is_random(inner):
@@ -62,8 +63,8 @@ def meet_in_row(term: Term, names: Names) -> Term | None:
             start = typed.Generator(typed.Bind(one), small)
             values = build.select(head.items[1], (start, *qualifiers))
             row = names.variable("row", element(left))
-            made = _alone(group, body, (at(row, (0,)), at(row, (1,))), values)
-            return None if made is None else CMap(row, made, left)
+            own = _for_one_row(group, body, (at(row, (0,)), at(row, (1,))), values)
+            return None if own is None else CMap(row, own, left)
         case _:
             return None
 
@@ -74,47 +75,49 @@ def meet_in_row(term: Term, names: Names) -> Term | None:
     "  =  cMap(f(k, ({x}, F(k))), X)",
 )
 def answer_in_row(term: Term, names: Names) -> Term | None:
-    """What depends on nothing but a row's own key is computed beside the row."""
+    """What depends only on a row's own key is computed beside the row."""
     match term:
         case CMap(group, body, CoGroup(left, CMap(one, inner, GroupBy(below)))):
             rows, keys = pairs_of(left, names), pairs_of(below, names)
             if rows is None or keys is None or is_random(inner):
                 return None
-            both = aligned(rows, keys, names)
+            both = align(rows, keys, names)
             qualifiers, head = comprehension(inner, names)
             if both is None or any(isinstance(q, typed.Generator) for q in both.inner.qualifiers):
                 return None
             if not isinstance(head, typed.MakeTuple):
                 return None
-            if not _tells(at(one, (0,)), both.inner.key, leaves(head.items[0])):
+            if not _is_determined(at(one, (0,)), both.inner.key, leaves(head.items[0])):
                 return None
-            own = build.reduce_projections(with_key(one, head.items[0], both.inner.key))
+            own_key = build.reduce_projections(with_key(one, head.items[0], both.inner.key))
             whole = build.select(head.items[1], (*both.inner.qualifiers, *qualifiers))
             answer = with_key(one, whole, both.inner.key)
-            if own != both.outer.key or one in free_variables(answer):
+            if own_key != both.outer.key or one in free_variables(answer):
                 return None
-            made = _alone(group, body, (both.outer.key, both.outer.value), answer)
-            return None if made is None else _over(both.outer, both.common, made, names)
+            own = _for_one_row(group, body, (both.outer.key, both.outer.value), answer)
+            return None if own is None else _map_over(both.outer, both.common, own, names)
         case _:
             return None
 
 
-def _tells(wanted: typed.Expr, made: typed.Expr, told: list[typed.Expr]) -> bool:
-    """Whether a value that was made so is known when some expressions are."""
-    if wanted in told:
+def _is_determined(wanted: typed.Expr, origin: typed.Expr, known: list[typed.Expr]) -> bool:
+    """Whether some expressions determine a value, which `origin` has made."""
+    if wanted in known:
         return True
-    match made:
+    match origin:
         case typed.MakeTuple(items):
-            parts = [build.item(wanted, place) for place in range(len(items))]
+            parts = [build.item(wanted, index) for index in range(len(items))]
         case typed.MakeRecord(items):
             assert isinstance(wanted.type, Record)
             parts = [build.field(wanted, name) for name in wanted.type.names]
         case _:
             return False
-    return all(_tells(part, item, told) for part, item in zip(parts, items, strict=True))
+    return all(_is_determined(part, item, known) for part, item in zip(parts, items, strict=True))
 
 
-def _over(rows: Pairs, common: tuple[typed.Qualifier, ...], body: typed.Expr, names: Names) -> Term:
+def _map_over(
+    rows: Pairs, common: tuple[typed.Qualifier, ...], body: typed.Expr, names: Names
+) -> Term:
     more, head = comprehension(body, names)
     return CMap(rows.row, build.select(head, (*common, *rows.qualifiers, *more)), rows.source)
 
@@ -123,7 +126,7 @@ def _is_unit(key: object) -> bool:
     return isinstance(key, Tuple) and all(map(_is_unit, key.items))
 
 
-def _alone(
+def _for_one_row(
     group: typed.Variable,
     body: typed.Expr,
     row: tuple[typed.Expr, typed.Expr],
@@ -131,7 +134,7 @@ def _alone(
 ) -> typed.Expr | None:
     """A body over a coGroup for one row of its left side and the values of its right side.
 
-    None if the body does not go through the left side, once and row by row.
+    None if the body does not go through the left side row by row, and only once.
     """
     if not isinstance(body, typed.Select) or not is_plain(body):
         return None
@@ -152,7 +155,7 @@ _ALL: tuple[Rule, ...] = (*RULES, *groups.RULES, *expressions.CMAP_RULES, *expre
 
 
 def with_values(term: Term, variable: typed.Variable, values: typed.Expr) -> Term:
-    """A term with an expression in the place of a variable of its bodies."""
+    """A term with a variable of its bodies replaced by an expression."""
     if isinstance(term, CMap):
         body = substitute(term.body, {variable: values})
         return CMap(term.variable, body, with_values(term.source, variable, values))

@@ -1,4 +1,4 @@
-"""What rules about joins share: how a join looks, and which side an expression is about.
+"""What rules about joins share: the shape of a join, and the sides that an expression is about.
 
 A join is a map over a coGroup that ranges over both sides:
 
@@ -40,10 +40,10 @@ class Join:
 
 def at(group: typed.Variable, path: Path) -> typed.Expr:
     """The part of a group at a path."""
-    found = rows.var(group)
+    part = rows.var(group)
     for index in path:
-        found = rows.item(found, index)
-    return found
+        part = rows.item(part, index)
+    return part
 
 
 def path_of(part: typed.Expr) -> Path:
@@ -56,9 +56,9 @@ def path_of(part: typed.Expr) -> Path:
 
 
 def as_join(group: typed.Variable, body: typed.Expr) -> Join | None:
-    """The join that a body over a coGroup is, if it is one.
+    """A body over a coGroup as a join, if it is one.
 
-    Besides the two sides, pair by pair, it may only look at the key.
+    It goes through the pairs of both sides and may read nothing else but the key.
     """
     if not isinstance(body, typed.Select) or not is_plain(body):
         return None
@@ -88,21 +88,21 @@ def as_join(group: typed.Variable, body: typed.Expr) -> Join | None:
 
 
 def only_key(group: typed.Variable, expr: typed.Expr) -> bool:
-    """Whether an expression takes nothing of a group but its key."""
+    """Whether an expression reads nothing of a group but its key."""
     return group not in free_variables(with_key(group, expr, rows.unit()))
 
 
 def with_key(group: typed.Variable, expr: typed.Expr, key: typed.Expr) -> typed.Expr:
-    """An expression with another one in the place of the group's key."""
+    """An expression with the group's key replaced."""
     return rows.replace_parts(expr, [(at(group, (0,)), key)])
 
 
-def in_order(
+def conditions_last(
     row: typed.Variable, qualifiers: Iterable[typed.Qualifier]
 ) -> tuple[tuple[typed.Qualifier, ...], tuple[typed.Condition, ...]]:
-    """Qualifiers over a row with the conditions last, one by one, in an order of their own.
+    """Qualifiers over a row: first the others, then all conjuncts in an order that names determine.
 
-    A row passes all conditions or does not, whenever they are asked.
+    Conditions may move: a row passes all of them or does not, whenever they are tested.
     """
     binds: list[typed.Qualifier] = []
     conditions: list[typed.Expr] = []
@@ -129,10 +129,12 @@ def leaf_paths(expr: typed.Expr, path: Path = ()) -> list[tuple[typed.Expr, Path
     return [(expr, path)]
 
 
-def is_once(side: Term, member: typed.Variable, parts: Iterable[typed.Expr], names: Names) -> bool:
-    """Whether no two pairs of a side agree on the key and on some parts of the member.
+def is_unique(
+    side: Term, member: typed.Variable, parts: Iterable[typed.Expr], names: Names
+) -> bool:
+    """Whether the key and some parts of the member are unique among the pairs of a side.
 
-    Known of a map over groups whose pairs tell the key of the group.
+    Known of a map over groups whose pairs determine the key of the group.
     """
     if not (isinstance(side, CMap) and isinstance(side.source, GroupBy)):
         return False
@@ -142,22 +144,20 @@ def is_once(side: Term, member: typed.Variable, parts: Iterable[typed.Expr], nam
     if any(isinstance(qualifier, typed.Generator) for qualifier in qualifiers):
         return False
     key, value = pair.items
-    told = [key, *(rows.reduce_projections(substitute(part, {member: value})) for part in parts)]
-    return tells(at(side.variable, (0,)), [leaf for expr in told for leaf in leaves(expr)])
+    known = [key, *(rows.reduce_projections(substitute(part, {member: value})) for part in parts)]
+    return is_determined(at(side.variable, (0,)), [leaf for expr in known for leaf in leaves(expr)])
 
 
-def tells(wanted: typed.Expr, told: list[typed.Expr]) -> bool:
-    """Whether a value is known when some expressions are."""
-    if wanted in told:
+def is_determined(wanted: typed.Expr, known: list[typed.Expr]) -> bool:
+    """Whether the values of some expressions determine another one."""
+    if wanted in known:
         return True
     if not isinstance(wanted.type, Tuple):
         return False
-    return all(tells(rows.item(wanted, i), told) for i in range(len(wanted.type.items)))
+    return all(is_determined(rows.item(wanted, i), known) for i in range(len(wanted.type.items)))
 
 
-# --- Two views of the same rows ---
-#
-# Terms of pairs that read one source, side by side.
+# --- Two terms of pairs over the same rows ---
 
 
 Qualifiers = tuple[typed.Qualifier, ...]
@@ -175,7 +175,7 @@ class Pairs:
 
 
 def pairs_of(term: Term, names: Names) -> Pairs | None:
-    """The pairs that a term is, if it is a map to pairs."""
+    """A term as `Pairs`, if it is a map to pairs."""
     if not isinstance(term, CMap) or is_random(term.body):
         return None
     qualifiers, pair = comprehension(term.body, names)
@@ -185,10 +185,10 @@ def pairs_of(term: Term, names: Names) -> Pairs | None:
     return Pairs(term.variable, qualifiers, key, value, term.source)
 
 
-class Both:
-    """Two terms of pairs over the same rows, written with the same variables.
+class AlignedPairs:
+    """Two terms of pairs over the same rows, in the same variables.
 
-    `common` are the qualifiers that both start with; those of `outer` and `inner` follow.
+    Both start with the qualifiers `common`, which those of `outer` and `inner` follow.
     """
 
     def __init__(self, common: Qualifiers, outer: Pairs, inner: Pairs, names: Names) -> None:
@@ -201,35 +201,35 @@ class Both:
         self.carried: list[typed.Expr] = []
 
     def rows(self, key: typed.Expr) -> Term:
-        """The rows with what both need of them, and their key."""
+        """Pairs of a key and what both terms need of a row."""
         self.key = [
             (leaf, path) for leaf, path in leaf_paths(key) if free_variables(leaf) & self.bound
         ]
         for pairs in (self.outer, self.inner):
-            self._rewritten(rows.select(pairs.value, pairs.qualifiers), None, None)
+            self._rewrite(rows.select(pairs.value, pairs.qualifiers), None, None)
         member = rows.key_of(self.carried)
         head = rows.tuple_of(key, member)
         return CMap(self.outer.row, rows.select(head, self.common), self.outer.source)
 
     def bag(self, pairs: Pairs, group: typed.Variable, path: Path = (1,)) -> typed.Expr:
-        """The values of the outer or the inner pairs in a group, whose rows stand at a path."""
+        """The values of the outer or the inner pairs in a group, which has their rows at a path."""
         members = at(group, path)
         assert isinstance(members.type, Collection)
         each = self.names.variable("each", members.type.element)
-        found = self._rewritten(rows.select(pairs.value, pairs.qualifiers), group, each)
-        assert isinstance(found, typed.Select)
-        if not found.qualifiers:
-            return typed.MapOver(each, members, found.head, False, type=found.type)
-        return rename_binders(rows.for_each(each, members, found.head, *found.qualifiers),
+        select = self._rewrite(rows.select(pairs.value, pairs.qualifiers), group, each)
+        assert isinstance(select, typed.Select)
+        if not select.qualifiers:
+            return typed.MapOver(each, members, select.head, False, type=select.type)
+        return rename_binders(rows.for_each(each, members, select.head, *select.qualifiers),
                        self.names.like)  # fmt: skip
 
-    def _rewritten(
+    def _rewrite(
         self, expr: typed.Expr, group: typed.Variable | None, each: typed.Variable | None
     ) -> typed.Expr:
         """An expression over the rows as one over a group and one of its members.
 
-        Parts of the key are read off the group, and the rest off the member; without them,
-        what the member has to carry is noted.
+        Parts of the key are read from the group, the rest from the member. Without a group, this
+        only records what members have to carry.
         """
 
         def visit(node: typed.Expr) -> typed.Expr:
@@ -251,15 +251,18 @@ class Both:
 
 
 _TRANSPARENT = (typed.MakeTuple, typed.MakeRecord, typed.Compare, typed.Logic, typed.Not)
-"""What is made of parts that may be of use elsewhere."""
+"""Nodes that members do not carry whole: their parts may serve other expressions too."""
 
 
-def aligned(outer: Pairs, inner: Pairs, names: Names) -> Both | None:
-    """Two terms of pairs over the same rows, if they are; nothing is gained by the key `()`."""
+def align(outer: Pairs, inner: Pairs, names: Names) -> AlignedPairs | None:
+    """Two terms of pairs over the same rows, if they are; None for the key `()`.
+
+    Nothing is gained by grouping all rows under one key.
+    """
     if outer.key.type == UNIT or not same_term(outer.source, inner.source):
         return None
-    ours, our_tests = in_order(outer.row, outer.qualifiers)
-    theirs, their_tests = in_order(inner.row, inner.qualifiers)
+    ours, our_tests = conditions_last(outer.row, outer.qualifiers)
+    theirs, their_tests = conditions_last(inner.row, inner.qualifiers)
     count = max(
         n
         for n in range(1 + min(len(ours), len(theirs)))
@@ -276,4 +279,4 @@ def aligned(outer: Pairs, inner: Pairs, names: Names) -> Both | None:
     outer_rest = (*ours[count:], *(test for test in our_tests if test not in shared))
     inner = Pairs(outer.row, inner_rest, key, value, outer.source)
     outer = Pairs(outer.row, outer_rest, outer.key, outer.value, outer.source)
-    return Both((*common, *shared), outer, inner, names)
+    return AlignedPairs((*common, *shared), outer, inner, names)

@@ -8,16 +8,16 @@ from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import comprehension, is_plain
 from incmrql.algebra.normalize.rewrite import term_rule
 from incmrql.algebra.normalize.rules.joins import (
-    Both,
+    AlignedPairs,
     Join,
     Pairs,
     Qualifiers,
-    aligned,
+    align,
     as_join,
     at,
+    is_determined,
     leaves,
     pairs_of,
-    tells,
     with_key,
 )
 from incmrql.algebra.rows import Names
@@ -28,7 +28,7 @@ from incmrql.types.walk import free_variables, is_random, map_children, rename_b
 
 
 @dataclass(frozen=True, slots=True)
-class _Groups:
+class _GroupPairs:
     """`cMap(group -> select (key, value) from qualifiers, groupBy(members))`, one pair a group."""
 
     group: typed.Variable
@@ -38,16 +38,16 @@ class _Groups:
     members: Pairs
 
 
-def _groups(term: Term, names: Names) -> _Groups | None:
+def _group_pairs(term: Term, names: Names) -> _GroupPairs | None:
     pairs = pairs_of(term, names)
     if pairs is None or not isinstance(pairs.source, GroupBy):
         return None
     members = pairs_of(pairs.source.source, names)
     if members is None or any(isinstance(q, typed.Generator) for q in pairs.qualifiers):
         return None
-    if not tells(at(pairs.row, (0,)), leaves(pairs.key)):
+    if not is_determined(at(pairs.row, (0,)), leaves(pairs.key)):
         return None
-    return _Groups(pairs.row, pairs.qualifiers, pairs.key, pairs.value, members)
+    return _GroupPairs(pairs.row, pairs.qualifiers, pairs.key, pairs.value, members)
 
 
 @term_rule(
@@ -56,30 +56,30 @@ def _groups(term: Term, names: Names) -> _Groups | None:
     "  =  cMap(s -> {(k, ({a | s}, {F({c | s})}))}, groupBy(cMap({(k, (a, c))}, X)))",
 )
 def group_self_join(term: Term, names: Names) -> Term | None:
-    """Rows that meet an answer about the group they are in find it there.
+    """Rows that are joined with an aggregate of their own group read it from the group.
 
-    The filters that both sides share come before the grouping, the others after it.  The body
-    must range over one of the sides, so that it makes nothing of a group that filters empty.
+    Filters that both sides share stay before the grouping, the others come after it.  The body
+    must range over one of the sides, so that it makes nothing of a group that a filter empties.
     """
     match term:
         case CMap(group, body, CoGroup(left, right)) if not is_random(body):
             for rows, side in ((left, 0), (right, 1)):
-                found = _found(group, body, rows, (right, left)[side], side, names)
-                if found is not None:
-                    return found
+                joined = _join_own_groups(group, body, rows, (right, left)[side], side, names)
+                if joined is not None:
+                    return joined
     return None
 
 
-def _found(
+def _join_own_groups(
     group: typed.Variable, body: typed.Expr, rows: Term, other: Term, side: int, names: Names
 ) -> Term | None:
     """The map over one grouping, if `other` is made of the groups of the rows."""
-    if not _ranges(group, body):
+    if not _ranges_over_side(group, body):
         return None
-    one, groups = pairs_of(rows, names), _groups(other, names)
+    one, groups = pairs_of(rows, names), _group_pairs(other, names)
     if one is None or groups is None:
         return None
-    both = aligned(one, groups.members, names)
+    both = align(one, groups.members, names)
     if both is None:
         return None
     key = build.reduce_projections(with_key(groups.group, groups.key, both.inner.key))
@@ -90,7 +90,7 @@ def _found(
     answer = _answer(groups, both, fresh, names)
     sides = [both.bag(both.outer, fresh), answer]
     own_key = with_key(groups.group, groups.key, at(fresh, (0,)))
-    return _over(fresh, _with_sides(group, body, own_key, sides, side), source, names)
+    return _map_over(fresh, _replace_sides(group, body, own_key, sides, side), source, names)
 
 
 @term_rule(
@@ -101,20 +101,22 @@ def _found(
 def group_self_cogroup(term: Term, names: Names) -> Term | None:
     """A sub-query about the rows that agree with an outer row of the same collection.
 
-    A body that ranges over both sides is a join, which has ways of its own: that stays.
+    A body that ranges over both sides is a join, which is left as it is.
     """
     match term:
         case CMap(group, body, CoGroup(left, right)) if not is_random(body):
-            if not _ranges(group, body) or as_join(group, body) is not None:
+            if not _ranges_over_side(group, body) or as_join(group, body) is not None:
                 return None
             one, other = pairs_of(left, names), pairs_of(right, names)
-            both = None if one is None or other is None else aligned(one, other, names)
+            both = None if one is None or other is None else align(one, other, names)
             if both is None or both.inner.key != both.outer.key:
                 return None
             source = GroupBy(both.rows(both.outer.key))
             fresh = names.variable(group.name, element(source))
             sides = [both.bag(both.outer, fresh), both.bag(both.inner, fresh)]
-            return _over(fresh, _with_sides(group, body, at(fresh, (0,)), sides, 0), source, names)
+            return _map_over(
+                fresh, _replace_sides(group, body, at(fresh, (0,)), sides, 0), source, names
+            )
         case _:
             return None
 
@@ -124,7 +126,7 @@ def group_self_cogroup(term: Term, names: Names) -> Term | None:
     law="(A join B) join C  =  (A join C) join B, where C is about A alone and made of A's groups",
 )
 def group_before_join(term: Term, names: Names) -> Term | None:
-    """Rows take along what their own group says before they meet another collection."""
+    """Rows get the aggregates of their own group before they are joined with another collection."""
     match term:
         case CMap(group, body, CoGroup(left, right)) if not is_random(body):
             outer = as_join(group, body)
@@ -132,13 +134,13 @@ def group_before_join(term: Term, names: Names) -> Term | None:
                 return None
             for rows, other, side in ((left, right, 0), (right, left, 1)):
                 if isinstance(rows, CMap) and isinstance(rows.source, CoGroup):
-                    found = _before(outer, rows, rows.source, other, side, names)
-                    if found is not None:
-                        return found
+                    joined = _join_groups_first(outer, rows, rows.source, other, side, names)
+                    if joined is not None:
+                        return joined
     return None
 
 
-def _before(
+def _join_groups_first(
     outer: Join, rows: CMap, both: CoGroup, other: Term, side: int, names: Names
 ) -> Term | None:
     inner = as_join(rows.variable, rows.body)
@@ -147,7 +149,7 @@ def _before(
     key, value = inner.head.items
     for place, below in enumerate((both.left, both.right)):
         if inner.sides_of(key) <= {place}:
-            extended = _extended(inner, key, place, below, other, names)
+            extended = _with_answers(inner, key, place, below, other, names)
             if extended is not None:
                 break
     else:
@@ -166,20 +168,20 @@ def _before(
     both_values = values[inner.sides[place]]
     values[inner.sides[place]], answer = (build.item(both_values, i) for i in (0, 1))
 
-    def moved(expr: typed.Expr) -> typed.Expr:
+    def over_inner(expr: typed.Expr) -> typed.Expr:
         return with_key(inner.group, substitute(expr, values), at(fresh, (0,)))
 
-    pair = {outer.sides[side]: moved(value), outer.sides[1 - side]: answer}
+    pair = {outer.sides[side]: over_inner(value), outer.sides[1 - side]: answer}
 
-    def finished(expr: typed.Expr) -> typed.Expr:
-        return substitute(with_key(outer.group, expr, moved(key)), pair)
+    def over_outer(expr: typed.Expr) -> typed.Expr:
+        return substitute(with_key(outer.group, expr, over_inner(key)), pair)
 
-    conditions = [*map(moved, inner.conditions), *map(finished, outer.conditions)]
-    head = build.select(finished(outer.head), (*ranges, *map(typed.Condition, conditions)))
+    conditions = [*map(over_inner, inner.conditions), *map(over_outer, outer.conditions)]
+    head = build.select(over_outer(outer.head), (*ranges, *map(typed.Condition, conditions)))
     return CMap(fresh, rename_binders(head, names.like), source)
 
 
-def _extended(
+def _with_answers(
     inner: Join, key: typed.Expr, place: int, below: Term, other: Term, names: Names
 ) -> Term | None:
     """One side of a join with the answers about its groups beside its values."""
@@ -203,7 +205,7 @@ def _extended(
         typed.Generator(typed.Bind(b), members),
     )
     body = build.select(build.tuple_of(build.item(build.var(a), 0), answered), ranges)
-    return _found(group, body, rows, other, 0, names)
+    return _join_own_groups(group, body, rows, other, 0, names)
 
 
 @term_rule(
@@ -212,17 +214,17 @@ def _extended(
     "  =  cMap(f after g, coGroup(X, cMap({(k, (a, c))}, Y))) where g keeps the keys of X",
 )
 def meet_once(term: Term, names: Names) -> Term | None:
-    """Two sub-queries about the rows of one collection that agree with an outer row are one.
+    """Two sub-queries about the rows of one collection that agree with an outer row share a join.
 
-    The filters that both share come before the grouping, the others after it.
+    Filters that both share stay before the grouping, the others come after it.
     """
     match term:
         case CMap(upper, f, CoGroup(CMap(lower, g, CoGroup(left, first)), second)) if not (
             is_random(f) or is_random(g)
         ):
             one, other = pairs_of(first, names), pairs_of(second, names)
-            both = None if one is None or other is None else aligned(one, other, names)
-            step = _each_left(lower, g, names)
+            both = None if one is None or other is None else align(one, other, names)
+            step = _outer_step(lower, g, names)
             if both is None or both.inner.key != both.outer.key or step is None:
                 return None
             if not _keeps_key(lower, step, left, names):
@@ -230,15 +232,15 @@ def meet_once(term: Term, names: Names) -> Term | None:
             source = CoGroup(left, both.rows(both.outer.key))
             fresh = names.variable(upper.name, element(source))
             members = [both.bag(pairs, fresh, (1, 1)) for pairs in (both.outer, both.inner)]
-            body = _after(upper, f, lower, step, fresh, members)
-            return None if body is None else _over(fresh, body, source, names)
+            body = _compose(upper, f, lower, step, fresh, members)
+            return None if body is None else _map_over(fresh, body, source, names)
         case _:
             return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """`select (key, value) from row in group#1#0, rest`: an outer row on its way."""
+    """`select (key, value) from row in group#1#0, rest`: what becomes of an outer row."""
 
     row: typed.Variable
     rest: Qualifiers
@@ -246,8 +248,8 @@ class _Step:
     value: typed.Expr
 
 
-def _each_left(group: typed.Variable, body: typed.Expr, names: Names) -> _Step | None:
-    """The step that a body over a coGroup is, if it takes the outer rows one by one."""
+def _outer_step(group: typed.Variable, body: typed.Expr, names: Names) -> _Step | None:
+    """A body over a coGroup as a step, if it goes through the outer rows one by one."""
     qualifiers, pair = comprehension(body, names)
     match qualifiers:
         case (typed.Generator(typed.Bind(row), domain), *rest) if domain == at(group, (1, 0)):
@@ -271,7 +273,7 @@ def _keeps_key(group: typed.Variable, step: _Step, left: Term, names: Names) -> 
     return build.reduce_projections(key) == rows.key
 
 
-def _after(
+def _compose(
     upper: typed.Variable,
     body: typed.Expr,
     lower: typed.Variable,
@@ -279,7 +281,7 @@ def _after(
     fresh: typed.Variable,
     members: list[typed.Expr],
 ) -> typed.Expr | None:
-    """A body over the outer rows after a step, both over one coGroup."""
+    """A body over the outer rows composed with the step before it, both over one coGroup."""
     if not isinstance(body, typed.Select) or not is_plain(body):
         return None
     outer = [q for q in body.qualifiers if _domain(q) == at(upper, (1, 0))]
@@ -294,12 +296,14 @@ def _after(
     parts = [(at(group, (0,)), at(fresh, (0,))) for group in (upper, lower)]
     parts += [(at(lower, (1, 1)), members[0]), (at(upper, (1, 1)), members[1])]
 
-    found = build.replace_parts(whole, parts)
-    return None if free_variables(found) & {upper, lower} else found
+    composed = build.replace_parts(whole, parts)
+    return None if free_variables(composed) & {upper, lower} else composed
 
 
-def _answer(groups: _Groups, both: Both, fresh: typed.Variable, names: Names) -> typed.Expr:
-    """The pair's value that the groups have for one group: a bag of one, or of none."""
+def _answer(
+    groups: _GroupPairs, both: AlignedPairs, fresh: typed.Variable, names: Names
+) -> typed.Expr:
+    """The value of a group's pair, as a bag of one element or none."""
     key, members = (at(groups.group, (i,)) for i in (0, 1))
 
     def visit(node: typed.Expr) -> typed.Expr:
@@ -308,29 +312,28 @@ def _answer(groups: _Groups, both: Both, fresh: typed.Variable, names: Names) ->
         return both.bag(both.inner, fresh) if node == members else map_children(visit, node)
 
     tests: Qualifiers = groups.qualifiers
-    found = visit(build.select(groups.value, tests))
-    if both.inner.qualifiers:  # the group is there, but maybe for other rows alone
-        there = typed.Exists(both.bag(both.inner, fresh), type=BOOL)
-        found = build.when(there, found)
-    return rename_binders(found, names.like)
+    answer = visit(build.select(groups.value, tests))
+    if both.inner.qualifiers:  # the group exists, but perhaps only for rows of the other side
+        answer = build.when(typed.Exists(both.bag(both.inner, fresh), type=BOOL), answer)
+    return rename_binders(answer, names.like)
 
 
-def _ranges(group: typed.Variable, body: typed.Expr) -> bool:
+def _ranges_over_side(group: typed.Variable, body: typed.Expr) -> bool:
     """Whether a body makes nothing of a group in which both sides are empty."""
     sides = [at(group, (1, side)) for side in (0, 1)]
     return isinstance(body, typed.Select) and any(_domain(q) in sides for q in body.qualifiers)
 
 
-def _with_sides(
+def _replace_sides(
     group: typed.Variable, body: typed.Expr, key: typed.Expr, sides: list[typed.Expr], first: int
 ) -> typed.Expr:
-    """A body over a coGroup with expressions in the places of its key and its sides.
+    """A body over a coGroup with its key and its sides replaced.
 
-    `sides[0]` stands for the side `first`.  What is one for the whole group comes first, so
-    that it is not computed for every row.
+    `sides[0]` replaces the side `first`.  Generators over the other side, which is one value for
+    the whole group, come first, so that it is not computed for every row.
     """
     parts = [(at(group, (0,)), key)]
-    parts += [(at(group, (1, (place + first) % 2)), side) for place, side in enumerate(sides)]
+    parts += [(at(group, (1, (index + first) % 2)), side) for index, side in enumerate(sides)]
     if isinstance(body, typed.Select):
         answer = at(group, (1, 1 - first))
         early = [q for q in body.qualifiers if _domain(q) == answer]
@@ -343,7 +346,7 @@ def _domain(qualifier: typed.Qualifier) -> typed.Expr | None:
     return qualifier.domain if isinstance(qualifier, typed.Generator) else None
 
 
-def _over(fresh: typed.Variable, body: typed.Expr, source: Term, names: Names) -> Term:
+def _map_over(fresh: typed.Variable, body: typed.Expr, source: Term, names: Names) -> Term:
     return CMap(fresh, rename_binders(body, names.like), source)
 
 
