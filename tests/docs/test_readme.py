@@ -50,9 +50,11 @@ def test_the_console_shows_what_happens(tmp_path: Path) -> None:
         assert (done.stdout + without_times(done.stderr)).strip("\n") == expected, command
 
 
-@pytest.mark.parametrize(
-    "name", ["README.md", "docs/architecture.md", "docs/theory.md", "CONTRIBUTING.md"]
-)
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/theory.md"]
+DECISIONS = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs/decisions").iterdir())]
+
+
+@pytest.mark.parametrize("name", [*PAGES, *DECISIONS])
 def test_files_that_are_named_exist(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     named = re.findall(r"`((?:src|docs|tests|benchmarks|examples)/[\w./-]*)`", text)
@@ -60,6 +62,12 @@ def test_files_that_are_named_exist(name: str) -> None:
     base = (ROOT / name).parent
     missing = [p for p in named if not (ROOT / p).exists() and not (base / p).exists()]
     assert not missing
+
+
+def test_every_decision_is_listed() -> None:
+    index = (ROOT / "docs/decisions/README.md").read_text(encoding="utf-8")
+    listed = {f"docs/decisions/{name}" for name in re.findall(r"\]\(([\w-]+\.md)\)", index)}
+    assert listed == {name for name in DECISIONS if not name.endswith("README.md")}
 
 
 def test_the_make_targets_that_are_named_exist() -> None:
