@@ -195,7 +195,7 @@ def test_a_damaged_manifest_is_noticed(tmp_path: Path) -> None:
         ('{"format": 3, "ba', "is damaged and cannot be read: it is cut off"),
         ('{"format": 3}', "is damaged: it has no checksum"),
         ("[]", "is damaged: it has no checksum"),
-        ('{"format": 3, "checksum": 1}', "is damaged: its checksum is not"),
+        ('{"format": 3, "checksum": 1}', "is damaged: its content does not match"),
         (None, "cannot be read: it is missing"),
     ],
 )
@@ -410,8 +410,8 @@ def test_a_manifest_that_is_visible_is_never_withdrawn(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(storage, "sync_directory", failing)
-        patched.setattr(checkpoints, "sync_directory", failing)
+        patched.setattr(storage, "fsync", failing)
+        patched.setattr(checkpoints, "fsync", failing)
         state = committed(checkpoint, before, file_of(0))
         assert (state.number, read(tmp_path).number) == (0, 0)
         with pytest.raises(OSError, match="Input/output"):

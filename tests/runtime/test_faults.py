@@ -119,7 +119,7 @@ def test_what_is_committed_and_not_published_is_published_later_and_not_taken_ag
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(folders, "sync_directory", full)
+        patched.setattr(folders, "fsync", full)
         for _ in range(2):
             with pytest.raises(CheckpointError, match="committed, but its output could not be"):
                 driver.step()

@@ -29,7 +29,7 @@ from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.feeds.set_aside import Fault, Weighted, same_rows, set_aside
 from incmrql.runtime.feeds.spooled import Arrivals, original
-from incmrql.storage import sync_directory
+from incmrql.storage import fsync
 from incmrql.types import typed
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.types.model import Record, Type
@@ -103,7 +103,7 @@ class PushedStream:
             for path in files:
                 if original(path.name) not in given:
                     link_or_copy(path, feed.folder / path.name)
-            sync_directory(feed.folder)
+            fsync(feed.folder)
             self._feeds[checkpoint] = feed
             self._note(checkpoint, files)
 

@@ -74,7 +74,7 @@ from incmrql.runtime.sinks.binding import Binding, bind, refuse_used
 from incmrql.runtime.sinks.folders import Sink
 from incmrql.spark.clusters import check_executors
 from incmrql.spark.stream_job import JobResult, StreamJob
-from incmrql.storage import sync_directory
+from incmrql.storage import fsync
 from incmrql.storage.files import crash_here
 from incmrql.values import Value
 
@@ -350,7 +350,7 @@ class Driver:
             self.archive.add(number, ingested)
             crash_here("archive", number)
             for target in targets:
-                sync_directory(Path(target.folder))
+                fsync(Path(target.folder))
             batch_files.check_written(request, result.done)
             batch_files.check_quarantine(bad, result.reading)
             tallies = self._tallies(result, number)
@@ -521,7 +521,7 @@ class Driver:
             if retraction is not None and targets:
                 parts += retraction.write(self.job, request)
             for target in targets:
-                sync_directory(Path(target.folder))
+                fsync(Path(target.folder))
             batch_files.check_parts(request, parts)
             outputs = sinks.outputs_of(attempt, changed, targets, parts)
             checkpoint.program = dict(self._description)

@@ -19,7 +19,7 @@ from incmrql.plan.program import Program
 from incmrql.runtime.checkpoint.manifests import Output
 from incmrql.runtime.report import BatchReport
 from incmrql.runtime.sinks.folders import staging
-from incmrql.storage import sync_directory
+from incmrql.storage import fsync
 
 
 def publish(output: Output, owner: str, number: int) -> None:
@@ -43,7 +43,7 @@ def publish(output: Output, owner: str, number: int) -> None:
             if not final.exists():
                 message = f"bad rows of batch {number} are neither in {hidden} nor in {final}"
                 raise CheckpointError(message) from None
-    sync_directory(folder)
+    fsync(folder)
     shutil.rmtree(hidden, ignore_errors=True)
 
 

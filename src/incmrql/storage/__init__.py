@@ -1,9 +1,10 @@
 """What a checkpoint needs of a disk: create exclusively, read, list, delete.
 
-Manifests, intents and requests use these calls and no others. Nothing is overwritten or renamed
-once it is visible, so two drivers cannot replace each other's files, and an object store that has
-conditional creation can take the place of a local disk.  `files` has small JSON files with a
-checksum, and files that replace others as a whole.
+Manifests, intents and requests use only these calls.  No visible file is ever overwritten or
+renamed.  Hence two drivers cannot replace each other's files, and an object store with conditional
+creation could take the place of the disk.
+
+`files` adds small JSON files with a checksum, and files that replace others as a whole.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import os
 import uuid
 from pathlib import Path
 
-__all__ = ["create", "delete", "names", "read", "sync_directory"]
+__all__ = ["create", "delete", "fsync", "names", "read"]
 
 
 def create(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Create a file that appears with all of its content; `FileExistsError` if the name is taken.
 
-    After any other `OSError` the file may or may not exist: read it back to find out.
+    After any other `OSError` the file may or may not exist; only reading it back can tell.
     """
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
@@ -27,37 +28,38 @@ def create(path: Path, content: bytes, *, durable: bool = True) -> None:
             stream.flush()
             if durable:
                 os.fsync(stream.fileno())
-        os.link(temporary, path)  # fails where the name is taken, and shows the whole file
+        # A link, not a rename: a rename would silently replace a file that has the name already.
+        os.link(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     if durable:
-        sync_directory(path.parent)
+        fsync(path.parent)
 
 
 def read(path: Path) -> bytes | None:
-    """The content of a file; None if there is none of that name."""
+    """The content of a file; None if it does not exist."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return None
 
 
-def names(folder: Path) -> list[str]:
-    """The names in a folder in order, without temporary files; none if there is no folder."""
+def names(directory: Path) -> list[str]:
+    """The names in a directory, sorted, without temporary files; empty if it does not exist."""
     try:
-        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        return sorted(name for name in os.listdir(directory) if not name.startswith("."))
     except FileNotFoundError:
         return []
 
 
 def delete(path: Path) -> None:
-    """Delete a file; one that is gone already is no error."""
+    """Delete a file, if it exists."""
     path.unlink(missing_ok=True)
 
 
-def sync_directory(folder: Path) -> None:
-    """Wait until the names in a folder are on disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def fsync(path: Path) -> None:
+    """Wait until the names in a directory are on disk, or the content of a file."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

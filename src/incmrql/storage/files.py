@@ -13,36 +13,28 @@ from pathlib import Path
 from typing import Any, Final
 
 from incmrql.errors import CheckpointError, DataError
-from incmrql.storage import create, read, sync_directory
+from incmrql.storage import create, fsync, read
 
 DAMAGED: Final = "R361"
 """The code for a file of a checkpoint that is missing or damaged."""
 
 
 def write_new(path: Path, content: dict[str, Any], *, durable: bool = True) -> None:
-    """Create a file; `FileExistsError` if there is one of that name.
+    """Create a file; `FileExistsError` if the name is taken.
 
-    After any other `OSError` the file may be there: `load` tells.
+    After any other `OSError` the file may or may not exist; only `load` can tell.
     """
-    create(path, _encoded(content), durable=durable)
+    create(path, _encode(content), durable=durable)
 
 
 def write_over(path: Path, content: dict[str, Any]) -> None:
-    """Put a file in the place of whatever is there; for files that only one process writes."""
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(_encoded(content))
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_directory(path.parent)
+    """Create or replace a file; only for files that a single process writes."""
+    with _put_in_place(path) as temporary:
+        temporary.write_bytes(_encode(content))
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The content of a file that was written by the functions above."""
+    """The content of a file that `write_new` or `write_over` wrote."""
     try:
         data = read(path)
     except OSError as cause:
@@ -57,7 +49,7 @@ def load(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or "checksum" not in content:
         raise damage_error(f"{path} is damaged: it has no checksum")
     if content.pop("checksum") != _checksum(content):
-        raise damage_error(f"{path} is damaged: its checksum is not the one it was written with")
+        raise damage_error(f"{path} is damaged: its content does not match its checksum")
     return content
 
 
@@ -70,7 +62,7 @@ def read_error(path: Path, cause: OSError) -> CheckpointError:
 
 
 def damage_error(message: str) -> CheckpointError:
-    """The error for a file of a checkpoint that is missing or not what was written."""
+    """The error for a file of a checkpoint that is missing or not as it was written."""
     hint = (
         "Nothing was computed from it. Restore the file from a backup, or start with a new "
         "checkpoint: the answer is then computed again from the input."
@@ -78,7 +70,7 @@ def damage_error(message: str) -> CheckpointError:
     return CheckpointError(f"error[{DAMAGED}]: {message}\n = hint: {hint}")
 
 
-def _encoded(content: dict[str, Any]) -> bytes:
+def _encode(content: dict[str, Any]) -> bytes:
     return json.dumps({**content, "checksum": _checksum(content)}).encode()
 
 
@@ -87,74 +79,67 @@ def _checksum(content: dict[str, Any]) -> int:
 
 
 # --- Replacing a file ---
-#
-# with replacing(path) as temporary: ...        # write to `temporary`
-#
-# What is written to the temporary file is on disk before it takes the place of `path`.  If
-# anything goes wrong, `path` is as it was.  The temporary name starts with a dot, so that no
-# reader of a folder takes it for data.
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that becomes `path` at the end."""
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
+    """Give a temporary file to write to, which becomes `path` at the end of the block.
+
+    If anything goes wrong, `path` stays as it was.
+    """
     try:
         if path.is_dir():
             raise IsADirectoryError(None, "it is a folder, expected a file")
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        _sync(temporary)
-        temporary.replace(path)
-        _sync(path.parent)
+        with _put_in_place(path) as temporary:
+            yield temporary
     except OSError as cause:
         raise write_error(path, cause.strerror or str(cause)) from cause
+
+
+@contextmanager
+def _put_in_place(path: Path) -> Iterator[Path]:
+    # Readers of a directory skip names that start with a dot.
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
+    try:
+        yield temporary
+        # The content must be on disk before the name: else a crash could leave an empty file.
+        fsync(temporary)
+        temporary.replace(path)
+        fsync(path.parent)
     finally:
         with suppress(OSError):
             temporary.unlink()
 
 
 def write_error(path: Path, why: str) -> DataError:
-    """The problem of writing to a path."""
+    """The error for a file that cannot be written."""
     hint = "Name a file in a folder that you may write to."
     return DataError(
         "R130", f'"{path.name}" cannot be written: {why.lower()}', place=str(path), hint=hint
     )
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 # --- Crash points of tests ---
-#
-# A process is killed as if by the system, where a test asks for it.
 
 
 CRASH: Final = "INCMRQL_CRASH_AT"
-"""The environment variable that names where a test wants this process to be killed.
+"""The environment variable with the points at which a test wants this process to be killed.
 
-`point:batch`, several of them with commas; `point:batch:file` only until there is such a file.
+`point:batch`, separated by commas; `point:batch:file` only as long as this file does not exist.
 """
 
 
 def crash_here(point: str, number: int) -> None:
-    """Where a test may kill the process; does nothing otherwise."""
-    wanted = os.environ.get(CRASH)
-    if not wanted:
-        return
-    for each in wanted.split(","):
-        name, batch, *mark = each.split(":", 2)
-        if (name, batch) == (point, str(number)) and all(map(_is_first, mark)):
+    """Kill this process, as the system might, if a test asks for it at this point of this batch."""
+    for request in filter(None, os.environ.get(CRASH, "").split(",")):
+        name, batch, *mark = request.split(":", 2)
+        if (name, batch) == (point, str(number)) and all(map(_mark_first_time, mark)):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _is_first(path: str) -> bool:
-    """Whether a file was not there yet; it is afterwards."""
+def _mark_first_time(path: str) -> bool:
+    """Whether a file does not exist yet; creates it."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL))
     except FileExistsError:

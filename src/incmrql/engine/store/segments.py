@@ -41,7 +41,7 @@ from incmrql.engine.store.content import BEFORE, HASH, ORDER, SortedRows, from_t
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.errors import CheckpointError, InternalError
 from incmrql.io.arrow.columns import WEIGHT, flat, names
-from incmrql.storage import sync_directory
+from incmrql.storage import fsync
 from incmrql.storage.files import read_error
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
@@ -335,7 +335,7 @@ def write_runs(
             runs.append(Segment(file, offset, size, zlib.crc32(trailer), *where))
         stream.flush()
         os.fsync(stream.fileno())
-    sync_directory(folder)
+    fsync(folder)
     return runs
 
 
@@ -358,7 +358,7 @@ def write_run(folder: Path, file: str, table: Any, counts: Mapping[int, int]) ->
         except OSError:
             path.unlink(missing_ok=True)
             raise
-    sync_directory(folder)
+    fsync(folder)
     where = tuple(counts), tuple(counts.values())
     return Segment(file, 0, data.size + len(trailer), zlib.crc32(trailer), *where)
 

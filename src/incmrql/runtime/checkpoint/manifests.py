@@ -41,7 +41,7 @@ from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import StateTable
 from incmrql.errors import CheckpointError
 from incmrql.runtime.feeds.spooled import IngestedByPath
-from incmrql.storage import delete, names, sync_directory
+from incmrql.storage import delete, fsync, names
 from incmrql.storage.files import crash_here, load, write_new
 
 FORMAT: Final = 3
@@ -405,7 +405,7 @@ class Checkpoint:
     def sync(self) -> None:
         """Wait until the newest manifest is on disk, where its creation could not."""
         if not self._is_synced:
-            sync_directory(self.manifests)
+            fsync(self.manifests)
             self._is_synced = True
 
     def is_published(self, number: int) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from incmrql.engine.inputs import InputFile, changed, check_unchanged, checksum
 from incmrql.errors import DataError
 from incmrql.io.files import ANYWHERE
-from incmrql.storage import sync_directory
+from incmrql.storage import fsync
 from incmrql.storage.files import replacing
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Archive:
             if name not in self._names.get(digest, ()):
                 self._put(file, digest, self._folder / name, link=own)
                 self._names.setdefault(digest, set()).add(name)
-        sync_directory(self._folder)
+        fsync(self._folder)
 
     def copy_of(self, file: InputFile, digest: str) -> InputFile | None:
         """The kept copy of a file, if there is one."""

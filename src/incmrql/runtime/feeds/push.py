@@ -27,7 +27,7 @@ from incmrql.io.spools import BATCH, spool_batch, spool_schema, spooling
 from incmrql.plan.program import Stream
 from incmrql.reference import arrow_table, from_python
 from incmrql.runtime.feeds.spooled import Arrivals, SpoolFolder
-from incmrql.storage import sync_directory
+from incmrql.storage import fsync
 from incmrql.storage.files import write_error
 from incmrql.types.model import Record, Tuple, Type
 from incmrql.values import Value
@@ -116,7 +116,7 @@ class PushFeed(SpoolFolder):
         try:
             if self._log is None:
                 self._log = path.open("xb", buffering=0)
-                sync_directory(self.folder)
+                fsync(self.folder)
             end = self._log.tell()
             try:
                 _write_all(self._log, record)

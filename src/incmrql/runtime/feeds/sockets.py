@@ -23,7 +23,7 @@ from typing import BinaryIO, Final
 from incmrql.errors import DataError, InternalError
 from incmrql.plan.program import Stream
 from incmrql.runtime.feeds.spooled import Arrivals, SpoolFolder
-from incmrql.storage import sync_directory
+from incmrql.storage import fsync
 from incmrql.storage.files import write_error
 
 LONGEST_LINE: Final = 1 << 26
@@ -219,7 +219,7 @@ class SocketFeed(SpoolFolder):
                 file.flush()
                 os.fsync(file.fileno())
             path.rename(path.with_suffix(_READY))
-            sync_directory(self.folder)
+            fsync(self.folder)
         except OSError as cause:
             self._fail(cause)
 
@@ -246,7 +246,7 @@ class SocketFeed(SpoolFolder):
                 path.rename(path.with_suffix(_READY))
             else:
                 path.unlink()
-        sync_directory(self.folder)
+        fsync(self.folder)
 
 
 def _count(lines: int) -> str:

@@ -23,7 +23,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from incmrql.engine.inputs import InputFile
 from incmrql.io.spools import spool_rows, write_spool
-from incmrql.storage import sync_directory
+from incmrql.storage import fsync
 from incmrql.storage.files import crash_here
 from incmrql.types.model import Type
 from incmrql.values import Value, decode, encode
@@ -142,8 +142,8 @@ class SpoolFolder:
         else:
             self.aside.mkdir(exist_ok=True)
             file.replace(self.aside / file.name)
-            sync_directory(self.aside)
-        sync_directory(self.folder)
+            fsync(self.aside)
+        fsync(self.folder)
 
     def _newest(self, ending: str) -> list[Path]:
         """The newest versions of files, oldest file first."""
@@ -206,7 +206,7 @@ def _finish_superseding(
         write_spool(aside / new.name, element, rows)
     crash_here("spool-aside", number)
     old.unlink(missing_ok=True)
-    sync_directory(old.parent)
+    fsync(old.parent)
     crash_here("spool-old", number)
 
 

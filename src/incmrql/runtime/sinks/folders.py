@@ -20,7 +20,7 @@ from incmrql.engine.messages import Format, Part, Target
 from incmrql.errors import CheckpointError
 from incmrql.plan.program import Program
 from incmrql.runtime.checkpoint.manifests import Output
-from incmrql.storage import sync_directory
+from incmrql.storage import fsync
 from incmrql.storage.files import crash_here, write_error
 
 
@@ -112,7 +112,7 @@ def publish(output: Output, owner: str, number: int) -> Path:
         if not is_whole and not final.exists():
             raise _missing(output, number, parts)
         if is_whole:
-            sync_directory(ready)
+            fsync(ready)
             crash_here("parts", number)
             try:
                 ready.replace(final)
@@ -121,7 +121,7 @@ def publish(output: Output, owner: str, number: int) -> Path:
                     raise
         with suppress(OSError):
             ready.rmdir()
-        sync_directory(folder)
+        fsync(folder)
     shutil.rmtree(parts, ignore_errors=True)
     return final
 
