@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from incmrql.api.session import Session
-from incmrql.spark.batch.queries import Work
-from incmrql.spark.batch.scripts import whole
-from incmrql.syntax.depth import room
+from incmrql.spark.batch.queries import QueryRun
+from incmrql.spark.batch.scripts import only_term
+from incmrql.syntax.depth import deep_recursion
 
 T = TypeVar("T")
 Kept: TypeAlias = list[Callable[[], object]]
@@ -31,20 +31,20 @@ def by_incmrql(session: Session, text: str, use: Callable[[DataFrame], T], *, fa
     all of them where those do not hold.
     """
     result = session.query(text)
-    with room():
+    with deep_recursion():
         engine = result._prepared()
         engine.fast_sums = fast
         query = engine.query(result.item.expr)
         assert query is not None, "not on Spark"
-        term = whole(query)
+        term = only_term(query)
         assert term is not None, "not a collection of rows"
 
-        def used(work: Work) -> T:
-            return use(work.frame(term))
+        def used(run: QueryRun) -> T:
+            return use(run.frame(term))
 
-        with engine._batch() as batch, batch.sources.explain_failures():
-            found = batch.attempt(query, used)
-            batch.sources.finish()
+        with engine._query_context() as context, context.sources.explain_failures():
+            found = context.attempt(query, used)
+            context.sources.finish()
     return found
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from incmrql.errors import SourceText
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
 from incmrql.types.scope import Catalog
@@ -60,7 +60,7 @@ def main() -> None:
     text = script()
     source = SourceText(text, "bench.mrql")
     code = python_source()
-    with room():
+    with deep_recursion():
         tree = parse_script(source)
         rows = (
             ("parse", median_ms(lambda: parse_script(source))),

@@ -105,7 +105,7 @@ def _batches(bench: Bench, supply: Supply, driver: Driver) -> list[float]:
 
 def _runs(state: State) -> Iterator[Segment]:
     for table in state.tables.values():
-        yield from table.runs
+        yield from table.segments
 
 
 @contextmanager

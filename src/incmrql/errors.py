@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 MOST_REPORTED = 10
-"""At most this many problems of a script are shown at once."""
+"""At most this many problems of a script are printed at once."""
 
 _TAB = 4
 _WIDEST_LINE = 160
@@ -68,7 +68,7 @@ class Span:
 
 
 NOWHERE = Span(SourceText("", "<nowhere>"), 0, 0)
-"""The place of a node that no text stands for."""
+"""The span of a node that has no source text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +118,22 @@ class Diagnostic:
 
 
 def _excerpt(span: Span, line: int, column: int) -> tuple[str, int, int]:
-    """The line to show, how many cells stand left of the caret, and how wide the caret is."""
+    """The line to print, the number of cells left of the caret, and the width of the caret."""
     text = span.source.line(line)
     start = column - 1
     end = max(start + 1, min(len(text), start + span.end - span.start))
     cut = max(0, start - _WIDEST_LINE // 2) if len(text) > _WIDEST_LINE else 0
     lead = "..." if cut else ""
-    shown = lead + _widen(text[cut : cut + _WIDEST_LINE])
-    shown += "..." if len(text) > cut + _WIDEST_LINE else ""
-    left = len(lead) + _cells(_widen(text[cut:start]))
-    width = _cells(_widen(text[start : min(end, cut + _WIDEST_LINE)]))
-    return shown, left, max(1, width)
+    excerpt = lead + _printable(text[cut : cut + _WIDEST_LINE])
+    excerpt += "..." if len(text) > cut + _WIDEST_LINE else ""
+    # The caret is placed in terminal cells, not characters: a wide character takes two.
+    left = len(lead) + _cells(_printable(text[cut:start]))
+    width = _cells(_printable(text[start : min(end, cut + _WIDEST_LINE)]))
+    return excerpt, left, max(1, width)
 
 
-def _widen(text: str) -> str:
-    """`text` with tabs as spaces and control characters as something that can be seen."""
+def _printable(text: str) -> str:
+    """`text` with tabs as spaces and control characters as a visible replacement."""
     spaced = text.replace("\t", " " * _TAB)
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in spaced)
 
@@ -146,11 +147,11 @@ def _cells(text: str) -> int:
 
 
 class IncmrqlError(Exception):
-    """What every error of ours has in common."""
+    """Base class of all errors that incmrql raises for its users."""
 
 
 class IncmrqlWarning(UserWarning):
-    """Something that a run goes on without, and that its user should know of."""
+    """A problem that does not stop a run but that its user should know about."""
 
 
 class QueryError(IncmrqlError):
@@ -161,10 +162,10 @@ class QueryError(IncmrqlError):
         super().__init__(*problems)
 
     def __str__(self) -> str:
-        shown = [problem.render() for problem in self.problems[:MOST_REPORTED]]
+        texts = [problem.render() for problem in self.problems[:MOST_REPORTED]]
         if len(self.problems) > MOST_REPORTED:
-            shown.append(f"... and {len(self.problems) - MOST_REPORTED} more")
-        return "\n\n".join(shown)
+            texts.append(f"... and {len(self.problems) - MOST_REPORTED} more")
+        return "\n\n".join(texts)
 
     @property
     def code(self) -> str:
@@ -188,7 +189,7 @@ class QueryError(IncmrqlError):
 
 
 OUTSIDE: Final = "R104"
-"""The code of a path that `--allow-path` does not allow, wherever it is met."""
+"""The code of a path that `--allow-path` does not allow; several layers check paths."""
 
 
 class DataError(IncmrqlError):
@@ -209,11 +210,11 @@ class CheckpointError(IncmrqlError):
 
 
 class DifferenceFound(IncmrqlError):
-    """An answer that was kept up to date is not the answer over all data.
+    """An answer that was maintained incrementally differs from the answer over all data.
 
-    `missing` and `extra` are the first rows of which the answer has too few or too many, with how
-    many; `lineage` has some of them with the rows of sources that make them, by the names of
-    these.
+    `missing` and `extra` are the first rows of which the answer has too few or too many copies,
+    each with the number of copies.  `lineage` has some of these rows with the source rows that
+    produce them, by the name of the source.
     """
 
     def __init__(
@@ -234,16 +235,19 @@ class InternalError(IncmrqlError):
 
 
 def in_text_order(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """File by file as met, and by place within each; a macro's problem is told once."""
-    told = list(dict.fromkeys(problems))
-    files = list(dict.fromkeys(problem.span.source for problem in told))
-    return sorted(told, key=lambda p: (files.index(p.span.source), p.span.start))
+    """The problems file by file, in the order of the text, without duplicates.
+
+    A problem inside a macro is found once for each call, always at the same span.
+    """
+    distinct = list(dict.fromkeys(problems))
+    files = list(dict.fromkeys(problem.span.source for problem in distinct))
+    return sorted(distinct, key=lambda p: (files.index(p.span.source), p.span.start))
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names the known name closest to `name`, or the empty text."""
-    candidates = sorted(set(known))
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A hint that suggests the closest of `names`, or the empty text if none is close."""
+    candidates = sorted(set(names))
     close = get_close_matches(name, candidates, n=1, cutoff=0.6)
-    folded = [other for other in candidates if other.lower() == name.lower()]
+    folded = [candidate for candidate in candidates if candidate.lower() == name.lower()]
     best = (folded or close)[:1]
     return f'Did you mean "{best[0]}"?' if best else ""

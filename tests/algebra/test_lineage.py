@@ -13,7 +13,7 @@ from incmrql.algebra.lineage.queries import annotate
 from incmrql.algebra.scripts import run_item
 from incmrql.errors import QueryError, SourceText
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
 from incmrql.types.infer.scripts import infer_script
@@ -97,7 +97,7 @@ def test_notes(text: str, kind: typed.ItemKind, left: list[Value], right: list[V
     text=st.one_of(queries(), scripts(), shaped()), rows=tables(), kind=st.sampled_from(KINDS)
 )  # fmt: skip
 def test_notes_of_any_query(text: str, rows: dict[str, Bag], kind: typed.ItemKind) -> None:
-    with room():
+    with deep_recursion():
         told(text, kind, infer_script(parse_script(SourceText(text)), CATALOG), {**rows})
 
 
@@ -109,7 +109,7 @@ def test_most_queries_have_notes(kind: typed.ItemKind) -> None:
     @settings(max_examples=60, database=None, derandomize=True)
     @given(text=st.one_of(queries(), shaped()))
     def tried(text: str) -> None:
-        with room():
+        with deep_recursion():
             script = infer_script(parse_script(SourceText(text)), CATALOG)
             found[told(text, kind, script, {name: Bag() for name in ("R", "S", "N", "W")})] += 1
 

@@ -14,7 +14,7 @@ from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import variables_of
 from incmrql.errors import QueryError, SourceText
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
 from incmrql.types.infer.scripts import infer_script
@@ -120,7 +120,7 @@ def ready_for(rule: Rule, query: Query) -> Query:
 @given(rule=st.sampled_from(RULES), text=st.one_of(queries(), shaped()), data=tables())
 def test_each_rule_alone_keeps_the_meaning(rule: Rule, text: str, data: Tables) -> None:
     """What it does to random queries changes no answer, and no type."""
-    with room():
+    with deep_recursion():
         try:
             script, query = translated(text)
         except QueryError as error:
@@ -145,7 +145,7 @@ def test_a_group_inside_a_row_keeps_its_variables() -> None:
 @half
 @given(text=st.one_of(queries(), shaped(), shaped()), data=tables())
 def test_normal_form_means_what_the_query_means(text: str, data: Tables) -> None:
-    with room():
+    with deep_recursion():
         try:
             script, query = translated(text)
         except QueryError as error:
@@ -159,7 +159,7 @@ def test_normal_form_means_what_the_query_means(text: str, data: Tables) -> None
 def test_a_long_query_has_a_normal_form() -> None:
     """It takes more than ten thousand steps, each of them to something simpler."""
     columns = ", ".join(f"(x.A + ({n} + 1) * (2 + {n})) * y.A" for n in range(2_100))
-    with room():
+    with deep_recursion():
         _, query = translated(f"select ({columns}) from x in R, y in S where x.A = y.A")
         _, steps = normal_form(query)
     assert len(steps) > 10_000

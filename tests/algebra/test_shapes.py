@@ -11,7 +11,7 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import SourceText
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
 from incmrql.values import Bag, Record, identical, show
@@ -94,7 +94,7 @@ def test_shape(name: str, rows: str) -> None:
     script = infer_script(parse_script(SourceText(SHAPES[name])), CATALOG)
     expr = script.items[0].expr
     env = Environment(new_world(script, registered=DATA[rows]))
-    with room():
+    with deep_recursion():
         query = translate(expr, script)
         expected = evaluate(expr, env)
         for found in (evaluate_query(query, env), evaluate_query(normal_form(query)[0], env)):

@@ -7,7 +7,7 @@ from hypothesis import given
 from incmrql.algebra.translate.queries import translate
 from incmrql.errors import QueryError, SourceText
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
 from incmrql.values import Bag, Record, Value, identical, show
@@ -36,7 +36,7 @@ def both_ways(text: str, data: Tables) -> list[tuple[Value, Value]]:
 
 
 def agree(text: str, data: Tables) -> None:
-    with room():
+    with deep_recursion():
         try:
             answers = both_ways(text, data)
         except QueryError as error:

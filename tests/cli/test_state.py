@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from incmrql.engine.store.segments import Opened, write_runs
+from incmrql.engine.store.segments import OpenSegments, write_segments
 from incmrql.errors import DifferenceFound
 from incmrql.runtime.checkpoint.manifests import Checkpoint
 from incmrql.runtime.checkpoint.program import read_program, table_facts
@@ -106,14 +106,14 @@ def plant_an_error(folder: Path) -> None:
     checkpoint = Checkpoint(folder, compile_program(program).schemas)
     checkpoint.described()
     table = checkpoint.recovered().tables["n2"]
-    (run,) = table.runs
-    content = Opened().rows(checkpoint.runs, run, table.schema).content()
+    (run,) = table.segments
+    content = OpenSegments().rows(checkpoint.runs, run, table.schema).content()
     name = next(name for name in content.parts if name.endswith(".n"))
     column = content.parts[name].copy()
     column[0] += 1
     content.parts[name] = column
     counts = dict(zip(run.buckets, run.counts, strict=True))
-    (planted,) = write_runs(checkpoint.runs, "planted.run", [(content, counts)])
+    (planted,) = write_segments(checkpoint.runs, "planted.run", [(content, counts)])
     last = max((folder / "manifests").glob("[0-9]*.json"))
     manifest = load(last)
     kind = "levels" if table.levels else "bases"

@@ -12,7 +12,7 @@ import pytest
 from incmrql import api
 from incmrql.compiler.checks import advice
 from incmrql.compiler.compiled import Compiled
-from incmrql.compiler.stages import explain, explained_plans
+from incmrql.compiler.stages import explain, explain_plans
 from incmrql.plan import planner
 from incmrql.runtime.checkpoint.program import describe, recompile
 
@@ -70,7 +70,7 @@ def test_a_run_plans_each_item_once(script: Compiled, done: Counter[object]) -> 
     "use",
     [
         lambda script: explain(script, "incremental", trace=True),
-        explained_plans,
+        explain_plans,
         advice,
         lambda script: advice(script, strict="groups"),
     ],
@@ -88,7 +88,7 @@ def test_stages_are_shared(script: Compiled, done: Counter[object]) -> None:
     for stage in ("algebra", "normal", "incremental", "normal", "incremental"):
         explain(script, stage)
     advice(script)
-    explained_plans(script)
+    explain_plans(script)
     assert (most_translated(done), done["planned"]) == (1, 2)
 
 

@@ -12,7 +12,7 @@ import pytest
 from incmrql.cli.main import commands
 from incmrql.cli.options import stream_options
 from incmrql.engine.inputs import InputFile
-from incmrql.engine.store.content import added_up, to_table
+from incmrql.engine.store.content import aggregate_rows, to_table
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.runtime.checkpoint.manifests import FORMAT, Checkpoint, Commit, State
 from incmrql.runtime.checkpoint.program import describe
@@ -62,5 +62,5 @@ def test_the_files_and_fields_of_a_checkpoint(tmp_path: Path) -> None:
 def test_the_columns_of_runs(form: TableSchema) -> None:
     width = len(form.keys) + len(form.rest)
     column = pa.array([1, 2], pa.int32())
-    content = added_up(form, [column] * width, np.ones(2, np.int64))
+    content = aggregate_rows(form, [column] * width, np.ones(2, np.int64))
     assert set(to_table(content).column_names) <= NAMED

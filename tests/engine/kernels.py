@@ -22,8 +22,8 @@ from incmrql.engine.operators.source import SourceOp
 from incmrql.engine.outputs import read_rows, shown_values
 from incmrql.engine.program import Worked, run_steps
 from incmrql.engine.stages import Route, Sent, meet_stage, read_stage
-from incmrql.engine.store.segments import Opened, write_runs
-from incmrql.engine.store.tables import Reader, StateTable, plan, scan
+from incmrql.engine.store.segments import OpenSegments, write_segments
+from incmrql.engine.store.tables import Reader, StateTable, plan_writes, scan
 from incmrql.io.spools import write_spool
 from incmrql.plan.changes import Weighted
 from incmrql.plan.program import Program
@@ -43,7 +43,7 @@ class KernelRun:
         self.tables = {
             name: StateTable(name, schema, buckets) for name, schema in self.physical.schemas
         }
-        self.reader = Reader(folder, Opened())
+        self.reader = Reader(folder, OpenSegments())
         self.env = environment(program)
         self.number = 0
         self.worked = Worked.of(0)
@@ -88,12 +88,16 @@ class KernelRun:
     def _write(self, context: BatchContext) -> None:
         everything = range(self.buckets)
         for name, content in context.deltas.items():
-            made = plan(context.committed(name), self.reader, content, self.number, everything)
+            made = plan_writes(
+                context.committed(name), self.reader, content, self.number, everything
+            )
             contents = [(each.content, each.counts) for each in made.written]
-            runs = write_runs(self.folder, f"{uuid.uuid4().hex}.run", contents) if contents else []
+            runs = (
+                write_segments(self.folder, f"{uuid.uuid4().hex}.run", contents) if contents else []
+            )
             bases = [r for r, w in zip(runs, made.written, strict=True) if w.base]
             levels = [r for r, w in zip(runs, made.written, strict=True) if not w.base]
-            self.tables[name] = made.kept.with_runs(levels, bases)
+            self.tables[name] = made.kept.with_segments(levels, bases)
 
     def answer(self, number: int = 0) -> Value:
         """The whole answer, from the state."""
@@ -112,8 +116,8 @@ def _plain(content: Any) -> Any:
     places = np.arange(len(content))
     return (
         content.hashes.tolist(),
-        content.keys.encoded().bytes_at(places),
-        content.rest.encoded().bytes_at(places) if content.rest.columns else [],
+        content.keys.key_bytes().bytes_at(places),
+        content.rest.key_bytes().bytes_at(places) if content.rest.columns else [],
         content.weights.tolist(),
         {name: column.tolist() for name, column in content.parts.items() if column.any()},
     )

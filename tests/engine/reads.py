@@ -22,7 +22,7 @@ from incmrql.engine.operators.joins import Sums
 from incmrql.engine.program import Worked
 from incmrql.plan.assembly import program_of
 from incmrql.plan.program import LoopMode, LoopSettings, Program
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, Record, Value
 from tests.engine.kernels import KernelRun
 from tests.plan.stepping import ALL, Batch, Run, deleted, inserted, r, s
@@ -101,7 +101,7 @@ def measured(program: Program, physical: Physical, kind: str, size: int) -> list
     """The work of every change of a stream of the program, after a history."""
     found = []
     streams = {stream.name for stream in program.streams if stream.streaming}
-    with room(), TemporaryDirectory() as folder, sizes_of(physical) as sizes:
+    with deep_recursion(), TemporaryDirectory() as folder, sizes_of(physical) as sizes:
         kernel = KernelRun(program, Path(folder), 2, physical)
         kernel.step(history(kind, size))
         for batch in changes():
@@ -164,7 +164,7 @@ def compiled_program(
     text: str, streams: frozenset[str] = ALL, way: LoopMode = "default"
 ) -> tuple[Program, Physical]:
     """A query as the kernel runs it."""
-    with room():
+    with deep_recursion():
         run = Run(text, streams)
         program = program_of([run.item], run.script, stored=run.stored, iteration=LoopSettings(way))
         return program, compile_program(program)

@@ -35,7 +35,7 @@ from incmrql.errors import DataError, QueryError
 from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import NegativeWeight, Weighted
 from incmrql.plan.program import Program
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
@@ -85,7 +85,7 @@ def test_shapes_over_shapes(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pipelines, "FEW", -1)
     chance = Random(part)
     tried = 0
-    with room():
+    with deep_recursion():
         for number, pair in enumerate(pairs()):
             if number % TWICE == part:
                 streams = chance.choice(STREAMS)
@@ -100,7 +100,7 @@ def test_shapes_over_shapes(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_shape_of_each_kind_over_others(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "FEW", few)
     chance = Random(99)
-    with room():
+    with deep_recursion():
         for pair in list(pairs())[::7]:
             case(pair, ALL, chance.choice(PAIRWISE), chance)
 
@@ -271,7 +271,7 @@ def test_random_queries(text: str, start: int) -> None:
     except QueryError as problem:
         reject_if_refused(problem)
     program = program_of([run.item], run.script, stored=run.stored)
-    with room(), TemporaryDirectory() as folder:
+    with deep_recursion(), TemporaryDirectory() as folder:
         try:
             compare(
                 run, KernelRun(program, Path(folder)), history(chance, traits, streams), streams

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.engine.columns.accumulators import Lift, lifted, scaled_sums
-from incmrql.reference.aggregates import as_part, bytes_of, part_of_bytes
+from incmrql.engine.columns.accumulators import Lift, lift_rows, scaled_sums
+from incmrql.reference.aggregates import pack_part, sum_part_value, unpack_part
 from incmrql.types.model import EXACT_SUM
 from incmrql.values import Data, ExactSum, exact_sum
 from incmrql.values.exact import sums
@@ -22,7 +22,7 @@ groups = st.lists(
 
 
 def part(terms: list[float], infinite: tuple[int, int, int]) -> Data:
-    found = as_part(ExactSum(exact_sum(terms).units, *infinite), EXACT_SUM)
+    found = sum_part_value(ExactSum(exact_sum(terms).units, *infinite), EXACT_SUM)
     assert isinstance(found, Data)
     return found
 
@@ -41,8 +41,8 @@ def test_columns_and_values_have_the_same_bytes(
 ) -> None:
     wanted = [part(*each) for each in given]
     found = column(given).to_pylist()  # type: ignore[attr-defined]
-    assert found == [bytes_of(each) for each in wanted]
-    assert [part_of_bytes(each) for each in found] == wanted
+    assert found == [pack_part(each) for each in wanted]
+    assert [unpack_part(each) for each in found] == wanted
 
 
 @given(groups)
@@ -51,7 +51,7 @@ def test_what_is_unpacked_is_what_was_packed(
 ) -> None:
     before = column(given)
     limbs, infinite = unpack(before)
-    assert pack(sums.carried(limbs), infinite, len(given)).equals(before)
+    assert pack(sums.carry_limbs(limbs), infinite, len(given)).equals(before)
     cut = before.slice(len(given) // 2)  # type: ignore[attr-defined]
     limbs, infinite = unpack(cut)
     assert pack(limbs, infinite, len(cut)).to_pylist() == cut.to_pylist()
@@ -72,13 +72,13 @@ def test_sums_of_sums(
     times, at = np.array(weights, np.int64), np.array(of, np.int64)
     columns = [column(given), pa.array(np.ones(n, np.int64))]
     lift = Lift(0, "parts", (0, 1), EXACT_SUM)
-    directly = lifted(lift, columns, times, at, 3)
-    singly = lifted(lift, columns, np.ones(n, np.int64), np.arange(n), n)
+    directly = lift_rows(lift, columns, times, at, 3)
+    singly = lift_rows(lift, columns, np.ones(n, np.int64), np.arange(n), n)
     for found in (directly, scaled_sums(singly, np.arange(n), times, at, 3)):
         limbs = {int(name[4:]): c for name, c in found.items() if name.startswith("a0.l")}
         nothing = np.zeros(3, np.int64)
         inf, ninf, nan = (found.get(f"a0.{name}", nothing) for name in ("inf", "ninf", "nan"))
-        packed_ = pack(sums.carried(limbs), (inf, ninf, nan), 3)
-        assert [part_of_bytes(each) for each in packed_.to_pylist()] == [
-            as_part(total, EXACT_SUM) for total in totals
+        packed_ = pack(sums.carry_limbs(limbs), (inf, ninf, nan), 3)
+        assert [unpack_part(each) for each in packed_.to_pylist()] == [
+            sum_part_value(total, EXACT_SUM) for total in totals
         ]

@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from incmrql.engine.columns.accumulators import Asked, How, Lift, Parts, finished, lifted
+from incmrql.engine.columns.accumulators import (
+    AccumulatorRead,
+    How,
+    Lift,
+    Parts,
+    aggregate_column,
+    lift_rows,
+)
 from incmrql.plan.nodes import Request
 from incmrql.reference.aggregates import aggregate
 from incmrql.types import typed
@@ -37,9 +44,9 @@ def test_spreads_of_keys(function: str, type_: Type, groups: list[list[Value]]) 
     column, once = pa.array(values, kind), np.ones(len(values), np.int64)
     parts: Parts = {}
     for lift in lifts:
-        parts |= lifted(lift, [column], once, of, len(groups))
+        parts |= lift_rows(lift, [column], once, of, len(groups))
     variable = typed.Variable("v", 1, DOUBLE)
     request = Request(variable, function, (0, 1, 2), 0, typed.Var(variable, type=DOUBLE))
-    spreads = finished(Asked(request, lifts), parts, len(groups)).to_pylist()
+    spreads = aggregate_column(AccumulatorRead(request, lifts), parts, len(groups)).to_pylist()
     expected = [aggregate(function, group, DOUBLE) for group in groups]
     assert all(map(identical, spreads, expected)), (spreads, expected)

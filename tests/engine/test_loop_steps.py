@@ -13,7 +13,7 @@ from incmrql.engine.compile.program import compile_program
 from incmrql.engine.context import environment
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.loops.steps import StepInterpreter
-from incmrql.engine.store.lookup import portions
+from incmrql.engine.store.lookup import slices_by_count
 from incmrql.plan.assembly import program_of
 from incmrql.plan.program import LoopSettings
 from tests.plan.loops import PAGERANK, Loops
@@ -69,10 +69,10 @@ def test_results_are_brought_to_the_columns_that_are_wanted(loop: LoopOp) -> Non
 @pytest.mark.parametrize("most", [1, 3, 7, 100])
 def test_portions_are_as_long_as_they_may_be(most: int) -> None:
     counts = np.array([2, 0, 1, 9, 0, 3, 3, 1, 0], np.int64)
-    cut = list(portions(counts, most))
+    cut = list(slices_by_count(counts, most))
     assert [n for each in cut for n in range(each.start, each.stop)] == list(range(len(counts)))
     for each in cut:
         assert counts[each].sum() <= most or each.stop == each.start + 1
         if each.stop < len(counts):
             assert counts[each.start : each.stop + 1].sum() > most
-    assert list(portions(counts[:0], most)) == []
+    assert list(slices_by_count(counts[:0], most)) == []

@@ -17,7 +17,7 @@ import pytest
 from incmrql.engine.batch import CompiledProgram
 from incmrql.engine.compile.program import compile_program
 from incmrql.plan.assembly import program_of
-from incmrql.spark.packing import sent_program
+from incmrql.spark.packing import pack_program
 from tests.engine import programs
 
 MOST_MODULES = 160
@@ -52,20 +52,20 @@ def shown_modules(program: str, *arguments: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What a worker has imported once it has unpacked a program."""
+    """What a worker has imported once it has loaded a program."""
     script = programs.compiled(PROGRAM)
     program = program_of(script.items, script, watch=True)
     assert program.watches
-    sent = sent_program(CompiledProgram(program, compile_program(program)))
+    sent = pack_program(CompiledProgram(program, compile_program(program)))
     path = tmp_path_factory.mktemp("program") / "content"
     path.write_bytes(sent.content.content)
-    unpack = f"""
+    code = f"""
 import pathlib
-from {WORKER} import SentProgram, read_compiled
-from incmrql.spark.packing import Packed
-read_compiled(SentProgram("", Packed(pathlib.Path(sys.argv[1]).read_bytes())))
+from {WORKER} import SentProgram, load_program
+from incmrql.spark.packing import PickledObject
+load_program(SentProgram("", PickledObject(pathlib.Path(sys.argv[1]).read_bytes())))
 """
-    return shown_modules(unpack, str(path))
+    return shown_modules(code, str(path))
 
 
 def test_a_worker_imports_little(worker: dict[str, str]) -> None:

@@ -23,7 +23,7 @@ from incmrql.engine.columns.layouts import of_rows
 from incmrql.engine.columns.rows import from_table, to_values
 from incmrql.engine.inputs import InputFile, read_file
 from incmrql.errors import DataError, SourceText
-from incmrql.io import Part, ReadSpec, element_of
+from incmrql.io import FileSplit, ReadSpec, element_of
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.rows import BadRow, Row
 from incmrql.io.vectorised import blocks
@@ -166,7 +166,7 @@ def by_batch(stream: Stream, files: Sequence[Path]) -> Found:
     plan = ScanPlan(spec, (), packed=True, weighted=True)
     found = Found([], [])
     for file in files:
-        for part in pieces_of(plan, Part(0, str(file), str(file), file.stat().st_size)):
+        for part in pieces_of(plan, FileSplit(0, str(file), str(file), file.stat().st_size)):
             stats = PartStats()
             for batch in part_rows(plan, part, stats):
                 made = column_values(batch["row"], element)
@@ -179,7 +179,7 @@ def by_batch(stream: Stream, files: Sequence[Path]) -> Found:
     return found
 
 
-def pieces_of(plan: ScanPlan, part: Part) -> Iterator[Part]:
+def pieces_of(plan: ScanPlan, part: FileSplit) -> Iterator[FileSplit]:
     pieces = splits.splits_of(part, 3) if splits.is_splittable(plan, part) else [part]
     counts = [splits.count_lines(plan, piece, quick=False) for piece in pieces]
     return iter([part]) if None in counts else splits.with_first_lines(pieces, counts)

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from incmrql.errors import DataError
-from incmrql.io import Part, ReadSpec, element_of, read_chunks, vector_reader
+from incmrql.io import FileSplit, ReadSpec, element_of, read_chunks, vector_reader
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.files import line_of
@@ -54,8 +54,8 @@ def plan_of(source: typed.Source) -> ScanPlan:
     return ScanPlan(spec_of(source), (), packed=False, weighted=False)
 
 
-def whole(path: Path) -> Part:
-    return Part(0, str(path), str(path), path.stat().st_size)
+def whole(path: Path) -> FileSplit:
+    return FileSplit(0, str(path), str(path), path.stat().st_size)
 
 
 Outcome = tuple[list[tuple[bytes, int]], list[BadRow], int]
@@ -70,7 +70,7 @@ def by_reference(source: typed.Source, path: Path) -> Outcome:
     return rows, [row for row in found if isinstance(row, BadRow)], beyond
 
 
-def in_chunks(spec: ReadSpec, parts: Sequence[Part]) -> Outcome:
+def in_chunks(spec: ReadSpec, parts: Sequence[FileSplit]) -> Outcome:
     chunks = [chunk for part in parts for chunk in read_chunks(spec, part)]
     rows: list[tuple[bytes, int]] = []
     for chunk in chunks:
@@ -90,7 +90,7 @@ def outcome(made: Callable[P, Outcome], *args: P.args, **kwargs: P.kwargs) -> Ou
         return str(problem)
 
 
-def agree(source: typed.Source, path: Path, *parts: Part) -> int:
+def agree(source: typed.Source, path: Path, *parts: FileSplit) -> int:
     """Compare; how many rows were bad, or -1 if the file is read row by row."""
     spec = spec_of(source)
     given = parts or (whole(path),)
@@ -237,7 +237,7 @@ def test_text(tmp_path_factory: pytest.TempPathFactory, made: Any) -> None:
 def test_blocks_are_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK", 5)
     made = blocks.blocks(io.BytesIO(b"\xef\xbb\xbfab\n\ncd\r\nef"), 1)
-    assert [(block.data, block.first, block.ended) for block in made] == [
+    assert [(block.data, block.first, block.has_last_newline) for block in made] == [
         (b"ab\n", 1, True),
         (b"\ncd\r\n", 2, True),
         (b"ef\n", 4, False),
@@ -253,7 +253,7 @@ def test_what_is_plain_is_native(tmp_path: Path) -> None:
     reader = vector_reader(spec_of(source), whole(path))
     assert reader is not None
     (block,) = reader.blocks()
-    values, _, _, others = reader.parser.divide(block).parsed(reader.parser)
+    values, _, _, others = reader.parser.split_block(block).parse(reader.parser)
     assert values is not None
     assert values.to_pylist() == [
         {"A": 1, "B": 'a "b", c'}, {"A": -2, "B": ""}, {"A": None, "B": "d"},

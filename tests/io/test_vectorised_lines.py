@@ -62,7 +62,7 @@ def at_once(lines: str, row: str, delimiter: str) -> tuple[list[int] | None, int
     if columns is None:
         return None, 0
     parser = LineParser("lines.csv", type_, options, columns)
-    values, beyond, numbers, others = parser.divide(Block(lines.encode(), 1)).parsed(parser)
+    values, beyond, numbers, others = parser.split_block(Block(lines.encode(), 1)).parse(parser)
     odd = [line.number for line in others]
     text = [Line(i, line.removesuffix("\r"), "\n") for i, line in enumerate(lines.split("\n"), 1)]
     given = [line for line in text[:-1] if line.number not in odd]

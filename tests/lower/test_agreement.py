@@ -17,7 +17,7 @@ from incmrql.io.json.values import to_json
 from incmrql.lower import builtins, conversions
 from incmrql.lower.literals import constant
 from incmrql.lower.tree import Dialect, column, print_tree
-from incmrql.reference.builtins import OTHER, SCALAR
+from incmrql.reference.builtins import NULL_AWARE, STRICT
 from incmrql.types.builtins import KEYS, key_of
 from incmrql.types.model import (
     ANY,
@@ -168,7 +168,7 @@ def test_which_builtins_are_native(dialect: Dialect) -> None:
 def test_the_tables_of_builtins_have_one_key() -> None:
     """Each signature has a meaning, and a native form unless it is pinned; there are no others."""
     keys = set(KEYS)
-    assert {*SCALAR, *OTHER} == keys - {"random(long)"}
+    assert {*STRICT, *NULL_AWARE} == keys - {"random(long)"}
     of_scalars = {key for key in keys if key.partition("(")[0] not in ELSEWHERE}
     parts = {"round(decimal, long)", "string(double)", "string(float)"}  # for some arguments
     assert {*builtins.NATIVE} == of_scalars - (PINNED.keys() - parts)

@@ -25,7 +25,7 @@ from incmrql.lower.relations.statements import Statement, statement
 from incmrql.lower.relations.terms import may_hold_null
 from incmrql.lower.tree import Dialect
 from incmrql.reference import Environment, new_world
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
 from incmrql.types.infer.scripts import infer_script
@@ -85,13 +85,13 @@ def run(made: Statement, data: Tables, env: Environment) -> list[Value]:
 
 def agree(text: str, data: Tables) -> int:
     """Compare all linear parts of a query; how many there were."""
-    with room():
+    with deep_recursion():
         script, parts = linear_parts(text)
         env = Environment(new_world(script, registered=data))
         compared = 0
         for part in parts:
             made = statement(part, Context(lower, Dialect.DUCKDB, script))
-            if made.places or made.repeats:
+            if made.python_calls or made.repeats:
                 continue
             expected, found = Bag(elements(part, env)), Bag(run(made, data, env))
             assert identical(expected, found), f"{made.text}\n{show(expected)}\n{show(found)}"
@@ -143,9 +143,9 @@ def test_what_random_queries_reach() -> None:
             return
         for part in parts:
             made = statement(part, Context(lower, Dialect.DUCKDB, script))
-            reached[not made.places] += 1
+            reached[not made.python_calls] += 1
 
-    with room():
+    with deep_recursion():
         look()
     assert reached[True] > reached[False]
 

@@ -67,7 +67,7 @@ def test_sums_of_all_doubles_do_not_keep_the_values_either() -> None:
 
 def test_only_the_rounding_of_a_spread_runs_in_python() -> None:
     found = made("select (k, variance(x.C), stddev(x.B)) from x in R group by k: x.A")
-    assert [place.reason for place in found.places] == ["rounded once, from exact sums"] * 2
+    assert [place.reason for place in found.python_calls] == ["rounded once, from exact sums"] * 2
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_only_the_rounding_of_a_spread_runs_in_python() -> None:
 )
 def test_no_function_of_sql_is_called_where_spark_refuses_it(text: str) -> None:
     found = made(text)
-    assert not found.places
+    assert not found.python_calls
     for call in re.finditer(r"exact_(sum|sum_wide|mean)\(", found.text):
         assert "->" not in found.text[call.start() :].split("\n")[0]

@@ -80,14 +80,14 @@ def test_what_is_picked(name: str) -> None:
     text, expected = PICKED[name]
     found = made(text)
     assert sorted(picks(text)) == sorted(expected)
-    assert not found.places
+    assert not found.python_calls
     assert "python_" not in found.text
 
 
 @pytest.mark.parametrize("name", NOT_PICKED)
 def test_what_is_left_to_python(name: str) -> None:
     found = made(NOT_PICKED[name])
-    assert found.places or ".." in NOT_PICKED[name]
+    assert found.python_calls or ".." in NOT_PICKED[name]
     assert not [each for each in picks(NOT_PICKED[name]) if each in ("x.a", "depth(x)")]
 
 

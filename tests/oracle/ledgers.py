@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from incmrql.errors import DataError
 from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import Input, Plan
-from incmrql.reference.sources import no_such_rows
+from incmrql.reference.sources import missing_rows_error
 from incmrql.values import Record, Value, encode, show
 
 
@@ -36,7 +36,7 @@ class Ledgers:
             if node.ledger:
                 missing = [row for row, times in deleted if self._weight(place, row) < times]
                 if missing:
-                    raise no_such_rows(missing, node.name)
+                    raise missing_rows_error(missing, node.name)
             check_key(node, self._by_key(place, change).values())
 
     def commit(self, given: Mapping[int, Weighted]) -> None:

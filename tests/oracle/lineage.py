@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, get_args
 from incmrql.reference.environment import Environment
 from incmrql.reference.evaluate import evaluate, rows_of
 from incmrql.reference.operators import collection, combine, elements
-from incmrql.reference.queries import buckets, group_bindings, match_pattern, positions
+from incmrql.reference.queries import answer_positions, group_bindings, group_members, match_pattern
 from incmrql.types import typed
 from incmrql.types.model import Collection
 from incmrql.values import Bag, Record, Value, encode, sort_values
@@ -259,7 +259,7 @@ def _select(query: typed.Select, row: Row) -> Derived:
     if query.order or query.limit is not None:
         places.sort(key=lambda place: row.rank(parts[place]))
     ranked = [values[place] for place in places], [rows[place].env for place in places]
-    chosen = [places[position] for position in positions(query, *ranked, row.env)]
+    chosen = [places[position] for position in answer_positions(query, *ranked, row.env)]
     answer = [values[place] for place in chosen]
     kept = _pick(answer, parts, row.rank) if query.distinct else tuple([parts[p] for p in chosen])
     return Derived(answer if query.order else Bag(answer), "query", (), kept)
@@ -291,7 +291,7 @@ def _filtered(condition: typed.Expr | None, rows: list[Row]) -> list[Row]:
 
 def _grouped(group: typed.Group, rows: list[Row], outer: Row) -> list[Row]:
     formed = []
-    for key, places in buckets(group, [row.env for row in rows]):
+    for key, places in group_members(group, [row.env for row in rows]):
         members = [rows[place] for place in places]
         bindings = group_bindings(group, key, [row.env for row in members])
         if bindings is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from incmrql.errors import DataError, nearest
 from incmrql.plan.changes import NegativeWeight, Weighted
 from incmrql.plan.loops.program import numbered_program
-from incmrql.plan.nodes import Constant, Input, Node, Part, Plan, Repeated
+from incmrql.plan.nodes import Constant, Input, Node, Plan, Repeated, ResultPart
 from incmrql.plan.program import LoopMode
 from incmrql.reference import Environment, evaluate, from_python
 from incmrql.types import typed
@@ -202,12 +202,12 @@ def _state(node: Node, env: Environment, iterate: LoopMode) -> State | None:
     return _loop(node, env, iterate) if isinstance(node, Repeated) else state_of(node, env)
 
 
-def _value(part: Part, rows: Weighted) -> Value:
+def _value(part: ResultPart, rows: Weighted) -> Value:
     """The collection that a part is."""
     return rows.bag() if part.order is None else in_order(rows, part.order)
 
 
-def _values(part: Part, change: Weighted) -> Weighted:
+def _values(part: ResultPart, change: Weighted) -> Weighted:
     """The change of a part in its elements."""
     if part.order is None:
         return change

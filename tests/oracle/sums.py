@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from incmrql.errors import InternalError
 from incmrql.plan.monoids import Monoid
 from incmrql.plan.nodes import Accumulator, AccumulatorKind, Request
-from incmrql.reference.aggregates import aggregate, as_part, of_floats
+from incmrql.reference.aggregates import aggregate, sum_float_parts, sum_part_value
 from incmrql.reference.navigate import Fail
 from incmrql.types.model import Type, is_float
 from incmrql.values import Data, ExactSum, Value, average, stddev, variance
@@ -63,7 +63,11 @@ def _one(kind: AccumulatorKind, element: Value) -> Number:
             return square(element) if isinstance(element, float) else Fraction(element) ** 2
         case "parts":
             part, times = element[0], element[-1]
-            return of_floats([(part, times)]) if isinstance(part, Data) else Fraction(part) * times
+            return (
+                sum_float_parts([(part, times)])
+                if isinstance(part, Data)
+                else Fraction(part) * times
+            )
         case "sizes":
             return int(element[1] * element[2])
         case _:
@@ -89,7 +93,7 @@ def finished(request: Request, numbers: list[Any], fail: Fail) -> Value:
         case "variance" | "stddev":
             return _spread(request.function, numbers)
         case _:
-            return as_part(first if isinstance(first, ExactSum) else Fraction(first), type_)
+            return sum_part_value(first if isinstance(first, ExactSum) else Fraction(first), type_)
 
 
 def _sum(total: Number, type_: Type, fail: Fail) -> Value:

@@ -14,8 +14,18 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from incmrql.plan.changes import Weighted
-from incmrql.plan.monoids import BAG, COUNT, FLOATS, INVARIANT, SUM, Keyed, Monoid, keyed, product
-from incmrql.reference.aggregates import as_part, of_floats, of_others
+from incmrql.plan.monoids import (
+    BAG,
+    COUNT,
+    FLOATS,
+    INVARIANT,
+    SUM,
+    KeyedValues,
+    Monoid,
+    keyed_map,
+    product,
+)
+from incmrql.reference.aggregates import sum_float_parts, sum_fraction_parts, sum_part_value
 from incmrql.types.model import Record, Tuple, Type
 from incmrql.values import ExactSum, Value, encode
 from incmrql.values import Record as RecordValue
@@ -30,7 +40,7 @@ def is_product(monoid: Monoid) -> bool:
 
 def is_keyed(monoid: Monoid) -> bool:
     """Whether a monoid is ⇑ of another."""
-    return len(monoid.parts) == 1 and monoid == keyed(monoid.parts[0])
+    return len(monoid.parts) == 1 and monoid == keyed_map(monoid.parts[0])
 
 
 def same(monoid: Monoid, one: Any, other: Any) -> bool:
@@ -66,7 +76,7 @@ def diminisher(monoid: Monoid) -> Operation:
 
 
 def _left_outer(part: Monoid, inner: Operation) -> Operation:
-    def joined(old: Keyed, gone: Keyed) -> Keyed:
+    def joined(old: KeyedValues, gone: KeyedValues) -> KeyedValues:
         return {
             key: (k, inner(value, gone[key][1]) if key in gone else value)
             for key, (k, value) in old.items()
@@ -93,9 +103,9 @@ def carrier(monoid: Monoid, value: Value) -> Any:
     if monoid == BAG:
         return Weighted((row, 1) for row in value)
     if monoid == SUM:
-        return of_others([(value, 1)])
+        return sum_fraction_parts([(value, 1)])
     if monoid == FLOATS:
-        return of_floats([(value, 1)])
+        return sum_float_parts([(value, 1)])
     return value
 
 
@@ -106,7 +116,7 @@ def language_value(monoid: Monoid, type_: Type, found: Any) -> Value:
     if monoid == BAG:
         return found.bag()
     if monoid in (SUM, FLOATS):
-        return as_part(found, type_)
+        return sum_part_value(found, type_)
     return found
 
 
@@ -134,7 +144,7 @@ def diffusion(monoid: Monoid) -> Operation:
 
 
 def _right_outer(inner: Operation) -> Operation:
-    def joined(old: Keyed, new: Keyed) -> Keyed:
+    def joined(old: KeyedValues, new: KeyedValues) -> KeyedValues:
         return {
             key: (k, inner(old[key][1], value) if key in old else value)
             for key, (k, value) in new.items()
@@ -143,6 +153,6 @@ def _right_outer(inner: Operation) -> Operation:
     return joined
 
 
-def replaced(old: Keyed, new: Keyed) -> Keyed:
+def replaced(old: KeyedValues, new: KeyedValues) -> KeyedValues:
     """`new` in the place of `old` at its keys: what a diffused state is for."""
     return {**old, **new}

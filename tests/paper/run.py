@@ -16,7 +16,7 @@ from incmrql.errors import InternalError
 from incmrql.paper.annotated import SMap0
 from incmrql.paper.construct import Construction, PerKey, Projected, Reduced, Split, Whole
 from incmrql.plan.changes import Weighted
-from incmrql.plan.monoids import BAG, Keyed, Monoid
+from incmrql.plan.monoids import BAG, KeyedValues, Monoid
 from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 from incmrql.types.walk import substitute
@@ -45,7 +45,7 @@ def _term(made: Construction) -> Term:
     return expanded(made.h, Names(max(numbers, default=0)))
 
 
-def reduced(part: Monoid, pairs: Sequence[tuple[Value, Any]]) -> Keyed:
+def reduced(part: Monoid, pairs: Sequence[tuple[Value, Any]]) -> KeyedValues:
     """reduce(⇑ ⊕, X): the values of each key merged."""
     found: dict[bytes, tuple[Value, Any]] = {}
     for key, value in pairs:
@@ -55,7 +55,7 @@ def reduced(part: Monoid, pairs: Sequence[tuple[Value, Any]]) -> Keyed:
     return found
 
 
-def _unique(pairs: Sequence[tuple[Value, Any]]) -> Keyed:
+def _unique(pairs: Sequence[tuple[Value, Any]]) -> KeyedValues:
     found = {encode(key): (key, value) for key, value in pairs}
     if len(found) < len(pairs):
         raise InternalError("a lineage is there twice")

@@ -22,7 +22,7 @@ from incmrql.algebra.term import CMap, CoGroup, GroupBy, Loop, Scan, Shared, Sor
 from incmrql.algebra.walk import terms
 from incmrql.paper.form import is_growing
 from incmrql.paper.inference import Judgment, growth_of, judge, show_judgment
-from incmrql.plan.monoids import BAG, INVARIANT, Monoid, keyed, product
+from incmrql.plan.monoids import BAG, INVARIANT, Monoid, keyed_map, product
 from incmrql.types import typed
 from incmrql.types.model import Record, Tuple, Type
 from incmrql.types.walk import is_random
@@ -70,7 +70,7 @@ def judge_term(term: Term) -> TermJudgment | None:
             return TermJudgment("union", term, BAG, premises) if complete else None
         case GroupBy(source):
             below = _known(source, (BAG,))
-            return below and TermJudgment("groupBy", term, keyed(BAG), (below,))
+            return below and TermJudgment("groupBy", term, keyed_map(BAG), (below,))
         case CoGroup(left, right):
             return _cogrouped(term, left, right)
         case CMap():
@@ -106,7 +106,9 @@ def _cogrouped(term: Term, left: Term, right: Term) -> TermJudgment | None:
     found = tuple(side for side in sides if side is not None)
     if len(found) < 2:
         return None
-    return TermJudgment("coGroup", term, keyed(product(*(side.monoid for side in found))), found)
+    return TermJudgment(
+        "coGroup", term, keyed_map(product(*(side.monoid for side in found))), found
+    )
 
 
 def _mapped(term: CMap) -> TermJudgment | None:
@@ -128,7 +130,7 @@ def _mapped(term: CMap) -> TermJudgment | None:
             found = judge(value, growth)
             if found is None:
                 return None
-            return TermJudgment("keyed", term, keyed(found.monoid), (below, found))
+            return TermJudgment("keyed", term, keyed_map(found.monoid), (below, found))
         case _:
             return None
 

@@ -13,7 +13,7 @@ import pytest
 
 from incmrql.errors import InternalError
 from incmrql.paper.inference import NoMonoidError
-from incmrql.plan.monoids import COUNT, MAX, SUM, Keyed, keyed, product
+from incmrql.plan.monoids import COUNT, MAX, SUM, KeyedValues, keyed_map, product
 from incmrql.values import Bag, Value, encode, identical
 from tests.paper.carriers import NoDiminisherError, diffusion, diminisher, replaced, same
 from tests.paper.run import answer_whole, iterated, state_of
@@ -41,7 +41,7 @@ def ours(text: str, *batches: Tables) -> Value:
     return run.expected()
 
 
-def state(*pairs: tuple[Value, Value]) -> Keyed:
+def state(*pairs: tuple[Value, Value]) -> KeyedValues:
     return {encode(key): (key, value) for key, value in pairs}
 
 
@@ -105,7 +105,7 @@ def test_the_greatest_of_counts_is_not_merged_by_max() -> None:
     """M[reduce(⊕, cMap(f, e))] = ⇑ ⊕ needs f : ⊎; for counts 2 and 3 it would say 3."""
     text = "max(select count(x) from x in R group by x.A)"
     first, then = {"R": Bag([r(1)] * 2)}, {"R": Bag([r(1)] * 3)}
-    as_the_definition_says = keyed(MAX).merge(state((1, 2)), state((1, 3)))
+    as_the_definition_says = keyed_map(MAX).merge(state((1, 2)), state((1, 3)))
     assert as_the_definition_says == state((1, 3))
     assert paper(case(text), first, then) == ours(text, first, then) == 5
 
@@ -113,7 +113,7 @@ def test_the_greatest_of_counts_is_not_merged_by_max() -> None:
 def test_a_count_of_distinct_values_is_not_merged_by_plus() -> None:
     text = "count(select distinct x.B from x in R)"
     first, then = {"R": Bag([r(1, 7)])}, {"R": Bag([r(2, 7)])}
-    as_the_definition_says = keyed(SUM).merge(state((7, 1)), state((7, 1)))
+    as_the_definition_says = keyed_map(SUM).merge(state((7, 1)), state((7, 1)))
     assert as_the_definition_says == state((7, 2))
     assert paper(case(text), first, then) == ours(text, first, then) == 1
 
@@ -182,7 +182,7 @@ def test_max_has_no_diminisher() -> None:
 
 def test_deleting_what_is_not_there_goes_unnoticed() -> None:
     """The average of {3, 0} without a 1 that never was: nothing negative, and wrong."""
-    merge = keyed(product(SUM, COUNT))
+    merge = keyed_map(product(SUM, COUNT))
     left = diminisher(merge)(state(("k", (Fraction(3), 2))), state(("k", (Fraction(1), 1))))
     assert left == state(("k", (Fraction(2), 1)))
     run = Run("select (k, avg(x.B)) from x in R group by k: x.A")
@@ -196,7 +196,7 @@ def test_deleting_what_is_not_there_goes_unnoticed() -> None:
 
 def test_the_last_merge_of_a_loop_counts_the_state_twice() -> None:
     """T = 5, a change of 2: ΔT = T ⊗^ 2 = 7 holds T's part already, and T ⊗ ΔT = 12."""
-    merge = keyed(SUM)
+    merge = keyed_map(SUM)
     old, change = state(("k", 5)), state(("k", 2))
     after = iterated(merge, old, change, 1, lambda new: new, lambda found: found)
     assert after == state(("k", 12))
@@ -205,7 +205,7 @@ def test_the_last_merge_of_a_loop_counts_the_state_twice() -> None:
 
 def test_diffusion_does_not_have_its_property_for_sums() -> None:
     """T ⊗ (T ⊗^ ΔT) = T ⊗ (T ⊗ ΔT) fails where T has a key that ΔT has not: it counts twice."""
-    merge = keyed(SUM)
+    merge = keyed_map(SUM)
     old, change = state(("k", 5), ("j", 1)), state(("k", 2))
     spread = merge.merge(old, diffusion(merge)(old, change))
     whole = merge.merge(old, merge.merge(old, change))
@@ -216,13 +216,13 @@ def test_diffusion_does_not_have_its_property_for_sums() -> None:
 
 def test_a_loop_with_another_key_at_each_step_leaves_the_old_one_behind() -> None:
     """Clusters by their centres: points 1 and 1 around 1.0, then 4; one cluster becomes two."""
-    merge = keyed(product(SUM, COUNT))
+    merge = keyed_map(product(SUM, COUNT))
     old = state((1.0, (2, 2)))
 
-    def h(centres: list[float]) -> Keyed:
+    def h(centres: list[float]) -> KeyedValues:
         return state((min(centres, key=lambda centre: abs(centre - 4)), (4, 1)))
 
-    def a(found: Keyed) -> list[float]:
+    def a(found: KeyedValues) -> list[float]:
         return sorted(total / count for _, (total, count) in found.values())
 
     assert a(iterated(merge, old, [1.0], 2, h, a)) == [1.0, 4.0]

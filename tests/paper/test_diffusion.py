@@ -26,9 +26,9 @@ from incmrql.plan.monoids import (
     MIN,
     OR,
     SUM,
-    Keyed,
+    KeyedValues,
     Monoid,
-    keyed,
+    keyed_map,
     product,
 )
 from incmrql.values import encode, exact_sum
@@ -56,14 +56,14 @@ INVERTIBLE = ("sum", "count", "doubles", "bag", "average", "group")
 IDEMPOTENT = ("max", "min", "and", "or", "invariant")
 
 
-def states(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Keyed]:
+def states(values: st.SearchStrategy[Any]) -> st.SearchStrategy[KeyedValues]:
     pairs = st.dictionaries(st.integers(0, 3), values, max_size=4)
     return pairs.map(lambda found: {encode(k): (k, v) for k, v in found.items()})
 
 
-def drawn(name: str, data: st.DataObject) -> tuple[Monoid, Keyed, Keyed]:
+def drawn(name: str, data: st.DataObject) -> tuple[Monoid, KeyedValues, KeyedValues]:
     monoid, values = VALUES[name]
-    return keyed(monoid), data.draw(states(values)), data.draw(states(values))
+    return keyed_map(monoid), data.draw(states(values)), data.draw(states(values))
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -117,7 +117,7 @@ def test_the_diminisher_takes_away_what_was_merged(name: str, data: st.DataObjec
     assert same(merge, diminisher(merge)(merge.merge(kept, gone), gone), kept)
 
 
-def _is_lost(part: Monoid, key: bytes, value: Any, gone: Keyed) -> bool:
+def _is_lost(part: Monoid, key: bytes, value: Any, gone: KeyedValues) -> bool:
     """Whether x ⊕ y = y: the paper's proof overlooks it."""
     return key in gone and same(part, part.merge(value, gone[key][1]), gone[key][1])
 
@@ -134,7 +134,7 @@ def test_all_that_is_taken_away_leaves_the_zero(name: str, data: st.DataObject) 
 def test_groups_that_stay_and_groups_that_go_are_both_tried(name: str) -> None:
     """The interesting states of the law above exist."""
     one, other = VALUES[name][0], {"sum": Fraction(1), "average": (Fraction(0), 1)}[name]
-    merge = keyed(one)
+    merge = keyed_map(one)
     kept, gone = ({encode(1): (1, other)} for _ in range(2))
     merged = merge.merge(kept, gone)
     assert same(merge, diminisher(merge)(merged, gone), kept)

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from tests.algebra.check import install
 
 Check = Callable[[], object]
@@ -194,27 +194,27 @@ MUTANTS: tuple[Mutant, ...] = (
            named("join + group by")),
     # --- judgments
     Mutant("predicates count", "additivity:Additivity.additive",
-           "return None if self.read(condition) else self._alike(then, otherwise)",
-           "return self._alike(then, otherwise)",
+           "return None if self.sides_read(condition) else self._common_sides(then, otherwise)",
+           "return self._common_sides(then, otherwise)",
            (("mutants", "check_text",
              ("select (k, sum(if count(x) > 1 then x.B else x.A)) from x in R "
               "group by k: x.A",)),)),
-    Mutant("no side is gone through twice", "additivity:Additivity._product",
-           "if sides is None or found & sides:", "if sides is None:",
+    Mutant("no side is gone through twice", "additivity:Additivity._joint_sides",
+           "if more is None or sides & more:", "if more is None:",
            (("mutants", "check_text",
              ("select (k, count(select (y, z) from y in x, z in x)) from x in R group by k: x.A",)),
             *stacked(("pairs of a group", "R")))),
     Mutant("the head and the conditions of a query may not read rows",
-           "additivity:Additivity.additive", "if any(map(self.read, rest)):", "if False:",
+           "additivity:Additivity.additive", "if any(map(self.sides_read, rest)):", "if False:",
            stacked(("own group", "R"), ("inequality", "R"), ("nested", "R"), ("outer", "R"))),
-    Mutant("the branches of a choice grow alike", "additivity:Additivity._alike",
-           "return found if found == self.additive(other) else None", "return found",
+    Mutant("the branches of a choice grow alike", "additivity:Additivity._common_sides",
+           "return sides if sides == self.additive(right) else None", "return sides",
            (("mutants", "check_text",
              ("select (k, count(if k > 1 then x.B else {5, 6})) from x in R group by k: x.A",)),)),
-    Mutant("an invariant source never grows, others do", "nodes:edge",
+    Mutant("an invariant source never grows, others do", "nodes:edge_of",
            "not source.streaming", "True",
            named("plain join", "exists over a stream")),
-    Mutant("what answers with -old +new takes away", "nodes:edge",
+    Mutant("what answers with -old +new takes away", "nodes:edge_of",
            "case Ordered() | Repeated():\n            return Edge(constant, invariant, invariant)",
            "case Ordered() | Repeated():\n            return Edge(constant, invariant, grows)",
            (("test_plan", "test_what_only_grows_is_known",
@@ -338,7 +338,7 @@ def checks(mutant: Mutant) -> Iterator[tuple[str, Check]]:
 
 def failing(mutant: Mutant) -> str | None:
     """The first test that fails now."""
-    with room():
+    with deep_recursion():
         for name, check in checks(mutant):
             try:
                 check()

@@ -19,7 +19,7 @@ from random import Random
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from tests.algebra.check import install
 from tests.algebra.shapes import shaped
 from tests.generators.queries import queries, scripts
@@ -121,7 +121,7 @@ def main() -> int:
     tally, start = Tally(), time.monotonic()
     said = start
     most, number = wanted.cases // parts, wanted.seed
-    with room():
+    with deep_recursion():
         while tally.cases < most:
             shapes = list(shape_shards(number))[part::parts] if tally.cases < 4 * most // 5 else []
             for shard in (*shapes, *query_shards(number * parts + part + 1_000)):

@@ -36,7 +36,7 @@ from incmrql.plan.nodes import (
     inputs,
     is_unit,
 )
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Record, Value, identical
 from tests import golden
 from tests.effort import fewer
@@ -205,7 +205,7 @@ def reached() -> tuple[int, dict[Pair, Seen]]:
     """The cases of every pair of families: how many, and what went between which shapes."""
     found: dict[Pair, Seen] = defaultdict(Seen)
     cases = 0
-    with room(), watched() as batches:
+    with deep_recursion(), watched() as batches:
         for number, (top, below) in enumerate(pairs()):
             streams = STREAMS[number % len(STREAMS)]
             cases += step_over(top, below, streams, PAIRWISE, batches, found)
@@ -256,7 +256,7 @@ def test_every_shape_is_right_over_every_kind_of_shape(update_golden: bool) -> N
 @fewer
 @given(text=stacked(), data=st.data())
 def test_answers_follow_shapes_over_shapes_over_shapes(text: str, data: st.DataObject) -> None:
-    with room():
+    with deep_recursion():
         holds(text, data)
 
 

@@ -22,7 +22,7 @@ from incmrql.plan.nodes import Input, Plan
 from incmrql.plan.planner import plan_of
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.sources import read_source
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 from incmrql.types.model import Collection
 from incmrql.types.show import show_expr
@@ -192,7 +192,7 @@ NO_PLAN = {"A001", "A002"}
 @pytest.mark.parametrize(("bags", "fewest"), [(False, FEWEST_SOURCES), (True, FEWEST_BAGS)])
 def test_every_example_of_the_docs_follows_what_it_reads(bags: bool, fewest: int) -> None:
     stepped, compared = 0, 0
-    with room():
+    with deep_recursion():
         for example in examples(page(DOCS / "language.md")):
             if example.fails:
                 continue

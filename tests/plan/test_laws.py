@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from incmrql.errors import DataError
 from incmrql.plan.changes import Weighted
 from incmrql.plan.nodes import Groups, Input, Join, Linear, Merge
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Record, Value, encode
 from tests.effort import fewer
 from tests.generators.stacked import stacked
@@ -187,7 +187,7 @@ def test_an_answer_that_cannot_be_had_leaves_the_one_before() -> None:
 @given(text=stacked(), data=st.data())
 def test_the_changes_of_every_node_add_up(text: str, data: st.DataObject) -> None:
     """Batch by batch, every node sends in all what it sends when everything comes at once."""
-    with room():
+    with deep_recursion():
         run = Run(text)
         chance = data.draw(st.randoms(use_true_random=False))
         batches = history(chance, data.draw(st.sampled_from(EVERY)), ALL)

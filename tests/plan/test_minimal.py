@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from incmrql.errors import DataError
 from incmrql.plan.changes import Weighted
-from incmrql.plan.explain.nodes import Kept, shapes
+from incmrql.plan.explain.nodes import StateItem, shapes
 from incmrql.plan.monoids import COUNT, FLOATS, MAX, MIN, SUM, commutative_monoid
 from incmrql.plan.nodes import Groups, Input, Join, Ordered, Plan
 from incmrql.values import Bag, Record
@@ -36,7 +36,7 @@ def last(plan: Plan) -> Groups:
     return node
 
 
-def kept(text: str) -> tuple[Kept, ...]:
+def kept(text: str) -> tuple[StateItem, ...]:
     return shapes(planned(text))[-1].keeps
 
 

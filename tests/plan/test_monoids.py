@@ -29,7 +29,7 @@ from incmrql.plan.monoids import (
     SUM,
     Monoid,
     groups,
-    keyed,
+    keyed_map,
     product,
     user_monoid,
 )
@@ -93,10 +93,10 @@ CASES = {
     "idempotent pair": Case(product(MIN, OR), st.tuples(VALUES, st.booleans())),
     "pair that keeps an order": Case(product(MIN, LIST), st.tuples(VALUES, st.lists(VALUES))),
     "nothing at all": Case(product(), st.just(())),
-    "by key, least": Case(keyed(MIN), keys_to(VALUES)),
-    "by key, sum": Case(keyed(SUM), keys_to(INTEGERS)),
-    "by key, lists": Case(keyed(LIST), keys_to(st.lists(INTEGERS, max_size=2))),
-    "by key, by key": Case(keyed(keyed(SUM)), keys_to(keys_to(INTEGERS))),
+    "by key, least": Case(keyed_map(MIN), keys_to(VALUES)),
+    "by key, sum": Case(keyed_map(SUM), keys_to(INTEGERS)),
+    "by key, lists": Case(keyed_map(LIST), keys_to(st.lists(INTEGERS, max_size=2))),
+    "by key, by key": Case(keyed_map(keyed_map(SUM)), keys_to(keys_to(INTEGERS))),
     "groups of sums": Case(
         groups(SUM), keys_to(st.tuples(INTEGERS, INTEGERS).filter(lambda pair: any(pair)))
     ),
@@ -256,6 +256,8 @@ def test_least_and_greatest_skip_null() -> None:
 
 
 def test_monoids_are_the_same_by_name() -> None:
-    assert product(SUM, keyed(MIN)) == product(SUM, keyed(MIN)) != product(SUM, keyed(MAX))
+    assert (
+        product(SUM, keyed_map(MIN)) == product(SUM, keyed_map(MIN)) != product(SUM, keyed_map(MAX))
+    )
     assert str(groups(product(SUM, BAG))) == "⇑ (count, (+, ⊎))"
     assert len({SUM, COUNT, MIN, product(SUM), product(SUM)}) == 4

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from incmrql.errors import QueryError
 from incmrql.plan.changes import Weighted
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, identical
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
@@ -60,28 +60,28 @@ def holds(text: str, data: st.DataObject, *, normal: bool = True) -> None:
 @fewer
 @given(text=queries(), data=st.data())
 def test_answers_follow_queries(text: str, data: st.DataObject) -> None:
-    with room():
+    with deep_recursion():
         holds(text, data)
 
 
 @fewer
 @given(text=shaped(), data=st.data())
 def test_answers_follow_joins_groups_and_nesting(text: str, data: st.DataObject) -> None:
-    with room():
+    with deep_recursion():
         holds(text, data)
 
 
 @fewer
 @given(text=scripts(), data=st.data())
 def test_answers_follow_scripts(text: str, data: st.DataObject) -> None:
-    with room():
+    with deep_recursion():
         holds(text, data)
 
 
 @fewer
 @given(text=shaped() | queries(), data=st.data())
 def test_answers_follow_terms_that_are_not_in_normal_form(text: str, data: st.DataObject) -> None:
-    with room():
+    with deep_recursion():
         holds(text, data, normal=False)
 
 

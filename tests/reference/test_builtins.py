@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.reference.builtins import OTHER, SCALAR
+from incmrql.reference.builtins import NULL_AWARE, STRICT
 from incmrql.types import typed
 from incmrql.types.builtins import FUNCTIONS, KEYS, resolve
 from incmrql.types.model import (
@@ -67,7 +67,7 @@ def _type_of(value: Value) -> Type:
 
 
 def test_every_signature_has_a_function() -> None:
-    assert set(KEYS) - {*SCALAR, *OTHER} == {"random(long)"}
+    assert set(KEYS) - {*STRICT, *NULL_AWARE} == {"random(long)"}
 
 
 # --- numbers -----------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def test_round_half_up_against_fractions() -> None:
 
 def test_null_arguments() -> None:
     for name, signatures in FUNCTIONS.items():
-        if signatures[0].key(name) in OTHER:
+        if signatures[0].key(name) in NULL_AWARE:
             continue
         arguments = (None,) * len(signatures[0].parameters)
         assert call(name, BOOL, *arguments, fail_arithmetic=True) is None

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from tests.runtime.here import driver_here
 from tests.runtime.streaming import MIXED, PROGRAMS, Place, fill, kept, state, strays
 
@@ -234,7 +234,7 @@ def streams(number: int, seed: int) -> int:
     own = private(spark)
     done = failed = 0
     begun = said = time.monotonic()
-    with room():
+    with deep_recursion():
         while done < number:
             try:
                 done += check(case_of(seed), own)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from incmrql.engine.store.segments import Opened
+from incmrql.engine.store.segments import OpenSegments
 from incmrql.engine.store.tables import Reader, scan
 from incmrql.errors import IncmrqlError
 from incmrql.runtime import Driver, StreamOptions
@@ -160,7 +160,7 @@ def _alone(row: tuple[Any, ...]) -> Value:
 
 def state(driver: Driver) -> dict[str, Any]:
     """The content of all tables, merged, bucket by bucket."""
-    reader = Reader(driver.checkpoint.runs.absolute(), Opened())
+    reader = Reader(driver.checkpoint.runs.absolute(), OpenSegments())
     return {
         name: [_plain(scan(table, reader, bucket)) for bucket in range(table.buckets)]
         for name, table in driver.state.tables.items()
@@ -171,8 +171,8 @@ def _plain(content: Any) -> Any:
     places = np.arange(len(content))
     return (
         content.hashes.tolist(),
-        content.keys.encoded().bytes_at(places),
-        content.rest.encoded().bytes_at(places) if content.rest.columns else [],
+        content.keys.key_bytes().bytes_at(places),
+        content.rest.key_bytes().bytes_at(places) if content.rest.columns else [],
         content.weights.tolist(),
         {name: column.tolist() for name, column in content.parts.items() if column.any()},
     )

@@ -237,7 +237,7 @@ def test_a_damaged_run_is_noticed(tmp_path: Path) -> None:
     _, done = run_batch(compiled, order)
     state = checkpoint.commit(before, Commit({**before.tables, **done.tables}))
     checkpoint.check_runs(state)
-    (run,) = {run.file for table in state.tables.values() for run in table.runs}
+    (run,) = {run.file for table in state.tables.values() for run in table.segments}
     whole = (checkpoint.runs / run).read_bytes()
     content = bytearray(whole)
     content[len(content) // 2] ^= 1
@@ -260,7 +260,7 @@ def test_a_damaged_run_is_noticed(tmp_path: Path) -> None:
 def opened_without(path: Path) -> CheckpointError:
     """What a task is told that opens a state file which is missing."""
     with pytest.raises(CheckpointError) as caught:
-        segments._mapped(path)
+        segments._map_file(path)
     return caught.value
 
 

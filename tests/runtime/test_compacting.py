@@ -47,8 +47,8 @@ def compactor(merges: Merges, monkeypatch: pytest.MonkeyPatch) -> Iterator[Compa
     def due(*_: Any) -> CompactionTask:
         return CompactionTask("t", (), (), base=False)
 
-    monkeypatch.setattr(compacting, "chore_of", due)
-    monkeypatch.setattr(compacting, "swapped", lambda *_: None)
+    monkeypatch.setattr(compacting, "next_compaction", due)
+    monkeypatch.setattr(compacting, "with_merged_segment", lambda *_: None)
     yield made
     merges.may_end.set()
     made.close()
@@ -67,7 +67,7 @@ def test_one_merge_at_a_time(compactor: Compactor, merges: Merges) -> None:
     assert not compactor.is_open("attempt 1")
     merges.may_end.set()
     await_merge(compactor)
-    compactor.swapped({"t": None})  # type: ignore[dict-item]
+    compactor.with_merged_segment({"t": None})  # type: ignore[dict-item]
     assert not compactor.is_open("attempt 0")
     compactor.start({})
     await_merge(compactor)
@@ -80,7 +80,7 @@ def test_no_merge_after_one_that_failed(compactor: Compactor, merges: Merges) ->
     merges.may_end.set()
     compactor.start({})
     await_merge(compactor)
-    compactor.swapped({})
+    compactor.with_merged_segment({})
     assert compactor.failed is merges.problem
     assert compactor.limits == NO_LIMITS
     compactor.start({})

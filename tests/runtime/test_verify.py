@@ -61,7 +61,7 @@ def plant(checkpoint: Path, table: str, change: Any) -> None:
     assert len(made) == len(part)
     assert made != part
     checksums = np.array(block_checksums(made), np.uint32)
-    end = replace(trailer, checksums=checksums).packed()
+    end = replace(trailer, checksums=checksums).to_bytes()
     data[run["offset"] : run["offset"] + run["size"]] = made + end
     path.write_bytes(data)
     run["checksum"] = zlib.crc32(end)
@@ -327,7 +327,7 @@ def test_a_planted_error_in_any_table_is_found(session: incmrql.Session, tmp_pat
         customers.insert([{"id": n, "name": f"name {n}"} for n in range(3)])
         run.step()
         run.verify()
-        tables = [name for name, table in run._driver.state.tables.items() if table.runs]
+        tables = [name for name, table in run._driver.state.tables.items() if table.segments]
     assert len(tables) > 4
     for number, name in enumerate(tables):
         copy = tmp_path / f"copy{number}"

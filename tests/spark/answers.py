@@ -9,7 +9,7 @@ from incmrql.algebra.scripts import run_script
 from incmrql.errors import SourceText
 from incmrql.reference import new_world
 from incmrql.spark.batch.scripts import Engine
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types import typed
 from incmrql.types.infer.scripts import infer_script
@@ -28,7 +28,7 @@ def agree(
     catalog: Catalog = CATALOG,
 ) -> list[Value]:
     """The answers of a script over registered data, once both engines gave the same."""
-    with room():
+    with deep_recursion():
         script = infer_script(parse_script(SourceText(text)), catalog)
         expected = _answers(script, data, None)
         found = _answers(script, data, spark)

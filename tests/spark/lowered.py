@@ -9,26 +9,26 @@ from incmrql.algebra.term import Repeat, Term, element
 from incmrql.api import load
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import catalog_for, read_include
-from incmrql.lower.context import Context, PythonPlace
+from incmrql.lower.context import Context, PythonExpression
 from incmrql.lower.expressions.dispatch import lower
 from incmrql.lower.relations.builder import Relation
 from incmrql.lower.relations.statements import Statement, statement
 from incmrql.lower.shapes import Cell
 from incmrql.lower.tree import Dialect, column
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 
 
 def statements(script: str | Path, arguments: Sequence[str] = ()) -> list[Statement]:
     """All SQL texts of a script; none for what reads no source."""
-    with room():
+    with deep_recursion():
         source = load(script)
         script_forms = compile_script(source, catalog_for(source, list(arguments)), read_include)
         compiled = script_forms.typed
         world = new_world(compiled, arguments=list(arguments))
         found: list[Statement] = []
         for each in script_forms.items:
-            item, (query, _) = each.item, each.asked.normalized
+            item, (query, _) = each.item, each.answer_item.normalized
             ctx = Context(lower, Dialect.SPARK, compiled, world.stored, arguments)
             shared = {variable.number: term for variable, term in query.parts}
             for _, term in query.parts:
@@ -55,7 +55,7 @@ def _view(loop: Repeat, place: int) -> Relation:
     return Relation(f"loop_{loop.variables[place].number}", Cell(column("value"), row))
 
 
-def places(script: str | Path, arguments: Sequence[str] = ()) -> list[PythonPlace]:
+def python_calls(script: str | Path, arguments: Sequence[str] = ()) -> list[PythonExpression]:
     """What runs in Python, each expression once."""
-    found = [place for each in statements(script, arguments) for place in each.places]
+    found = [place for each in statements(script, arguments) for place in each.python_calls]
     return [p for n, p in enumerate(found) if p.body not in [other.body for other in found[:n]]]

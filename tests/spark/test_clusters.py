@@ -17,7 +17,7 @@ from pyspark.errors import PySparkRuntimeError
 import incmrql
 from incmrql.errors import DataError
 from incmrql.spark import clusters
-from incmrql.spark.clusters import check_master, starting, watched
+from incmrql.spark.clusters import check_master, start_on_cluster, watch_executors
 from incmrql.spark.session import _defaults
 from tests.cli.commands import incmrql as command
 
@@ -86,7 +86,7 @@ def test_one_of_several_masters_is_enough(closed: int, listening: int) -> None:
 
 
 def test_a_start_that_fails_names_the_master() -> None:
-    with pytest.raises(DataError) as caught, starting("spark://here:7077"):
+    with pytest.raises(DataError) as caught, start_on_cluster("spark://here:7077"):
         raise PySparkRuntimeError("Cannot call methods on a stopped SparkContext.\nand so on")
     assert caught.value.code == "R214"
     assert caught.value.message == (
@@ -128,14 +128,14 @@ class Context:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusters, "_LOOK_EVERY", 0.01)
-    monkeypatch.setattr(clusters, "_SAY_EVERY", 0.2)
+    monkeypatch.setattr(clusters, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(clusters, "_LOG_SECONDS", 0.2)
 
 
 def job(context: Context, seconds: float) -> None:
     """A job that ends when it is cancelled, or after a time."""
     spark: Any = SimpleNamespace(sparkContext=context)
-    with watched(spark):
+    with watch_executors(spark):
         if context.cancelled.wait(seconds):
             raise RuntimeError("Job 0 cancelled part of cancelled job tags")
 

@@ -15,14 +15,14 @@ import pytest
 
 from incmrql import Session, api
 from incmrql.io.rows import Policy, ReadReport
-from incmrql.lower.context import PythonPlace
-from incmrql.syntax.depth import room
+from incmrql.lower.context import PythonExpression
+from incmrql.syntax.depth import deep_recursion
 from incmrql.types.show import show_expr
 from incmrql.values import Value, identical, show
 from tests.docs.conftest import DOCS
 from tests.docs.examples import Example, examples, page
 from tests.examples.running import EXAMPLES, SCRIPTS
-from tests.spark.lowered import places, statements
+from tests.spark.lowered import python_calls, statements
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,7 +72,7 @@ def reads(example: Example) -> bool:
     return "source(" in example.script.text or "stream(" in example.script.text
 
 
-def needs(title: str, found: list[PythonPlace]) -> str:
+def needs(title: str, found: list[PythonExpression]) -> str:
     lines = [f"    {show_expr(place.body)}  -- {place.reason}\n" for place in found]
     return f"{title}\n{''.join(lines)}\n" if found else ""
 
@@ -81,12 +81,12 @@ def needs(title: str, found: list[PythonPlace]) -> str:
 def test_most_examples_need_no_python(update_golden: bool) -> None:
     shown, native = [], 0
     for example in ACCEPTED:
-        found = places(example.script.text, arguments(example))
+        found = python_calls(example.script.text, arguments(example))
         native += not found
         shown.append(needs(f"{example.section}: {example.script.text.strip()}", found))
     assert native >= FEWEST_NATIVE * len(ACCEPTED)
     data = str(EXAMPLES / "data")
-    shown += [needs(f"examples/{s}", places(EXAMPLES / f"{s}.mrql", [data])) for s in SCRIPTS]
+    shown += [needs(f"examples/{s}", python_calls(EXAMPLES / f"{s}.mrql", [data])) for s in SCRIPTS]
     text = "".join(shown)
     if update_golden:
         GOLDEN.write_text(text, encoding="utf-8")
@@ -119,7 +119,7 @@ def test_example(example: Example, spark: SparkSession) -> None:
             on_report=notes[engine].report,
         )
     answers = {engine: [answer.value for answer in each] for engine, each in found.items()}
-    with room():
+    with deep_recursion():
         shown = "\n".join(map(show, answers["spark"]))
         assert identical(answers["spark"], answers["reference"]), shown
     assert sorted(notes["spark"].told) == sorted(notes["reference"].told)

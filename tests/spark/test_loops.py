@@ -52,14 +52,14 @@ def test_a_variable_that_outgrows_the_text_of_a_step_becomes_a_table(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[int | None] = []
-    few = steps._few
+    few = steps._few_rows_as_expression
 
-    def noted(held: steps.Held, variable: typed.Variable, runner: steps.Runner) -> Any:
+    def noted(held: steps.CachedRows, variable: typed.Variable, runner: steps.Runner) -> Any:
         found: Any = few(held, variable, runner)
         written.append(None if found is None else len(found.items))
         return found
 
-    monkeypatch.setattr(steps, "_few", noted)
+    monkeypatch.setattr(steps, "_few_rows_as_expression", noted)
     rows = {**TABLES, "R": [r(1, n, float(n), "") for n in range(1, 6)], "S": [s(1, 1.0, "")]}
     text = "repeat c = {1, 2} step select v * 7 + x.B from x in R, v in c limit 4;"
     agree(text, rows, spark)

@@ -42,7 +42,7 @@ LOOPS = {**EXACT, **OTHERS}
 def ways(patch: pytest.MonkeyPatch, **bounds: int) -> Iterator[list[str]]:
     """Which way each loop went, with other bounds of what a task takes."""
     found: list[str] = []
-    in_task, run_loop = placement._in_task, steps.run_loop
+    in_task, run_loop = placement._run_in_task, steps.run_loop
 
     def tried(*given: Any) -> Any:
         held = in_task(*given)
@@ -54,7 +54,7 @@ def ways(patch: pytest.MonkeyPatch, **bounds: int) -> Iterator[list[str]]:
         return run_loop(*given)
 
     with patch.context() as here:
-        here.setattr(placement, "_in_task", tried)
+        here.setattr(placement, "_run_in_task", tried)
         here.setattr(placement, "run_loop", stepped)
         for name, value in bounds.items():
             here.setattr(placement, name, value)
@@ -277,14 +277,14 @@ def test_a_loop_without_an_end(spark: SparkSession, monkeypatch: pytest.MonkeyPa
 def test_a_nested_loop_may_be_small_where_the_outer_one_is_not(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_task = placement._in_task
+    in_task = placement._run_in_task
     outer: list[bool] = []
 
     def not_the_first(*given: Any) -> Any:
         outer.append(True)
         return None if len(outer) == 1 else in_task(*given)
 
-    monkeypatch.setattr(placement, "_in_task", not_the_first)
+    monkeypatch.setattr(placement, "_run_in_task", not_the_first)
     with ways(monkeypatch) as taken:
         agree(f"{OTHERS['nested']};", tables(0), spark, CATALOG)
     assert taken[0] == "steps"

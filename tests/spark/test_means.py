@@ -12,7 +12,7 @@ from incmrql.lower.context import NARROW, WIDE, Context, Window
 from incmrql.lower.expressions.dispatch import lower
 from incmrql.lower.sums.rounding import narrow_mean
 from incmrql.lower.tree import Dialect
-from incmrql.spark.session import provide
+from incmrql.spark.session import create_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ def test_means_are_rounded_once(spark: SparkSession, window: Window) -> None:
     ctx = Context(lower, Dialect.SPARK, window=window)
     mean = narrow_mean(tree.column("sum1"), tree.column("number1"), ctx)
     text = tree.print_tree(mean, Dialect.SPARK)
-    provide(spark, text)
+    create_functions(spark, text)
     given = sums()
     rows = spark.createDataFrame(given, "sum1 long, number1 long").selectExpr(f"{text} AS mean")
     expected = [total / number if number else None for total, number in given]

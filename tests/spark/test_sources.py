@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from incmrql.errors import DataError
-from incmrql.io import Part
+from incmrql.io import FileSplit
 from incmrql.io.files import expand
 from incmrql.io.rows import BadRow, Policy, ReadReport
 from incmrql.reference import Environment, evaluate, new_world
@@ -458,7 +458,7 @@ def test_nothing_is_written_before_all_is_well(spark: SparkSession, folder: Path
 
 
 def test_parts_are_spread_over_tasks() -> None:
-    parts = [Part(i, "", "", size) for i, size in enumerate([9, 1, 1, 1, 0, 8])]
+    parts = [FileSplit(i, "", "", size) for i, size in enumerate([9, 1, 1, 1, 0, 8])]
     tasks = sources_context._tasks(parts, 1)
     assert sorted(place for task in tasks for place in task) == list(range(6))
     assert len(tasks) == 4
@@ -467,7 +467,7 @@ def test_parts_are_spread_over_tasks() -> None:
 
 
 def test_only_so_many_bad_rows_are_kept_for_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "MOST_KEPT", 100)
+    monkeypatch.setattr(scan, "MOST_BAD_CHARACTERS", 100)
     stats = PartStats()
     for line in range(1, 500):
         stats.add(BadRow("a.csv", line, "x", "no int"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from tests.spark.streamed import case_of, check
 
 if TYPE_CHECKING:
@@ -19,6 +19,6 @@ FEWEST_CASES = 60
 
 def test_streams_on_spark_mean_what_they_say(spark: SparkSession) -> None:
     """`python -m tests.runtime.soak --cases 1000` goes on looking."""
-    with room():
+    with deep_recursion():
         tried = sum(check(case_of(seed), spark) for seed in range(18))
     assert tried >= FEWEST_CASES

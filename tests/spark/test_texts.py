@@ -20,8 +20,8 @@ from incmrql.algebra.scripts import run_script
 from incmrql.compiler import cache, compiled
 from incmrql.reference import new_world
 from incmrql.spark.batch import queries
-from incmrql.spark.batch.queries import Work
-from incmrql.spark.batch.scripts import whole
+from incmrql.spark.batch.queries import QueryRun
+from incmrql.spark.batch.scripts import only_term
 from incmrql.values import Value, identical, show
 
 if TYPE_CHECKING:
@@ -189,10 +189,10 @@ def test_fast_and_exact_sums_have_texts_of_their_own(session: incmrql.Session) -
         engine.fast_sums = fast
         query = engine.query(result.item.expr)
         assert query is not None
-        term = whole(query)
+        term = only_term(query)
         assert term is not None
-        with engine._batch() as batch:
-            made.append(Work(batch, query).statement(term).text)
+        with engine._query_context() as context:
+            made.append(QueryRun(context, query).statement(term).text)
     assert made[0] == made[2]
     assert made[0] != made[1]
 
@@ -217,13 +217,13 @@ def test_a_source_that_grows_is_no_longer_sent_to_all_tasks(
 
 def test_so_many_texts_are_kept(session: incmrql.Session, done: Counter[str]) -> None:
     session.register("xs", ROWS)
-    for number in range(cache.MOST_TEXTS + 1):
+    for number in range(cache.CAPACITY + 1):
         session.query(f"select x.B + {number} from x in xs")
     session.query("select x.B + 1 from x in xs")
-    assert done["compile_script"] == cache.MOST_TEXTS + 1
+    assert done["compile_script"] == cache.CAPACITY + 1
     session.query("select x.B + 0 from x in xs")
-    assert done["compile_script"] == cache.MOST_TEXTS + 2
-    assert len(session._compile_cache._known) == cache.MOST_TEXTS
+    assert done["compile_script"] == cache.CAPACITY + 2
+    assert len(session._compile_cache._entries) == cache.CAPACITY
 
 
 def test_frames_of_one_text_are_apart(session: incmrql.Session) -> None:

@@ -24,7 +24,7 @@ from incmrql.io.rows import ReadReport
 from incmrql.io.scalars import Unparsable
 from incmrql.lower.context import Context
 from incmrql.lower.expressions.dispatch import lower
-from incmrql.lower.relations.picking import picked
+from incmrql.lower.relations.picking import pick_steps
 from incmrql.lower.tree import Dialect
 from incmrql.reference import new_world
 from incmrql.spark.batch.scripts import Engine
@@ -207,7 +207,7 @@ def picks_of(text: str) -> Picks:
     query, _ = normal_form(translate(script.items[-1].expr, script))
     ((_, term),) = query.parts
     assert isinstance(term, CMap)
-    found = picked(term, Context(lower, Dialect.SPARK, script))
+    found = pick_steps(term, Context(lower, Dialect.SPARK, script))
     assert found is not None
     assert isinstance(found.source, Scan)
     assert found.source.picks is not None

@@ -8,7 +8,7 @@ import pytest
 
 from incmrql.errors import QueryError, SourceText
 from incmrql.syntax import ast
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_query, parse_script, parse_type_text
 from incmrql.syntax.parser.tokens import KEYWORDS
 from incmrql.syntax.printer.scripts import format_script, format_type
@@ -464,7 +464,7 @@ def nested(name: str, times: int) -> str:
 def test_nesting_of_300_levels_parses(name: str) -> None:
     parsed = script(nested(name, 300))
     again = script(format_script(parsed))
-    with room():
+    with deep_recursion():
         assert parsed == again
 
 
@@ -488,7 +488,7 @@ def test_chains_of_900_parse_and_longer_ones_are_refused(name: str) -> None:
     first, link = CHAINS[name]
     parsed = script(first + link * 900)
     again = script(format_script(parsed))
-    with room():
+    with deep_recursion():
         assert parsed == again
     assert code(first + link * 1001) == "P008"
 

@@ -35,7 +35,7 @@ def binders(pattern: typed.Pattern) -> Iterator[typed.Variable]:
         case typed.Fields(named) | typed.Members(named):
             for _, inner in named:
                 yield from binders(inner)
-        case typed.Made(_, inner) | typed.ReadAs(inner, _, _):
+        case typed.DataOf(_, inner) | typed.ReadAs(inner, _, _):
             yield from binders(inner)
 
 
@@ -55,7 +55,7 @@ def check_pattern(pattern: typed.Pattern, subject: Type, data: Declared) -> Iter
             if source != subject or not castable(source, target):
                 yield f"{subject} is read as {target} from {source}"
             yield from check_pattern(inner, target, data)
-        case typed.Made(constructor, inner):
+        case typed.DataOf(constructor, inner):
             known = constructor in data.get(constructor.owner, ())
             if not known or not (loose or subject == Data(constructor.owner)):
                 yield f"{constructor.name} matches {subject}"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from incmrql.values import bucket, encode, hash64
 from incmrql.values.hashing import columns
-from incmrql.values.hashing.columns import buckets, hash_fixed, hash_many
+from incmrql.values.hashing.columns import buckets, hash_bytes, hash_rows
 from tests.values.strategies import values
 
 GOLDEN = {
@@ -43,7 +43,7 @@ def test_the_hash_never_changes(data: bytes, expected: int) -> None:
 def test_rows_of_one_width(rows: list[bytes]) -> None:
     width = len(rows[0]) if rows else 3
     table = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), width)
-    assert hash_fixed(table).tolist() == [hash64(row) for row in rows]
+    assert hash_rows(table).tolist() == [hash64(row) for row in rows]
 
 
 def surrounded(keys: list[bytes], kind: Any) -> Any:
@@ -62,7 +62,7 @@ FORMS: dict[str, Callable[[list[bytes]], Any]] = {
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(st.lists(st.one_of(st.binary(max_size=40), values(4).map(encode)), max_size=12))
 def test_many_at_once(form: Callable[[list[bytes]], Any], keys: list[bytes]) -> None:
-    hashes = hash_many(form(keys))
+    hashes = hash_bytes(form(keys))
     assert hashes.dtype == np.uint64
     assert hashes.tolist() == [hash64(key) for key in keys]
 
@@ -71,7 +71,7 @@ def test_many_at_once(form: Callable[[list[bytes]], Any], keys: list[bytes]) -> 
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of five words, so that keys end within, at and after the end of a chunk."""
     monkeypatch.setattr(columns, "CHUNK", 5)
-    monkeypatch.setattr(columns, "MANY", 6)
+    monkeypatch.setattr(columns, "FEW_KEYS", 6)
     monkeypatch.setattr(columns, "SHORT", 3)
 
 
@@ -83,17 +83,17 @@ def test_keys_of_any_length_in_chunks(seed: int) -> None:
         keys = [
             random.randbytes(random.choice([0, 1, 7, 8, 9, 39, 40, 41, 200])) for _ in range(count)
         ]
-        assert hash_many(keys).tolist() == [hash64(key) for key in keys]
+        assert hash_bytes(keys).tolist() == [hash64(key) for key in keys]
     for width in (1, 8, 39, 40, 41, 200):
         for count in (1, 3, 5, 6, 11):
             table = np.frombuffer(random.randbytes(count * width), np.uint8).reshape(count, width)
-            assert hash_fixed(table).tolist() == [hash64(bytes(row)) for row in table]
+            assert hash_rows(table).tolist() == [hash64(bytes(row)) for row in table]
 
 
 @pytest.mark.parametrize("length", [8 * columns.CHUNK + d for d in (-1, 0, 1, 8, 9)])
 def test_texts_longer_than_a_chunk(length: int) -> None:
     text = Random(length).randbytes(length)
-    assert hash_many([b"x", text, b"", text]).tolist() == [
+    assert hash_bytes([b"x", text, b"", text]).tolist() == [
         hash64(k) for k in (b"x", text, b"", text)
     ]
 
@@ -104,7 +104,7 @@ def test_long_texts_are_hashed_at_the_speed_of_memory() -> None:
 
     def seconds() -> float:
         start = time.perf_counter()
-        hash_many(texts)
+        hash_bytes(texts)
         return time.perf_counter() - start
 
     assert 5.0 / min(seconds() for _ in range(5)) > 60, "MB/s, on a machine that others use too"
@@ -112,7 +112,7 @@ def test_long_texts_are_hashed_at_the_speed_of_memory() -> None:
 
 def test_null_is_not_hashed_without_its_bytes() -> None:
     with pytest.raises(ValueError, match="null"):
-        hash_many(pa.array([b"a", None], pa.binary()))
+        hash_bytes(pa.array([b"a", None], pa.binary()))
 
 
 @given(
@@ -141,7 +141,7 @@ KEYS: dict[str, Callable[[int], Any]] = {
 @pytest.mark.parametrize("count", [2, 7, 16, 64])
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_regular_keys_spread_over_the_buckets(key: Callable[[int], Any], count: int) -> None:
-    hashes = hash_many([encode(key(i)) for i in range(20_000)])
+    hashes = hash_bytes([encode(key(i)) for i in range(20_000)])
     sizes = np.bincount(buckets(hashes, count), minlength=count)
     expected = 20_000 / count
     assert np.all(np.abs(sizes - expected) < 5 * np.sqrt(expected))
@@ -163,7 +163,7 @@ def test_pairs_of_regular_words_do_not_collide() -> None:
     """Words are added up: sums of the mixed words of a grid are all different."""
     side = np.arange(1000, dtype="<u8")
     grid = np.stack(np.meshgrid(side, side << np.uint64(32)), axis=-1).reshape(-1, 2)
-    assert len(np.unique(hash_fixed(grid.view(np.uint8)))) == 1_000_000
+    assert len(np.unique(hash_rows(grid.view(np.uint8)))) == 1_000_000
 
 
 def test_the_order_of_words_counts() -> None:
@@ -175,7 +175,7 @@ def test_long_texts_that_differ_in_a_bit() -> None:
     """No two of the hashes are the same, and their bits are ones as often as zeros."""
     text = np.zeros((2000, 400), np.uint8)
     text[np.arange(2000), np.arange(2000) // 8 % 400] ^= 1 << np.arange(2000, dtype=np.uint8) % 8
-    hashes = hash_fixed(text)
+    hashes = hash_rows(text)
     assert len(np.unique(hashes)) == 2000
     ones = np.unpackbits(hashes.view(np.uint8).reshape(-1, 8), axis=1).sum(axis=0)
     assert np.all(np.abs(ones - 1000.0) < 5 * np.sqrt(500))

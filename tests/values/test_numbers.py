@@ -18,16 +18,16 @@ from incmrql.values.numbers import (
     INTEGER_RANGES,
     LONG,
     SHORT,
-    Scaled,
+    PrecisionScale,
     decimal_arithmetic,
     decimal_result,
     divide_integers,
+    fit_or_null,
     fits,
     normal,
     quantize,
     remainder,
     to_float32,
-    wrap_none,
 )
 from tests.values.strategies import decimals, floats, integers
 
@@ -45,7 +45,7 @@ def test_widths(kind: range, low: int, high: int) -> None:
     assert kind in INTEGER_RANGES.values()
     assert fits(kind, low)
     assert fits(kind, high)
-    assert [wrap_none(kind, n) for n in (low - 1, low, 0, high, high + 1)] == [
+    assert [fit_or_null(kind, n) for n in (low - 1, low, 0, high, high + 1)] == [
         None,
         *[low, 0, high],
         None,
@@ -141,16 +141,18 @@ def test_float32_table(x: float, expected: float) -> None:
         ("%", (38, 10), (38, 18), (38, 18)),
     ],
 )
-def test_precision_and_scale(operator: str, left: Scaled, right: Scaled, expected: Scaled) -> None:
+def test_precision_and_scale(
+    operator: str, left: PrecisionScale, right: PrecisionScale, expected: PrecisionScale
+) -> None:
     assert decimal_result(operator, left, right) == expected
 
 
-def types() -> st.SearchStrategy[Scaled]:
+def types() -> st.SearchStrategy[PrecisionScale]:
     return st.integers(1, 38).flatmap(lambda p: st.tuples(st.just(p), st.integers(0, p)))
 
 
 @given(st.sampled_from("+-*/%"), types(), types())
-def test_results_are_types(operator: str, left: Scaled, right: Scaled) -> None:
+def test_results_are_types(operator: str, left: PrecisionScale, right: PrecisionScale) -> None:
     precision, scale = decimal_result(operator, left, right)
     assert 0 <= scale <= precision <= 38
 
@@ -204,14 +206,16 @@ def test_quantize(number: str, precision: int, scale: int, expected: str | None)
         ("-0.0", "*", "5", (5, 1), "0.0"),
     ],
 )
-def test_decimal_table(a: str, operator: str, b: str, result: Scaled, expected: str | None) -> None:
+def test_decimal_table(
+    a: str, operator: str, b: str, result: PrecisionScale, expected: str | None
+) -> None:
     found = decimal_arithmetic(operator, Decimal(a), Decimal(b), result)
     assert (None if found is None else str(found)) == expected
 
 
 @given(st.sampled_from("+-*/%"), decimals(), decimals(), types())
 def test_decimals_are_exact_and_rounded_once(
-    operator: str, a: Decimal, b: Decimal, result: Scaled
+    operator: str, a: Decimal, b: Decimal, result: PrecisionScale
 ) -> None:
     found = decimal_arithmetic(operator, a, b, result)
     precision, scale = result

@@ -50,7 +50,7 @@ def test_sums_of_doubles_are_exact_and_rounded_once(
     limbs = columns(terms)
     wanted = [exact(terms, group) for group in range(4)]
     assert sums.as_integers(limbs, 4) == [total.units for total in wanted]
-    found = sums.rounded(limbs, 4).tolist()
+    found = sums.nearest_doubles(limbs, 4).tolist()
     assert [bits(x) for x in found] == [bits(total.result()) for total in wanted]
 
 
@@ -92,7 +92,7 @@ def test_equal_sums_have_equal_limbs_however_they_came_about(
     first, second = columns(shuffled[:half]), columns(shuffled[half:])
     places = {*first, *second}
     nothing = np.zeros(4, np.int64)
-    merged = sums.carried({p: first.get(p, nothing) + second.get(p, nothing) for p in places})
+    merged = sums.carry_limbs({p: first.get(p, nothing) + second.get(p, nothing) for p in places})
     assert sorted(merged) == sorted(whole)
     assert all((merged[place] == whole[place]).all() for place in whole)
 
@@ -104,8 +104,8 @@ def test_what_is_added_and_taken_away_leaves_nothing() -> None:
 
 def test_the_largest_sums_are_infinite() -> None:
     largest = 1.7976931348623157e308
-    assert sums.rounded(columns([(0, largest, 1), (0, largest, 1)]), 4)[0] == math.inf
-    assert sums.rounded(columns([(0, largest, -2)]), 4)[0] == -math.inf
+    assert sums.nearest_doubles(columns([(0, largest, 1), (0, largest, 1)]), 4)[0] == math.inf
+    assert sums.nearest_doubles(columns([(0, largest, -2)]), 4)[0] == -math.inf
 
 
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), WEIGHTS), max_size=20))

@@ -14,7 +14,7 @@ from incmrql.io.writers import dump, store
 from incmrql.reference.environment import Environment, World
 from incmrql.reference.evaluate import evaluate
 from incmrql.reference.script import check_target
-from incmrql.reference.sources import no_path
+from incmrql.reference.sources import null_path_error
 from incmrql.types import typed
 from incmrql.values import Value
 
@@ -67,5 +67,5 @@ def _name_of(source: typed.Source, world: World) -> str:
     env = Environment(world)
     path = None if source.path is None else evaluate(source.path, env)
     if not source.name and path is None:
-        raise no_path(source, env)
+        raise null_path_error(source, env)
     return source.name or str(path)

@@ -402,7 +402,7 @@ class Run:
         state = driver.state
         runs = driver.checkpoint.work / f"answer-{state.number:06d}"
         runs.mkdir(exist_ok=True)
-        for name in {run.file for table in state.tables.values() for run in table.runs}:
+        for name in {run.file for table in state.tables.values() for run in table.segments}:
             link_or_copy(driver.checkpoint.runs / name, runs / name)
         check_answer_kept(driver.compiled.physical.answers[0])
         sent = driver.job.sent.content

@@ -12,7 +12,7 @@ from incmrql.compiler.checks import advice
 from incmrql.compiler.compiled import Compiled, compile_script
 from incmrql.compiler.load import READ_ONLY, Imports, catalog_for, read_script
 from incmrql.compiler.stages import explain as explain_stage
-from incmrql.compiler.stages import explain_paper, explained_plans
+from incmrql.compiler.stages import explain_paper, explain_plans
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText
 from incmrql.io.files import ANYWHERE, Paths
 from incmrql.io.json.values import dump_json
@@ -21,9 +21,9 @@ from incmrql.plan.explain.text import Strict
 from incmrql.plan.program import LoopMode
 from incmrql.reference import new_world
 from incmrql.reference.script import check_script
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.types import model, typed
-from incmrql.types.questionable import questionable
+from incmrql.types.questionable import query_warnings
 from incmrql.values import Value
 
 SCRIPT_NAME = "<query>"
@@ -76,8 +76,8 @@ def compiled(
 
 def doubts(compiled: Compiled) -> list[Diagnostic]:
     """What is odd about the queries of a script, whatever the data."""
-    with room():
-        return questionable(compiled.typed)
+    with deep_recursion():
+        return query_warnings(compiled.typed)
 
 
 def check(
@@ -119,7 +119,7 @@ def explain_as_the_paper(script: str | Path, imports: Imports = READ_ONLY) -> st
 
 def explain_data(script: str | Path, imports: Imports = READ_ONLY) -> list[dict[str, Any]]:
     """How each item of a script follows changes, as data; docs/explain.md has the fields."""
-    return explained_plans(compiled(script, imports=imports))
+    return explain_plans(compiled(script, imports=imports))
 
 
 def answer_type(item: typed.ScriptItem) -> model.Type:
@@ -159,7 +159,7 @@ def run(
     world = new_world(forms.typed, arguments=list(arguments), **settings)
     check_script(forms.typed, world)
     try:
-        with room(DEEPEST_EVALUATION):
+        with deep_recursion(DEEPEST_EVALUATION):
             run_script(forms.typed, world, emit)
     except RecursionError:
         hint = "A loop or a function makes a value that holds itself over and over: limit it."

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, ov
 from incmrql.api.scripts import DEEPEST_EVALUATION, Answer, answer_type, load
 from incmrql.compiler.cache import CompileCache
 from incmrql.compiler.compiled import Compiled, CompiledItem
-from incmrql.compiler.load import Imports, annotated, catalog_for
+from incmrql.compiler.load import Imports, catalog_for, typed_function
 from incmrql.compiler.stages import explain
 from incmrql.errors import DataError, Diagnostic, QueryError
 from incmrql.io.files import Paths
@@ -28,7 +28,7 @@ from incmrql.reference import new_world
 from incmrql.reference.python import row_type
 from incmrql.reference.script import check_script
 from incmrql.runtime.checkpoint.manifests import PRIVATE
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.types import model, typed
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.types.scope import Catalog
@@ -163,7 +163,7 @@ class Session:
     def function(self, function: Function) -> Function:
         """Make a Python function known to queries, typed by its annotations; a decorator."""
         name = function.__name__
-        self._functions[name] = annotated(name, function)
+        self._functions[name] = typed_function(name, function)
         return function
 
     def query(self, text: str, arguments: Sequence[str] = ()) -> Result:
@@ -229,12 +229,12 @@ class Session:
         )
         options = {name: dict(each.options) for name, each in self._streams.items()}
         settings = frozenset((name, each.options) for name, each in self._streams.items())
-        return self._compile_cache.compiled(
+        return self._compile_cache.compile(
             source, catalog, may.include, settings, lambda made: made.with_options(options)
         )
 
     def _engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> Engine:
-        from incmrql.spark.batch.queries import Forms
+        from incmrql.spark.batch.queries import QueryCache
         from incmrql.spark.batch.scripts import Engine
 
         given: dict[str, Any] = {"quarantine": self._quarantine, "paths": self._paths}
@@ -243,8 +243,8 @@ class Session:
         registered.update({name: each.rows() for name, each in self._used(compiled.typed)})
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
         check_script(compiled.typed, world)
-        forms = compiled.kept.setdefault("spark", Forms(compiled.items))
-        return Engine(world, self.private_spark, self._float_sums == "fast", forms=forms)
+        forms = compiled.cache.setdefault("spark", QueryCache(compiled.items))
+        return Engine(world, self.private_spark, self._float_sums == "fast", cache=forms)
 
     def _used(self, script: typed.Script) -> list[tuple[str, PushedStream | FrameStream]]:
         """The streams of this session that a script reads."""
@@ -360,7 +360,7 @@ class Script:
 
     def answer(self, items: Sequence[CompiledItem], emit: Emit) -> Mapping[str, Value]:
         """Answer items once, in order, from what is there now; the values that are stored."""
-        with room(DEEPEST_EVALUATION):
+        with deep_recursion(DEEPEST_EVALUATION):
             engine = self.session._engine(self.compiled, self.arguments, **self.settings)
             for each in items:
                 engine.run_item(each.item, emit)
@@ -378,7 +378,7 @@ class Script:
         options = replace(options, window=self.window)
         if options.checkpoint_mode is None and self.session.is_local:
             options = replace(options, checkpoint_mode=PRIVATE)
-        with room(DEEPEST_EVALUATION):
+        with deep_recursion(DEEPEST_EVALUATION):
             watch = options.on_arithmetic != "null"
             program = self.compiled.program(self.streaming, self.arguments, stored, watch=watch)
             return self.session._run_of(
@@ -424,7 +424,7 @@ class Result:
     def collect(self) -> Value:
         """The answer as Python values."""
         found: list[Value] = []
-        with room(DEEPEST_EVALUATION):
+        with deep_recursion(DEEPEST_EVALUATION):
             engine = self._prepared()
             engine.run_item(self.item, lambda _, value: found.append(value))
         return found[0]
@@ -479,7 +479,7 @@ class Result:
         chosen = replace(chosen, keep_changes=keep_changes, quarantine=session._quarantine)
         if chosen.checkpoint is not None:
             chosen = replace(chosen, checkpoint=chosen.checkpoint.absolute())
-        with room(DEEPEST_EVALUATION):
+        with deep_recursion(DEEPEST_EVALUATION):
             stored, watch = self._stored(), chosen.on_arithmetic != "null"
             program = self.compiled.program(
                 [self.compiled_item], self.arguments, stored, watch=watch

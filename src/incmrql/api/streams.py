@@ -24,7 +24,7 @@ from incmrql.engine.inputs import InputFile
 from incmrql.errors import DataError
 from incmrql.io.spools import spool_rows
 from incmrql.plan.program import Stream
-from incmrql.reference.sources import no_such_rows
+from incmrql.reference.sources import missing_rows_error
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
 from incmrql.runtime.feeds.set_aside import Fault, Weighted, same_rows, set_aside
@@ -92,7 +92,7 @@ class PushedStream:
                     total[encode(value)] += weight
         absent = [decode(row) for row, weight in total.items() if weight < 0]
         if absent and not dict(self.options).get("trusted_deletes"):
-            raise no_such_rows(absent, self.name)
+            raise missing_rows_error(absent, self.name)
         return [decode(row) for row, weight in total.items() for _ in range(weight)]
 
     def attach(self, checkpoint: Path, feed: PushFeed, *, is_new: bool) -> None:

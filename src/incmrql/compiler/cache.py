@@ -1,9 +1,9 @@
-"""Texts that were asked before, and what became of them.
+"""A session's cache of compiled texts.
 
-A notebook or a dashboard asks the same text again and again.  What it means depends on the text,
-its arguments, and the types and functions that the session knows: a text is known by all of
-these.  What else was looked at while it was compiled, includes and the types of files, is looked
-at again each time.  A text that imports from a Python module, which may have changed, is not kept.
+A notebook or a dashboard sends the same text again and again.  Its meaning depends on the text,
+its arguments, and the types and functions that the session knows: these are the key.  Everything
+else that the compiler looked up, such as includes and the types of files, is looked up again each
+time and compared.  A text that imports from a Python module, which may have changed, is not cached.
 """
 
 from __future__ import annotations
@@ -19,65 +19,65 @@ from incmrql.types.scope import Catalog
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MOST_TEXTS: Final = 64
-"""Texts that a session keeps; the one that was not asked for longest goes first."""
+CAPACITY: Final = 64
+"""Texts that a session caches; the least recently used one is dropped first."""
 
 
 @dataclass(slots=True)
-class _Known:
-    """A compiled text, and what was looked at for it."""
+class _Entry:
+    """A compiled text and the lookups that it depends on."""
 
     compiled: Compiled
-    looked_at: _LookedAt
+    lookups: _Lookups
     catalog: Catalog
-    """Keeps the functions alive that the text is known by."""
+    """Keeps alive the functions in the key: a key holds the `id` of each, which may be reused."""
 
 
 @dataclass(slots=True)
-class _LookedAt:
-    """Questions about the outside, with their answers."""
+class _Lookups:
+    """What the compiler looked up outside the text, with the results."""
 
-    answers: list[tuple[Callable[[], object], object]] = field(default_factory=list)
-    may_change: bool = False
-    """Whether something was asked whose answer cannot be compared."""
+    results: list[tuple[Callable[[], object], object]] = field(default_factory=list)
+    is_volatile: bool = False
+    """Whether a lookup was made whose result cannot be compared."""
 
-    def noted(self, function: Callable[P, T]) -> Callable[P, T]:
-        """The same function; its answers are noted."""
+    def record(self, function: Callable[P, T]) -> Callable[P, T]:
+        """The same function; each call and its result are recorded."""
 
-        def asked(*given: P.args, **named: P.kwargs) -> T:
-            found = function(*given, **named)
-            self.answers.append((lambda: function(*given, **named), found))
-            return found
+        def recorder(*args: P.args, **kwargs: P.kwargs) -> T:
+            result = function(*args, **kwargs)
+            self.results.append((lambda: function(*args, **kwargs), result))
+            return result
 
-        return asked
+        return recorder
 
-    def refused(self, function: Callable[P, T] | None) -> Callable[P, T] | None:
-        """The same function; what it says may be different the next time."""
+    def record_volatile(self, function: Callable[P, T] | None) -> Callable[P, T] | None:
+        """The same function; a call makes the text volatile, so that it is not cached."""
         if function is None:
             return None
         wrapped = function
 
-        def asked(*given: P.args, **named: P.kwargs) -> T:
-            self.may_change = True
-            return wrapped(*given, **named)
+        def recorder(*args: P.args, **kwargs: P.kwargs) -> T:
+            self.is_volatile = True
+            return wrapped(*args, **kwargs)
 
-        return asked
+        return recorder
 
-    def is_as_before(self) -> bool:
-        """Whether the outside says the same as it did."""
+    def is_current(self) -> bool:
+        """Whether every lookup, made again now, gives the same result."""
         try:
-            return all(again() == found for again, found in self.answers)
+            return all(lookup() == result for lookup, result in self.results)
         except (DataError, QueryError):
             return False
 
 
 @dataclass(slots=True)
 class CompileCache:
-    """The texts that a session was asked last."""
+    """The compiled texts of a session, least recently used first."""
 
-    _known: dict[Hashable, _Known] = field(default_factory=dict)
+    _entries: dict[Hashable, _Entry] = field(default_factory=dict)
 
-    def compiled(
+    def compile(
         self,
         source: SourceText,
         catalog: Catalog,
@@ -85,32 +85,33 @@ class CompileCache:
         settings: Hashable,
         finish: Callable[[Compiled], Compiled],
     ) -> Compiled:
-        """A text compiled, and finished in a way that depends on nothing but the settings."""
+        """Compile a text, or return it from the cache; `finish` may depend only on `settings`."""
         key = (
             source.text,
             source.name,
             tuple(catalog.arguments or ()),
             frozenset(catalog.registered.items()),
             frozenset(
-                (name, each.parameters, each.result, id(each.call))
-                for name, each in catalog.functions.items()
+                (name, function.parameters, function.result, id(function.call))
+                for name, function in catalog.functions.items()
             ),
             settings,
         )
-        known = self._known.pop(key, None)
-        if known is None or not known.looked_at.is_as_before():
-            looked_at = _LookedAt()
-            watched = replace(
+        entry = self._entries.pop(key, None)
+        if entry is None or not entry.lookups.is_current():
+            lookups = _Lookups()
+            recording = replace(
                 catalog,
                 functions=dict(catalog.functions),
-                file_type=catalog.file_type and looked_at.noted(catalog.file_type),
-                python_function=looked_at.refused(catalog.python_function),
-                python_parser=looked_at.refused(catalog.python_parser),
+                file_type=catalog.file_type and lookups.record(catalog.file_type),
+                python_function=lookups.record_volatile(catalog.python_function),
+                python_parser=lookups.record_volatile(catalog.python_parser),
             )
-            made = compile_script(source, watched, looked_at.noted(include))
-            known = _Known(finish(made), looked_at, watched)
-        if not known.looked_at.may_change:
-            self._known[key] = known
-            if len(self._known) > MOST_TEXTS:
-                del self._known[next(iter(self._known))]
-        return known.compiled
+            compiled = compile_script(source, recording, lookups.record(include))
+            entry = _Entry(finish(compiled), lookups, recording)
+        if not entry.lookups.is_volatile:
+            # Popped and inserted again: the order of the dictionary is the order of use.
+            self._entries[key] = entry
+            if len(self._entries) > CAPACITY:
+                del self._entries[next(iter(self._entries))]
+        return entry.compiled

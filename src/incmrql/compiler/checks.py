@@ -1,4 +1,4 @@
-"""What should be known of a script before it runs: what is wrong, doubtful or costly."""
+"""Problems, warnings and notes about a script, reported before it runs."""
 
 from __future__ import annotations
 
@@ -9,39 +9,41 @@ from incmrql.compiler.compiled import Compiled
 from incmrql.errors import Diagnostic, QueryError, in_text_order
 from incmrql.plan.explain.text import Strict, cautions
 from incmrql.plan.program import LoopMode
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
-from incmrql.types.questionable import questionable
+from incmrql.types.questionable import query_warnings
 
-_FOLLOWED: Final = ("print", "incr", "store", "dump")
+_STREAMING_KINDS: Final = ("print", "incr", "store", "dump")
 
 
 def advice(
     compiled: Compiled, *, strict: Strict = False, iterate: LoopMode = "default"
 ) -> list[Diagnostic]:
-    """What should be known of the queries; with `strict`, errors among it."""
-    found = questionable(compiled.typed)
-    with room():
-        for each in compiled.items:
-            if not each.reads_streams:
+    """Warnings and notes about the queries of a script; with `strict`, also errors."""
+    problems = query_warnings(compiled.typed)
+    with deep_recursion():
+        for compiled_item in compiled.items:
+            if not compiled_item.reads_streams:
                 continue
-            item = each.item
-            if not item.incremental and item.kind in _FOLLOWED:
-                found.append(_each_batch_alone(item))
+            item = compiled_item.item
+            if not item.incremental and item.kind in _STREAMING_KINDS:
+                problems.append(_missing_incr(item))
             try:
-                if each.without_terms is None:
-                    found += cautions(each.plan, item.span, strict=strict, iterate=iterate)
+                error = compiled_item.without_terms
+                if error is None:
+                    problems += cautions(
+                        compiled_item.plan, item.span, strict=strict, iterate=iterate
+                    )
                 elif strict:
-                    found += each.without_terms.problems
+                    problems += error.problems
                 else:
-                    problems = each.without_terms.problems
-                    found += [replace(problem, severity="warning") for problem in problems]
-            except QueryError as error:
-                found += error.problems
-    return in_text_order(found)
+                    problems += [replace(p, severity="warning") for p in error.problems]
+            except QueryError as failure:
+                problems += failure.problems
+    return in_text_order(problems)
 
 
-def _each_batch_alone(item: typed.ScriptItem) -> Diagnostic:
+def _missing_incr(item: typed.ScriptItem) -> Diagnostic:
     """The note on a query over streams without `incr`."""
     message = "without incr, incmrql run answers this query for each batch alone"
     hint = "Write incr before it for the answer over everything; in Python, start() means that."

@@ -1,4 +1,4 @@
-"""A script in every form it goes through, from its tree to the program of its streaming items.
+"""A script at every stage of compilation, from its tree to the program of its streaming items.
 
 | stage | from | to | module |
 |---|---|---|---|
@@ -8,10 +8,10 @@
 | check laws | typed aggregations | problems | `reference.laws` |
 | translate | typed expression | terms | `algebra.translate.queries` |
 | normalize | terms | normal form | `algebra.normalize.strategy` |
-| plan | terms in normal form | nodes that follow changes | `plan.planner` |
+| plan | terms in normal form | nodes that process deltas | `plan.planner` |
 
-Nothing here touches a disk: what lies outside the text comes in through a `Catalog` and a
-function that reads an include.
+Nothing here touches a disk: a `Catalog` and a function that reads an include provide everything
+outside the text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from incmrql.plan.planner import follows_streams, plan_query
 from incmrql.plan.program import Program
 from incmrql.reference import check_aggregation, new_world
 from incmrql.syntax import ast
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_items
 from incmrql.types import typed
 from incmrql.types.infer.scripts import infer_script
@@ -44,12 +44,12 @@ from incmrql.types.walk import with_sources
 from incmrql.values import Bag, Value
 
 ReadInclude = Callable[[ast.Include, SourceText], SourceText]
-"""The text that an include names, seen from the text that holds it."""
+"""Reads the file that an include names; its path is relative to the including text."""
 
 _NO_TERMS: Final = ("A001", "A002")
-"""Problems of queries that can be answered, but have no terms, and so no plan."""
-_ANSWERED_ONCE: Final = ("store-value", "lineage", "debug")
-"""Items that are answered once, from what is there, even if they read a stream."""
+"""Codes of queries that can be answered but have no terms, and therefore no plan."""
+_BATCH_KINDS: Final = ("store-value", "lineage", "debug")
+"""Items that are answered once from the data present, even if they read a stream."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +61,13 @@ class CompiledItem:
 
     @cached_property
     def reads_streams(self) -> bool:
-        """Whether the item reads a stream, itself or through what it calls and names."""
+        """Whether the item reads a stream, directly or through functions and named queries."""
         return follows_streams(self.item.expr, self.script)
 
     @property
     def is_streaming(self) -> bool:
         """Whether the answer follows streams when the script runs."""
-        return self.item.kind not in _ANSWERED_ONCE and self.reads_streams
+        return self.item.kind not in _BATCH_KINDS and self.reads_streams
 
     @cached_property
     def terms(self) -> Query:
@@ -78,7 +78,7 @@ class CompiledItem:
     def without_terms(self) -> QueryError | None:
         """Why the query has no terms; None if it has."""
         try:
-            self.terms  # noqa: B018 - kept for the next stage
+            self.terms  # noqa: B018 - cached for the next stage
         except QueryError as problem:
             if problem.code in _NO_TERMS:
                 return problem
@@ -87,7 +87,7 @@ class CompiledItem:
 
     @cached_property
     def normalized(self) -> tuple[Query, list[Step]]:
-        """The terms in normal form, and the steps that led there."""
+        """The terms in normal form, and the rewrite steps that produced them."""
         return normal_form(self.terms)
 
     @cached_property
@@ -97,24 +97,24 @@ class CompiledItem:
 
     @cached_property
     def watches(self) -> Watches:
-        """The arithmetic of the query that is watched while it follows streams."""
+        """The arithmetic of the query that is checked for failures while it follows streams."""
         return watches_of(self.item, self.script)
 
     @cached_property
-    def asked(self) -> CompiledItem:
-        """The item that is answered: of `lineage` and `debug` the query with its notes.
+    def answer_item(self) -> CompiledItem:
+        """The item whose query computes the answer: for `lineage` and `debug`, the annotated query.
 
-        Nothing is stored yet, so that stored collections stand there as empty ones.
+        No value is stored at compile time, so stored collections count as empty here.
         """
         if self.item.kind not in ("lineage", "debug"):
             return self
         stored = {
-            each.target: Bag() if isinstance(each.expr.type, Collection) else None
-            for each in self.script.items
-            if each.kind == "store-value"
+            item.target: Bag() if isinstance(item.expr.type, Collection) else None
+            for item in self.script.items
+            if item.kind == "store-value"
         }
-        noted = annotate(self.item, self.script, stored, _path_of).expr
-        return CompiledItem(replace(self.item, expr=noted), self.script)
+        annotated = annotate(self.item, self.script, stored, _path_of).expr
+        return CompiledItem(replace(self.item, expr=annotated), self.script)
 
 
 def _path_of(source: typed.Source) -> str:
@@ -124,34 +124,37 @@ def _path_of(source: typed.Source) -> str:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A script in every form it goes through; each is made when it is asked for, and once."""
+    """A script at every stage; each stage is computed on first use and cached."""
 
     tree: ast.Script
     typed: typed.Script
-    kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What later layers keep with it, for when the same script is run again."""
+    cache: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Results of later layers, by layer, that are reused when the script runs again."""
 
     def with_options(self, declared: Mapping[str, Mapping[str, Any]]) -> Compiled:
-        """The script with options that are declared of registered sources, by name, beside it."""
+        """The script with options of registered sources, by name, that are set outside the text.
 
-        def with_declared(source: typed.Source) -> typed.Source:
+        An option in the text wins over one from outside.
+        """
+
+        def with_source_options(source: typed.Source) -> typed.Source:
             options = declared.get(source.name, {}) if source.format == "registered" else {}
-            own = {**options, **dict(source.options)}
-            return replace(source, options=tuple(own.items())) if options else source
+            merged = {**options, **dict(source.options)}
+            return replace(source, options=tuple(merged.items())) if options else source
 
-        return Compiled(self.tree, with_sources(self.typed, with_declared))
+        return Compiled(self.tree, with_sources(self.typed, with_source_options))
 
     @cached_property
     def items(self) -> tuple[CompiledItem, ...]:
-        """Its items, each at every stage."""
+        """The items of the script, each with its own stages."""
         return tuple(CompiledItem(item, self.typed) for item in self.typed.items)
 
     @cached_property
     def streaming(self) -> tuple[CompiledItem, ...]:
-        """The items that make one program when the script runs: those that follow streams."""
-        with room():
-            items = [each for each in self.items if each.is_streaming]
-            return tuple(each for each in items if each.without_terms is None)
+        """The items that follow streams; together they are one program when the script runs."""
+        with deep_recursion():
+            items = [item for item in self.items if item.is_streaming]
+            return tuple(item for item in items if item.without_terms is None)
 
     @cached_property
     def _plans(self) -> dict[tuple[tuple[CompiledItem, ...], bool], PlannedItems]:
@@ -161,11 +164,11 @@ class Compiled:
         """The plans of some items over the sources they share; may raise `QueryError`."""
         key = tuple(items), watch
         if key not in self._plans:
-            with room():
-                queries = [each.normalized[0] for each in items]
-                watches = [each.watches if watch else None for each in items]
-                asked = [each.item for each in items]
-                self._plans[key] = plan_items(asked, queries, watches, self.typed)
+            with deep_recursion():
+                queries = [item.normalized[0] for item in items]
+                watches = [item.watches if watch else None for item in items]
+                typed_items = [item.item for item in items]
+                self._plans[key] = plan_items(typed_items, queries, watches, self.typed)
         return self._plans[key]
 
     def program(
@@ -176,17 +179,18 @@ class Compiled:
         *,
         watch: bool = False,
     ) -> Program:
-        """The program of some items; with `watch`, of the rows too for which arithmetic fails."""
+        """The program of some items; with `watch`, it also reports rows whose arithmetic fails."""
         return self.plans_of(items, watch=watch).program(arguments, stored)
 
 
 def compile_script(source: SourceText, catalog: Catalog, include: ReadInclude) -> Compiled:
-    """A typed script whose aggregations keep their laws, from its text; raises `QueryError`."""
-    with room():
+    """Parse and type a script and check the laws of its aggregations; raises `QueryError`."""
+    with deep_recursion():
         problems: list[Diagnostic] = []
-        tree = _parsed(source, include, (), problems)
+        tree = _parse_with_includes(source, include, (), problems)
         if problems:
-            problems += _wrong_anyway(tree, catalog)
+            # Report type problems of the readable items too, so that one run shows all of them.
+            problems += _type_problems(tree, catalog)
             raise QueryError(*in_text_order(problems))
         typed_script = infer_script(tree, catalog)
         problems = aggregation_problems(typed_script)
@@ -195,36 +199,37 @@ def compile_script(source: SourceText, catalog: Catalog, include: ReadInclude) -
     return Compiled(tree, typed_script)
 
 
-def _parsed(
+def _parse_with_includes(
     source: SourceText, include: ReadInclude, outer: tuple[str, ...], problems: list[Diagnostic]
 ) -> ast.Script:
-    """The items that can be read, those of includes in their places; adds to the problems."""
-    script, found = parse_items(source)
-    problems += found
+    """The items that parse, with includes replaced by their items; adds to `problems`."""
+    script, syntax_problems = parse_items(source)
+    problems += syntax_problems
     items: list[ast.Item] = []
     for item in script.items:
         if not isinstance(item, ast.Include):
             items.append(item)
             continue
         try:
-            inner = include(item, source)
+            included = include(item, source)
         except QueryError as error:
             problems += error.problems
             continue
-        if inner.name in (*outer, source.name):
+        if included.name in (*outer, source.name):
             message = f'"{item.path}" includes itself'
             problems.append(Diagnostic("P012", message, item.span, "goes round in a circle"))
             continue
-        items += _parsed(inner, include, (*outer, source.name), problems).items
+        nested = _parse_with_includes(included, include, (*outer, source.name), problems)
+        items += nested.items
     return ast.Script(tuple(items), span=script.span)
 
 
 _UNKNOWN = ("T101", "T102", "T103", "T104", "T501")
-"""Problems with a name: an item that could not be read may have declared it."""
+"""Codes of unknown names: an item that did not parse may have declared the name."""
 
 
-def _wrong_anyway(tree: ast.Script, catalog: Catalog) -> list[Diagnostic]:
-    """The type problems of the items that could be read, whatever the others say."""
+def _type_problems(tree: ast.Script, catalog: Catalog) -> list[Diagnostic]:
+    """The type problems of the items that parsed, without unknown names."""
     try:
         infer_script(tree, catalog)
     except QueryError as error:
@@ -233,13 +238,14 @@ def _wrong_anyway(tree: ast.Script, catalog: Catalog) -> list[Diagnostic]:
 
 
 def aggregation_problems(script: typed.Script) -> list[Diagnostic]:
-    """A problem for each user aggregation whose merge a random trial proves not to be a monoid."""
+    """A problem for each user aggregation for which random trials refute the monoid laws."""
     world = new_world(script)
     problems: list[Diagnostic] = []
     for aggregation in script.aggregations.values():
-        found = check_aggregation(aggregation, world, random.Random(0))
-        if found is not None:
+        counterexample = check_aggregation(aggregation, world, random.Random(0))
+        if counterexample is not None:
             message = f'the merge of "{aggregation.name}" is not associative with its zero as unit'
             hint = "The answer would depend on how the data are split; use an associative merge."
-            problems.append(Diagnostic("T605", message, aggregation.span, found, hint))
+            label = counterexample
+            problems.append(Diagnostic("T605", message, aggregation.span, label, hint))
     return problems

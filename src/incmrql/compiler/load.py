@@ -1,4 +1,4 @@
-"""What a script refers to outside its text: files, includes, Python functions and parsers."""
+"""Loads what a script refers to: its file, includes, Python functions and parsers."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def read_script(path: Path) -> SourceText:
 
 def read_include(item: ast.Include, source: SourceText, paths: Paths = ANYWHERE) -> SourceText:
     """The text that an include names, relative to the file that holds it."""
-    here = Path(source.name).parent if Path(source.name).is_file() else Path()
-    path = Path(os.path.normpath(here / item.path))
+    directory = Path(source.name).parent if Path(source.name).is_file() else Path()
+    path = Path(os.path.normpath(directory / item.path))
     try:
         paths.check(path)
         return read_script(path)
@@ -71,10 +71,10 @@ def read_include(item: ast.Include, source: SourceText, paths: Paths = ANYWHERE)
 
 @dataclass(frozen=True, slots=True)
 class Imports:
-    """Which Python modules a script may import; None: all that it names.
+    """Which Python modules a script may import; None allows every module.
 
-    `paths` says where its includes, its modules and the files that give types may be.
-    Other modules are read where only types are needed (`check`, `explain`), or refused.
+    `paths` limits where its includes, its modules and the files that give types may be.
+    A module that is not allowed is only read where types suffice (`check`, `explain`), or refused.
     """
 
     allowed: frozenset[str] | None = None
@@ -104,7 +104,7 @@ class Imports:
         """Refuse a module whose file is not allowed, wherever Python finds it."""
         if self.paths == ANYWHERE:
             return
-        name = dotted(module)
+        name = module_name(module)
         file = module_file(name, folder)
         if file is None:
             message = f'the Python module "{name}" has no file among those that may be read'
@@ -128,15 +128,15 @@ READ_ONLY: Final = Imports(frozenset(), is_read=True)
 def catalog_for(
     script: SourceText, arguments: Sequence[str] | None, imports: Imports | None = None
 ) -> Catalog:
-    """A catalog that looks beside the script and in the current folder."""
+    """A catalog that looks up modules beside the script and in the current directory."""
     folder = Path(script.name).parent if Path(script.name).is_file() else Path()
-    may = imports or Imports()
+    rules = imports or Imports()
     return Catalog(
         arguments=arguments,
-        file_type=partial(schema_type, paths=may.paths),
-        python_function=lambda module, name: may.function(module, name, folder),
-        python_parser=lambda path: may.parser(path, folder),
-        allowed=may.paths.allowed,
+        file_type=partial(schema_type, paths=rules.paths),
+        python_function=lambda module, name: rules.function(module, name, folder),
+        python_parser=lambda path: rules.parser(path, folder),
+        allowed=rules.paths.allowed,
     )
 
 
@@ -144,40 +144,41 @@ def catalog_for(
 
 
 @contextmanager
-def _importing_from(*folders: Path) -> Iterator[None]:
-    before = list(sys.path)
+def _search_path(*folders: Path) -> Iterator[None]:
+    """Search these directories first for imported modules."""
+    saved = list(sys.path)
     sys.path[:0] = [str(folder.resolve()) for folder in folders]
     try:
         yield
     finally:
-        sys.path[:] = before
+        sys.path[:] = saved
 
 
-def dotted(module: str) -> str:
-    """The name of a module that may be given as the path of its file."""
+def module_name(module: str) -> str:
+    """The dotted name of a module that is given by name or by the path of its file."""
     return module.removesuffix(".py").replace("/", ".")
 
 
 def _module(name: str, folder: Path) -> types.ModuleType:
     """A Python module: the file beside the script, else where Python looks."""
-    wanted = dotted(name)
-    file = folder.joinpath(*wanted.split(".")).with_suffix(".py")
+    module = module_name(name)
+    file = folder.joinpath(*module.split(".")).with_suffix(".py")
     try:
-        with _importing_from(folder, Path()), user_code():
-            return _from_file(file) if file.is_file() else importlib.import_module(wanted)
+        with _search_path(folder, Path()), user_code():
+            return _from_file(file) if file.is_file() else importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is not None and wanted.startswith(error.name):
+        if error.name is not None and module.startswith(error.name):
             hint = "Modules are looked for beside the script, then where Python looks."
-            raise DataError("T606", f'there is no Python module "{wanted}"', hint=hint) from None
-        raise DataError("T606", f'the module "{wanted}" needs "{error.name}"') from None
+            raise DataError("T606", f'there is no Python module "{module}"', hint=hint) from None
+        raise DataError("T606", f'the module "{module}" needs "{error.name}"') from None
     except (Exception, SystemExit) as error:  # the user's module may raise anything
         cause = describe_exception(error).removeprefix("raised ")
-        message = f'importing the module "{wanted}" failed: {cause}'
+        message = f'importing the module "{module}" failed: {cause}'
         raise DataError("T606", message) from None
 
 
 def _from_file(file: Path) -> types.ModuleType:
-    """The module of a file under a name of its own: two scripts may have modules of one name."""
+    """Load a file under a unique module name: two scripts may have modules of the same name."""
     path = file.resolve()
     name = f"incmrql_script_{zlib.crc32(str(path).encode())}_{path.stem}"
     if name in sys.modules:
@@ -196,15 +197,15 @@ def _from_file(file: Path) -> types.ModuleType:
 
 
 def python_function(module: str, name: str, folder: Path) -> typed.PythonFunction:
-    """A function of a module, with the types that its annotations say."""
-    found = getattr(_module(module, folder), name, None)
-    if not callable(found):
+    """A function of a module, imported and typed by its annotations."""
+    function = getattr(_module(module, folder), name, None)
+    if not callable(function):
         raise DataError("T606", f'the module "{module}" has no function "{name}"')
-    return annotated(name, found)
+    return typed_function(name, function)
 
 
-def annotated(name: str, function: typing.Callable[..., object]) -> typed.PythonFunction:
-    """A Python function as one of the language, typed by its annotations."""
+def typed_function(name: str, function: typing.Callable[..., object]) -> typed.PythonFunction:
+    """A Python function as a function of the language, typed by its annotations."""
     hint = "Annotate every parameter and the result: def f(x: float) -> float."
     try:
         with user_code():
@@ -250,28 +251,28 @@ def annotation_type(annotation: object) -> model.Type:
 
 
 def python_parser(path: str, folder: Path) -> tuple[object, model.Type]:
-    """A parser class by its dotted path: an object with `parse`, and the type it gives."""
+    """A parser by the dotted path of its class: the parser object and its element type."""
     module, _, name = path.rpartition(".")
     if not module:
         raise DataError("T606", f'"{path}" names no class', hint='Write "module.Class".')
-    found = getattr(_module(module, folder), name, None)
-    text = getattr(found, "type", None)
-    if found is None or not callable(getattr(found, "parse", None)) or not isinstance(text, str):
+    parser = getattr(_module(module, folder), name, None)
+    text = getattr(parser, "type", None)
+    if parser is None or not callable(getattr(parser, "parse", None)) or not isinstance(text, str):
         message = f'"{path}" is not a parser'
         hint = 'A parser is a class with type = "< A: int >" and parse(self, text) -> rows.'
         raise DataError("T606", message, hint=hint)
-    return _made(found, path), type_from_text(text)
+    return _instance(parser, path), type_from_text(text)
 
 
-def _made(parser: object, path: str) -> object:
-    """A parser: an object of the class, or the object itself."""
+def _instance(parser: object, path: str) -> object:
+    """An instance of a parser class; an object that is no class is used as it is."""
     if not isinstance(parser, type):
         return parser
     try:
         with user_code():
-            made: object = parser()
+            instance: object = parser()
     except (Exception, SystemExit) as error:
         message = f'making a parser of class "{path}" {describe_exception(error)}'
         hint = "A parser is made without arguments."
         raise DataError("T606", message, hint=hint) from None
-    return made
+    return instance

@@ -1,9 +1,9 @@
 """Signatures of Python functions and parsers, read from their files without running anything.
 
-`check` and `explain` need the types of what a script imports, and must not run a stranger's code
-for it.  A module is looked for where Python would look, folder by folder: `find_spec("a.b")` would
-import `a`.  The file is parsed, and annotations are read as text.  Names in them mean what the
-imports and plain assignments of the file say.
+`check` and `explain` need the types of what a script imports, and must not run untrusted code to
+get them.  A module is searched where Python would search, directory by directory:
+`find_spec("a.b")` would import `a`.  The file is parsed, and annotations are read as text.  Names
+in annotations are resolved through the imports and plain assignments of the file.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from incmrql.types.infer.scripts import type_from_text
 
 _LARGEST: Final = 16 * 1024 * 1024
 _MOST_STEPS: Final = 20
-"""Names that are followed from one assignment or import to the next."""
+"""How many assignments and imports are followed from a name to its definition."""
 UNREADABLE_HINT: Final = (
     "It is read without running it. Annotate it in the file itself, or let it be imported: "
     "--allow-import {module}"
 )
 
-Named = str
-"""A dotted name of the standard library, as `datetime.date`."""
+DottedName = str
+"""A name with its module, such as `datetime.date`."""
 
 
 def module_file(name: str, folder: Path) -> Path | None:
@@ -50,79 +50,78 @@ def module_file(name: str, folder: Path) -> Path | None:
             if is_last and (place / f"{part}.py").is_file():
                 return place / f"{part}.py"
         else:
-            spaces = [place / part for place in places if (place / part).is_dir()]
-            if is_last or not spaces:
+            # No __init__.py: a namespace package may have parts in several directories.
+            portions = [place / part for place in places if (place / part).is_dir()]
+            if is_last or not portions:
                 return None
-            places = spaces
+            places = portions
     return None
 
 
 @dataclass(slots=True)
 class PythonSource:
-    """A parsed file of Python, with what its top level binds to each name."""
+    """A parsed Python file, with the statement that binds each name of its top level."""
 
     name: str
     path: Path
     folder: Path
-    """Of the script, where modules are looked for first."""
-    bound: dict[str, ast.stmt] = field(default_factory=dict)
+    """The directory of the script, which is searched first for modules."""
+    bindings: dict[str, ast.stmt] = field(default_factory=dict)
 
     def function(self, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """The definition of a function, in this file or in one that it is imported from."""
-        found = self._definition(name)
-        return found[1] if isinstance(found[1], ast.FunctionDef | ast.AsyncFunctionDef) else None
+        """The definition of a function, in this file or in the file that it is imported from."""
+        _, statement = self.definition(name)
+        return statement if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) else None
 
-    def _definition(self, name: str, steps: int = 0) -> tuple[PythonSource, ast.stmt | None]:
-        statement = self.bound.get(name)
+    def definition(self, name: str, steps: int = 0) -> tuple[PythonSource, ast.stmt | None]:
+        """The file and the statement that define a name, through imports and assignments."""
+        statement = self.bindings.get(name)
+        # A cycle of imports has no definition: stop after a number of steps.
         if steps > _MOST_STEPS or statement is None:
             return self, None
         match statement:
-            case ast.Assign(value=ast.Name(id=other)):
-                return self._definition(other, steps + 1)
+            case ast.Assign(value=ast.Name(id=alias)):
+                return self.definition(alias, steps + 1)
             case ast.ImportFrom():
-                source = self._imported(statement)
+                source = self._import_source(statement)
                 original = next(a.name for a in statement.names if (a.asname or a.name) == name)
-                return (self, None) if source is None else source._definition(original, steps + 1)
+                return (self, None) if source is None else source.definition(original, steps + 1)
             case _:
                 return self, statement
 
-    def _imported(self, statement: ast.ImportFrom) -> PythonSource | None:
+    def _import_source(self, statement: ast.ImportFrom) -> PythonSource | None:
         """The module that a statement imports from, if it has a file."""
-        wanted = statement.module or ""
+        module = statement.module or ""
         if statement.level:
             is_package = self.path.name == "__init__.py"
             base = self.name.split(".")
-            kept = len(base) - statement.level + (1 if is_package else 0)
-            wanted = ".".join([*base[: max(kept, 0)], *([wanted] if wanted else [])])
+            levels = len(base) - statement.level + (1 if is_package else 0)
+            module = ".".join([*base[: max(levels, 0)], *([module] if module else [])])
         try:
-            return parsed_module(wanted, self.folder)
+            return parse_module(module, self.folder)
         except DataError:
             return None
 
-    def defining(self, name: str) -> tuple[PythonSource, ast.stmt | None]:
-        """The file and the statement that define a name."""
-        return self._definition(name)
-
-    def dotted(self, node: ast.expr) -> Named:
-        """What a name in an annotation stands for, spelled out from its module; else itself."""
+    def dotted_name(self, node: ast.expr) -> DottedName:
+        """The full name, with its module, of a name in an annotation; else the name itself."""
         match node:
             case ast.Name(id=name):
-                match self.bound.get(name):
+                match self.bindings.get(name):
                     case ast.ImportFrom(module=str(module), names=names, level=0):
-                        own = next(a.name for a in names if (a.asname or a.name) == name)
-                        return f"{module}.{own}"
+                        original = next(a.name for a in names if (a.asname or a.name) == name)
+                        return f"{module}.{original}"
                     case ast.Import(names=names):
                         return next((a.name for a in names if (a.asname or a.name) == name), name)
                     case _:
                         return name
             case ast.Attribute(value=inner, attr=name):
-                return f"{self.dotted(inner)}.{name}"
+                return f"{self.dotted_name(inner)}.{name}"
             case _:
                 return ""
 
     def alias(self, name: str) -> ast.expr | None:
-        """What a name of the file was assigned to, as in `Point = tuple[float, float]`."""
-        match self.bound.get(name):
+        """The value assigned to a name of the file, as in `Point = tuple[float, float]`."""
+        match self.bindings.get(name):
             case ast.Assign(value=value):
                 return value
             case ast.AnnAssign(value=value):
@@ -131,8 +130,8 @@ class PythonSource:
                 return None
 
 
-def parsed_module(name: str, folder: Path) -> PythonSource:
-    """A module, parsed; refused if it has no file of Python."""
+def parse_module(name: str, folder: Path) -> PythonSource:
+    """The parsed file of a module; raises `DataError` if the module has no Python file."""
     path = module_file(name, folder)
     if path is None:
         hint = "Modules are looked for beside the script, then where Python looks."
@@ -146,13 +145,16 @@ def parsed_module(name: str, folder: Path) -> PythonSource:
         raise DataError("T606", message, place=str(path)) from None
     source = PythonSource(name, path, folder)
     for statement in _statements(tree.body):
-        for bound in _names(statement):
-            source.bound[bound] = statement
+        for binding in _names(statement):
+            source.bindings[binding] = statement
     return source
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of the top level, those of `if` and `try` included."""
+    """The statements of the top level, including those inside `if` and `try`.
+
+    The main branch comes last, because a later binding of a name replaces an earlier one.
+    """
     for statement in body:
         match statement:
             case ast.If(body=then, orelse=otherwise):
@@ -171,9 +173,9 @@ def _names(statement: ast.stmt) -> list[str]:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
         case ast.Import(names=names):
-            return [each.asname or each.name.partition(".")[0] for each in names]
+            return [alias.asname or alias.name.partition(".")[0] for alias in names]
         case ast.ImportFrom(names=names):
-            return [each.asname or each.name for each in names]
+            return [alias.asname or alias.name for alias in names]
         case ast.Assign(targets=targets):
             return [target.id for target in targets if isinstance(target, ast.Name)]
         case ast.AnnAssign(target=ast.Name(id=name)):
@@ -199,55 +201,57 @@ ANNOTATE: Final = "Annotate every parameter and the result: def f(x: float) -> f
 
 
 def read_function(module: str, name: str, folder: Path) -> typed.PythonFunction:
-    """A function of a module with the types that its annotations say; it cannot be called."""
-    wanted = module.removesuffix(".py").replace("/", ".")
-    source, found = parsed_module(wanted, folder).defining(name)
-    if found is None:
+    """A function of a module, typed by its annotations without importing it; not callable."""
+    module_name = module.removesuffix(".py").replace("/", ".")
+    source, definition = parse_module(module_name, folder).definition(name)
+    if definition is None:
         message = f'the module "{module}" has no function "{name}" that can be read'
         raise DataError("T606", message, hint=UNREADABLE_HINT.format(module=module))
-    if not isinstance(found, ast.FunctionDef):
+    if not isinstance(definition, ast.FunctionDef):
         message = f'"{name}" of the module "{module}" is not defined as a function'
         raise DataError("T606", message, hint=UNREADABLE_HINT.format(module=module))
-    spec = found.args
-    rest = [each for each in (spec.vararg, spec.kwarg) if each is not None]
-    parameters = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *rest]
-    missing = [each.arg for each in parameters if each.annotation is None]
-    missing += ["return"] if found.returns is None else []
+    spec = definition.args
+    variadic = [parameter for parameter in (spec.vararg, spec.kwarg) if parameter is not None]
+    parameters = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *variadic]
+    missing = [parameter.arg for parameter in parameters if parameter.annotation is None]
+    missing += ["return"] if definition.returns is None else []
     if missing:
         message = f'the function "{name}" has no annotation for {", ".join(missing)}'
         raise DataError("T606", message, hint=ANNOTATE)
     reader = _Annotations(source, module)
-    types = tuple(reader.type(each.annotation) for each in parameters if each.annotation)
-    assert found.returns is not None
-    return typed.PythonFunction(name, types, reader.type(found.returns), not_imported(module))
+    annotations = [parameter.annotation for parameter in parameters]
+    types = tuple(reader.type(annotation) for annotation in annotations if annotation)
+    assert definition.returns is not None
+    result = reader.type(definition.returns)
+    return typed.PythonFunction(name, types, result, import_stub(module))
 
 
 def read_parser(path: str, folder: Path) -> tuple[object, model.Type]:
-    """A parser class by its dotted path, with the type that it gives; it cannot be used."""
+    """A parser by the dotted path of its class, and its element type; the parser is a stub."""
     module, _, name = path.rpartition(".")
     if not module:
         raise DataError("T606", f'"{path}" names no class', hint='Write "module.Class".')
-    _, found = parsed_module(module, folder).defining(name)
-    text, parses = None, False
-    for statement in found.body if isinstance(found, ast.ClassDef) else []:
+    _, definition = parse_module(module, folder).definition(name)
+    text, has_parse = None, False
+    for statement in definition.body if isinstance(definition, ast.ClassDef) else []:
         match statement:
-            case ast.Assign(targets=[ast.Name(id="type")], value=ast.Constant(value=str(given))):
-                text = given
-            case ast.AnnAssign(target=ast.Name(id="type"), value=ast.Constant(value=str(given))):
-                text = given
+            case ast.Assign(targets=[ast.Name(id="type")], value=ast.Constant(value=str(value))):
+                text = value
+            case ast.AnnAssign(target=ast.Name(id="type"), value=ast.Constant(value=str(value))):
+                text = value
             case ast.FunctionDef(name="parse"):
-                parses = True
+                has_parse = True
             case _:
                 pass
-    if text is None or not parses:
+    if text is None or not has_parse:
         message = f'"{path}" is not a parser that can be read'
         hint = 'A parser is a class with type = "< A: int >" and parse(self, text) -> rows. '
         raise DataError("T606", message, hint=hint + UNREADABLE_HINT.format(module=module))
-    return not_imported(module), type_from_text(text)
+    return import_stub(module), type_from_text(text)
 
 
-class _NotImported:
-    """Stands for a function or parser of a module that was read and not imported."""
+class _ImportStub:
+    """A function or parser of a module that was read but not imported; calling it raises."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -259,13 +263,13 @@ class _NotImported:
     parse = __call__
 
 
-def not_imported(module: str) -> _NotImported:
-    """What is called in the place of a function of a module that was not imported."""
-    return _NotImported(module)
+def import_stub(module: str) -> _ImportStub:
+    """A stub for a function or parser of a module that was not imported."""
+    return _ImportStub(module)
 
 
 class _Annotations:
-    """The annotations of one file as types of the language."""
+    """Reads the annotations of one file as types of the language."""
 
     def __init__(self, source: PythonSource, module: str) -> None:
         self.source, self.module = source, module
@@ -278,33 +282,35 @@ class _Annotations:
             case ast.Constant(value=None):
                 return model.NOTHING
             case ast.Constant(value=str(text)):
-                return self.type(self._parsed(text, node), depth + 1)
+                return self.type(self._parse(text, node), depth + 1)
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
                 return self._union([left, right], node, depth)
             case ast.Subscript(value=base, slice=inner):
-                given = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-                return self._generic(self.source.dotted(base), given, node, depth)
+                arguments = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+                return self._generic(self.source.dotted_name(base), arguments, node, depth)
             case ast.Name() | ast.Attribute():
-                return self._named(node, depth)
+                return self._type_of_name(node, depth)
             case _:
                 return self._refuse(node)
 
-    def _named(self, node: ast.Name | ast.Attribute, depth: int) -> model.Type:
+    def _type_of_name(self, node: ast.Name | ast.Attribute, depth: int) -> model.Type:
         if isinstance(node, ast.Name) and (alias := self.source.alias(node.id)) is not None:
             return self.type(alias, depth + 1)
-        name = self.source.dotted(node)
+        name = self.source.dotted_name(node)
         if name not in _NAMES:
             self._refuse(node)
         return _NAMES[name]
 
-    def _generic(self, base: str, given: list[ast.expr], node: ast.expr, depth: int) -> model.Type:
-        if base in _LISTS and len(given) == 1:
-            return model.list_of(self.type(given[0], depth + 1))
+    def _generic(
+        self, base: str, arguments: list[ast.expr], node: ast.expr, depth: int
+    ) -> model.Type:
+        if base in _LISTS and len(arguments) == 1:
+            return model.list_of(self.type(arguments[0], depth + 1))
         if base in _TUPLES:
-            return model.Tuple(tuple(self.type(each, depth + 1) for each in given))
+            return model.Tuple(tuple(self.type(argument, depth + 1) for argument in arguments))
         if base in ("typing.Optional", "typing.Union"):
-            return self._union(given, node, depth)
-        match given:
+            return self._union(arguments, node, depth)
+        match arguments:
             case [_, ast.Constant(value=str(text)), *_] if base in _ANNOTATED:
                 return type_from_text(text)
             case _:
@@ -312,12 +318,13 @@ class _Annotations:
 
     def _union(self, parts: list[ast.expr], node: ast.expr, depth: int) -> model.Type:
         types = [self.type(part, depth + 1) for part in parts]
-        rest = [each for each in types if each != model.NOTHING]
-        if len(rest) != 1:
+        # None is no type of its own: every type of the language has null.
+        others = [type_ for type_ in types if type_ != model.NOTHING]
+        if len(others) != 1:
             self._refuse(node)
-        return rest[0]
+        return others[0]
 
-    def _parsed(self, text: str, node: ast.expr) -> ast.expr:
+    def _parse(self, text: str, node: ast.expr) -> ast.expr:
         try:
             return ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A script at one stage of its way from text to what Spark runs, as text or as data."""
+"""What `explain` prints: a script at one stage of compilation, as text or as data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from incmrql.algebra.normalize.rewrite import Step, show_step
 from incmrql.algebra.show import show_query
 from incmrql.compiler.compiled import Compiled, CompiledItem
 from incmrql.plan.explain.text import NO_PLAN, NOTHING_CHANGES, plan_data, show_plan
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.printer.scripts import outline
 from incmrql.types import typed
 from incmrql.types.show import show_expr
@@ -23,33 +23,33 @@ def explain(
     trace: bool = False,
     fast_sums: bool = False,
 ) -> str:
-    """A script, or some of its items, at one stage; with `trace`, the rules that led to it."""
+    """A script, or some of its items, at one stage; with `trace`, also the rules applied."""
     chosen = compiled.items if items is None else items
-    with room():
+    with deep_recursion():
         match stage:
             case "tree":
                 return outline(compiled.tree)
             case "types":
-                return "\n".join([_typed_item(each.item) for each in chosen])
+                return "\n".join([_typed_item(item.item) for item in chosen])
             case "spark":
-                return "\n\n".join([_statements(each, fast_sums) for each in chosen])
+                return "\n\n".join([_statements(item, fast_sums) for item in chosen])
             case "incremental":
-                return "\n\n".join([_plan(each, trace) for each in chosen])
+                return "\n\n".join([_plan(item, trace) for item in chosen])
             case _:
-                return "\n\n".join([_terms(each, stage, trace) for each in chosen])
+                return "\n\n".join([_terms(item, stage, trace) for item in chosen])
 
 
-def explained_plans(compiled: Compiled) -> list[dict[str, Any]]:
+def explain_plans(compiled: Compiled) -> list[dict[str, Any]]:
     """The plan of each item of a script as data; docs/explain.md says what the fields mean."""
     plans = []
-    with room():
-        for each in compiled.items:
+    with deep_recursion():
+        for item in compiled.items:
             plan = dict(NO_PLAN)
-            if each.reads_streams:
-                plan = {**plan_data(each.plan), **each.watches.as_data()}
-            span = each.item.span
-            text = {"text": span.text, "kind": each.item.kind, "place": str(span)}
-            plans.append({**text, "changes": each.reads_streams, **plan})
+            if item.reads_streams:
+                plan = {**plan_data(item.plan), **item.watches.as_data()}
+            span = item.item.span
+            text = {"text": span.text, "kind": item.item.kind, "place": str(span)}
+            plans.append({**text, "changes": item.reads_streams, **plan})
     return plans
 
 
@@ -57,9 +57,9 @@ def explain_paper(compiled: Compiled) -> str:
     """Each item of a script in the paper's own construction: h, ⊗ and a."""
     from incmrql.paper import show_paper  # nothing else needs the paper
 
-    with room():  # the paper has a normal form of its own
-        shown = [f"{_head(each)}\n{show_paper(each.terms)}" for each in compiled.items]
-    return "\n\n".join(shown)
+    with deep_recursion():  # the paper has a normal form of its own
+        texts = [f"{_head(item)}\n{show_paper(item.terms)}" for item in compiled.items]
+    return "\n\n".join(texts)
 
 
 def _head(item: CompiledItem) -> str:
@@ -75,8 +75,8 @@ def _derivation(steps: Sequence[Step], trace: bool) -> list[str]:
 
 
 def _terms(item: CompiledItem, stage: str, trace: bool) -> str:
-    asked = item.asked
-    query, steps = asked.normalized if stage == "normal" else (asked.terms, [])
+    answer = item.answer_item
+    query, steps = answer.normalized if stage == "normal" else (answer.terms, [])
     return "\n".join([_head(item), *_derivation(steps, trace), show_query(query)])
 
 
@@ -93,5 +93,5 @@ def _statements(item: CompiledItem, fast_sums: bool) -> str:
         show_statements,  # a large library that other stages need not load
     )
 
-    query, _ = item.asked.normalized
+    query, _ = item.answer_item.normalized
     return f"{_head(item)}\n{show_statements(query, item.script, fast_sums=fast_sums)}"

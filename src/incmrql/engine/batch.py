@@ -18,8 +18,8 @@ from incmrql.engine.messages import BagChange, BatchRequest, BatchResult, Part, 
 from incmrql.engine.operators.answers import bucket_rows, whole_answer
 from incmrql.engine.outputs import shown_values, write_part, write_values
 from incmrql.engine.program import Worked, run_steps
-from incmrql.engine.store.segments import Opened, Segment, write_runs
-from incmrql.engine.store.tables import Plan, Reader, StateTable, plan
+from incmrql.engine.store.segments import OpenSegments, Segment, write_segments
+from incmrql.engine.store.tables import Reader, StateTable, WritePlan, plan_writes
 from incmrql.io.files import ANYWHERE, Paths
 from incmrql.plan.program import Program, Stream
 from incmrql.reference import Environment
@@ -27,7 +27,7 @@ from incmrql.storage.files import crash_here
 from incmrql.types.model import PREDEFINED
 from incmrql.values import Value, encode
 
-OPENED = Opened()
+OPEN_SEGMENTS = OpenSegments()
 """The open maps of this process."""
 
 
@@ -97,8 +97,10 @@ def batch_context(
     compiled: CompiledProgram, order: BatchRequest, tables: Mapping[str, StateTable]
 ) -> BatchContext:
     """The state before a batch, as steps see it."""
-    reader = Reader(Path(order.runs), OPENED)
-    OPENED.keep(reader.folder, (run for table in order.tables.values() for run in table.runs))
+    reader = Reader(Path(order.runs), OPEN_SEGMENTS)
+    OPEN_SEGMENTS.keep(
+        reader.folder, (segment for table in order.tables.values() for segment in table.segments)
+    )
     return BatchContext(tables, reader, compiled.env(), order.is_first, offloading=order.offloading)
 
 
@@ -114,7 +116,7 @@ def finish(
     start = time.perf_counter()
     everything, alone = range(order.buckets), frozenset(single)
     plans = {
-        name: plan(
+        name: plan_writes(
             context.committed(name),
             context.reader,
             content,
@@ -166,14 +168,16 @@ def _bag_change(answer: Answer, rows: Rows | None) -> BagChange:
     return BagChange(net, min(came, default=None), min(went, default=None))
 
 
-def _written(order: BatchRequest, plans: Mapping[str, Plan], task: str) -> dict[str, StateTable]:
+def _written(
+    order: BatchRequest, plans: Mapping[str, WritePlan], task: str
+) -> dict[str, StateTable]:
     """Write what the plans say, all in one file; the tables with the new runs."""
     contents = [(w.content, w.counts) for each in plans.values() for w in each.written]
     runs: list[Segment] = []
     if contents:
         file = f"{order.number:06d}-{order.attempt}-{task}.run"
         try:
-            runs = write_runs(Path(order.runs), file, contents)
+            runs = write_segments(Path(order.runs), file, contents)
         except OSError:
             (Path(order.runs) / file).unlink(missing_ok=True)
             raise
@@ -182,7 +186,7 @@ def _written(order: BatchRequest, plans: Mapping[str, Plan], task: str) -> dict[
         new, runs = runs[: len(each.written)], runs[len(each.written) :]
         bases = tuple(r for r, w in zip(new, each.written, strict=True) if w.base)
         levels = tuple(r for r, w in zip(new, each.written, strict=True) if not w.base)
-        tables[name] = each.kept.with_runs(levels, bases)
+        tables[name] = each.kept.with_segments(levels, bases)
     return tables
 
 
@@ -255,7 +259,7 @@ def _single_rows(answer: Answer, value: Value, sign: int) -> Rows:
     if answer.output.part is None:
         return of_values([(value, sign)], answer.layout)
     rows = of_values([(each, sign) for each in value or []], answer.layout)
-    return rows.beside(pa.array(range(len(rows)), pa.int64())) if answer.is_placed else rows
+    return rows.with_columns(pa.array(range(len(rows)), pa.int64())) if answer.is_placed else rows
 
 
 def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
@@ -264,14 +268,14 @@ def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
     if not answer.is_placed:
         return answer.shown.apply(rows, env)
     values = Rows(rows.columns[:-1], rows.weights)
-    return answer.shown.apply(values, env).beside(rows.columns[-1])
+    return answer.shown.apply(values, env).with_columns(rows.columns[-1])
 
 
 def answer_value(
     compiled: CompiledProgram, number: int, tables: Mapping[str, StateTable], runs: Path
 ) -> Value:
     """The whole of an answer as a value, from the state; it has to fit into memory."""
-    context = BatchContext(tables, Reader(runs, OPENED), compiled.env(), is_first=False)
+    context = BatchContext(tables, Reader(runs, OPEN_SEGMENTS), compiled.env(), is_first=False)
     return whole_answer(compiled.physical.answers[number], context)
 
 
@@ -282,7 +286,7 @@ def bag_rows(
 
     Equal rows may come from several buckets.
     """
-    context = BatchContext(tables, Reader(runs, OPENED), compiled.env(), is_first=False)
+    context = BatchContext(tables, Reader(runs, OPEN_SEGMENTS), compiled.env(), is_first=False)
     answer = compiled.physical.answers[number]
     if answer.is_single:
         yield from ((row, 1) for row in whole_answer(answer, context))

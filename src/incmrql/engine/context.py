@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from incmrql.engine.columns.rows import Rows
 from incmrql.engine.loops.offload import NO_OFFLOADING, Offloading
-from incmrql.engine.store.content import SortedRows, added_up, empty, merge
+from incmrql.engine.store.content import SortedRows, aggregate_rows, empty, merge
 from incmrql.engine.store.segments import Segment, SegmentRows
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import Reader, StateTable, cuts_of, scan
@@ -61,11 +61,11 @@ class BatchContext:
             self.deltas[name] = empty(schema)
 
 
-def content_of(schema: TableSchema, rows: Rows) -> SortedRows:
+def sorted_rows_of(schema: TableSchema, rows: Rows) -> SortedRows:
     """Rows as a content of a table."""
     if not len(rows):
         return empty(schema)
-    return added_up(schema, rows.columns, rows.weights)
+    return aggregate_rows(schema, rows.columns, rows.weights)
 
 
 def rows_of(content: SortedRows) -> Rows:
@@ -73,14 +73,14 @@ def rows_of(content: SortedRows) -> Rows:
     return Rows(content.columns, content.weights)
 
 
-def merged(schema: TableSchema, parts: Sequence[SortedRows]) -> SortedRows:
+def merge_all(schema: TableSchema, parts: Sequence[SortedRows]) -> SortedRows:
     """One content from several."""
     return merge(parts) if parts else empty(schema)
 
 
-def consolidated(schema: TableSchema, rows: Rows) -> Rows:
+def consolidate_rows(schema: TableSchema, rows: Rows) -> Rows:
     """Equal rows added up, and those of weight 0 left out."""
-    return rows_of(content_of(schema, rows))
+    return rows_of(sorted_rows_of(schema, rows))
 
 
 def zeros(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -101,11 +101,11 @@ class MemoryReader(Reader):
 
     contents: list[SortedRows] = field(default_factory=list)
 
-    def whole(self, table: StateTable, run: Segment) -> SegmentRows:
+    def whole(self, table: StateTable, segment: Segment) -> SegmentRows:
         """All rows of a run."""
-        if run.file == _MEMORY:
-            return SegmentRows.of(self.contents[run.offset])
-        return self.opened.rows(self.folder, run, table.schema)
+        if segment.file == _MEMORY:
+            return SegmentRows.of(self.contents[segment.offset])
+        return self.open_segments.rows(self.folder, segment, table.schema)
 
 
 @dataclass(slots=True)
@@ -135,15 +135,15 @@ class Overlay(BatchContext):
         self.reader.contents.append(content)
         counts = np.diff(cuts_of(content, table.buckets))
         place = len(self.reader.contents) - 1
-        run = Segment(_MEMORY, place, 0, 0, tuple(range(table.buckets)), tuple(counts.tolist()))
-        self.added[name] = replace(table, levels=(*table.levels, run))
+        segment = Segment(_MEMORY, place, 0, 0, tuple(range(table.buckets)), tuple(counts.tolist()))
+        self.added[name] = replace(table, levels=(*table.levels, segment))
         assert self.below is not None
         self.below.add(self.names[name], content)
 
 
 def overlay(below: BatchContext, names: Mapping[str, str]) -> Overlay:
     """A context over some tables of another one."""
-    reader = MemoryReader(below.reader.folder, below.reader.opened, below.reader.tally)
+    reader = MemoryReader(below.reader.folder, below.reader.open_segments, below.reader.tally)
     return Overlay({}, reader, below.env, below.is_first, names=names, below=below)
 
 
@@ -197,7 +197,7 @@ def keep_counters(
             pa.array([number for _, number in some], pa.int64()),
         )
         weights = np.array(list(some.values()), np.int64)
-        context.add(name, content_of(schema, Rows(columns, weights)))
+        context.add(name, sorted_rows_of(schema, Rows(columns, weights)))
 
 
 def environment(program: Program) -> Environment:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from incmrql.errors import DataError
-from incmrql.io import Chunk, Part, ReadSpec, read_chunks, row_chunks
+from incmrql.io import Chunk, FileSplit, ReadSpec, read_chunks, row_chunks
 from incmrql.io.arrow.columns import is_spread, schema, types_of
 from incmrql.io.files import unreadable
 from incmrql.io.notices import SourceFacts
@@ -137,7 +137,7 @@ def _chunks(
         policy = dict(source.options).get("on_error", "quarantine")
         rows = parser_rows(parser, source, file.path, policy)
         return row_chunks(spec, rows, stream.path or stream.name)
-    return read_chunks(spec, Part(0, file.path, file.path, file.size))
+    return read_chunks(spec, FileSplit(0, file.path, file.path, file.size))
 
 
 def _table(chunk: Chunk, stream: Stream, sign: int) -> Any:

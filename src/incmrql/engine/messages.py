@@ -11,7 +11,7 @@ from incmrql.engine.inputs import InputFile, QuarantineFile
 from incmrql.engine.loops.offload import NO_OFFLOADING, Offloading
 from incmrql.engine.program import Worked
 from incmrql.engine.store.sorting import TableSchema
-from incmrql.engine.store.tables import NO_LIMITS, Limits, StateTable, combined
+from incmrql.engine.store.tables import NO_LIMITS, Limits, StateTable, combine_tables
 from incmrql.io.notices import SourceFacts
 from incmrql.io.rows import MOST_REMEMBERED, BadRow
 
@@ -273,7 +273,7 @@ def together(order: BatchRequest, results: Sequence[BatchResult]) -> BatchResult
             all_.worked.add(done.worked)
     for name, found in pieces.items():
         rest = order.tables[name].only(everything.difference(*[mine for _, mine in found]))
-        all_.tables[name] = combined([rest, *[table for table, _ in found]])
+        all_.tables[name] = combine_tables([rest, *[table for table, _ in found]])
     return all_
 
 

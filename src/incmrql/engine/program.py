@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from incmrql.engine.columns.layouts import leaves
-from incmrql.engine.columns.rows import Rows, stacked
+from incmrql.engine.columns.rows import Rows, concat_rows
 from incmrql.engine.compile.physical import Answer, Physical
 from incmrql.engine.context import BatchContext
 from incmrql.engine.operators.answers import answer_gather, answer_meet
@@ -116,7 +116,7 @@ def run_steps(
 def _answer_delta(answer: Answer, found: Sequence[Iterable[Rows]], context: BatchContext) -> Rows:
     """What a batch does to an answer, equal rows added up."""
     if answer.is_keyed and answer.main is not None:
-        return stacked(list(found[answer.main.place]), leaves(answer.layout))
+        return concat_rows(list(found[answer.main.place]), leaves(answer.layout))
     return answer_meet(answer, answer_gather(answer, found, context.env), context)
 
 

@@ -18,9 +18,9 @@ from typing import TypeAlias
 
 from incmrql.engine.batch import CompiledProgram, batch_context, finish, read_rows
 from incmrql.engine.columns.layouts import leaves
-from incmrql.engine.columns.rows import Rows, stacked
+from incmrql.engine.columns.rows import Rows, concat_rows
 from incmrql.engine.compile.physical import Physical
-from incmrql.engine.context import BatchContext, merged
+from incmrql.engine.context import BatchContext, merge_all
 from incmrql.engine.inputs import BadRowWriter, InputFile
 from incmrql.engine.messages import BatchRequest, BatchResult, Reading
 from incmrql.engine.operators.answers import answer_gather, answer_meet, answer_slots
@@ -142,7 +142,7 @@ def read_stage(
         }
         yield from _deliver(compiled, fixed, context, worked, outbox)
         for name in route.names():
-            yield Sent(0, name, merged(route.schema(name), []))
+            yield Sent(0, name, merge_all(route.schema(name), []))
     yield from outbox.all()
     reading.quarantined = bad.close()
     crash_here("task-sent", order.number)
@@ -179,7 +179,7 @@ def meet_stage(
         assert isinstance(step, StatefulOp)
         with worked.at(place, context):
             contents = [
-                merged(schema, brought.get(("step", place, slot), []))
+                merge_all(schema, brought.get(("step", place, slot), []))
                 for slot, schema in enumerate(step.delta_schemas)
             ]
         for rows in worked.counted(place, step.meet(contents, context), context):
@@ -188,13 +188,13 @@ def meet_stage(
     for number, answer in enumerate(compiled.physical.answers):
         if answer.main is not None and answer.main.derived is not None and answer.is_keyed:
             rows_ = keyed.rows.get(answer.main.derived.place, [])
-            for segment in answer.main.derived.maps:
-                rows_ = [segment.apply(each, context.env) for each in rows_]
+            for pipeline in answer.main.derived.maps:
+                rows_ = [pipeline.apply(each, context.env) for each in rows_]
             if rows_:
-                answers[number] = stacked(rows_, leaves(answer.layout))
+                answers[number] = concat_rows(rows_, leaves(answer.layout))
         elif route.answered[number] == stage:
             parts = [
-                merged(schema, brought.get(("answer", number, part), []))
+                merge_all(schema, brought.get(("answer", number, part), []))
                 for part, schema in enumerate(answer_slots(answer))
             ]
             if not answer.is_single or bucket == 0:

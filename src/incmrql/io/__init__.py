@@ -12,14 +12,14 @@ Start with `rows`, then `line`.
 from __future__ import annotations
 
 from incmrql.io.chunks import Chunk, read_chunks, row_chunks
-from incmrql.io.reader import list_files, read, read_rows, with_shown_path
-from incmrql.io.spec import CHUNK_ROWS, Part, ReadSpec, element_of
+from incmrql.io.reader import list_files, read, read_rows, with_display_path
+from incmrql.io.spec import CHUNK_ROWS, FileSplit, ReadSpec, element_of
 from incmrql.io.vectorised.reader import VectorReader, vector_reader
 
 __all__ = [
     "CHUNK_ROWS",
     "Chunk",
-    "Part",
+    "FileSplit",
     "ReadSpec",
     "VectorReader",
     "element_of",
@@ -29,5 +29,5 @@ __all__ = [
     "read_rows",
     "row_chunks",
     "vector_reader",
-    "with_shown_path",
+    "with_display_path",
 ]

@@ -20,9 +20,9 @@ from incmrql.io.files import broken
 from incmrql.io.notices import SourceFacts
 from incmrql.io.reader import read_rows
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Read, Row, refusal
-from incmrql.io.spec import INSIDE, Part, ReadSpec
+from incmrql.io.spec import INSIDE, FileSplit, ReadSpec
 from incmrql.io.vectorised.parquet import parquet_arrays
-from incmrql.io.vectorised.parser import Divided, Parser
+from incmrql.io.vectorised.parser import Parser, SplitBlock
 from incmrql.io.vectorised.reader import VectorReader, vector_reader
 
 
@@ -37,7 +37,7 @@ class Chunk:
     facts: SourceFacts = field(default_factory=SourceFacts)
 
 
-def read_chunks(spec: ReadSpec, part: Part) -> Iterator[Chunk]:
+def read_chunks(spec: ReadSpec, part: FileSplit) -> Iterator[Chunk]:
     """The rows of a part; a bad one is an error if the source says `on_error: fail`.
 
     The last chunk may be empty: it says which names JSON documents have, if they lack a field.
@@ -48,35 +48,35 @@ def read_chunks(spec: ReadSpec, part: Part) -> Iterator[Chunk]:
     elif spec.source.format == "binary" and "sign" not in spec.options:
         chunks = _parquet_chunks(spec, part)
     else:
-        chunks = row_chunks(spec, read_rows(spec, part), part.shown)
-    whole = SourceFacts()
+        chunks = row_chunks(spec, read_rows(spec, part), part.display_path)
+    totals = SourceFacts()
     for chunk in chunks:
-        whole.add(chunk.facts)
+        totals.add(chunk.facts)
         yield chunk
-    known = SourceFacts(rows=whole.rows, present=set(whole.present))
-    known.look_up_names(part.path, spec.source, spec.watched)
-    if known.names:
-        last = SourceFacts(present=known.present, names=known.names)
+    column_names = SourceFacts(rows=totals.rows, present=set(totals.present))
+    column_names.look_up_names(part.path, spec.source, spec.nullable_fields)
+    if column_names.names:
+        last = SourceFacts(present=column_names.present, names=column_names.names)
         yield Chunk(pa.array([], spec.arrow_type), pa.array([], pa.int64()), facts=last)
 
 
 def row_chunks(spec: ReadSpec, rows: Iterable[Read], place: str) -> Iterator[Chunk]:
     """Chunks of rows that were read one by one; `place` is named for rows that are no text."""
-    left = iter(rows)
-    while chunk := _checked(islice(left, spec.chunk_rows), spec):
+    remaining = iter(rows)
+    while chunk := _rows_or_error(islice(remaining, spec.chunk_rows), spec):
         yield _row_chunk(spec, chunk, place)
 
 
-def _checked(rows: Iterable[Read], spec: ReadSpec) -> list[Read]:
+def _rows_or_error(rows: Iterable[Read], spec: ReadSpec) -> list[Read]:
     """The rows; an error at the first bad one, if the source says so."""
     if spec.policy != "fail":
         return list(rows)
-    found: list[Read] = []
+    good: list[Read] = []
     for row in rows:
         if isinstance(row, BadRow):
             raise refusal(row)
-        found.append(row)
-    return found
+        good.append(row)
+    return good
 
 
 def _row_chunk(spec: ReadSpec, rows: list[Read], place: str) -> Chunk:
@@ -86,9 +86,9 @@ def _row_chunk(spec: ReadSpec, rows: list[Read], place: str) -> Chunk:
         values = _array(spec, good)
     except UnicodeEncodeError:
         spoiled = [row for row in good if not _is_storable(spec, row)]
-        halves = [_half_a_character(row, place) for row in spoiled]
-        _checked(halves, spec)
-        bad += halves
+        broken_strings = [_half_a_character(row, place) for row in spoiled]
+        _rows_or_error(broken_strings, spec)
+        bad += broken_strings
         good = [row for row in good if row not in spoiled]
         values = _array(spec, good)
     weights = pa.array([row.weight for row in good], pa.int64())
@@ -115,7 +115,7 @@ def _half_a_character(row: Row, place: str) -> BadRow:
 def _chunk(
     spec: ReadSpec, values: Arrow, weights: Arrow, bad: list[BadRow], beyond: int = 0
 ) -> Chunk:
-    present = {path for path in spec.watched if _has_value(values, path)}
+    present = {path for path in spec.nullable_fields if _has_value(values, path)}
     first = bad[:MOST_REMEMBERED]
     facts = SourceFacts(len(values), len(bad), beyond, present, first=first)
     return Chunk(values, weights, tuple(bad), facts)
@@ -138,41 +138,41 @@ def _ones(values: Arrow) -> Arrow:
 
 
 def _text_chunks(spec: ReadSpec, reader: VectorReader) -> Iterator[Chunk]:
-    blocks, parser, place = reader.blocks(), reader.parser, reader.part.shown
+    blocks, parser, place = reader.blocks(), reader.parser, reader.split.display_path
     for block in blocks:
-        divided = parser.divide(block)
-        yield _block_chunk(spec, parser, divided, place)
-        if divided.bound is not None:
-            yield from row_chunks(spec, parser.read_rows(divided.rest(blocks)), place)
+        split_block = parser.split_block(block)
+        yield _block_chunk(spec, parser, split_block, place)
+        if split_block.first_dependent is not None:
+            yield from row_chunks(spec, parser.read_rows(split_block.rest(blocks)), place)
 
 
-def _block_chunk(spec: ReadSpec, parser: Parser, divided: Divided, place: str) -> Chunk:
+def _block_chunk(spec: ReadSpec, parser: Parser, split_block: SplitBlock, place: str) -> Chunk:
     """The rows of lines that have nothing to do with what follows, in the order of the lines."""
-    values, beyond, numbers, odd = divided.parsed(parser)
-    rows = _checked(parser.read_apart(odd), spec)
-    others = _row_chunk(spec, rows, place)
+    values, beyond, numbers, odd = split_block.parse(parser)
+    rows = _rows_or_error(parser.read_independent(odd), spec)
+    odd_chunk = _row_chunk(spec, rows, place)
     if values is None:
-        return others
-    weights, bad = _ones(values), list(others.bad)
-    if len(others.values):
+        return odd_chunk
+    weights, bad = _ones(values), list(odd_chunk.bad)
+    if len(odd_chunk.values):
         lines = [row.line for row in rows if isinstance(row, Row)]
         order = pa.array(np.argsort(np.concatenate([numbers, lines]), kind="stable"))
-        values = pa.concat_arrays([values, others.values]).take(order)
-        weights = pa.concat_arrays([weights, others.weights]).take(order)
-    return _chunk(spec, values, weights, bad, beyond + others.facts.beyond)
+        values = pa.concat_arrays([values, odd_chunk.values]).take(order)
+        weights = pa.concat_arrays([weights, odd_chunk.weights]).take(order)
+    return _chunk(spec, values, weights, bad, beyond + odd_chunk.facts.beyond)
 
 
-def _parquet_chunks(spec: ReadSpec, part: Part) -> Iterator[Chunk]:
+def _parquet_chunks(spec: ReadSpec, part: FileSplit) -> Iterator[Chunk]:
     """Arrays of plain columns; where these end, the rest row by row."""
-    done = 0
+    rows_read = 0
     try:
         for values in parquet_arrays(Path(part.path), spec.element):
             if values is None:
                 break
             yield _chunk(spec, values, _ones(values), [])
-            done += len(values)
+            rows_read += len(values)
         else:
             return
     except (OSError, pa.ArrowException) as cause:
         raise broken(Path(part.path), str(cause)) from cause
-    yield from row_chunks(spec, islice(read_rows(spec, part), done, None), part.shown)
+    yield from row_chunks(spec, islice(read_rows(spec, part), rows_read, None), part.display_path)

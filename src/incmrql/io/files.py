@@ -62,15 +62,15 @@ def expand(path: str | Path) -> list[Path]:
     text = str(path).removeprefix("file://")
     if not text:
         raise DataError("R101", "the path is empty", hint='Write "." for the current folder.')
-    place = Path(text)
-    if place.is_dir():
-        return _below(place)
-    if place.exists():
-        refuse_special(place)
-        return [place]
+    target = Path(text)
+    if target.is_dir():
+        return _below(target)
+    if target.exists():
+        refuse_special(target)
+        return [target]
     if glob.has_magic(text):
         return _matching(text)
-    raise _missing(place)
+    raise _not_found_error(target)
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """The content of a file, decompressed where its name ends in .gz, .bz2, .xz or .zst."""
     try:
         refuse_special(path)
-        with _opened(path) as stream:
+        with _open_stream(path) as stream:
             yield stream
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as cause:
         raise broken(path, str(cause)) from cause
@@ -158,7 +158,7 @@ def line_of(number: int, raw: bytes) -> Line:
         return Line(number, text, end, f"not UTF-8 at byte {cause.start + 1} of the line")
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_stream(path: Path) -> BinaryIO:
     match path.suffix:
         case ".gz":
             return io.BufferedReader(cast(io.RawIOBase, gzip.open(path, "rb")))
@@ -173,18 +173,18 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _below(folder: Path) -> list[Path]:
-    found: list[Path] = []
-    for place, folders, names in os.walk(folder, onerror=_refuse):
+    files: list[Path] = []
+    for directory, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
-        shown = (Path(place, name) for name in names if not name.startswith(_HIDDEN))
-        found.extend(file for file in shown if _is_file(file))
-    return sorted(found, key=lambda file: file.parts)
+        candidates = (Path(directory, name) for name in names if not name.startswith(_HIDDEN))
+        files.extend(file for file in candidates if _is_file(file))
+    return sorted(files, key=lambda file: file.parts)
 
 
 def _is_file(path: Path) -> bool:
     """Whether there is a file; a link to nothing is refused, as data would be missing."""
     if path.is_symlink() and not path.exists():
-        raise _missing(path)
+        raise _not_found_error(path)
     return path.is_file()
 
 
@@ -196,30 +196,32 @@ def _matching(pattern: str) -> list[Path]:
     """The files that a glob matches; a hidden name must be asked for by its first character."""
     parts = Path(pattern).parts
     fixed = next(i for i, part in enumerate(parts) if glob.has_magic(part))
-    asked = {part[0] for part in parts[fixed:]}
-    hidden = tuple(mark for mark in _HIDDEN if mark not in asked)
-    found: dict[Path, None] = {}
+    initials = {part[0] for part in parts[fixed:]}
+    hidden = tuple(mark for mark in _HIDDEN if mark not in initials)
+    files: dict[Path, None] = {}
     for match in map(Path, glob.glob(pattern, recursive=True)):
         if not any(part.startswith(hidden) for part in match.parts[fixed:]):
             inside = _below(match) if match.is_dir() else [match]
-            found.update(dict.fromkeys(file for file in inside if _is_file(file)))
-    if not found:
+            files.update(dict.fromkeys(file for file in inside if _is_file(file)))
+    if not files:
         raise DataError(
-            "R101", f'no file matches "{pattern}"', hint=_around(Path(*parts[:fixed]), parts[-1])
+            "R101",
+            f'no file matches "{pattern}"',
+            hint=_contents_hint(Path(*parts[:fixed]), parts[-1]),
         )
-    return sorted(found, key=lambda file: file.parts)
+    return sorted(files, key=lambda file: file.parts)
 
 
-def _missing(place: Path) -> DataError:
-    if place.is_symlink():
-        message = f'"{place}" is a link to "{place.readlink()}", which is not there'
+def _not_found_error(path: Path) -> DataError:
+    if path.is_symlink():
+        message = f'"{path}" is a link to "{path.readlink()}", which is not there'
         return DataError("R101", message, hint="Mend the link or remove it.")
     return DataError(
-        "R101", f'there is no file or folder "{place}"', hint=_around(place.parent, place.name)
+        "R101", f'there is no file or folder "{path}"', hint=_contents_hint(path.parent, path.name)
     )
 
 
-def _around(folder: Path, name: str) -> str:
+def _contents_hint(folder: Path, name: str) -> str:
     """What there is instead, as near to the missing name as can be."""
     while not folder.is_dir() and folder != folder.parent:
         name, folder = folder.name, folder.parent
@@ -230,8 +232,8 @@ def _around(folder: Path, name: str) -> str:
     if not names:
         return f'Folder "{folder}" is empty.'
     more = len(names) - _MOST_NAMED
-    shown = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f'{nearest(name, names)} Folder "{folder}" has: {shown}.'.strip()
+    listing = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f'{nearest(name, names)} Folder "{folder}" has: {listing}.'.strip()
 
 
 # --- Allowed paths ---
@@ -252,16 +254,16 @@ class Paths:
     """Why there is a limit, if the user did not ask for it."""
 
     @staticmethod
-    def of(given: Iterable[str | Path]) -> Paths:
+    def of(paths: Iterable[str | Path]) -> Paths:
         """A limit to some paths; no limit if none is given."""
-        found = tuple(os.path.realpath(path) for path in given)
-        return Paths(found) if found else ANYWHERE
+        allowed = tuple(os.path.realpath(path) for path in paths)
+        return Paths(allowed) if allowed else ANYWHERE
 
-    def also(self, *given: str | Path | None) -> Paths:
+    def also(self, *paths: str | Path | None) -> Paths:
         """The same limit with paths that the user has named elsewhere."""
         if self.allowed is None:
             return self
-        more = (os.path.realpath(path) for path in given if path is not None)
+        more = (os.path.realpath(path) for path in paths if path is not None)
         return replace(self, allowed=(*self.allowed, *more))
 
     def holds(self, path: str | Path) -> bool:
@@ -280,13 +282,13 @@ class Paths:
 
     def refusal(self, paths: Iterable[str | Path], place: str = "") -> DataError:
         """The error for paths that are not allowed, all of which it names."""
-        named = list(dict.fromkeys(map(str, paths)))
-        first, real = named[0], _real(named[0])
+        names = list(dict.fromkeys(map(str, paths)))
+        first, real = names[0], _real(names[0])
         leads = real is not None and real != os.path.abspath(_start(first))
-        shown = ", ".join(f'"{name}"' for name in named)
-        message = f"{shown} may not be used"
-        message += f': it leads to "{real}"' if leads and len(named) == 1 else ""
-        options = dict.fromkeys(f"--allow-path {_folder(name)}" for name in named)
+        listing = ", ".join(f'"{name}"' for name in names)
+        message = f"{listing} may not be used"
+        message += f': it leads to "{real}"' if leads and len(names) == 1 else ""
+        options = dict.fromkeys(f"--allow-path {_directory_to_allow(name)}" for name in names)
         hint = f"If that is all right, add {' '.join(options)} (in Python: allow_paths=[...])."
         hint = f"{self.why}. {hint}" if self.why else hint
         return DataError(OUTSIDE, message, place=place or first, hint=hint)
@@ -310,7 +312,7 @@ def _start(path: str | Path) -> str:
     if not glob.has_magic(text) or os.path.lexists(text):
         return text
     parts = Path(text).parts
-    fixed = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+    fixed = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     return str(Path(*parts[:fixed]))
 
 
@@ -322,7 +324,7 @@ def _real(path: str | Path) -> str | None:
         return None
 
 
-def _folder(path: str) -> str:
+def _directory_to_allow(path: str) -> str:
     """The folder to allow for a path."""
     real = _real(path)
     if real is None:

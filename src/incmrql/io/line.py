@@ -50,8 +50,8 @@ class LineOptions:
     @classmethod
     def of(cls, delimiter: str, options: Mapping[str, Any]) -> LineOptions:
         """The named options of a source, as far as they are about lines."""
-        known = ("header", "quote", "null", "comment", "sign")
-        return cls(delimiter, **{name: options[name] for name in known if name in options})
+        names = ("header", "quote", "null", "comment", "sign")
+        return cls(delimiter, **{name: options[name] for name in names if name in options})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class _Layout:
 
 def read_lines(lines: Iterable[Line], path: str, row: Type, options: LineOptions) -> Iterator[Read]:
     """The rows of one file."""
-    layout = None if options.header else _unnamed(row, options)
+    layout = None if options.header else _layout_by_position(row, options)
     for line, text, fields in _records(lines, options):
         if isinstance(fields, str):
             if layout is None:
@@ -87,7 +87,9 @@ def read_lines(lines: Iterable[Line], path: str, row: Type, options: LineOptions
                 raise DataError("R111", message, place=f"{path}:{line}", hint=hint)
             yield BadRow(path, line, text, fields)
         elif layout is None:
-            layout = _named(row, [name.strip() for name, _ in fields], options, f"{path}:{line}")
+            layout = _layout_by_header(
+                row, [name.strip() for name, _ in fields], options, f"{path}:{line}"
+            )
         else:
             try:
                 yield _row(fields, line, layout, options)
@@ -121,7 +123,7 @@ def _count(number: int) -> str:
 # --- which column is where ---------------------------------------------------------------
 
 
-def _unnamed(row: Type, options: LineOptions) -> _Layout:
+def _layout_by_position(row: Type, options: LineOptions) -> _Layout:
     """Columns by their place; the sign is the field of that name, or the one after them."""
     types, sign = _types(row), options.sign
     names = row.names if isinstance(row, Record) else ()
@@ -129,22 +131,24 @@ def _unnamed(row: Type, options: LineOptions) -> _Layout:
     if sign in names:
         return _layout(row, range(len(types)), len(types), names.index(sign), is_open=is_open)
     width = len(types) + bool(sign)
-    place = width - 1 if sign else None
-    return _layout(row, range(len(types)), width, place, is_open=is_open)
+    sign_index = width - 1 if sign else None
+    return _layout(row, range(len(types)), width, sign_index, is_open=is_open)
 
 
-def _named(row: Type, names: list[str], options: LineOptions, place: str) -> _Layout:
+def _layout_by_header(row: Type, names: list[str], options: LineOptions, place: str) -> _Layout:
     """Columns of a record by the names in the header, others by their place."""
-    sign = _sign_place(names, options.sign, place)
+    sign = _sign_index(names, options.sign, place)
     if not isinstance(row, Record):
         places = [i for i in range(len(names)) if i != sign]
         width = len(_types(row)) if sign is None else max(len(_types(row)), sign) + 1
         return _layout(row, [*places, *range(len(names), width)], width, sign)
-    wanted = [name for name, type_ in row.fields if type_ != ANY]
-    missing = [name for name in wanted if name not in names]
-    doubled = [name for name in wanted if names.count(name) > 1]
-    if missing or doubled:
-        what = f"has no column {_list(missing)}" if missing else f"has two columns {_list(doubled)}"
+    used_names = [name for name, type_ in row.fields if type_ != ANY]
+    missing = [name for name in used_names if name not in names]
+    duplicated = [name for name in used_names if names.count(name) > 1]
+    if missing or duplicated:
+        what = (
+            f"has no column {_list(missing)}" if missing else f"has two columns {_list(duplicated)}"
+        )
         close = nearest(missing[0], names) if missing else ""
         hint = f"{close} The header has: {', '.join(names)}.".strip()
         raise DataError("R111", f"the header {what}", place=place, hint=hint)
@@ -152,7 +156,7 @@ def _named(row: Type, names: list[str], options: LineOptions, place: str) -> _La
     return _layout(row, places, len(names), sign)
 
 
-def _sign_place(names: list[str], sign: str, place: str) -> int | None:
+def _sign_index(names: list[str], sign: str, place: str) -> int | None:
     if not sign:
         return None
     if sign in names:
@@ -180,7 +184,7 @@ def _layout(
         for i, type_ in enumerate(_types(row))
         if type_ != ANY
     )
-    return _Layout(width, columns, sign, _maker(element_type(row)), is_open)
+    return _Layout(width, columns, sign, _element_builder(element_type(row)), is_open)
 
 
 def _types(row: Type) -> tuple[Type, ...]:
@@ -190,7 +194,7 @@ def _types(row: Type) -> tuple[Type, ...]:
     return types
 
 
-def _maker(element: Type) -> Callable[[list[Value]], Value]:
+def _element_builder(element: Type) -> Callable[[list[Value]], Value]:
     """How an element is made from the values of its columns."""
     match element:
         case Record():
@@ -208,11 +212,11 @@ def _list(names: Iterable[str]) -> str:
 
 # --- lines to fields ---------------------------------------------------------------------
 
-_Cut: TypeAlias = tuple[int, str, list[Field] | str]
+_Record: TypeAlias = tuple[int, str, list[Field] | str]
 """Where a record starts, its text, and its fields, or the reason why it has none."""
 
 
-def _records(lines: Iterable[Line], options: LineOptions) -> Iterator[_Cut]:
+def _records(lines: Iterable[Line], options: LineOptions) -> Iterator[_Record]:
     return iter(_Records(lines, options))
 
 
@@ -231,7 +235,7 @@ class _Records:
         self._open_before = 0
         """Up to this line every record that leaves a quote open goes wrong."""
 
-    def __iter__(self) -> Iterator[_Cut]:
+    def __iter__(self) -> Iterator[_Record]:
         options, comment = self._options, self._options.comment
         while (line := self._next()) is not None:
             if line.problem:
@@ -242,35 +246,35 @@ class _Records:
                 fields = [(text, False) for text in line.text.split(options.delimiter)]
                 yield line.number, line.text, fields
             else:
-                yield self._quoted(line)
+                yield self._quoted_record(line)
 
     def _next(self) -> Line | None:
         return self._ahead.popleft() if self._ahead else next(self._source, None)
 
-    def _quoted(self, first: Line) -> _Cut:
+    def _quoted_record(self, first: Line) -> _Record:
         """The record that starts on a line."""
-        taken = [first]
+        record_lines = [first]
         splitter = FieldSplitter(self._options.delimiter, self._options.quote)
         length = len(first.text)
         try:
-            while not splitter.feed(taken[-1]):
+            while not splitter.feed(record_lines[-1]):
                 if first.number < self._open_before:
                     raise Unparsable(_NEVER_CLOSED)
                 line = self._next()
-                if line is None or length > LONGEST_RECORD or len(taken) > MOST_LINES:
+                if line is None or length > LONGEST_RECORD or len(record_lines) > MOST_LINES:
                     self._ahead.extendleft([] if line is None else [line])
-                    self._open_before = taken[-1].number + 1
+                    self._open_before = record_lines[-1].number + 1
                     raise Unparsable(_NEVER_CLOSED)
-                taken.append(line)
+                record_lines.append(line)
                 length += len(line.text) + len(line.end)
         except Unparsable as problem:
-            if len(taken) > 1:
-                self._open_before = max(self._open_before, taken[-1].number)
-                self._ahead.extendleft(reversed(taken[1:]))
+            if len(record_lines) > 1:
+                self._open_before = max(self._open_before, record_lines[-1].number)
+                self._ahead.extendleft(reversed(record_lines[1:]))
             return first.number, first.text, problem.reason
         return (
             first.number,
-            "".join(line.text + line.end for line in taken[:-1]) + taken[-1].text,
+            "".join(line.text + line.end for line in record_lines[:-1]) + record_lines[-1].text,
             splitter.fields,
         )
 

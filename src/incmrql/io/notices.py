@@ -18,7 +18,7 @@ from incmrql.errors import IncmrqlWarning, nearest
 from incmrql.io.files import open_text
 from incmrql.io.json.files import read_raw
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Notice, Policy, Read, ReadReport, Row
-from incmrql.io.spec import INSIDE, watched_fields
+from incmrql.io.spec import INSIDE, nullable_fields
 from incmrql.io.xml.files import read_xml
 from incmrql.io.xml.values import attributes, children, tag_of
 from incmrql.types import typed
@@ -66,30 +66,32 @@ class SourceFacts:
         }
 
     @staticmethod
-    def of_json(found: Mapping[str, Any]) -> SourceFacts:
+    def of_json(data: Mapping[str, Any]) -> SourceFacts:
         """The facts that a text holds."""
-        sets = {name: set(found[name]) for name in ("present", "names")}
-        first = [BadRow(**row) for row in found["first"]]
-        return SourceFacts(**{**found, **sets, "first": first})
+        sets = {name: set(data[name]) for name in ("present", "names")}
+        first = [BadRow(**row) for row in data["first"]]
+        return SourceFacts(**{**data, **sets, "first": first})
 
-    def add_rows(self, rows: Sequence[Row], watched: Iterable[str]) -> None:
-        """Count rows; `watched` are the fields that may be in none of them."""
+    def add_rows(self, rows: Sequence[Row], fields: Iterable[str]) -> None:
+        """Count rows; `fields` are the fields that may be in none of them."""
         self.rows += len(rows)
         self.beyond += sum(row.beyond for row in rows)
-        for name in set(watched) - self.present:
+        for name in set(fields) - self.present:
             if any(_has(row.value, name) for row in rows):
                 self.present.add(name)
 
-    def look_up_names(self, path: str | Path, source: typed.Source, watched: Iterable[str]) -> None:
+    def look_up_names(self, path: str | Path, source: typed.Source, fields: Iterable[str]) -> None:
         """Where a field is null in every row of a file, see which names its documents have."""
-        absent = set(watched) - self.present
+        absent = set(fields) - self.present
         if not self.rows or not absent:
             return
         documents = _documents(Path(path), source)
-        parents = {path.rpartition(INSIDE)[0] for path in watched}
+        parents = {path.rpartition(INSIDE)[0] for path in fields}
         for row in islice(documents, _SAMPLE):
             if isinstance(row, Row):
-                self.names.update(path for each in parents for path in _members(row.value, each))
+                self.names.update(
+                    path for parent in parents for path in _members(row.value, parent)
+                )
         self.present |= absent & self.names
 
 
@@ -102,13 +104,13 @@ def _documents(path: Path, source: typed.Source) -> Iterator[Read]:
 
 def _members(document: Any, parent: str) -> Iterator[str]:
     """The paths of the members of an object in a document; `parent` is the object's own path."""
-    found = _parts(document)
+    members = _members_of(document)
     for name in parent.split(INSIDE) if parent else ():
-        found = _parts(found.get(name))
-    yield from (f"{parent}{INSIDE}{name}" if parent else name for name in found)
+        members = _members_of(members.get(name))
+    yield from (f"{parent}{INSIDE}{name}" if parent else name for name in members)
 
 
-def _parts(document: Any) -> Mapping[str, Any]:
+def _members_of(document: Any) -> Mapping[str, Any]:
     """The members of a JSON object, or attributes and child elements of an XML element."""
     match document:
         case dict():
@@ -127,34 +129,34 @@ def _has(value: Value, path: str) -> bool:
 
 
 def notices(
-    source: typed.Source, path: str, noticed: SourceFacts, element: Type | None = None
+    source: typed.Source, path: str, facts: SourceFacts, element: Type | None = None
 ) -> tuple[Notice, ...]:
     """The warnings about a source; `element` is its row as far as the query reads it."""
-    found: list[Notice] = []
-    if noticed.bad and not noticed.rows:
-        found.append(_nothing_read(source, path, noticed))
-    if noticed.beyond:
+    warnings: list[Notice] = []
+    if facts.bad and not facts.rows:
+        warnings.append(_no_rows_notice(source, path, facts))
+    if facts.beyond:
         width = len(column_types(source.row) or ())
-        lines = "1 line" if noticed.beyond == 1 else f"{noticed.beyond} lines"
-        verb = "has" if noticed.beyond == 1 else "have"
+        lines = "1 line" if facts.beyond == 1 else f"{facts.beyond} lines"
+        verb = "has" if facts.beyond == 1 else "have"
         columns = "1 column" if width == 1 else f"{width} columns"
         message = f"{lines} of {path} {verb} more than the {columns} declared; the rest is ignored"
         hint = "Declare the others as any to skip them without this warning."
-        found.append(Notice("W202", message, hint=hint))
-    for field_path in watched_fields(source, element or source.row):
+        warnings.append(Notice("W202", message, hint=hint))
+    for field_path in nullable_fields(source, element or source.row):
         parent, _, name = field_path.rpartition(INSIDE)
         siblings = {
-            other for above, _, other in (each.rpartition(INSIDE) for each in noticed.names)
+            other for above, _, other in (each.rpartition(INSIDE) for each in facts.names)
             if above == parent
         }  # fmt: skip
         # Where no row has the parent, that is all there is to say.
-        if siblings and field_path not in noticed.present and parent in {"", *noticed.present}:
+        if siblings and field_path not in facts.present and parent in {"", *facts.present}:
             shown, owner = field_path.replace(INSIDE, "."), parent.replace(INSIDE, ".")
             message = f'no row of {path} has the field "{shown}": it is null everywhere'
             has = "Rows have" if not parent else f'"{owner}" has'
             hint = f"{nearest(name, siblings)} {has}: {', '.join(sorted(siblings)[:10])}.".strip()
-            found.append(Notice("W203", message, hint=hint))
-    return tuple(found)
+            warnings.append(Notice("W203", message, hint=hint))
+    return tuple(warnings)
 
 
 def warn(report: ReadReport, _policy: Policy = "quarantine") -> None:
@@ -163,8 +165,8 @@ def warn(report: ReadReport, _policy: Policy = "quarantine") -> None:
         warnings.warn(notice.render(), IncmrqlWarning, stacklevel=2)
 
 
-def _nothing_read(source: typed.Source, path: str, noticed: SourceFacts) -> Notice:
-    count, first = noticed.bad, noticed.first
+def _no_rows_notice(source: typed.Source, path: str, facts: SourceFacts) -> Notice:
+    count, first = facts.bad, facts.first
     noun = "line" if source.format in ("line", "text") else "row"
     which = f"the only {noun}" if count == 1 else f"none of the {count} {noun}s"
     verb = "could not be read" if count == 1 else "could be read"
@@ -183,6 +185,6 @@ def _delimiter_hint(source: typed.Source, texts: Sequence[str]) -> str:
     for delimiter in _DELIMITERS:
         fits = all(width <= text.rstrip(delimiter).count(delimiter) + 1 for text in texts)
         if delimiter != source.delimiter and fits:
-            shown = "a tab" if delimiter == "\t" else f'"{delimiter}"'
-            return f'The lines look delimited by {shown}, and the source says "{source.delimiter}".'
+            name = "a tab" if delimiter == "\t" else f'"{delimiter}"'
+            return f'The lines look delimited by {name}, and the source says "{source.delimiter}".'
     return ""

@@ -58,12 +58,12 @@ def read_parquet(path: Path, row: Type | None = None, sign: str = "") -> Iterato
     file = _open(path)
     schema = file.schema_arrow
     whole = file_type(path, schema)
-    own = _without(whole, sign, path)
-    element = own if row is None else row
-    if not widens_to(own, element):
+    file_row_type = _without(whole, sign, path)
+    element = file_row_type if row is None else row
+    if not widens_to(file_row_type, element):
         hint = "Files of one source have one type; keep others in a folder of their own."
         raise DataError(
-            "R121", f'"{path.name}" has rows of type {own}, expected {element}',
+            "R121", f'"{path.name}" has rows of type {file_row_type}, expected {element}',
             place=str(path), hint=hint,
         )  # fmt: skip
     packed = not is_one_column(schema, whole)
@@ -84,9 +84,9 @@ def write_parquet(path: Path, rows: Sequence[Value], element: Type) -> None:
     inner = arrow_type(element)
     fields = list(inner) if wide else [pa.field(_ONE, inner)]
     schema = pa.schema(fields, metadata={_TYPE: write_type(element).encode()})
-    left = iter(rows)
+    remaining = iter(rows)
     with replacing(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
-        while chunk := list(islice(left, _BATCH)):
+        while chunk := list(islice(remaining, _BATCH)):
             try:
                 packed = [to_arrow(row, element) for row in chunk]
                 objects = packed if wide else [{_ONE: item} for item in packed]
@@ -128,9 +128,9 @@ def _plain_rows(file: Arrow, arrow: Arrow, path: Path, *, packed: bool) -> Itera
 
 def file_type(path: Path, schema: Arrow) -> Type:
     """The type of a file's rows."""
-    named = _named_type(schema)
-    if named is not None:
-        return named
+    stored_type = _type_in_metadata(schema)
+    if stored_type is not None:
+        return stored_type
     try:
         return struct_type(list(schema))
     except NoSuchType as problem:
@@ -140,19 +140,19 @@ def file_type(path: Path, schema: Arrow) -> Type:
         ) from None  # fmt: skip
 
 
-def _named_type(schema: Arrow) -> Type | None:
+def _type_in_metadata(schema: Arrow) -> Type | None:
     """The type that the metadata names, if the columns are such as we would write for it."""
     text = (schema.metadata or {}).get(_TYPE)
     try:
-        named = None if text is None else read_type(text.decode())
+        type_ = None if text is None else read_type(text.decode())
     except ValueError:
         return None
-    if named is None:
+    if type_ is None:
         return None
-    inner = arrow_type(named)
-    wide = list(inner) if _has_columns(named) else []
+    inner = arrow_type(type_)
+    wide = list(inner) if _has_columns(type_) else []
     fits = any(schema.equals(pa.schema(f)) for f in (wide, [pa.field(_ONE, inner)]) if f)
-    return named if fits else None
+    return type_ if fits else None
 
 
 def is_one_column(schema: Arrow, whole: Type) -> bool:

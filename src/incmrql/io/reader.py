@@ -17,7 +17,7 @@ from incmrql.io.json.files import read_json
 from incmrql.io.line import LineOptions, read_lines, read_text
 from incmrql.io.parquet import read_parquet
 from incmrql.io.rows import BadRow, Read
-from incmrql.io.spec import Part, ReadSpec
+from incmrql.io.spec import FileSplit, ReadSpec
 from incmrql.io.xml.files import read_xml
 
 
@@ -59,18 +59,18 @@ def _read_file(spec: ReadSpec, file: Path, paths: Paths) -> Iterator[Read]:
             raise InternalError(f"no file has format {source.format!r}")
 
 
-def read_rows(spec: ReadSpec, part: Part) -> Iterator[Read]:
+def read_rows(spec: ReadSpec, split: FileSplit) -> Iterator[Read]:
     """The rows of a whole file."""
-    return with_shown_path(read(spec, part.path), part)
+    return with_display_path(read(spec, split.path), split)
 
 
-def with_shown_path(rows: Iterator[Read], part: Part) -> Iterator[Read]:
+def with_display_path(rows: Iterator[Read], split: FileSplit) -> Iterator[Read]:
     """The rows of a file; bad ones name it as messages do."""
-    if part.shown == part.path:
+    if split.display_path == split.path:
         yield from rows
         return
     for row in rows:
-        if isinstance(row, BadRow) and row.path == part.path:
-            yield replace(row, path=part.shown)
+        if isinstance(row, BadRow) and row.path == split.path:
+            yield replace(row, path=split.display_path)
         else:
             yield row

@@ -99,10 +99,10 @@ class ReadReport:
         return [self._sentence(path, count, what) for path, count in self.files]
 
     def _sentence(self, path: str, count: int, what: str) -> str:
-        named = [bad for bad in self.first if bad.path == path]
-        noun = "line" if all(bad.line for bad in named) else "row"
+        bad_rows = [bad for bad in self.first if bad.path == path]
+        noun = "line" if all(bad.line for bad in bad_rows) else "row"
         start = f"{count} {noun}s of {path} were" if count > 1 else f"1 {noun} of {path} was"
-        reasons = [bad.sentence for bad in named]
+        reasons = [bad.sentence for bad in bad_rows]
         more = "; ..." if 0 < len(reasons) < count else ""
         return f"{start} {what}" + (f": {'; '.join(reasons)}{more}" if reasons else "")
 
@@ -163,8 +163,8 @@ class Quarantine:
 
 def quarantine_line(bad: BadRow, path: str) -> str:
     """A bad row as a line of a quarantine file; `path` is what its file is called there."""
-    kept = {"file": path, "line": bad.line or None, "reason": bad.reason, "text": bad.text}
-    return json.dumps(kept) + "\n"
+    record = {"file": path, "line": bad.line or None, "reason": bad.reason, "text": bad.text}
+    return json.dumps(record) + "\n"
 
 
 def collect(
@@ -175,7 +175,9 @@ def collect(
     first: list[BadRow] = []
     files: Counter[str] = Counter()
     with ExitStack() as stack:
-        kept = stack.enter_context(quarantine) if quarantine and policy == "quarantine" else None
+        quarantined = (
+            stack.enter_context(quarantine) if quarantine and policy == "quarantine" else None
+        )
         for row in rows:
             if isinstance(row, Row):
                 good.append(row)
@@ -185,8 +187,8 @@ def collect(
             files[row.path] += 1
             if len(first) < MOST_REMEMBERED:
                 first.append(row)
-            if kept:
-                kept.add(row)
+            if quarantined:
+                quarantined.add(row)
     report = ReadReport(len(good), files.total(), tuple(files.items()), tuple(first))
     return Collected(good, report)
 

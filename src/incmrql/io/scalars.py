@@ -78,14 +78,14 @@ def scalar_parser(type_: Type) -> Parser:
 
 def quote(text: str) -> str:
     """The text in quotes, shortened, for a reason."""
-    shown = text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
-    return '"' + shown.replace("\r", "\\r").replace("\n", "\\n") + '"'
+    excerpt = text if len(text) <= _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
+    return '"' + excerpt.replace("\r", "\\r").replace("\n", "\\n") + '"'
 
 
-def unparsable(text: str, wanted: str) -> Unparsable:
+def unparsable(text: str, expected: str) -> Unparsable:
     """`"abc" is not an int`."""
-    article = "an" if wanted[0] in "aeiou" else "a"
-    return Unparsable(f"{quote(text)} is not {article} {wanted}")
+    article = "an" if expected[0] in "aeiou" else "a"
+    return Unparsable(f"{quote(text)} is not {article} {expected}")
 
 
 def _integer(text: str, name: str) -> int:
@@ -138,10 +138,10 @@ def _bool(text: str) -> bool:
 
 
 def _date(text: str) -> date:
-    found = _DATE.fullmatch(text.strip(BLANKS))
+    match = _DATE.fullmatch(text.strip(BLANKS))
     try:
-        if found:
-            return date(int(found[1]), int(found[2]), int(found[3]))
+        if match:
+            return date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError:
         pass
     raise unparsable(text, "date (YYYY-MM-DD)")
@@ -149,17 +149,17 @@ def _date(text: str) -> date:
 
 def _timestamp(text: str) -> datetime:
     """The moment in UTC; digits after the sixth of a fraction are cut off."""
-    found = _TIMESTAMP.fullmatch(text.strip(BLANKS))
+    match = _TIMESTAMP.fullmatch(text.strip(BLANKS))
     try:
-        if found:
-            moment = datetime.fromisoformat(found["day"]).replace(
-                hour=int(found["hour"] or 0),
-                minute=int(found["minute"] or 0),
-                second=int(found["second"] or 0),
-                microsecond=int((found["fraction"] or "")[:6].ljust(6, "0")),
+        if match:
+            moment = datetime.fromisoformat(match["day"]).replace(
+                hour=int(match["hour"] or 0),
+                minute=int(match["minute"] or 0),
+                second=int(match["second"] or 0),
+                microsecond=int((match["fraction"] or "")[:6].ljust(6, "0")),
                 tzinfo=UTC,
             )
-            return moment - _offset(found["zone"] or "Z")
+            return moment - _offset(match["zone"] or "Z")
     except (ValueError, OverflowError):
         pass
     raise unparsable(text, "timestamp (YYYY-MM-DDThh:mm:ss, with Z or +hh:mm or nothing for UTC)")
@@ -192,10 +192,10 @@ _SIGNS: Final = {"+": 1, "-": -1, "1": 1, "+1": 1, "-1": -1, "insert": 1, "delet
 
 def weight(sign: object, name: str) -> int:
     """+1 or -1, from what the sign column of a row holds."""
-    found = _SIGNS.get(str(sign).strip(BLANKS).lower())
-    if found is None:
-        held = quote(sign) if isinstance(sign, str) else "null" if sign is None else str(sign)
+    value = _SIGNS.get(str(sign).strip(BLANKS).lower())
+    if value is None:
+        content = quote(sign) if isinstance(sign, str) else "null" if sign is None else str(sign)
         raise Unparsable(
-            f'sign column "{name}" holds {held}, expected + or -, 1 or -1, insert or delete'
+            f'sign column "{name}" holds {content}, expected + or -, 1 or -1, insert or delete'
         )
-    return found
+    return value

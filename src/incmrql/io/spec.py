@@ -24,7 +24,7 @@ INSIDE: Final = "\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FileSplit:
     """A file or a piece of one, by its place in the order of the source.
 
     `shown` is how messages name the file.  A piece starts at byte `start`, which is on line
@@ -33,7 +33,7 @@ class Part:
 
     number: int
     path: str
-    shown: str
+    display_path: str
     size: int
     start: int = 0
     end: int | None = None
@@ -74,9 +74,9 @@ class ReadSpec:
         return longest
 
     @property
-    def watched(self) -> tuple[str, ...]:
+    def nullable_fields(self) -> tuple[str, ...]:
         """The fields that a warning names if every row lacks them."""
-        return watched_fields(self.source, self.element)
+        return nullable_fields(self.source, self.element)
 
 
 def element_of(source: typed.Source) -> Type:
@@ -84,7 +84,7 @@ def element_of(source: typed.Source) -> Type:
     return element_type(source.row) if source.format == "line" else source.row
 
 
-def watched_fields(source: typed.Source, element: Type) -> tuple[str, ...]:
+def nullable_fields(source: typed.Source, element: Type) -> tuple[str, ...]:
     """The paths of the declared fields that rows of a source may lack without being bad."""
     if source.format not in ("json", "xml") or not isinstance(element, Record):
         return ()

@@ -41,19 +41,19 @@ class SpoolWriter:
 
     def rows(self, rows: Iterable[tuple[Value, int]]) -> None:
         """Add values with their weights."""
-        left = iter(rows)
-        while chunk := list(islice(left, BATCH)):
+        remaining = iter(rows)
+        while chunk := list(islice(remaining, BATCH)):
             self.batch(spool_batch(self._element, chunk))
 
     def table(self, table: Any, weights: Any = None) -> None:
         """Add the rows of an Arrow table, each once where no weights are given."""
-        given = _ones(table.num_rows) if weights is None else pa.array(weights, pa.int64())
-        done = 0
+        all_weights = _ones(table.num_rows) if weights is None else pa.array(weights, pa.int64())
+        offset = 0
         for batch in table.to_batches(max_chunksize=BATCH):
             values = element_array(batch, self._element)
-            part = given.slice(done, batch.num_rows)
-            done += batch.num_rows
-            self.batch(pa.record_batch([values, part], schema=spool_schema(self._element)))
+            batch_weights = all_weights.slice(offset, batch.num_rows)
+            offset += batch.num_rows
+            self.batch(pa.record_batch([values, batch_weights], schema=spool_schema(self._element)))
 
     def batch(self, batch: Any) -> None:
         """Add what `spool_batch` made."""
@@ -97,11 +97,11 @@ def write_spool_table(path: Path, element: Type, table: Any, weights: Any = None
 def read_spool(path: Path, element: Type) -> Iterator[Any]:
     """The rows of a spool file as record batches of `value` and `_weight`."""
     try:
-        with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as found:
-            if not found.schema.equals(spool_schema(element)):
-                raise _another_type(path, found.schema, element)
-            for number in range(found.num_record_batches):
-                batch, metadata = found.get_batch_with_custom_metadata(number)
+        with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
+            if not file.schema.equals(spool_schema(element)):
+                raise _type_mismatch(path, file.schema, element)
+            for number in range(file.num_record_batches):
+                batch, metadata = file.get_batch_with_custom_metadata(number)
                 batch.validate(full=True)
                 if metadata is None or metadata.get(_CHECKSUM) != str(_checksum(batch)).encode():
                     raise broken(path, "its checksum differs")
@@ -144,9 +144,9 @@ def _ones(count: int) -> Any:
     return pa.repeat(pa.scalar(1, pa.int64()), count)
 
 
-def _another_type(path: Path, found: Any, element: Type) -> DataError:
-    shown = ", ".join(f"{field.name}: {field.type}" for field in found)
+def _type_mismatch(path: Path, columns: Any, element: Type) -> DataError:
+    listing = ", ".join(f"{field.name}: {field.type}" for field in columns)
     return DataError(
-        "R307", f'"{path.name}" has columns {shown}, and its rows should be of type {element}',
+        "R307", f'"{path.name}" has columns {listing}, and its rows should be of type {element}',
         place=str(path), hint="It was written for another query; use a new checkpoint.",
     )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Lowering: expressions and terms become SQL, for Spark and for DuckDB.
+"""Lowering: translates expressions and terms to SQL, for Spark and for DuckDB.
 
-* `tree` prints SQL of a dialect, `context` holds what one lowering shares.
-* `expressions` lowers what is computed inside a row, `builtins` and `conversions` their leaves.
-* `relations` lowers terms: each step is a named relation, and a query is one text.
+* `tree` builds and prints SQL of a dialect, `context` has the state of one lowering.
+* `expressions` lowers computations inside a row; `builtins` and `conversions` are its leaves.
+* `relations` lowers terms: each step is a named relation, and a query is one SQL text.
 * `sums` has exact sums in SQL.
 
 Start with `relations.statements`, then `expressions.dispatch`.

@@ -1,18 +1,18 @@
-"""The native forms of built-in functions of scalars: as SQL, by the keys of `types.builtins`.
+"""Native SQL for the built-in functions of scalars, by the keys of `types.builtins`.
 
-A null argument gives null.  A built-in that is not in the table, or whose form is null instead of a
-tree, has no form in the dialect that agrees with the reference to the last bit;
-`engine.columns.pinned` then does it, on every engine alike.  That is so
+A null argument gives null.  If a built-in is not in the table, or its entry returns None, then no
+SQL of the dialect agrees with the reference to the last bit, and every engine calls
+`engine.columns.pinned` instead.  This is the case for
 
-* of exp, log, pow and the trigonometric functions: every library rounds them in its own way, while
-  what IEEE 754 defines is native;
-* of rounding a double to decimals: no engine rounds the number that a double exactly is;
-* of the text of a double in Spark: Java writes the shortest digits from 19 on only;
-* of regular expressions, which are RE2's as Arrow runs it;
-* of letters in lower and upper case, which are as Python knows them.
+* exp, log, pow and the trigonometric functions: every library rounds them differently (operations
+  that IEEE 754 defines are native);
+* rounding a double to decimals: no engine rounds the exact value of the double;
+* the text of a double in Spark: Java writes the shortest digits only since version 19;
+* regular expressions: their meaning is that of RE2 in Arrow;
+* lower and upper case: the Unicode tables are those of Python.
 
-Positions in strings count code points, as both dialects do.  The zone of the session is UTC, as
-timestamps are.
+Positions in strings count code points, as in both dialects.  Timestamps and the session's time zone
+are in UTC.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from incmrql.types.builtins import key_of
 from incmrql.types.model import DATE, LONG, TIMESTAMP, Decimal, Type, is_scalar
 
 _WHOLE: Final = 2.0**52
-"""From here on every double is a whole number."""
+"""All doubles of at least this size are whole numbers."""
 _BLANKS: Final = "".join(map(chr, range(0x21)))
 _FIRST_DAY: Final = -719_162
 _LAST_DAY: Final = 2_932_896
@@ -55,7 +55,7 @@ _TIMES: Final = ("hour", "minute", "second")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The arguments of a call, their types, the type of the result, and whose SQL is meant."""
+    """The arguments of a call, their types, the type of the result, and the dialect."""
 
     arguments: tuple[exp.Expression, ...]
     types: tuple[Type, ...]
@@ -64,12 +64,12 @@ class Call:
 
     @property
     def spark(self) -> bool:
-        """Whether Spark is to run it."""
+        """Whether the dialect is Spark's."""
         return self.dialect is Dialect.SPARK
 
 
 Lowering: TypeAlias = Callable[[Call], exp.Expression | None]
-"""The SQL of a call, or null where the dialect has no form that agrees."""
+"""The SQL of a call, or None if the dialect has none that agrees with the reference."""
 
 
 def builtin(
@@ -86,11 +86,11 @@ def builtin(
 
 
 def _function(spark: str, duckdb: str = "") -> Lowering:
-    """A function that both dialects have, under these names or under one."""
+    """A function that both dialects have, under the same name or different names."""
     return lambda this: call(spark if this.spark else duckdb or spark, *this.arguments)
 
 
-def _converted(target: Type) -> Lowering:
+def _cast_to(target: Type) -> Lowering:
     """A cast to a type."""
     return lambda this: conversions.cast(this.arguments[0], this.types[0], target, this.dialect)
 
@@ -138,13 +138,13 @@ def _round_double(this: Call) -> exp.Expression:
     below = call("floor", x.copy())
     whole = below if this.spark else cast(below, "BIGINT")
     up = binary(exp.GTE, binary(exp.Sub, x.copy(), below.copy()), double(0.5, dialect))
-    near = binary(
+    nearest = binary(
         exp.Add, whole, case([(up, integer(1, LONG, dialect))], integer(0, LONG, dialect))
     )
     fits = exp.Between(
         this=x.copy(), low=double(-(2.0**63), dialect), high=double(2.0**63 - 1024, dialect)
     )
-    return case([(_small(x, dialect), near), (fits, cast(x, "BIGINT", attempt=True))], None)
+    return case([(_small(x, dialect), nearest), (fits, cast(x, "BIGINT", attempt=True))], None)
 
 
 def _round_decimal(this: Call) -> exp.Expression:
@@ -157,24 +157,24 @@ def _round_decimal(this: Call) -> exp.Expression:
     else:
         whole = cast(call("trunc", x), "BIGINT", attempt=True)
         rest = binary(exp.Sub, x.copy(), call("trunc", x.copy()))
-    more, less = (_of_longs(op, whole.copy(), one.copy(), this.dialect) for op in "+-")
+    more, less = (_long_arithmetic(op, whole.copy(), one.copy(), this.dialect) for op in "+-")
     branches = [(binary(exp.GTE, rest, half), more), (binary(exp.LT, rest.copy(), minus), less)]
     return case(branches, whole)
 
 
-def _of_longs(
+def _long_arithmetic(
     op: str, left: exp.Expression, right: exp.Expression, dialect: Dialect
 ) -> exp.Expression:
-    """The sum or difference of longs; null where it is none."""
-    found = arithmetic(op, LONG, left, right, dialect)
-    assert found is not None
-    return found
+    """The sum, difference or product of longs; null on overflow."""
+    result = arithmetic(op, LONG, left, right, dialect)
+    assert result is not None
+    return result
 
 
 def _round_to(this: Call) -> exp.Expression | None:
-    """A decimal with so many decimals, halves away from zero.
+    """A decimal rounded to a number of digits, halves away from zero.
 
-    Both dialects want their number as a constant; where it is none, there is no native form.
+    Both dialects require the number of digits to be a constant; otherwise there is no native form.
     """
     x, type_, digits = this.arguments[0], this.types[0], _constant(this.arguments[1])
     assert isinstance(type_, Decimal)
@@ -182,14 +182,14 @@ def _round_to(this: Call) -> exp.Expression | None:
         return None
     if digits >= type_.scale:
         return x
-    wanted = type_text(type_, this.dialect)
+    target = type_text(type_, this.dialect)
     if digits < type_.scale - type_.precision:
-        return case([(is_null(x), null())], cast(number(0), wanted))
-    return cast(call("round", x, number(digits)), wanted, attempt=True)
+        return case([(is_null(x), null())], cast(number(0), target))
+    return cast(call("round", x, number(digits)), target, attempt=True)
 
 
 def _constant(tree: exp.Expression) -> int | None:
-    """The integer that a tree writes, if it does."""
+    """The integer that a tree denotes, or None if it is not a constant."""
     match tree:
         case exp.Cast() | exp.Paren():
             return _constant(tree.this)
@@ -203,15 +203,15 @@ def _constant(tree: exp.Expression) -> int | None:
 
 
 def _choice(first: str, second: str) -> Lowering:
-    """The left argument where `first` holds, the right where `second` does, null where neither."""
+    """The left argument if `first` holds, the right one if `second` holds, otherwise null."""
 
     def lower(this: Call) -> exp.Expression | None:
         type_, (left, right) = this.types[0], this.arguments
         if not is_scalar(type_):
             return None
         branches = [
-            (compare(op, left.copy(), right.copy()), chosen)
-            for op, chosen in ((first, left), (second, right))
+            (compare(op, left.copy(), right.copy()), value)
+            for op, value in ((first, left), (second, right))
         ]
         return case(branches, None)
 
@@ -248,13 +248,13 @@ def _substring(this: Call) -> exp.Expression:
         binary(exp.LTE, integer(0, LONG, this.dialect), begin.copy()),
         binary(exp.LTE, begin.copy(), end.copy()),
     )
-    places = [_of_longs("+", begin, integer(1, LONG, this.dialect), this.dialect)]
+    bounds = [_long_arithmetic("+", begin, integer(1, LONG, this.dialect), this.dialect)]
     if rest:
         test = binary(exp.And, test, binary(exp.LTE, end.copy(), size))
-        places.append(_of_longs("-", end, begin.copy(), this.dialect))
+        bounds.append(_long_arithmetic("-", end, begin.copy(), this.dialect))
     if this.spark:
-        places = [cast(place, "INT", attempt=True) for place in places]
-    return case([(test, call("substring", whole, *places))], None)
+        bounds = [cast(bound, "INT", attempt=True) for bound in bounds]
+    return case([(test, call("substring", whole, *bounds))], None)
 
 
 def _replace(this: Call) -> exp.Expression:
@@ -264,19 +264,19 @@ def _replace(this: Call) -> exp.Expression:
     if isinstance(old, exp.Literal) and old.this:
         return plain
     empty = binary(exp.EQ, old.copy(), text(""))
-    joined = _joined(whole.copy(), new.copy(), this.dialect)
-    between = case([(binary(exp.EQ, whole.copy(), text("")), new.copy())], joined)
+    interleaved = _interleave(whole.copy(), new.copy(), this.dialect)
+    between = case([(binary(exp.EQ, whole.copy(), text("")), new.copy())], interleaved)
     return case([(empty, between)], plain)
 
 
-def _joined(whole: exp.Expression, new: exp.Expression, dialect: Dialect) -> exp.Expression:
-    """A text that is not empty with another one around each of its characters."""
+def _interleave(whole: exp.Expression, new: exp.Expression, dialect: Dialect) -> exp.Expression:
+    """A text that is not empty, with `new` before each of its characters and at the end."""
     if dialect is Dialect.SPARK:
         inner = call("array_join", call("split", whole, text("")), new)
         return binary(exp.DPipe, binary(exp.DPipe, new.copy(), inner), new.copy())
     characters = call("regexp_extract_all", whole, text("(?s)."))
-    followed = lambda_(["c0"], binary(exp.DPipe, column("c0"), new))
-    inner = call("array_to_string", call("list_transform", characters, followed), text(""))
+    append_new = lambda_(["c0"], binary(exp.DPipe, column("c0"), new))
+    inner = call("array_to_string", call("list_transform", characters, append_new), text(""))
     return binary(exp.DPipe, new.copy(), inner)
 
 
@@ -298,17 +298,17 @@ def _concat(this: Call) -> exp.Expression:
 def _make_date(this: Call) -> exp.Expression:
     year, month, day = this.arguments
     bounds = ((year, 9999), (month, 12), (day, 31))
-    known = [exp.Between(this=part.copy(), low=number(1), high=number(n)) for part, n in bounds]
-    test = binary(exp.And, binary(exp.And, known[0], known[1]), known[2])
+    in_range = [exp.Between(this=part.copy(), low=number(1), high=number(n)) for part, n in bounds]
+    test = binary(exp.And, binary(exp.And, in_range[0], in_range[1]), in_range[2])
     if not this.spark:
         return case([(test, attempt(call("make_date", year, month, day)))], None)
-    written = _padded(year, 4)
+    iso_date = _pad_zeros(year, 4)
     for part in (month, day):
-        written = binary(exp.DPipe, binary(exp.DPipe, written, text("-")), _padded(part, 2))
-    return case([(test, cast(written, "DATE", attempt=True))], None)
+        iso_date = binary(exp.DPipe, binary(exp.DPipe, iso_date, text("-")), _pad_zeros(part, 2))
+    return case([(test, cast(iso_date, "DATE", attempt=True))], None)
 
 
-def _padded(part: exp.Expression, width: int) -> exp.Expression:
+def _pad_zeros(part: exp.Expression, width: int) -> exp.Expression:
     return call("lpad", cast(part, "STRING"), number(width), text("0"))
 
 
@@ -325,23 +325,23 @@ def _part(name: str) -> Lowering:
 def _add_to_timestamp(this: Call) -> exp.Expression:
     """So many days later; null outside the years 1 to 9999."""
     start, days = this.arguments
-    length = _of_longs("*", days, integer(_DAY, LONG, this.dialect), this.dialect)
+    length = _long_arithmetic("*", days, integer(_DAY, LONG, this.dialect), this.dialect)
     start = call("unix_micros" if this.spark else "epoch_us", start)
-    return conversions.moment_of(_of_longs("+", start, length, this.dialect), this.dialect)
+    return conversions.moment_of(_long_arithmetic("+", start, length, this.dialect), this.dialect)
 
 
 def _add_to_date(this: Call) -> exp.Expression:
     """So many days later; null outside the years 1 to 9999."""
     start, days = this.arguments
     since = call("unix_date", start) if this.spark else binary(exp.Sub, start, _epoch())
-    later = _of_longs("+", cast(since, "BIGINT"), days, this.dialect)
-    known = exp.Between(this=later.copy(), low=number(_FIRST_DAY), high=number(_LAST_DAY))
-    made: exp.Expression
+    later = _long_arithmetic("+", cast(since, "BIGINT"), days, this.dialect)
+    in_range = exp.Between(this=later.copy(), low=number(_FIRST_DAY), high=number(_LAST_DAY))
+    later_date: exp.Expression
     if this.spark:
-        made = call("date_from_unix_date", cast(later, "INT", attempt=True))
+        later_date = call("date_from_unix_date", cast(later, "INT", attempt=True))
     else:
-        made = binary(exp.Add, _epoch(), cast(later, "INTEGER", attempt=True))
-    return case([(known, made)], None)
+        later_date = binary(exp.Add, _epoch(), cast(later, "INTEGER", attempt=True))
+    return case([(in_range, later_date)], None)
 
 
 def _epoch() -> exp.Expression:
@@ -362,13 +362,13 @@ def _truncate(this: Call) -> exp.Expression:
     unit, moment = this.arguments
     is_time = this.types[1] == TIMESTAMP
     if isinstance(unit, exp.Literal):
-        wanted = str(unit.this).lower()
-        if wanted in (*_DAYS, *_TIMES):
-            return _first(wanted, moment, is_time, this.dialect)
-    asked = call("lower", unit)
+        unit_name = str(unit.this).lower()
+        if unit_name in (*_DAYS, *_TIMES):
+            return _first(unit_name, moment, is_time, this.dialect)
+    lower_unit = call("lower", unit)
     branches = [
         (
-            binary(exp.EQ, asked.copy(), text(name)),
+            binary(exp.EQ, lower_unit.copy(), text(name)),
             _first(name, moment.copy(), is_time, this.dialect),
         )
         for name in (*_DAYS, *_TIMES)
@@ -417,11 +417,11 @@ NATIVE: Final[Mapping[str, Lowering]] = {
     "replace(string, string, string)": _replace,
     "trim(string)": _trim,
     **{f"concat({', '.join(['string'] * n)})": _concat for n in range(2, 9)},
-    "date(string)": _converted(DATE),
-    "date(timestamp)": _converted(DATE),
+    "date(string)": _cast_to(DATE),
+    "date(timestamp)": _cast_to(DATE),
     "date(int, int, int)": _make_date,
-    "timestamp(string)": _converted(TIMESTAMP),
-    "timestamp(date)": _converted(TIMESTAMP),
+    "timestamp(string)": _cast_to(TIMESTAMP),
+    "timestamp(date)": _cast_to(TIMESTAMP),
     **{f"{name}(date)": _part(name) for name in ("year", "month", "day")},
     **{f"{name}(timestamp)": _part(name) for name in ("year", "month", "day", *_TIMES)},
     "date_add(date, long)": _add_to_date,

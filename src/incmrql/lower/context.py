@@ -1,4 +1,4 @@
-"""What all steps of one lowering share: the dialect, names, and what is left to Python and why."""
+"""The state of one lowering: the dialect, names, and the expressions left to Python, with why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlglot import exp
 from incmrql.algebra.term import Scan
 from incmrql.lower import shapes, tree
 from incmrql.lower.literals import constant
-from incmrql.lower.shapes import Cell, Env, Hidden, Many, NotNative, Parts, Shape
+from incmrql.lower.shapes import Cell, Env, GroupBag, Hidden, NotNative, Parts, Shape
 from incmrql.lower.tree import Dialect
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
@@ -23,7 +23,7 @@ from incmrql.values import Value
 # --- Reasons for Python ---
 
 
-def why_not(
+def python_reason(
     expr: typed.PythonCall
     | typed.Navigate
     | typed.MakeData
@@ -47,8 +47,8 @@ def why_not(
             return "a source inside a row"
 
 
-def name_of(expr: typed.Expr) -> str:
-    """What an expression is called where it has no native form."""
+def construct_name(expr: typed.Expr) -> str:
+    """The name of a construct for the message that it has no native form."""
     match expr:
         case typed.Builtin(function):
             return function
@@ -69,8 +69,8 @@ Lower: TypeAlias = Callable[[typed.Expr, Env, "Context"], Shape]
 
 
 @dataclass(frozen=True, slots=True)
-class PythonPlace:
-    """An expression that runs in Python: a function of these parameters, and why it is one."""
+class PythonExpression:
+    """An expression that runs in Python: a function of these parameters, and the reason."""
 
     name: str
     parameters: tuple[typed.Variable, ...]
@@ -80,14 +80,14 @@ class PythonPlace:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which bits of doubles an exact sum keeps: `limbs` of 32 bits, the lowest worth 2^lowest."""
+    """The bits of doubles that an exact sum keeps: `limbs` of 32 bits, the last worth 2^lowest."""
 
     lowest: int
     limbs: int
 
 
 NARROW = Window(-96, 5)
-"""From 2^-96 to 2^64: what measurements and prices need.  A value outside is noticed."""
+"""From 2^-96 to 2^64: what measurements and prices need.  A value outside is detected."""
 WIDE = Window(-1088, 66)
 """All finite doubles."""
 
@@ -96,7 +96,8 @@ WIDE = Window(-1088, 66)
 class Context:
     """The state of one lowering.
 
-    `lower` is the lowering of expressions itself, for the modules that it is built from.
+    `lower` is the lowering of expressions; its own modules call it through this field, to avoid
+    import cycles.
     """
 
     lower: Lower
@@ -107,16 +108,16 @@ class Context:
     fast_sums: bool = False
     window: Window = NARROW
     size_of: Callable[[Scan], int | None] = lambda _scan: None
-    """How many bytes a source has, where that is known."""
+    """The number of bytes of a source, if known."""
     broadcast: int = 0
-    """How many bytes a side of a join may have that is sent to all tasks."""
-    places: list[PythonPlace] = field(default_factory=list)
-    has_evaluated: bool = False
-    """Whether the values of expressions stand in the text: those may be others the next time."""
+    """The maximum size in bytes of a side of a join that is broadcast."""
+    python_calls: list[PythonExpression] = field(default_factory=list)
+    embeds_values: bool = False
+    """Whether values of expressions are written into the text: they may differ in the next run."""
     _last: int = 0
 
     def fresh(self, hint: str) -> str:
-        """A name that nothing else has; it needs no quotes."""
+        """A new name that is unique in this query; it needs no quotes."""
         self._last += 1
         letters = "".join([c for c in hint.lower() if c.isascii() and c.isalpha()])
         return f"{letters[:12] or 'c'}{self._last}"
@@ -128,105 +129,108 @@ class Context:
     def whole(self, shape: Shape) -> exp.Expression:
         """A shape as one SQL expression."""
         match shape:
-            case Cell(found):
-                return found
+            case Cell(expression):
+                return expression
             case Parts(parts, type_):
                 return shapes.struct(tuple(map(self.whole, parts)), type_, self.dialect)
-            case Many(side):
-                return side.collected(shape, self)
+            case GroupBag(side):
+                return side.collect(shape, self)
             case Hidden():
                 raise NotNative("an aggregate that looks at more than its own rows")
 
     def calls_itself(self, name: str) -> bool:
         """Whether a function may call itself, maybe through others."""
-        return name in self._called(name)
+        return name in self._callees(name)
 
     def may_fail(self, name: str) -> bool:
-        """Whether a call may never end or raise: recursion and Python functions."""
+        """Whether a call may raise or never end: recursion and Python functions."""
         return any(
-            self.calls_itself(each) or _calls_python(self.script.functions[each].body)
-            for each in {name, *self._called(name)}
+            self.calls_itself(function) or _calls_python(self.script.functions[function].body)
+            for function in {name, *self._callees(name)}
         )
 
-    def _called(self, name: str) -> set[str]:
-        """The functions that one calls, directly or not."""
-        found: set[str] = set()
-        waiting = [name]
-        while waiting:
-            for node in nodes(self.script.functions[waiting.pop()].body):
-                if isinstance(node, typed.Call) and node.function not in found:
-                    found.add(node.function)
-                    waiting.append(node.function)
-        return found
+    def _callees(self, name: str) -> set[str]:
+        """The functions that a function calls, directly or indirectly."""
+        callees: set[str] = set()
+        pending = [name]
+        while pending:
+            for node in nodes(self.script.functions[pending.pop()].body):
+                if isinstance(node, typed.Call) and node.function not in callees:
+                    callees.add(node.function)
+                    pending.append(node.function)
+        return callees
 
     def part(self, shape: Shape, index: int) -> Shape:
         """A component or field of a shape."""
         return shapes.part(shape, index)
 
-    def python(self, expr: typed.Expr, env: Env, reason: str) -> Cell:
-        """A call of the Python function that an expression becomes.
+    def call_python(self, expr: typed.Expr, env: Env, reason: str) -> Cell:
+        """A call of a Python function that computes an expression.
 
-        It is given the parts of variables that the expression uses, and nothing else.  One that
-        uses none and is random is given a number, as a column tells how many rows there are.
+        Its arguments are the parts of variables that the expression uses.
         """
         parameters: dict[str, tuple[typed.Variable, typed.Expr]] = {}
 
         def abstract(part: typed.Expr) -> typed.Expr:
             variable = root_variable(part)
             if variable is not None and variable in env.values:
-                known = parameters.get(repr(part))
-                if known is None:
+                parameter = parameters.get(repr(part))
+                if parameter is None:
                     new = typed.Variable("p", -len(parameters) - 1, part.type)
-                    known = parameters[repr(part)] = new, part
-                return typed.Var(known[0], type=part.type)
+                    parameter = parameters[repr(part)] = new, part
+                return typed.Var(parameter[0], type=part.type)
             return map_children(abstract, part)
 
         body = abstract(expr)
-        if not parameters and not is_random(body) and self.knows(body):
-            return Cell(constant(self.evaluated(body), expr.type, self.dialect), expr.type)
+        if not parameters and not is_random(body) and self.can_evaluate(body):
+            return Cell(constant(self.constant_value(body), expr.type, self.dialect), expr.type)
+        # A function without arguments would be evaluated only once.  Give it a constant column,
+        # so that each row gets its own random number.
         if not parameters and is_random(body):
             parameters[""] = typed.Variable("p", -1, LONG), typed.Const(0, type=LONG)
-        given = [self.tree(part, env) for _, part in parameters.values()]
+        arguments = [self.tree(part, env) for _, part in parameters.values()]
         variables = tuple(variable for variable, _ in parameters.values())
-        place = self._place(variables, body, reason)
-        return Cell(tree.call(place.name, *given), expr.type)
+        python_call = self._add_python_call(variables, body, reason)
+        return Cell(tree.call(python_call.name, *arguments), expr.type)
 
-    def pinned(self, name: str, given: Sequence[Cell], type_: Type, reason: str) -> Cell:
+    def call_pinned(self, name: str, cells: Sequence[Cell], type_: Type, reason: str) -> Cell:
         """A call of a Python function that all engines share."""
         variables = tuple(
-            typed.Variable("p", -place, each.type) for place, each in enumerate(given, 1)
+            typed.Variable("p", -number, cell.type) for number, cell in enumerate(cells, 1)
         )
         arguments = tuple(typed.Var(variable, type=variable.type) for variable in variables)
-        place = self._place(variables, typed.Builtin(name, arguments, type=type_), reason)
-        return Cell(tree.call(place.name, *[each.tree for each in given]), type_)
+        number = self._add_python_call(
+            variables, typed.Builtin(name, arguments, type=type_), reason
+        )
+        return Cell(tree.call(number.name, *[cell.tree for cell in cells]), type_)
 
-    def to_be_stored(self, key: str) -> exp.Expression:
-        """A value that an item before stores, in a text that is only shown."""
+    def stored_placeholder(self, key: str) -> exp.Expression:
+        """A placeholder for a value that an earlier item stores, in a text that is only shown."""
         return exp.Var(this=f":{key.partition('@')[0]}")
 
-    def knows(self, expr: typed.Expr) -> bool:
-        """Whether the values that items before store are there already, as when a text is run."""
+    def can_evaluate(self, expr: typed.Expr) -> bool:
+        """Whether all stored values that an expression uses are known: when a text is run."""
         return all(n.key in self.stored for n in nodes(expr) if isinstance(n, typed.Stored))
 
-    def evaluated(self, expr: typed.Expr) -> Value:
+    def constant_value(self, expr: typed.Expr) -> Value:
         """The value of an expression that depends on no row."""
         if isinstance(expr, typed.Const):
             return expr.value
-        self.has_evaluated = True
+        self.embeds_values = True
         world = new_world(self.script, arguments=list(self.arguments))
         world.stored.update(self.stored)
         return evaluate(expr, Environment(world))
 
-    def _place(
+    def _add_python_call(
         self, parameters: tuple[typed.Variable, ...], body: typed.Expr, reason: str
-    ) -> PythonPlace:
-        for known in self.places:
-            if known.body == body and known.parameters == parameters:
-                return known
-        name = f"{PYTHON_PREFIX}{len(self.places) + 1}"
-        place = PythonPlace(name, parameters, body, reason)
-        self.places.append(place)
-        return place
+    ) -> PythonExpression:
+        for existing in self.python_calls:
+            if existing.body == body and existing.parameters == parameters:
+                return existing
+        name = f"{PYTHON_PREFIX}{len(self.python_calls) + 1}"
+        call = PythonExpression(name, parameters, body, reason)
+        self.python_calls.append(call)
+        return call
 
 
 def _calls_python(expr: typed.Expr) -> bool:

@@ -1,8 +1,8 @@
-"""Conversions between scalars as SQL: `widen` cannot fail, `cast` gives null where it does.
+"""Conversions between scalars as SQL: `widen` cannot fail, `cast` gives null where it fails.
 
-Texts are checked by a regular expression before the dialect's own conversion sees them, as every
-system takes some more for a number or a time; of what is left all make the same value.  Null
-instead of a tree means that the dialect has no form that agrees with the reference.
+A regular expression checks texts before the dialect converts them, because every system accepts
+some other texts as numbers or times.  For the texts that pass, all systems give the same value.
+None instead of a tree means that the dialect has no conversion that agrees with the reference.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _INTEGER: Final = "[+-]?[0-9]+"
 _NUMBER: Final = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _FLOAT: Final = rf"{_NUMBER}|[nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 _SMALL: Final = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*[0-9]{1,3})?"
-"""A number with an exponent that a decimal is not too large to make."""
+"""A number whose exponent has at most three digits: Spark can parse it as a decimal."""
 _VANISHING: Final = r"[+-]?([0.]+[eE][+-]?|[0-9.]+[eE]-)0*[0-9]{1,18}"
-"""A number that is 0 if its exponent is large; with more digits it is no number."""
+"""A number that is 0 if its exponent is large; an exponent of more than 18 digits is invalid."""
 _ZERO: Final = r"[+-]?[0.]+[eE][+-]?[0-9]+"
-"""A number that is 0 whatever its exponent is."""
+"""A number that is 0 for any exponent."""
 PINNED: Final[Mapping[tuple[str, str], tuple[Dialect, ...]]] = {
     ("float", "decimal"): (Dialect.SPARK, Dialect.DUCKDB),
     ("double", "decimal"): (Dialect.SPARK, Dialect.DUCKDB),
@@ -61,10 +61,10 @@ PINNED: Final[Mapping[tuple[str, str], tuple[Dialect, ...]]] = {
     ("double", "string"): (Dialect.SPARK,),
     ("string", "decimal"): (Dialect.DUCKDB,),
 }
-"""The casts without a native form, and in which dialects; all others have one in both.
+"""The casts without a native form, with the dialects that lack it; all others are native in both.
 
-The digits of a double are its shortest ones, which Java has from 19 on only; DuckDB makes wrong
-decimals of some texts with an exponent.
+The text of a double has its shortest digits, which Java writes only since version 19; DuckDB
+converts some texts with an exponent to wrong decimals.
 """
 _BLANKS: Final = " \t\r\n\f\v"
 _BLANK: Final = r"[ \t\r\n\f\x0B]*"
@@ -78,7 +78,7 @@ _FIRST: Final = -62_135_596_800_000_000
 _LAST: Final = 253_402_300_799_999_999
 """Microseconds of the years 1 to 9999."""
 _FLOAT_BOUND: Final = 3.4028235677973366e38
-"""Halfway from the largest float to what would come after it: from there on it is infinite."""
+"""Halfway between the largest float and 2**128: doubles of this size and more become infinite."""
 
 
 def widen(
@@ -89,7 +89,8 @@ def widen(
         return operand
     match source, target:
         case _, Decimal() if not widens(source, target):
-            return _attempt(operand, target, dialect)  # joined at 38 digits it may not fit
+            # The join of two decimal types is cut to 38 digits: not every value fits.
+            return _attempt(operand, target, dialect)
         case Decimal(), _ if target == DOUBLE:
             return _decimal_to_double(operand, dialect)
         case _, _ if is_integer(source) and target == FLOAT:
@@ -125,15 +126,15 @@ def cast(
 
 def to_text(operand: exp.Expression, source: Type, dialect: Dialect) -> exp.Expression | None:
     """A scalar as `string` writes it."""
-    written = type_text(STRING, dialect)
+    text_type = type_text(STRING, dialect)
     match source:
         case Nothing():
             return typed_null(STRING, dialect)
         case Decimal(precision, scale):
-            plain = sql_cast(operand, written, attempt=True)  # without an exponent in Spark
+            plain = sql_cast(operand, text_type, attempt=True)  # without an exponent in Spark
             if dialect is Dialect.SPARK or scale < precision:
                 return plain
-            return call("replace", plain, text("."), text("0."))  # as DuckDB starts with a point
+            return call("replace", plain, text("."), text("0."))  # DuckDB writes .5 for 0.5
         case _ if is_float(source):
             exact = operand if source == DOUBLE else sql_cast(operand, "DOUBLE")
             return None if dialect is Dialect.SPARK else _float_to_text(exact)
@@ -141,10 +142,10 @@ def to_text(operand: exp.Expression, source: Type, dialect: Dialect) -> exp.Expr
             return operand
         case _ if source == TIMESTAMP:
             local = operand if dialect is Dialect.SPARK else sql_cast(operand, "TIMESTAMP")
-            day_and_time = call("replace", sql_cast(local, written), text(" "), text("T"))
+            day_and_time = call("replace", sql_cast(local, text_type), text(" "), text("T"))
             return binary(exp.DPipe, day_and_time, text("Z"))
         case _:
-            return sql_cast(operand, written)
+            return sql_cast(operand, text_type)
 
 
 def _attempt(operand: exp.Expression, target: Type, dialect: Dialect) -> exp.Expression:
@@ -174,7 +175,7 @@ def _number(
 def _to_float(
     operand: exp.Expression, source: Type, target: Type, dialect: Dialect
 ) -> exp.Expression:
-    """A number as double or float, which is the float nearest to the double."""
+    """A number as a double, or as the float nearest to that double."""
     if is_integer(source):
         if target == FLOAT:
             return _integer_to_float(operand, source)
@@ -188,13 +189,13 @@ def _to_float(
 
 
 def _integer_to_float(operand: exp.Expression, source: Type) -> exp.Expression:
-    """Rounded to a double first, which matters for longs."""
+    """An integer as a float; a long is rounded to a double first, as in the reference."""
     exact = sql_cast(operand, "DOUBLE") if source == LONG else operand
     return sql_cast(exact, "FLOAT")
 
 
 def _decimal_to_double(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
-    """The nearest double; DuckDB finds it for texts only."""
+    """The nearest double; DuckDB rounds correctly only when it converts from text."""
     exact = operand if dialect is Dialect.SPARK else sql_cast(operand, "VARCHAR")
     return sql_cast(exact, "DOUBLE")
 
@@ -228,7 +229,8 @@ def _from_double(operand: exp.Expression, target: Type, dialect: Dialect) -> exp
     whole = _attempt(operand, target, dialect)
     if target != LONG:
         return whole
-    fits = binary(exp.LT, operand.copy(), double(2.0**63, dialect))  # Spark takes 2**63 too
+    # Spark converts 2**63 to the largest long instead of null.
+    fits = binary(exp.LT, operand.copy(), double(2.0**63, dialect))
     return case([(fits, whole)], None)
 
 
@@ -239,14 +241,14 @@ def _from_text(operand: exp.Expression, target: Type, dialect: Dialect) -> exp.E
         case _ if target == BOOL:
             return _bool_of(operand, dialect)
         case _ if is_integer(target):
-            read = _attempt(operand, target, dialect)
-            return case([(_matches(operand.copy(), _INTEGER, dialect), read)], None)
+            number_ = _attempt(operand, target, dialect)
+            return case([(_matches(operand.copy(), _INTEGER, dialect), number_)], None)
         case _ if is_float(target):
-            read = sql_cast(operand, "DOUBLE", attempt=True)
-            checked = case([(_matches(operand.copy(), _FLOAT, dialect), read)], None)
+            number_ = sql_cast(operand, "DOUBLE", attempt=True)
+            parsed = case([(_matches(operand.copy(), _FLOAT, dialect), number_)], None)
             if target == FLOAT:
-                return _double_to_float(checked, dialect)
-            return one_zero(checked, dialect)
+                return _double_to_float(parsed, dialect)
+            return one_zero(parsed, dialect)
         case _ if target == DATE:
             return _date_of(operand, dialect)
         case _ if target == TIMESTAMP:
@@ -256,7 +258,7 @@ def _from_text(operand: exp.Expression, target: Type, dialect: Dialect) -> exp.E
 
 
 def _bool_of(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
-    inner = call("lower", _stripped(operand, dialect))
+    inner = call("lower", _strip_blanks(operand, dialect))
     branches = [("true", True), ("1", True), ("false", False), ("0", False)]
     return case(
         [(binary(exp.EQ, inner.copy(), text(w)), boolean(value)) for w, value in branches], None
@@ -266,35 +268,35 @@ def _bool_of(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
 def _decimal_of(
     operand: exp.Expression, target: Decimal, dialect: Dialect
 ) -> exp.Expression | None:
-    """A decimal from its text; an exponent of more than three digits means 0 or too much."""
+    """A decimal from its text; with an exponent of more than three digits it is 0 or too large."""
     if dialect is Dialect.DUCKDB:
         return None
-    read = _attempt(operand, target, dialect)
+    parsed = _attempt(operand, target, dialect)
     small = _matches(operand.copy(), _SMALL, dialect)
     number_ = _matches(operand.copy(), _NUMBER, dialect)
     vanishing = _matches(operand.copy(), _VANISHING, dialect)
     zero = sql_cast(number(0), type_text(target, dialect))
-    # Before 4.3 Spark takes 0 with an exponent of some hundreds for a number that is too large.
+    # Before 4.3 Spark considers 0 with an exponent of some hundreds too large for a decimal.
     is_zero = _matches(operand.copy(), _ZERO, dialect)
-    read = call("coalesce", read, case([(is_zero, zero.copy())], None))
-    return case([(small, read), (binary(exp.And, number_, vanishing), zero)], None)
+    parsed = call("coalesce", parsed, case([(is_zero, zero.copy())], None))
+    return case([(small, parsed), (binary(exp.And, number_, vanishing), zero)], None)
 
 
 def _float_to_text(operand: exp.Expression) -> exp.Expression:
     """DuckDB's shortest digits, with the exponent written as `show_float` does."""
     dialect = Dialect.DUCKDB
-    written = sql_cast(operand.copy(), "VARCHAR")
+    shortest = sql_cast(operand.copy(), "VARCHAR")
     size = call("abs", operand)
-    pointed = call("regexp_replace", written.copy(), text("^(-?[0-9])e"), text(r"\1.0e"))
-    power = call("regexp_replace", pointed, text("e[+]?(-?)0*"), text(r"E\1"))
-    tenths = call("regexp_replace", written.copy(), text(r"0\.000(.)(.*)"), text(r"\1.\2E-4"))
+    with_point = call("regexp_replace", shortest.copy(), text("^(-?[0-9])e"), text(r"\1.0e"))
+    power = call("regexp_replace", with_point, text("e[+]?(-?)0*"), text(r"E\1"))
+    tenths = call("regexp_replace", shortest.copy(), text(r"0\.000(.)(.*)"), text(r"\1.\2E-4"))
     branches = [
         (call("isnan", operand.copy()), text("NaN")),
         (_equals(operand, math.inf), text("Infinity")),
         (_equals(operand, -math.inf), text("-Infinity")),
         (_equals(operand, 0.0), text("0.0")),
         (binary(exp.GTE, size, double(1e16, dialect)), power),
-        (binary(exp.GTE, size.copy(), double(1e-3, dialect)), written),
+        (binary(exp.GTE, size.copy(), double(1e-3, dialect)), shortest),
         (
             binary(exp.GTE, size.copy(), double(1e-4, dialect)),
             call("replace", tenths, text(".E"), text(".0E")),
@@ -311,14 +313,14 @@ def _equals(operand: exp.Expression, value: float) -> exp.Expression:
 
 
 def _matches(operand: exp.Expression, pattern: str, dialect: Dialect) -> exp.Expression:
-    """Whether a text has a form, apart from blanks around it."""
+    """Whether a text matches a pattern, apart from blanks around it."""
     whole = f"{_BLANK}({pattern}){_BLANK}"
     if dialect is Dialect.SPARK:
         return call("regexp_like", operand, string(rf"\A{whole}\z", dialect))
     return call("regexp_full_match", operand, string(whole, dialect))
 
 
-def _stripped(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+def _strip_blanks(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
     """A text without the blanks around it."""
     name = "btrim" if dialect is Dialect.SPARK else "trim"
     return call(name, operand, string(_BLANKS, dialect))
@@ -326,16 +328,15 @@ def _stripped(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
 
 def _date_of(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
     """`YYYY-MM-DD` as a date, or null."""
-    read = sql_cast(operand, "DATE", attempt=True)
-    return case([(_matches(operand.copy(), _DAY, dialect), read)], None)
+    date = sql_cast(operand, "DATE", attempt=True)
+    return case([(_matches(operand.copy(), _DAY, dialect), date)], None)
 
 
 def _timestamp_of(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
-    """`YYYY-MM-DDThh:mm:ss.ffffff+hh:mm`, of which the end may be missing, or null.
-
-    The parts are taken by their places, and added up as microseconds.
-    """
-    inner = _stripped(operand, dialect)
+    """`YYYY-MM-DDThh:mm:ss.ffffff+hh:mm`, whose end may be missing, as a timestamp, or null."""
+    # The dialects' own parsers disagree on zones and fractions.  So extract the parts by their
+    # positions and add them up as microseconds.
+    inner = _strip_blanks(operand, dialect)
     tail = call("substr", inner, number(17))
     seconds = case(
         [(call(_STARTS[dialect], tail.copy(), text(":")), _digits(inner, 18, 2))], number(0)
@@ -350,23 +351,27 @@ def _timestamp_of(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
         (seconds, 1_000_000),
         (_integer(call("rpad", fraction, number(6), text("0"))), 1),
     ]
-    away = _total([(_digits(zone, 2, 2), 3_600_000_000), (_integer(minutes), 60_000_000)], dialect)
+    offset = _total(
+        [(_digits(zone, 2, 2), 3_600_000_000), (_integer(minutes), 60_000_000)], dialect
+    )
     west = call(_STARTS[dialect], zone.copy(), text("-"))
     moment = binary(
-        exp.Add, _total(parts, dialect), case([(west, away)], exp.Neg(this=exp.paren(away.copy())))
+        exp.Add,
+        _total(parts, dialect),
+        case([(west, offset)], exp.Neg(this=exp.paren(offset.copy()))),
     )
-    checked = case([(_matches(operand.copy(), f"{_DAY}({_TIME})?", dialect), moment)], None)
-    return moment_of(checked, dialect)
+    micros = case([(_matches(operand.copy(), f"{_DAY}({_TIME})?", dialect), moment)], None)
+    return moment_of(micros, dialect)
 
 
 def moment_of(microseconds: exp.Expression, dialect: Dialect) -> exp.Expression:
-    """The timestamp at so many microseconds since 1970; null outside the years 1 to 9999."""
+    """The timestamp of a number of microseconds since 1970; null outside the years 1 to 9999."""
     low, high = (integer(bound, LONG, dialect) for bound in (_FIRST, _LAST))
-    known = exp.Between(this=exp.paren(microseconds.copy()), low=low, high=high)
+    in_range = exp.Between(this=exp.paren(microseconds.copy()), low=low, high=high)
     if dialect is Dialect.SPARK:
-        return case([(known, call("timestamp_micros", microseconds))], None)
-    made = sql_cast(call("make_timestamp", microseconds), type_text(TIMESTAMP, dialect))
-    return case([(known, made)], None)
+        return case([(in_range, call("timestamp_micros", microseconds))], None)
+    moment = sql_cast(call("make_timestamp", microseconds), type_text(TIMESTAMP, dialect))
+    return case([(in_range, moment)], None)
 
 
 _STARTS: Final = {Dialect.SPARK: "startswith", Dialect.DUCKDB: "starts_with"}
@@ -385,12 +390,12 @@ def _digits(source: exp.Expression, first: int, count: int) -> exp.Expression:
 
 
 def _integer(digits: exp.Expression) -> exp.Expression:
-    """The number that some digits write, 0 if there are none."""
+    """The number that some digits denote; 0 if there are none."""
     return call("coalesce", sql_cast(digits, "BIGINT", attempt=True), number(0))
 
 
 def _total(parts: list[tuple[exp.Expression, int]], dialect: Dialect) -> exp.Expression:
-    """The sum of each part as often as said."""
+    """The sum of all parts, each times its weight."""
     products = [binary(exp.Mul, part, integer(weight, LONG, dialect)) for part, weight in parts]
     whole = products[0]
     for product in products[1:]:

@@ -1,4 +1,4 @@
-"""Constants as SQL: what is written reads back as the same value, to the bit."""
+"""Constants as SQL literals that read back as the same value, to the bit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from incmrql.values.numbers import normal
 _SUFFIX: Final[Mapping[Type, str]] = {BYTE: "Y", SHORT: "S", INT: "", LONG: "L"}
 """How Spark marks the width of an integer."""
 _ODD: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\$\{")
-"""Characters that Spark spells by number, and what it takes for one of its variables."""
+"""Control characters, which Spark needs escaped, and the start of a Spark variable."""
 
 
 def constant(value: Value, type_: Type, dialect: Dialect) -> exp.Expression:
@@ -65,15 +65,15 @@ def constant(value: Value, type_: Type, dialect: Dialect) -> exp.Expression:
 
 
 def string(value: str, dialect: Dialect) -> exp.Expression:
-    """A string, whatever characters it has."""
+    """A string with any characters."""
     if dialect is Dialect.SPARK:
         if _ODD.search(value):
             return cast(binary(value.encode(), dialect), "STRING")
         return text(value)
     if "\0" in value:
         pieces = [text(piece) for piece in value.split("\0")]
-        between = [part for piece in pieces for part in (call("chr", _integer(0)), piece)][1:]
-        return call("concat", *between)
+        arguments = [part for piece in pieces for part in (call("chr", _integer(0)), piece)][1:]
+        return call("concat", *arguments)
     return text(value)
 
 
@@ -81,12 +81,12 @@ def double(value: float, dialect: Dialect) -> exp.Expression:
     """A double with the digits that read back as itself."""
     number = normal(value)
     if not math.isfinite(number):
-        shown = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-        return cast(text(shown), "DOUBLE")
+        name = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+        return cast(text(name), "DOUBLE")
     digits = repr(number)
     if dialect is Dialect.SPARK:
-        return _written(f"{digits}D")
-    return _written(digits if "e" in digits else f"{digits}e0")
+        return _number_literal(f"{digits}D")
+    return _number_literal(digits if "e" in digits else f"{digits}e0")
 
 
 def binary(value: bytes, dialect: Dialect) -> exp.Expression:
@@ -99,7 +99,7 @@ def binary(value: bytes, dialect: Dialect) -> exp.Expression:
 def integer(value: int, type_: Type, dialect: Dialect) -> exp.Expression:
     """An integer of the width of its type."""
     if dialect is Dialect.SPARK:
-        return _written(f"{value}{_SUFFIX[type_]}")
+        return _number_literal(f"{value}{_SUFFIX[type_]}")
     return _integer(value) if type_ == INT else cast(_integer(value), type_text(type_, dialect))
 
 
@@ -124,16 +124,16 @@ def _basic(value: Value, type_: Type, dialect: Dialect) -> exp.Expression:
 
 
 def _integer(value: int) -> exp.Expression:
-    return _written(str(value))
+    return _number_literal(str(value))
 
 
-def _written(digits: str) -> exp.Expression:
-    """A number as it is written, where sqlglot would read a negative one and write it anew."""
+def _number_literal(digits: str) -> exp.Expression:
+    """A number with exactly these digits; sqlglot would parse a negative one and rewrite it."""
     return exp.Literal(this=digits, is_string=False)
 
 
 def _moment(value: date) -> str:
-    """A timestamp with its zone, so that the session's does not matter."""
+    """A timestamp with its zone, so that it does not depend on the session's time zone."""
     moment = canonical(value)
     assert isinstance(moment, datetime)
     return f"{moment.replace(tzinfo=None).isoformat(' ')}+00:00"
@@ -152,5 +152,5 @@ def _struct(type_: Type, values: Sequence[exp.Expression], dialect: Dialect) -> 
 
 
 def _array(type_: Type, values: Sequence[exp.Expression], dialect: Dialect) -> exp.Expression:
-    made = call("array" if dialect is Dialect.SPARK else "list_value", *values)
-    return made if values else cast(made, type_text(type_, dialect))
+    array = call("array" if dialect is Dialect.SPARK else "list_value", *values)
+    return array if values else cast(array, type_text(type_, dialect))

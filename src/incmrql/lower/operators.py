@@ -1,11 +1,11 @@
 """Operators on scalars as SQL: arithmetic, comparison, logic.
 
-Operations are total, whatever the session says of ANSI: where Spark has a `try_` form it is
-used, in DuckDB `TRY`.  Operands are values of the language, so there is no -0.0 among them, and
-a result needs `+ 0.0` only where it can come out as -0.0: sums and differences cannot.
+Operations are total, independent of the session's ANSI mode: they use Spark's `try_` functions and
+DuckDB's `TRY`.  Operands are values of the language, so none is -0.0, and a result needs `+ 0.0`
+only if it can be -0.0: sums and differences cannot.
 
-Null instead of a tree means that the dialect has no form that agrees with the reference to the
-last bit; `engine.columns.pinned` then does it.
+None instead of a tree means that the dialect has no form that agrees with the reference to the
+last bit; `engine.columns.pinned` computes it then.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KINDS: Final[dict[str, type[exp.Binary]]] = {
     ">=": exp.GTE,
 }
 _SPARK_DIGITS: Final = 39
-"""Spark rounds a product of decimals to so many digits before it rounds it to its scale."""
+"""Spark rounds a product of decimals to 39 digits before it rounds it to its scale."""
 
 
 def arithmetic(
@@ -51,7 +51,7 @@ def arithmetic(
     dialect: Dialect,
     operands: tuple[Type, Type] | None = None,
 ) -> exp.Expression | None:
-    """`left op right` of a type; decimals need to know the types of their operands too."""
+    """`left op right` with the result type; for decimals also the types of the operands matter."""
     if type_ == NOTHING:
         return typed_null(type_, dialect)
     if type_ == STRING:
@@ -69,11 +69,11 @@ def negate(type_: Type, operand: exp.Expression, dialect: Dialect) -> exp.Expres
         case _ if type_ == NOTHING:
             return typed_null(type_, dialect)
         case Decimal():
-            return call("negative", operand) if _spark(dialect) else _minus(operand)
-        case _ if is_integer(type_) and _spark(dialect):
+            return call("negative", operand) if _is_spark(dialect) else _negative(operand)
+        case _ if is_integer(type_) and _is_spark(dialect):
             return call("try_subtract", integer(0, type_, dialect), operand)
         case _ if is_integer(type_):
-            return attempt(_minus(operand))
+            return attempt(_negative(operand))
         case _:
             return binary(exp.Sub, double(0.0, dialect), operand)
 
@@ -104,15 +104,15 @@ def one_zero(operand: exp.Expression, dialect: Dialect) -> exp.Expression:
 
 
 def attempt(operand: exp.Expression) -> exp.Expression:
-    """What DuckDB computes, or null where that fails."""
+    """DuckDB's result, or null if it raises an error."""
     return call("TRY", operand)
 
 
-def _spark(dialect: Dialect) -> bool:
+def _is_spark(dialect: Dialect) -> bool:
     return dialect is Dialect.SPARK
 
 
-def _minus(operand: exp.Expression) -> exp.Expression:
+def _negative(operand: exp.Expression) -> exp.Expression:
     return exp.Neg(this=exp.paren(operand))
 
 
@@ -123,7 +123,7 @@ def _doubles(
         return binary(_KINDS[op], left, right)
     if op == "*":
         return one_zero(binary(exp.Mul, left, right), dialect)
-    if _spark(dialect):
+    if _is_spark(dialect):
         return one_zero(call(_SPARK_TRY[op], left, right), dialect)
     divisor = call("nullif", right, double(0.0, dialect))
     return one_zero(binary(_KINDS[op], left, divisor), dialect)
@@ -134,14 +134,14 @@ def _integers(
 ) -> exp.Expression:
     zero = integer(0, type_, dialect)
     if op in "+-*":
-        if _spark(dialect):
+        if _is_spark(dialect):
             return call(_SPARK_TRY[op], left, right)
         return attempt(binary(_KINDS[op], left, right))
     if op == "%":
-        if _spark(dialect):
+        if _is_spark(dialect):
             return call("try_mod", left, right)
         return _remainder(type_, left, right, dialect)
-    if not _spark(dialect):
+    if not _is_spark(dialect):
         return attempt(binary(exp.IntDiv, left, right))
     quotient = call("div", left, call("nullif", right, zero))  # of longs, and a long
     if type_ != LONG:
@@ -153,7 +153,8 @@ def _integers(
 def _remainder(
     type_: Type, left: exp.Expression, right: exp.Expression, dialect: Dialect
 ) -> exp.Expression:
-    """DuckDB takes the least integer % -1 for an overflow; to -1 the rest is that to 1."""
+    """The remainder in DuckDB."""
+    # DuckDB reports an overflow for the least integer % -1.  x % -1 and x % 1 are both 0.
     opposite = binary(exp.EQ, right, integer(-1, type_, dialect))
     divisor = case([(opposite, integer(1, type_, dialect))], right.copy())
     return attempt(binary(exp.Mod, left, divisor))
@@ -167,24 +168,24 @@ def _decimals(
     dialect: Dialect,
     operands: tuple[Type, Type] | None,
 ) -> exp.Expression | None:
-    """Exactly computed and rounded once, where the dialect does that for these types."""
+    """The exact result rounded once; None if the dialect does not do that for these types."""
     if operands is None:
         return None
     first, second = operands
     if not isinstance(first, Decimal) or not isinstance(second, Decimal):
         return None
-    native = _agrees_in_spark if _spark(dialect) else _agrees_in_duckdb
+    native = _agrees_in_spark if _is_spark(dialect) else _agrees_in_duckdb
     if not native(op, type_, first, second):
         return None
-    if _spark(dialect):
-        made = call(_SPARK_TRY[op], left, right)
+    if _is_spark(dialect):
+        result = call(_SPARK_TRY[op], left, right)
     else:
-        made = attempt(binary(_KINDS[op], _wide(op, left, type_, second), right))
-    return cast(made, type_text(type_, dialect), attempt=True)
+        result = attempt(binary(_KINDS[op], _wide(op, left, type_, second), right))
+    return cast(result, type_text(type_, dialect), attempt=True)
 
 
 def _wide(op: str, left: exp.Expression, result: Decimal, right: Decimal) -> exp.Expression:
-    """The left operand in so many digits that DuckDB does not try 64 bits for the result."""
+    """The left operand as a wider decimal, so that DuckDB does not compute in 64 bits."""
     if op == "%":
         return left
     digits, scale = result.precision, result.scale
@@ -194,16 +195,17 @@ def _wide(op: str, left: exp.Expression, result: Decimal, right: Decimal) -> exp
 
 
 def _agrees_in_spark(op: str, result: Decimal, left: Decimal, right: Decimal) -> bool:
-    """Whether Spark rounds once, if at all.
+    """Whether Spark rounds the exact result at most once.
 
-    It rounds a product to 39 digits and a quotient to 38 decimals first, and fails where the
-    whole part of a quotient has more digits than that to find the remainder.
+    It first rounds a product to 39 digits and a quotient to 38 decimals.  A remainder fails if
+    the whole part of the quotient has more than 38 digits.
     """
     match op:
         case "*":
             return left.precision + right.precision <= _SPARK_DIGITS
         case "/":
-            # unless it is a tie, a quotient is farther from one than half a unit of this scale
+            # A quotient that is not a tie is farther from any tie than half a unit of the 38th
+            # decimal, so that rounding twice gives the same as rounding once.
             exact = result.scale + right.precision <= MOST_DIGITS
             return exact and result.scale + right.scale >= left.scale
         case "%":

@@ -1,7 +1,7 @@
-"""What a value is in SQL: one expression, known parts, or the bag of a group.
+"""The shape of a value in SQL: one expression, separate parts, or the bag of a group.
 
-A tuple or record that a query makes is kept apart as long as it is only taken apart again, so
-that no struct is built for it and unused parts vanish.
+The parts of a tuple or record stay separate expressions as long as only its parts are used, so
+that no struct is built and unused parts vanish.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class NotNative(Exception):
-    """SQL has no form for an expression; the reason is for people."""
+    """An expression has no form in SQL; the reason is shown to users."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -46,17 +46,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A tuple or record known by its parts; never null itself."""
+    """A tuple or record as separate parts; never null itself."""
 
     parts: tuple[Shape, ...]
     type: Type
 
 
 @dataclass(frozen=True, slots=True)
-class Many:
-    """A bag with one element for every row of a group on one side, or for those it keeps.
+class GroupBag:
+    """A bag with one element for every row of a group on one side that passes the tests.
 
-    `head` is the element and `tests` what a row must pass, in the columns of the side.
+    `head` is the element and `tests` are conditions, both over the columns of the side.
     """
 
     side: Side
@@ -67,20 +67,20 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """What cannot be seen from inside an aggregate."""
+    """A value that is not accessible inside an aggregate."""
 
     type: Type
 
 
-Shape: TypeAlias = Cell | Parts | Many | Hidden
+Shape: TypeAlias = Cell | Parts | GroupBag | Hidden
 
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """What the variables in scope are.
+    """The shapes of the variables in scope.
 
-    `lambdas` says that some of them are parameters of a higher-order function, in which no
-    Python function can be called.
+    `lambdas` is set inside the lambda of a higher-order function, where Python functions cannot
+    be called.
     """
 
     values: Mapping[typed.Variable, Shape] = field(default_factory=dict)
@@ -91,18 +91,18 @@ class Env:
         return replace(self, values={**self.values, variable: shape})
 
     def inside(self) -> Env:
-        """The same, within a function without a name."""
+        """The same variables, inside a lambda."""
         return replace(self, lambdas=True)
 
 
 def part(shape: Shape, index: int) -> Shape:
-    """A component of a tuple or a field of a record, by its place."""
+    """A component of a tuple or a field of a record, by its index."""
     name, type_ = tree.parts_of(shape.type)[index]
     match shape:
         case Parts(parts):
             return parts[index]
-        case Cell(found):
-            return Cell(tree.get(found, name), type_)
+        case Cell(expression):
+            return Cell(tree.get(expression, name), type_)
         case Hidden():
             return Hidden(type_)
         case _:
@@ -118,13 +118,13 @@ def split(shape: Shape) -> Parts:
 
 
 def leaves(shape: Shape) -> Iterator[Cell]:
-    """The expressions that a shape is made of."""
+    """The expressions in a shape, in order."""
     match shape:
         case Cell():
             yield shape
         case Parts(parts):
-            for each in parts:
-                yield from leaves(each)
+            for part_ in parts:
+                yield from leaves(part_)
         case _:
             raise InternalError("the bag of a group is not a column")
 
@@ -135,7 +135,7 @@ def map_leaves(f: Callable[[Cell], Cell], shape: Shape) -> Shape:
         case Cell():
             return f(shape)
         case Parts(parts, type_):
-            return Parts(tuple(map_leaves(f, each) for each in parts), type_)
+            return Parts(tuple(map_leaves(f, part_) for part_ in parts), type_)
         case _:
             raise InternalError("the bag of a group is not a column")
 
@@ -146,8 +146,10 @@ def struct(parts: tuple[exp.Expression, ...], type_: Type, dialect: Dialect) -> 
     if not names:
         return tree.boolean(True)
     if dialect is Dialect.SPARK:
-        named = [each for pair in zip(map(tree.text, names), parts, strict=True) for each in pair]
-        return tree.call("named_struct", *named)
+        arguments = [
+            argument for pair in zip(map(tree.text, names), parts, strict=True) for argument in pair
+        ]
+        return tree.call("named_struct", *arguments)
     fields = [
         exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=value)
         for name, value in zip(names, parts, strict=True)

@@ -1,7 +1,7 @@
-"""SQL trees: sqlglot as tree and printer, and nothing of its translation between dialects.
+"""SQL trees: uses sqlglot as tree and printer, but not its translation between dialects.
 
-Every function is a call by the name that the dialect knows it by, so that what is printed is
-what was meant.  Where Spark and DuckDB differ, the lowering asks for the dialect.
+Every function call has the name that the dialect uses, so that it is printed unchanged.  Where
+Spark and DuckDB differ, the lowering distinguishes the dialects itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from incmrql.types.model import (
 
 
 class Dialect(StrEnum):
-    """Whose SQL is meant."""
+    """The SQL dialect that a tree is for."""
 
     SPARK = "spark"
     DUCKDB = "duckdb"
@@ -57,19 +57,19 @@ _BASIC = {
 
 
 def type_text(type_: Type, dialect: Dialect) -> str:
-    """The SQL type that holds the values of a type; `io.arrow.types` is its Arrow side."""
+    """The SQL type that holds the values of a type; `io.arrow.types` has the Arrow types."""
     match type_:
         case Basic():
             return _BASIC[type_][dialect is Dialect.DUCKDB]
         case Decimal(precision, scale):
             return f"DECIMAL({precision}, {scale})"
         case Nothing() | Record(()) | Tuple(()):
-            return "BOOLEAN"  # there, or null
+            return "BOOLEAN"  # only tells null from not null
         case Record() | Tuple():
-            parts = [(name, type_text(part, dialect)) for name, part in parts_of(type_)]
+            fields = [(name, type_text(part, dialect)) for name, part in parts_of(type_)]
             if dialect is Dialect.SPARK:
-                return f"STRUCT<{', '.join(f'{quoted(n, dialect)}: {t}' for n, t in parts)}>"
-            return f"STRUCT({', '.join(f'{quoted(n, dialect)} {t}' for n, t in parts)})"
+                return f"STRUCT<{', '.join(f'{quote(n, dialect)}: {t}' for n, t in fields)}>"
+            return f"STRUCT({', '.join(f'{quote(n, dialect)} {t}' for n, t in fields)})"
         case Collection(_, element):
             inner = type_text(element, dialect)
             return f"ARRAY<{inner}>" if dialect is Dialect.SPARK else f"{inner}[]"
@@ -80,7 +80,7 @@ def type_text(type_: Type, dialect: Dialect) -> str:
 
 
 def parts_of(type_: Type) -> tuple[tuple[str, Type], ...]:
-    """The fields of a record or tuple, by the names that its struct has."""
+    """The fields of a record or tuple, with the names that they have in its struct."""
     match type_:
         case Record(fields):
             return fields
@@ -90,19 +90,19 @@ def parts_of(type_: Type) -> tuple[tuple[str, Type], ...]:
             raise InternalError(f"{type_} has no fields")
 
 
-def quoted(name: str, dialect: Dialect) -> str:
+def quote(name: str, dialect: Dialect) -> str:
     """A name in the quotes of the dialect."""
     mark = "`" if dialect is Dialect.SPARK else '"'
     return f"{mark}{name.replace(mark, mark * 2)}{mark}"
 
 
 def call(name: str, *arguments: exp.Expression) -> exp.Expression:
-    """A function by the name that the dialect knows it by."""
+    """A call of a function by its name in the dialect."""
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
 def column(name: str, table: str = "") -> exp.Expression:
-    """A column, maybe of a named relation."""
+    """A column, optionally of a named relation."""
     return exp.column(exp.to_identifier(name, quoted=not _is_plain(name)), table=table or None)
 
 
@@ -113,22 +113,22 @@ def _is_plain(name: str) -> bool:
 
 def get(struct: exp.Expression, name: str) -> exp.Expression:
     """A field of a struct."""
-    return exp.Dot(this=wrapped(struct), expression=exp.to_identifier(name, quoted=True))
+    return exp.Dot(this=parenthesize(struct), expression=exp.to_identifier(name, quoted=True))
 
 
-def wrapped(tree: exp.Expression) -> exp.Expression:
-    """In parentheses where an operator could take it apart."""
+def parenthesize(tree: exp.Expression) -> exp.Expression:
+    """The tree, in parentheses unless it is a single operand."""
     plain = exp.Column | exp.Literal | exp.Anonymous | exp.Dot | exp.Paren | exp.Cast | exp.Null
     return tree if isinstance(tree, plain | exp.Boolean | exp.Case | exp.Var) else exp.paren(tree)
 
 
 def binary(kind: type[exp.Binary], left: exp.Expression, right: exp.Expression) -> exp.Expression:
     """An operator between two operands."""
-    return as_expression(kind(this=wrapped(left), expression=wrapped(right)))
+    return as_expression(kind(this=parenthesize(left), expression=parenthesize(right)))
 
 
 def as_expression(node: exp.Expr) -> exp.Expression:
-    """A node that sqlglot types more loosely."""
+    """A node as an `Expression`; sqlglot's own types are looser."""
     assert isinstance(node, exp.Expression)
     return node
 
@@ -154,10 +154,10 @@ def null() -> exp.Expression:
 
 
 def cast(tree: exp.Expression, type_: str, *, attempt: bool = False) -> exp.Expression:
-    """`CAST(tree AS type)`; as an attempt, null where that fails."""
+    """`CAST(tree AS type)`, or with `attempt` TRY_CAST, which gives null if it fails."""
     kind = exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=type_)
-    made = exp.TryCast if attempt else exp.Cast
-    return made(this=tree, to=kind)
+    node = exp.TryCast if attempt else exp.Cast
+    return node(this=tree, to=kind)
 
 
 def typed_null(type_: Type, dialect: Dialect) -> exp.Expression:
@@ -183,7 +183,7 @@ def conjunction(conditions: Sequence[exp.Expression]) -> exp.Expression | None:
 
 def is_null(tree: exp.Expression) -> exp.Expression:
     """`tree IS NULL`."""
-    return exp.Is(this=wrapped(tree), expression=exp.Null())
+    return exp.Is(this=parenthesize(tree), expression=exp.Null())
 
 
 def not_null(tree: exp.Expression) -> exp.Expression:
@@ -192,7 +192,7 @@ def not_null(tree: exp.Expression) -> exp.Expression:
 
 
 def lambda_(parameters: Sequence[str], body: exp.Expression) -> exp.Expression:
-    """A function without a name, for higher-order functions."""
+    """A lambda, the argument of a higher-order function."""
     names = [exp.to_identifier(name) for name in parameters]
     return exp.Lambda(this=body, expressions=names)
 
@@ -203,4 +203,4 @@ def print_tree(tree: exp.Expression, dialect: Dialect, *, pretty: bool = False) 
 
 
 _PRINTER = {Dialect.SPARK: "databricks", Dialect.DUCKDB: "duckdb"}
-"""sqlglot's name for the printer: that of Databricks knows TRY_CAST, as Spark does."""
+"""sqlglot's names for the printers: only that of Databricks prints TRY_CAST, which Spark has."""

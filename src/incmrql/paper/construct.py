@@ -35,7 +35,7 @@ from incmrql.algebra.walk import fingerprint
 from incmrql.paper.annotated import SMap0, SMap1, annotated_query
 from incmrql.paper.form import Form, Total, definition2, map_rows, names_after
 from incmrql.paper.inference import Growth, Judgment, NoMonoidError, Side, growth_of, judge, lemma
-from incmrql.plan.monoids import BAG, INVARIANT, Monoid, keyed, product
+from incmrql.plan.monoids import BAG, INVARIANT, Monoid, keyed_map, product
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, LONG, Collection, Decimal, Type, is_float, is_integer
 from incmrql.types.walk import (
@@ -235,7 +235,7 @@ def _construction(form: Form, one: Side, names: Names) -> Construction:
     key = rows.item(rows.var(whole.variable), 0)
     kept = rows.bag_of(rows.tuple_of(key, parts.values))
     h = SMap1(whole.variable, kept, whole.source)
-    merge = keyed(product(INVARIANT, parts.monoid))
+    merge = keyed_map(product(INVARIANT, parts.monoid))
     return Construction(form, h, merge, PerKey(whole.variable, parts), form.total, lemma(h, one))
 
 
@@ -253,7 +253,7 @@ def _reduction(
     value = rename_binders(substitute(parts.values, {total.members: alone}), names.like)
     body = map_rows(one, value, whole.body)
     h = annotated_query(CMap(whole.variable, body, form.body.source))
-    merge = keyed(parts.monoid)
+    merge = keyed_map(parts.monoid)
     proof = Judgment("reduce", None, merge, premises)
     return Construction(form, h, merge, Reduced(parts), None, proof)
 

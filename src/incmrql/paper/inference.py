@@ -64,7 +64,7 @@ from incmrql.plan.monoids import (
     OR,
     SUM,
     Monoid,
-    keyed,
+    keyed_map,
     product,
 )
 from incmrql.types import typed
@@ -368,13 +368,13 @@ def lemma(term: Annotated, one: Side) -> Judgment:
         case Mix():
             return Judgment(operator, None, premises[0].monoid, premises)
         case Grouped():
-            return Judgment(operator, None, keyed(BAG), premises)
+            return Judgment(operator, None, keyed_map(BAG), premises)
         case CoGrouped():
             sides = [each.monoid for each in premises]
             is_assumed = sides == [BAG, BAG]
             if is_assumed:
                 sides[one == "right"] = INVARIANT
-            return Judgment(operator, None, keyed(product(*sides)), premises, is_assumed)
+            return Judgment(operator, None, keyed_map(product(*sides)), premises, is_assumed)
         case SMap2(variable, body):
             found = judge(body, growth_of(variable, premises[0].monoid))
             if found is None or found.monoid != BAG:
@@ -384,7 +384,7 @@ def lemma(term: Annotated, one: Side) -> Judgment:
             found = _single(body, growth_of(variable, premises[0].monoid))
             if found is None:
                 raise NoMonoidError(body, "has elements that no rule gives a monoid")
-            return Judgment(operator, None, keyed(found.monoid), (*premises, found))
+            return Judgment(operator, None, keyed_map(found.monoid), (*premises, found))
         case KMap(body=body):
             raise NoMonoidError(body, "is not pulled out")
         case _:
@@ -432,7 +432,7 @@ def is_outer(term: Annotated) -> bool:
     match term:
         case SMap1(variable, body, Mix()) | SMap2(variable, body, Mix()):
             for sides in ((BAG, INVARIANT), (INVARIANT, BAG)):
-                found = judge(body, growth_of(variable, keyed(product(*sides))))
+                found = judge(body, growth_of(variable, keyed_map(product(*sides))))
                 if found is None or found.monoid != BAG:
                     return True
         case _:

@@ -35,7 +35,7 @@ from incmrql.paper.construct import (
 from incmrql.paper.form import OutsideError, form_of, is_growing, names_after, paper_form
 from incmrql.paper.inference import NoMonoidError, assumptions, is_outer, operator_of, show_judgment
 from incmrql.plan.explain.text import show_lineage
-from incmrql.plan.monoids import BAG, COUNT, FLOATS, INVARIANT, SUM, Monoid, keyed, product
+from incmrql.plan.monoids import BAG, COUNT, FLOATS, INVARIANT, SUM, Monoid, keyed_map, product
 from incmrql.types import typed
 from incmrql.types.show import show_expr, show_source, show_variable
 from incmrql.types.walk import map_children
@@ -168,7 +168,7 @@ def _deletions(made: Construction) -> str:
 def without_diminisher(monoid: Monoid) -> Monoid | None:
     """The part of a monoid that has no ⊗~, which takes away what was merged."""
     parts = monoid.parts
-    if monoid == product(*parts) or (len(parts) == 1 and monoid == keyed(parts[0])):
+    if monoid == product(*parts) or (len(parts) == 1 and monoid == keyed_map(parts[0])):
         return next(filter(None, map(without_diminisher, parts)), None)
     return None if monoid in (INVARIANT, BAG, SUM, COUNT, FLOATS) else monoid
 

@@ -3,11 +3,11 @@
 | scope | what may be read |
 |---|---|
 | `change` | the change, its join partners, and the rows of the node's output that change |
-| `groups` | whole groups of touched keys, although no row of the output may change |
+| `groups` | whole groups of affected keys, even if no row of the output changes |
 | `tables` | all rows of a table |
 
-`answer_mode` and `read_method` say how a node reads.  The engine compiles nodes by them and
-`explain.nodes` classifies nodes by them, so that the two cannot disagree.
+`answer_mode` and `read_method` say how a node reads its state.  The engine compiles nodes by them
+and `explain.nodes` classifies nodes by them, so that the two cannot disagree.
 
 A group counts as part of the output where the output row holds it: a row with a nested
 collection changes as a whole, and reading the collection is reading the row.
@@ -30,18 +30,18 @@ Scope: TypeAlias = Literal["change", "groups", "tables"]
 SCOPES: Final[tuple[Scope, ...]] = ("change", "groups", "tables")
 
 Mode: TypeAlias = Literal["fold", "linear", "whole"]
-"""What an answer over a group reads: no rows of it; one side row by row; whole sides."""
+"""What the body of a node reads of a group: no rows; one side row by row; whole sides."""
 
 Method: TypeAlias = Literal["totals", "end", "ranks", "values", "rows"]
-"""How a request is met: by accumulators; by the first or last value of a table; by a bounded
-number of its values, found by rank; by all values of a table; by all rows of a side."""
+"""What a request reads: accumulators; the first or last value of a table; a bounded number of its
+values, found by rank; all values of a table; all rows of a side."""
 
 _IN_TABLES: Final = ("least", "greatest", "user")
-"""Accumulators that are not added up: their values are in a table."""
+"""Accumulators without an inverse: their values are kept in a table."""
 
 
 def answer_mode(node: Groups) -> Mode:
-    """What the answer itself reads."""
+    """What the body of a node itself reads of a group."""
     if not node.used:
         return "fold"
     if node.linear is not None and set(node.used) == {node.linear}:
@@ -50,12 +50,12 @@ def answer_mode(node: Groups) -> Mode:
 
 
 def is_in_table(accumulator: Accumulator) -> bool:
-    """Whether an accumulator is read from a table of values, and not from a total."""
+    """Whether an accumulator is read from a table of values instead of a total."""
     return accumulator.kind in _IN_TABLES
 
 
 def read_method(node: Groups, request: Request) -> Method:
-    """How a request is met."""
+    """What a request reads."""
     if request.reading is not None:
         return _reading_method(request.reading)
     if not request.accumulators:
@@ -63,7 +63,8 @@ def read_method(node: Groups, request: Request) -> Method:
     accumulator = node.accumulators[request.accumulators[0]]
     if not is_in_table(accumulator):
         return "totals"
-    # What a user merges has no total of its own: all values are kept and merged again.
+    # The merge of a user aggregation may have no inverse, so a total could not be corrected after
+    # a deletion: all values are kept and merged again.
     return "values" if accumulator.kind == "user" else "end"
 
 
@@ -86,95 +87,109 @@ def _reading_method(reading: TableRead) -> Method:
 # --- what is read whole ------------------------------------------------------------------------
 
 
-def whole_requests(node: Groups, few: Callable[[int], bool]) -> list[Request]:
-    """The requests that read all rows or values of a group; `few` are sides with a row or so."""
-    return [request for request in node.requests if _reads_whole(node, request, few)]
+def whole_requests(node: Groups, has_few_rows: Callable[[int], bool]) -> list[Request]:
+    """The requests that read all rows or values of a group.
+
+    A side has few rows if each key has about one; reading it counts as reading the change.
+    """
+    return [request for request in node.requests if _reads_whole(node, request, has_few_rows)]
 
 
-def _reads_whole(node: Groups, request: Request, few: Callable[[int], bool]) -> bool:
+def _reads_whole(node: Groups, request: Request, has_few_rows: Callable[[int], bool]) -> bool:
     match read_method(node, request):
         case "rows":
-            return not _few_kept(node, request.side, few)
+            return not _keeps_few_rows(node, request.side, has_few_rows)
         case "values":
-            return not few(request.side)
+            return not has_few_rows(request.side)
         case _:
             return False
 
 
-def whole_sides(node: Groups, few: Callable[[int], bool]) -> list[int]:
-    """The sides of which the answer itself reads whole groups, at any change or at some."""
-    sides = [side for side in node.used if not _few_kept(node, side, few)]
+def whole_sides(node: Groups, has_few_rows: Callable[[int], bool]) -> list[int]:
+    """The sides of which the body reads whole groups, at some changes or at all."""
+    sides = [side for side in node.used if not _keeps_few_rows(node, side, has_few_rows)]
     if answer_mode(node) == "linear":
-        # A side that is not kept meets only what never changes.
+        # A side that is not kept is paired only with rows that never change.
         return [side for side in sides if node.requests and side in node.kept]
     return sides
 
 
-def _few_kept(node: Groups, side: int, few: Callable[[int], bool]) -> bool:
-    """Whether a group has a row or so in the table of a side: rows without columns are one."""
-    return node.columns[side] == () or few(side)
+def _keeps_few_rows(node: Groups, side: int, has_few_rows: Callable[[int], bool]) -> bool:
+    """Whether the state of a side has about one row per group.
+
+    Rows without columns are all equal, so they are stored once with a weight.
+    """
+    return node.columns[side] == () or has_few_rows(side)
 
 
-def hidden_requests(node: Groups, few: Callable[[int], bool]) -> list[Request]:
-    """The requests that read a whole group which the output rows do not hold."""
-    held = _held_values(node)
-    return [each for each in whole_requests(node, few) if each.variable not in held]
+def hidden_requests(node: Groups, has_few_rows: Callable[[int], bool]) -> list[Request]:
+    """The requests that read whole groups which are not part of the output rows."""
+    in_output = _output_values(node)
+    return [
+        request
+        for request in whole_requests(node, has_few_rows)
+        if request.variable not in in_output
+    ]
 
 
-def hidden_sides(node: Groups, few: Callable[[int], bool]) -> list[int]:
-    """The sides of which whole groups are read although the output may stay as it is."""
-    sides = whole_sides(node, few)
+def hidden_sides(node: Groups, has_few_rows: Callable[[int], bool]) -> list[int]:
+    """The sides of which whole groups are read even if the output does not change."""
+    sides = whole_sides(node, has_few_rows)
     if answer_mode(node) == "linear":
         return [] if _changes_every_row(node) else sides
-    judge = Additivity(node.group, len(node.inputs))
-    held = {_held_side(part, judge) for part in _only_row_parts(node, judge, few)}
-    return [side for side in sides if side not in held]
-
-
-def _held_values(node: Groups) -> set[typed.Variable]:
-    """The requests whose values are collections that every output row holds as they are."""
-    judge = Additivity(node.group, len(node.inputs))
-    parts = _only_row_parts(node, judge, lambda _: answer_mode(node) == "linear")
-    kept = {
-        each.variable
-        for each in node.requests
-        if each.reading is not None
-        and each.reading.variable is None
-        and isinstance(each.variable.type, Collection)
+    additivity = Additivity(node.group, len(node.inputs))
+    in_output = {
+        _output_side(part, additivity) for part in _single_row_parts(node, additivity, has_few_rows)
     }
-    return {part.variable for part in parts if isinstance(part, typed.Var)} & kept
+    return [side for side in sides if side not in in_output]
 
 
-def _only_row_parts(
-    node: Groups, judge: Additivity, few: Callable[[int], bool]
+def _output_values(node: Groups) -> set[typed.Variable]:
+    """The requests whose values are collections that every output row contains unchanged."""
+    additivity = Additivity(node.group, len(node.inputs))
+    parts = _single_row_parts(node, additivity, lambda _: answer_mode(node) == "linear")
+    collections = {
+        request.variable
+        for request in node.requests
+        if request.reading is not None
+        and request.reading.variable is None
+        and isinstance(request.variable.type, Collection)
+    }
+    return {part.variable for part in parts if isinstance(part, typed.Var)} & collections
+
+
+def _single_row_parts(
+    node: Groups, additivity: Additivity, has_few_rows: Callable[[int], bool]
 ) -> Sequence[typed.Expr]:
-    """The parts of the one row that every group is answered with; none if there may be no row.
+    """The parts of the output row, if every group has one; empty if a group may have none.
 
-    The row may be there once for each row of a side with `few` rows.
+    A group may also have one output row for each row of a side with few rows.
     """
     match node.body:
         case typed.MakeCollection((row,)):
             return list(_parts(row))
         case typed.Select() | typed.MapOver():
-            found = _row_by_row(node.body, judge)
-            if found is None or found[1] or not _few_kept(node, found[2], few):
+            row_map = _row_map(node.body, additivity)
+            if row_map is None or row_map[1] or not _keeps_few_rows(node, row_map[2], has_few_rows):
                 return ()
-            return list(_parts(found[0]))
+            return list(_parts(row_map[0]))
         case _:
             return ()
 
 
-def _held_side(part: typed.Expr, judge: Additivity) -> int | None:
-    """The side that a part of a row holds, row for row."""
-    side = judge.side(part)
+def _output_side(part: typed.Expr, additivity: Additivity) -> int | None:
+    """The side whose rows a part of an output row contains, each as an element of its own."""
+    side = additivity.side(part)
     if side is not None:
         return side
-    found = _row_by_row(part, judge)
-    return None if found is None or found[1] or judge.read(found[0]) else found[2]
+    row_map = _row_map(part, additivity)
+    return (
+        None if row_map is None or row_map[1] or additivity.sides_read(row_map[0]) else row_map[2]
+    )
 
 
 def _parts(row: typed.Expr) -> Iterator[typed.Expr]:
-    """What a row holds in a way that it differs wherever the part does."""
+    """The parts of a row: if a part of two rows differs, the rows differ."""
     yield row
     match row:
         case typed.MakeTuple(items) | typed.MakeRecord(items):
@@ -188,22 +203,24 @@ def _parts(row: typed.Expr) -> Iterator[typed.Expr]:
             pass
 
 
-def _row_by_row(
-    expr: typed.Expr, judge: Additivity
+def _row_map(
+    expr: typed.Expr, additivity: Additivity
 ) -> tuple[typed.Expr, list[typed.Expr], int] | None:
-    """A bag that goes through a side: the row it makes, its conditions, and the side."""
+    """A bag that maps the rows of a side: its head, its conditions and the side; else None."""
     match expr:
         case typed.MapOver(_, subject, row, flatten):
-            side = judge.side(subject)
+            side = additivity.side(subject)
             if side is None:
                 return None
             if not flatten:
                 return row, [], side
             match row:
-                case typed.MakeCollection((one,)):
-                    return one, [], side
-                case typed.If(condition, typed.MakeCollection((one,)), typed.MakeCollection(())):
-                    return one, list(_conjuncts(condition)), side
+                case typed.MakeCollection((element,)):
+                    return element, [], side
+                case typed.If(
+                    condition, typed.MakeCollection((element,)), typed.MakeCollection(())
+                ):
+                    return element, list(_conjuncts(condition)), side
                 case _:
                     return None
         case typed.Select(
@@ -216,12 +233,12 @@ def _row_by_row(
             order=(),
             limit=None,
         ):
-            side = judge.side(domain)
-            conditions = [each.condition for each in rest if isinstance(each, typed.Condition)]
+            side = additivity.side(domain)
+            conditions = [item.condition for item in rest if isinstance(item, typed.Condition)]
             if side is None or len(conditions) != len(rest):
                 return None
             conditions += [] if where is None else [where]
-            return head, [part for each in conditions for part in _conjuncts(each)], side
+            return head, [part for item in conditions for part in _conjuncts(item)], side
         case _:
             return None
 
@@ -236,36 +253,36 @@ def _conjuncts(condition: typed.Expr) -> Iterator[typed.Expr]:
 
 
 def _changes_every_row(node: Groups) -> bool:
-    """Whether a request with a new value changes every output row of its group.
+    """Whether a new value of a request changes every output row of its group.
 
-    It does where every row holds the value, or where the value alone says whether there are
-    rows, as in a semi-join.  Conditions on a row itself are those of a join on its partners.
+    It does if every row contains the value, or if the value alone decides whether there are rows,
+    as in a semi-join.  A condition on a row itself is no obstacle: a join filters pairs likewise.
     """
-    judge = Additivity(node.group, len(node.inputs))
-    found = _row_by_row(node.body, judge)
-    if found is None:
-        return judge.side(node.body) is not None
-    row, conditions, _ = found
-    asked = {request.variable for request in node.requests}
-    deciding = [each for each in conditions if used_variables(each) & asked]
+    additivity = Additivity(node.group, len(node.inputs))
+    row_map = _row_map(node.body, additivity)
+    if row_map is None:
+        return additivity.side(node.body) is not None
+    row, conditions, _ = row_map
+    requested = {request.variable for request in node.requests}
+    deciding = [condition for condition in conditions if used_variables(condition) & requested]
     if not deciding:
         held = {part.variable for part in _parts(row) if isinstance(part, typed.Var)}
-        return asked <= held
+        return requested <= held
     (first, *more) = deciding
     if isinstance(first, typed.Not):
         first = first.operand
     return (
         not more
         and isinstance(first, typed.Var)
-        and asked == {first.variable}
+        and requested == {first.variable}
         and (first.type == BOOL)
     )
 
 
-def held_in_loop(node: Groups, few: Callable[[int], bool]) -> bool:
-    """Whether a loop that is kept from step to step reads no more of a group than its totals.
+def reads_totals_only(node: Groups, has_few_rows: Callable[[int], bool]) -> bool:
+    """Whether a loop that is maintained step by step reads no more of a group than its totals.
 
-    There the values and rows of all steps are read for each key that a step reaches.
+    Such a loop reads the values and rows of all steps for each key that a step reaches.
     """
     values = any(map(is_in_table, node.accumulators)) or bool(node.tables)
-    return not values and all(_few_kept(node, side, few) for side in node.kept)
+    return not values and all(_keeps_few_rows(node, side, has_few_rows) for side in node.kept)

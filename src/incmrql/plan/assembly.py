@@ -56,16 +56,16 @@ class Watches:
         """The same for a reader."""
         names = {"watched": "arithmetic that is watched", "unwatched": "arithmetic not watched, in"}
         return [
-            f"{names[key]}: {', '.join(places)}" for key, places in self.as_data().items() if places
+            f"{names[key]}: {', '.join(texts)}" for key, texts in self.as_data().items() if texts
         ]
 
 
 def watches_of(item: typed.ScriptItem, script: typed.Script) -> Watches:
     """What can be watched of an item: the bags that read a source and have terms."""
-    found, scope = failure_watches(item.expr, script), SourceScope(script)
+    watches, scope = failure_watches(item.expr, script), SourceScope(script)
     bags: list[typed.Expr] = []
-    unwatched = list(found.unwatched)
-    for bag in found.bags:
+    unwatched = list(watches.unwatched)
+    for bag in watches.bags:
         if not scope.reads(bag):
             continue
         try:
@@ -74,7 +74,7 @@ def watches_of(item: typed.ScriptItem, script: typed.Script) -> Watches:
             unwatched.append(problem.problems[0].span)
         else:
             bags.append(bag)
-    sites = found.sites if bags else ()
+    sites = watches.sites if bags else ()
     return Watches(item, script, tuple(bags), tuple(sites), tuple(dict.fromkeys(unwatched)))
 
 
@@ -99,28 +99,28 @@ class PlannedItems:
     ) -> Program:
         """The program, with arguments, stored values and a way to keep loops."""
         nodes, edges = self.plans[-1].nodes, self.plans[-1].edges
-        known = dict(stored or {})
-        world = new_world(self.script, arguments=list(arguments), stored=known)
+        stored_values = dict(stored or {})
+        world = new_world(self.script, arguments=list(arguments), stored=stored_values)
         streams = tuple(
-            _stream(place, node, world.evaluate, Environment(world))
-            for place, node in enumerate(nodes)
+            _stream(index, node, world.evaluate, Environment(world))
+            for index, node in enumerate(nodes)
             if isinstance(node, Input)
         )
         outputs: list[Output] = []
         watches: list[WatchOutput] = []
-        every = zip(self.items, self.plans, self.queries, self.watches, strict=True)
-        for number, (item, plan, query, watched) in enumerate(every):
-            is_watched = watched is not None and watched.query is not None
+        planned_items = zip(self.items, self.plans, self.queries, self.watches, strict=True)
+        for number, (item, plan, query, item_watches) in enumerate(planned_items):
+            is_watched = item_watches is not None and item_watches.query is not None
             results = _components(plan.result) if is_watched else (plan.result,)
             outputs.append(_output(item, plan, results[0], show_query(query)))
             for result in results[1:]:
-                assert watched is not None
+                assert item_watches is not None
                 pairs = _output(replace(item, kind="print", target=""), plan, result, "")
-                watches.append(WatchOutput(pairs, watched.sites, number))
+                watches.append(WatchOutput(pairs, item_watches.sites, number))
         unwatched = tuple(span for each in self.watches if each for span in each.unwatched)
-        given = tuple(arguments), tuple(known.items()), iteration or LoopSettings()
+        settings = tuple(arguments), tuple(stored_values.items()), iteration or LoopSettings()
         return Program(
-            nodes, edges, streams, tuple(outputs), self.script, *given, tuple(watches), unwatched
+            nodes, edges, streams, tuple(outputs), self.script, *settings, tuple(watches), unwatched
         )
 
 
@@ -133,11 +133,11 @@ def plan_items(
     """The plans of some items from their normal forms; may raise `QueryError`."""
     for item, query in zip(items, queries, strict=True):
         refuse_random(query, script, item.span)
-    planned = [
-        (each.query if each else None) or query
-        for query, each in zip(queries, watches, strict=True)
+    queries_to_plan = [
+        (item_watches.query if item_watches else None) or query
+        for query, item_watches in zip(queries, watches, strict=True)
     ]
-    plans = plan_queries(planned, script)
+    plans = plan_queries(queries_to_plan, script)
     return PlannedItems(tuple(items), tuple(queries), tuple(watches), plans, script)
 
 
@@ -165,22 +165,22 @@ def _components(result: typed.Expr) -> tuple[typed.Expr, ...]:
 
 
 def _output(item: typed.ScriptItem, plan: Plan, result: typed.Expr, text: str) -> Output:
-    wanted = used_variables(result)
-    parts = tuple(part for part in plan.parts if part.variable in wanted)
+    used = used_variables(result)
+    parts = tuple(part for part in plan.parts if part.variable in used)
     return Output(item.kind, item.target, parts, result, text, item)
 
 
-def _stream(place: int, node: Input, evaluate: Evaluate, env: Environment) -> Stream:
+def _stream(index: int, node: Input, evaluate: Evaluate, env: Environment) -> Stream:
     """The source of an input, its path known."""
     source, options = node.source, dict(node.source.options)
     streaming = source.streaming
-    known = (place, node.name, source, node.element, streaming, node.ledger)
+    fields = (index, node.name, source, node.element, streaming, node.ledger)
     if source.host is not None and source.port is not None:
-        return Stream(*known, socket=(evaluate(source.host, env), evaluate(source.port, env)))
+        return Stream(*fields, socket=(evaluate(source.host, env), evaluate(source.port, env)))
     if source.path is None or source.format == "registered":
-        return Stream(*known)
+        return Stream(*fields)
     path = evaluate(source.path, env)
     if path is None:
         hint = "args[i] is null where there is no such argument."
         raise DataError("R207", "the path of a source is null", hint=hint)
-    return Stream(*known, path=path, deletes=options.get("deletes"))
+    return Stream(*fields, path=path, deletes=options.get("deletes"))

@@ -1,9 +1,9 @@
-"""Bags with integer weights: a change, and what adds up changes.
+"""Bags with integer weights: deltas, and the sums of deltas.
 
     {a, a, b}  is  a: 2, b: 1        deleting one a  is  a: -1
 
-Values go by their canonical bytes.  Weighted bags form a group: equal values add up their
-weights, and a value of weight 0 is not there.
+Values are equal if their canonical bytes are.  Weighted bags form a group: the weights of equal
+values add up, and a value of weight 0 does not occur.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from incmrql.values import Bag, Value, encode, show
 
 
 class NegativeWeight(InternalError):
-    """A collection would hold something less than zero times."""
+    """A collection would contain a value a negative number of times."""
 
 
 class Weighted:
@@ -30,7 +30,7 @@ class Weighted:
             self.add(value, weight)
 
     def add(self, value: Value, weight: int, identity: bytes | None = None) -> None:
-        """Add a value so many times; `identity` are its canonical bytes, if known."""
+        """Add a value with a weight; `identity` are its canonical bytes, if known."""
         key = encode(value) if identity is None else identity
         total = weight + self.weight(key)
         if total:
@@ -39,29 +39,29 @@ class Weighted:
             self.rows.pop(key, None)
 
     def weight(self, identity: bytes) -> int:
-        """How often the value with these bytes is there."""
-        found = self.rows.get(identity)
-        return 0 if found is None else found[1]
+        """The weight of the value with these canonical bytes."""
+        row = self.rows.get(identity)
+        return 0 if row is None else row[1]
 
     def merge(self, other: Weighted, times: int = 1) -> None:
-        """Add all of another bag, so many times."""
+        """Add all rows of another bag, with their weights multiplied by `times`."""
         for key, (value, weight) in list(other.rows.items()):
             self.add(value, weight * times, key)
 
     def copy(self) -> Weighted:
-        """The same elements in a bag of its own."""
-        made = Weighted()
-        made.rows = dict(self.rows)
-        return made
+        """An independent copy."""
+        result = Weighted()
+        result.rows = dict(self.rows)
+        return result
 
     def bag(self) -> Bag:
-        """The elements, each as often as it is there."""
-        found = Bag()
+        """The elements as a plain bag; raises `NegativeWeight` if a weight is negative."""
+        elements = Bag()
         for value, weight in self:
             if weight < 0:
                 raise NegativeWeight(f"a collection holds {weight} times {show(value)}")
-            found.extend([value] * weight)
-        return found
+            elements.extend([value] * weight)
+        return elements
 
     @property
     def total(self) -> int:

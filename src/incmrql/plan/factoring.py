@@ -1,18 +1,18 @@
-"""Factoring: what an answer asks of a group, as what is merged over the rows of one side.
+"""Factoring: splits the answer over a group into mergeable aggregates and a function of them.
 
     F(k, s)  =  F'(k, e1(s), ..., en(s))        ei(s + t) = merge(ei(s), ei(t))
 
 An aggregate over a bag that is additive in one side (`additivity.py`) becomes a variable of F':
-its accumulators merge what the bag of each row alone holds.  What needs values in order becomes a
-variable that reads a table, or an accumulator where nothing is ever taken away.  Any other
-aggregate of one side becomes a variable too, so that it is not computed again while its side
-stays as it is.
+its accumulators merge the elements that each row contributes.  An aggregate that needs values in
+order becomes a variable that reads a table, or an accumulator if nothing is ever deleted.  Any
+other aggregate of one side becomes a variable too, so that it is computed again only if its side
+changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection as Some
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -49,77 +49,82 @@ from incmrql.types.walk import free_variables, map_children, nodes, rename_binde
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """Values in order: those of `operand`, as in `Table`, and what is read, as in `TableRead`."""
+class OrderedRead:
+    """A read of values in order: the values as in `Table`, and what is read as in `TableRead`."""
 
     operand: typed.Expr
     order: tuple[bool, ...] | None
     how: ReadKind
     arguments: tuple[typed.Expr, ...] = ()
     values: typed.Variable | None = None
-    """Holds all values, for the one argument to say what they come to."""
+    """Bound to all values, if the only argument is a function of them."""
 
 
-def need(expr: typed.Expr, judge: Additivity, names: Names) -> Need | None:
-    """What an expression needs in order, if it is one of these."""
-    found = _need(expr, names)
-    if found is None or one_side(found.operand, judge) is None:
+def ordered_read(expr: typed.Expr, additivity: Additivity, names: Names) -> OrderedRead | None:
+    """The read of values in order that an expression is; None if it is something else."""
+    read = _match_ordered_read(expr, names)
+    if read is None or one_side(read.operand, additivity) is None:
         return None
-    known = {judge.group} if found.values is None else {judge.group, found.values}
-    if any(judge.read(each) or free_variables(each) - known for each in found.arguments):
+    allowed = {additivity.group} if read.values is None else {additivity.group, read.values}
+    if any(
+        additivity.sides_read(argument) or free_variables(argument) - allowed
+        for argument in read.arguments
+    ):
         return None
-    return found
+    return read
 
 
-def one_side(operand: typed.Expr, judge: Additivity) -> int | None:
-    """The one side that a bag is additive in, if it depends on nothing else but the key."""
-    sides = judge.additive(operand)
-    if sides is None or len(sides) != 1 or free_variables(operand) - {judge.group}:
+def one_side(operand: typed.Expr, additivity: Additivity) -> int | None:
+    """The side of a bag that is additive in one side and depends on nothing else but the key."""
+    sides = additivity.additive(operand)
+    if sides is None or len(sides) != 1 or free_variables(operand) - {additivity.group}:
         return None
     return next(iter(sides))
 
 
-def _need(expr: typed.Expr, names: Names) -> Need | None:
+def _match_ordered_read(expr: typed.Expr, names: Names) -> OrderedRead | None:
     match expr:
         case typed.Aggregate("min" | "first", operand) | typed.Builtin("elem", (operand,)):
-            return Need(undistinct(operand), None, "least")
+            return OrderedRead(without_distinct(operand), None, "least")
         case typed.Aggregate("max", operand):
-            return Need(undistinct(operand), None, "greatest")
+            return OrderedRead(without_distinct(operand), None, "greatest")
         case typed.Aggregate("median", operand):
-            return Need(operand, None, "between")
+            return OrderedRead(operand, None, "between")
         case typed.Aggregate("percentile", operand, extra) if extra is not None:
-            return Need(operand, None, "between", (extra,))
+            return OrderedRead(operand, None, "between", (extra,))
         case typed.Aggregate("collect", operand):
-            return Need(operand, None, "first")
+            return OrderedRead(operand, None, "first")
         case typed.UserAggregate(_, operand):
-            return _all(expr, operand, operand, None, names)
+            return _read_all(expr, operand, operand, None, names)
         case typed.Fold(_, _, operand) if _is_bag(operand):
-            return _all(expr, operand, _paired(operand, names), (), names)
+            return _read_all(expr, operand, _with_empty_key(operand, names), (), names)
         case typed.At(typed.Select() as query, index):
-            return _of_query(query, "at", (index,))
+            return _read_query(query, "at", (index,))
         case typed.SliceOf(typed.Select() as query, first, last):
-            return _of_query(query, "slice", (first, last))
+            return _read_query(query, "slice", (first, last))
         case typed.Select(limit=limit, order=order) if order or limit is not None:
-            return _of_query(expr, "first", () if limit is None else (limit,))
+            return _read_query(expr, "first", () if limit is None else (limit,))
         case _:
             return None
 
 
-def _all(
+def _read_all(
     expr: typed.UserAggregate | typed.Fold,
     operand: typed.Expr,
     values: typed.Expr,
     order: tuple[bool, ...] | None,
     names: Names,
-) -> Need:
-    """All values, for the same aggregate over a variable that holds them."""
+) -> OrderedRead:
+    """Reads all values, and evaluates the same aggregate over a variable bound to them."""
     variable = names.variable("values", operand.type)
     over = replace(expr, operand=rows.var(variable))
-    return Need(values, order, "all", (over,), variable)
+    return OrderedRead(values, order, "all", (over,), variable)
 
 
-def _of_query(query: typed.Select, how: ReadKind, arguments: tuple[typed.Expr, ...]) -> Need | None:
-    """The pairs (keys, head) of a query's rows, which its order and limit are about."""
+def _read_query(
+    query: typed.Select, how: ReadKind, arguments: tuple[typed.Expr, ...]
+) -> OrderedRead | None:
+    """Reads the pairs (keys, head) of a query by its order and limit; None if it does more."""
     if query.distinct or query.group is not None or query.having is not None:
         return None
     if how != "first" and (query.limit is not None or not query.order):
@@ -128,22 +133,22 @@ def _of_query(query: typed.Select, how: ReadKind, arguments: tuple[typed.Expr, .
     pairs = rows.select(rows.tuple_of(keys, query.head), query.qualifiers)
     assert isinstance(pairs, typed.Select)
     order = tuple(order.descending for order in query.order)
-    return Need(replace(pairs, where=query.where), order, how, arguments)
+    return OrderedRead(replace(pairs, where=query.where), order, how, arguments)
 
 
-def _paired(operand: typed.Expr, names: Names) -> typed.Expr:
-    """Each element, null too, as the value of a pair without keys."""
+def _with_empty_key(operand: typed.Expr, names: Names) -> typed.Expr:
+    """Pairs (empty key tuple, element): unlike plain values of a table, they keep nulls."""
     assert isinstance(operand.type, Collection)
-    one = names.variable("one", operand.type.element)
-    return rows.for_each(one, operand, rows.tuple_of(rows.unit(), rows.var(one)))
+    element = names.variable("one", operand.type.element)
+    return rows.for_each(element, operand, rows.tuple_of(rows.unit(), rows.var(element)))
 
 
 def _is_bag(expr: typed.Expr) -> bool:
     return isinstance(expr.type, Collection) and expr.type.kind == "bag"
 
 
-def undistinct(operand: typed.Expr) -> typed.Expr:
-    """The same values, maybe more than once: the least of them is the same."""
+def without_distinct(operand: typed.Expr) -> typed.Expr:
+    """The bag before `distinct`, if that is its last operation; its least value is the same."""
     match operand:
         case typed.Builtin("distinct", (inner,)) if _is_bag(inner):
             return inner
@@ -153,13 +158,13 @@ def undistinct(operand: typed.Expr) -> typed.Expr:
             return operand
 
 
-def front(wanted: Need) -> typed.Expr | None:
-    """How many of the first values are all that is read, if that is the same for every key."""
-    match wanted.how, wanted.arguments:
+def prefix_length(read: OrderedRead) -> typed.Expr | None:
+    """The number of first values that are read, as an expression without variables; else None."""
+    match read.how, read.arguments:
         case "first", (limit,) if not free_variables(limit):
             return limit
-        case "at", (typed.Const(int(index)) as place,) if index >= 0:
-            return replace(place, value=index + 1)
+        case "at", (typed.Const(int(index)) as limit_index,) if index >= 0:
+            return replace(limit_index, value=index + 1)
         case _:
             return None
 
@@ -168,11 +173,11 @@ def front(wanted: Need) -> typed.Expr | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
-    """A bag that is additive in the different values of another one.
+class DistinctOperand:
+    """A bag that is additive in the distinct values of another bag.
 
-    `values` are pairs ((), value) as a table has them; `operand` is over a group whose one side
-    are the different ones.
+    `values` are pairs ((), value), as in a table; `operand` is over a group whose one side has the
+    distinct values.
     """
 
     values: typed.Expr
@@ -180,30 +185,32 @@ class Once:
     operand: typed.Expr
 
 
-def once(operand: typed.Expr, judge: Additivity, names: Names) -> Once | None:
-    """The distinct values that a bag goes through one by one, if that is what it does."""
-    for part in _distinct_parts(operand):
-        inner = undistinct(part)
-        if one_side(inner, judge) is None:
+def distinct_operand(
+    operand: typed.Expr, additivity: Additivity, names: Names
+) -> DistinctOperand | None:
+    """The distinct values that a bag iterates over, if it depends on no other rows; else None."""
+    for part in nodes(operand):
+        inner = without_distinct(part)
+        if inner is part or one_side(inner, additivity) is None:
             continue
         assert isinstance(inner.type, Collection)
-        key = judge.group.type.items[0] if isinstance(judge.group.type, Tuple) else inner.type
+        key = (
+            additivity.group.type.items[0]
+            if isinstance(additivity.group.type, Tuple)
+            else inner.type
+        )
         group = names.variable("different", Tuple((key, inner.type)))
-        over = _replaced(operand, part, rows.item(rows.var(group), 1))
-        alone = one_side(over, Additivity(group, 1)) if not judge.read(over) else None
-        if alone is not None:
-            return Once(_paired(inner, names), group, over)
+        over = _replace_part(operand, part, rows.item(rows.var(group), 1))
+        side = one_side(over, Additivity(group, 1)) if not additivity.sides_read(over) else None
+        if side is not None:
+            return DistinctOperand(_with_empty_key(inner, names), group, over)
     return None
 
 
-def _distinct_parts(operand: typed.Expr) -> Iterator[typed.Expr]:
-    return (part for part in nodes(operand) if undistinct(part) is not part)
-
-
-def _replaced(expr: typed.Expr, part: typed.Expr, by: typed.Expr) -> typed.Expr:
+def _replace_part(expr: typed.Expr, part: typed.Expr, by: typed.Expr) -> typed.Expr:
     if expr is part:
         return by
-    return map_children(lambda child: _replaced(child, part, by), expr)
+    return map_children(lambda child: _replace_part(child, part, by), expr)
 
 
 # --- Named parts of a group ---
@@ -218,43 +225,51 @@ def _replaced(expr: typed.Expr, part: typed.Expr, by: typed.Expr) -> typed.Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
-    """Writes out the names of what is additive in one side of a group, and calls over that."""
+class ViewExpansion:
+    """Replaces names of bags that are additive in one side of a group, and calls over such bags."""
 
-    judge: Additivity
+    additivity: Additivity
     names: Names
     functions: Mapping[str, typed.Function]
 
-    def written_out(self, expr: typed.Expr, calling: frozenset[str] = frozenset()) -> typed.Expr:
-        """The expression without such names; `calling` are the functions that it is inside of."""
-        if not self.judge.read(expr):
+    def expand(self, expr: typed.Expr, calling: frozenset[str] = frozenset()) -> typed.Expr:
+        """The expression without such names; `calling` are the functions being expanded."""
+        if not self.additivity.sides_read(expr):
             return expr
         match expr:
             case typed.Select(group=None):
-                for place, each in enumerate(expr.qualifiers):
-                    if isinstance(each, typed.Binding) and isinstance(each.pattern, typed.Bind):
-                        value = self.written_out(each.value, calling)
+                for index, qualifier in enumerate(expr.qualifiers):
+                    if isinstance(qualifier, typed.Binding) and isinstance(
+                        qualifier.pattern, typed.Bind
+                    ):
+                        value = self.expand(qualifier.value, calling)
                         if self._is_view(value):
-                            rest = (*expr.qualifiers[:place], *expr.qualifiers[place + 1 :])
-                            bound = {each.pattern.variable: value}
-                            over = self._over(replace(expr, qualifiers=rest), bound)
-                            return self.written_out(over, calling)
+                            rest = (*expr.qualifiers[:index], *expr.qualifiers[index + 1 :])
+                            bound = {qualifier.pattern.variable: value}
+                            inlined = self._substitute(replace(expr, qualifiers=rest), bound)
+                            return self.expand(inlined, calling)
             case typed.Call(name, arguments) if name not in calling:
-                values = [self.written_out(each, calling) for each in arguments]
+                values = [self.expand(argument, calling) for argument in arguments]
                 function = self.functions[name]
                 if any(map(self._is_view, values)):
                     bound = dict(zip(function.parameters, values, strict=True))
-                    over = self._over(rename_binders(function.body, self.names.like), bound)
-                    return self.written_out(over, calling | {name})
+                    inlined = self._substitute(
+                        rename_binders(function.body, self.names.like), bound
+                    )
+                    return self.expand(inlined, calling | {name})
             case _:
                 pass
-        return map_children(lambda child: self.written_out(child, calling), expr)
+        return map_children(lambda child: self.expand(child, calling), expr)
 
     def _is_view(self, value: typed.Expr) -> bool:
-        is_collection = isinstance(value.type, Collection) and bool(self.judge.read(value))
-        return is_collection and one_side(undistinct(value), self.judge) is not None
+        is_collection = isinstance(value.type, Collection) and bool(
+            self.additivity.sides_read(value)
+        )
+        return is_collection and one_side(without_distinct(value), self.additivity) is not None
 
-    def _over(self, expr: typed.Expr, bound: Mapping[typed.Variable, typed.Expr]) -> typed.Expr:
+    def _substitute(
+        self, expr: typed.Expr, bound: Mapping[typed.Variable, typed.Expr]
+    ) -> typed.Expr:
         for variable, value in bound.items():
             expr = with_copies(expr, variable, value, self.names.like)
         return expr
@@ -263,7 +278,7 @@ class Views:
 # --- Factoring ---
 
 
-ACCUMULATED: Final[dict[str, tuple[AccumulatorKind, ...]]] = {
+ACCUMULATORS_OF: Final[dict[str, tuple[AccumulatorKind, ...]]] = {
     "exists": ("rows",),
     "count": ("count",),
     "sum": ("sum",),
@@ -276,95 +291,101 @@ ACCUMULATED: Final[dict[str, tuple[AccumulatorKind, ...]]] = {
     "sum#total": ("parts",),
     "avg#total": ("parts", "sizes"),
 }
-"""The accumulators of each aggregate that has some, all of them with an inverse."""
+"""The kinds of accumulators of each aggregate that has some; all of them have an inverse."""
 
 _EXTREMES: Final[dict[str, AccumulatorKind]] = {"least": "least", "greatest": "greatest"}
 
 _IDEMPOTENT: Final = frozenset(("exists", "some", "all"))
-"""To these it does not matter how often an element is there."""
+"""Aggregates that give the same value if an element occurs several times."""
 
 
 class Factoring:
-    """One pass over an answer; what is asked twice is kept once.
+    """One pass over an answer, which collects its requests; equal ones are kept once.
 
-    `growing` are the sides that nothing is ever taken away from.
+    `growing` are the sides from which nothing is ever deleted.
     """
 
     def __init__(
         self,
-        judge: Additivity,
+        additivity: Additivity,
         names: Names,
         growing: Some[int] = (),
         aggregations: dict[str, typed.Aggregation] | None = None,
     ) -> None:
-        self.judge, self.names, self.growing = judge, names, growing
+        self.additivity, self.names, self.growing = additivity, names, growing
         self.aggregations = aggregations or {}
         self.accumulators: list[Accumulator] = []
         self.tables: list[Table] = []
         self.requests: list[Request] = []
-        self._known: dict[tuple[object, ...], int] = {}
-        self._made: dict[tuple[object, ...], typed.Variable] = {}
+        self._indices: dict[tuple[object, ...], int] = {}
+        self._variables: dict[tuple[object, ...], typed.Variable] = {}
 
-    def rewritten(self, expr: typed.Expr) -> typed.Expr:
-        """The expression with variables in the places of aggregates."""
-        wanted = need(expr, self.judge, self.names)
-        if wanted is not None:
-            return self._in_order(expr, wanted)
+    def rewrite(self, expr: typed.Expr) -> typed.Expr:
+        """The expression with variables in place of aggregates."""
+        read = ordered_read(expr, self.additivity, self.names)
+        if read is not None:
+            return self._read_table(expr, read)
         match expr:
-            case typed.Aggregate(function, operand, None) if function in ACCUMULATED:
-                return self._asked(expr, function, operand)
+            case typed.Aggregate(function, operand, None) if function in ACCUMULATORS_OF:
+                return self._accumulate(expr, function, operand)
             case typed.Exists(operand):
-                return self._asked(expr, "exists", operand)
+                return self._accumulate(expr, "exists", operand)
             case typed.Aggregate(function) | typed.UserAggregate(function):
-                return self._whole(expr, function)
+                return self._scan_rows(expr, function)
             case _:
-                return map_children(self.rewritten, expr)
+                return map_children(self.rewrite, expr)
 
-    def _asked(self, expr: typed.Expr, function: str, operand: typed.Expr) -> typed.Expr:
-        """An aggregate that accumulators come to."""
+    def _accumulate(self, expr: typed.Expr, function: str, operand: typed.Expr) -> typed.Expr:
+        """The variable of an aggregate that is computed from accumulators, if it can be."""
         if function in _IDEMPOTENT:
-            operand = undistinct(operand)
-        side = one_side(operand, self.judge)
+            operand = without_distinct(operand)
+        side = one_side(operand, self.additivity)
         if side is not None:
-            return self._request(expr, function, side, self._places(function, side, operand))
-        found = once(operand, self.judge, self.names)
-        if found is None:
-            return self._whole(expr, function)
-        side = one_side(found.values, self.judge)
+            return self._request(
+                expr, function, side, self._accumulator_indices(function, side, operand)
+            )
+        distinct_values = distinct_operand(operand, self.additivity, self.names)
+        if distinct_values is None:
+            return self._scan_rows(expr, function)
+        side = one_side(distinct_values.values, self.additivity)
         assert side is not None
-        distinct = Distinct(self._table(Table(side, found.values, ())), found.group)
-        places = self._places(function, side, found.operand, distinct)
-        return self._request(expr, function, side, places)
+        distinct = Distinct(
+            self._table_index(Table(side, distinct_values.values, ())), distinct_values.group
+        )
+        indices = self._accumulator_indices(function, side, distinct_values.operand, distinct)
+        return self._request(expr, function, side, indices)
 
-    def _in_order(self, expr: typed.Expr, wanted: Need) -> typed.Expr:
-        """What is read of a table; where nothing is taken away an extreme is all there is."""
-        side = one_side(wanted.operand, self.judge)
+    def _read_table(self, expr: typed.Expr, read: OrderedRead) -> typed.Expr:
+        """The variable of a read of values in order, from a table or from an accumulator."""
+        side = one_side(read.operand, self.additivity)
         assert side is not None
-        kind = _EXTREMES.get(wanted.how)
+        kind = _EXTREMES.get(read.how)
+        # Without deletions the least value can only get smaller, so one value replaces the table.
         if kind is not None and side in self.growing:
-            places = (self._place(kind, side, wanted.operand),)
-            return self._request(expr, kind, side, places)
+            indices = (self._accumulator_index(kind, side, read.operand),)
+            return self._request(expr, kind, side, indices)
         if isinstance(expr, typed.UserAggregate):
             monoid = commutative_monoid(self.aggregations[expr.aggregation])
             if monoid is not None and (monoid.invertible or side in self.growing):
-                places = (self._place("user", side, wanted.operand, monoid=monoid),)
-                return self._request(expr, "user", side, places)
-        most = front(wanted) if side in self.growing else None
-        table = self._table(Table(side, wanted.operand, wanted.order, most))
-        reading = TableRead(table, wanted.how, wanted.arguments, wanted.values)
-        return self._request(expr, wanted.how, side, (), reading)
+                indices = (self._accumulator_index("user", side, read.operand, monoid=monoid),)
+                return self._request(expr, "user", side, indices)
+        most = prefix_length(read) if side in self.growing else None
+        table = self._table_index(Table(side, read.operand, read.order, most))
+        reading = TableRead(table, read.how, read.arguments, read.values)
+        return self._request(expr, read.how, side, (), reading)
 
-    def _whole(self, expr: typed.Expr, function: str) -> typed.Expr:
-        """An aggregate of something else: of what is asked in turn, or of the rows of one side."""
-        before = self._kept()
-        inside = map_children(self.rewritten, expr)
-        sides = self.judge.read(expr)
+    def _scan_rows(self, expr: typed.Expr, function: str) -> typed.Expr:
+        """The variable of an aggregate over all rows of one side; else factors its operand."""
+        # Requests inside of the operand are not needed if the whole aggregate becomes one request.
+        before = self._snapshot()
+        factored = map_children(self.rewrite, expr)
+        sides = self.additivity.sides_read(expr)
         if (
-            not self.judge.read(inside)
+            not self.additivity.sides_read(factored)
             or len(sides) != 1
-            or free_variables(expr) - {self.judge.group}
+            or free_variables(expr) - {self.additivity.group}
         ):
-            return inside
+            return factored
         self._restore(before)
         (side,) = sides
         return self._request(expr, function, side, ())
@@ -374,26 +395,26 @@ class Factoring:
         expr: typed.Expr,
         function: str,
         side: int,
-        places: tuple[int, ...],
+        indices: tuple[int, ...],
         reading: TableRead | None = None,
     ) -> typed.Expr:
-        """The variable of a request; the same for what is asked again."""
-        same = repr(expr.type) if places else fingerprint(expr)
-        known = function, places, same
-        if known not in self._made:
+        """The variable of a request, which equal requests share."""
+        content = repr(expr.type) if indices else fingerprint(expr)
+        key = function, indices, content
+        if key not in self._variables:
             name = expr.function if isinstance(expr, typed.Aggregate) else function
             variable = self.names.variable(name.replace("#", "_"), expr.type)
-            self._made[known] = variable
-            self.requests.append(Request(variable, function, places, side, expr, reading))
-        return rows.var(self._made[known])
+            self._variables[key] = variable
+            self.requests.append(Request(variable, function, indices, side, expr, reading))
+        return rows.var(self._variables[key])
 
-    def _places(
+    def _accumulator_indices(
         self, function: str, side: int, operand: typed.Expr, distinct: Distinct | None = None
     ) -> tuple[int, ...]:
-        kinds = ACCUMULATED[function]
-        return tuple(self._place(kind, side, operand, distinct) for kind in kinds)
+        kinds = ACCUMULATORS_OF[function]
+        return tuple(self._accumulator_index(kind, side, operand, distinct) for kind in kinds)
 
-    def _place(
+    def _accumulator_index(
         self,
         kind: AccumulatorKind,
         side: int,
@@ -401,34 +422,34 @@ class Factoring:
         distinct: Distinct | None = None,
         monoid: Monoid | None = None,
     ) -> int:
-        """The place of an accumulator."""
+        """The index of an accumulator, which equal ones share."""
         table = None if distinct is None else distinct.table
-        wanted = kind, fingerprint(operand), table, monoid
-        if wanted not in self._known:
-            self._known[wanted] = len(self.accumulators)
-            merged = monoid or _monoid_of(kind, operand.type)
-            self.accumulators.append(Accumulator(kind, side, operand, merged, distinct))
-        return self._known[wanted]
+        key = kind, fingerprint(operand), table, monoid
+        if key not in self._indices:
+            self._indices[key] = len(self.accumulators)
+            merge_monoid = monoid or _monoid_of(kind, operand.type)
+            self.accumulators.append(Accumulator(kind, side, operand, merge_monoid, distinct))
+        return self._indices[key]
 
-    def _table(self, table: Table) -> int:
-        """The place of a table."""
+    def _table_index(self, table: Table) -> int:
+        """The index of a table, which equal ones share."""
         most = None if table.most is None else fingerprint(table.most)
-        wanted = "table", fingerprint(table.operand), table.order, most
-        if wanted not in self._known:
-            self._known[wanted] = len(self.tables)
+        key = "table", fingerprint(table.operand), table.order, most
+        if key not in self._indices:
+            self._indices[key] = len(self.tables)
             self.tables.append(table)
-        return self._known[wanted]
+        return self._indices[key]
 
-    def _kept(self) -> tuple[Any, ...]:
+    def _snapshot(self) -> tuple[Any, ...]:
         lists = list(self.accumulators), list(self.tables), list(self.requests)
-        return (*lists, dict(self._known), dict(self._made))
+        return (*lists, dict(self._indices), dict(self._variables))
 
     def _restore(self, before: tuple[Any, ...]) -> None:
-        self.accumulators, self.tables, self.requests, self._known, self._made = before
+        self.accumulators, self.tables, self.requests, self._indices, self._variables = before
 
 
 def _monoid_of(kind: AccumulatorKind, operand: Type) -> Monoid:
-    """What the elements of a bag are merged by."""
+    """The monoid that merges the elements of a bag."""
     match kind:
         case "least":
             return MIN

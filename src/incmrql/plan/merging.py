@@ -1,15 +1,15 @@
-"""How the states of nodes merge.
+"""The monoids under which the states of nodes merge.
 
     state(X + Y) = state(X) ⊗ state(Y)        state(X - Y) = state(X) ⊗ inverse(state(Y))
 
-over changes X and Y at the node's own inputs.  In the state of a group a key is there exactly
-while its multiplicity is not 0.
+for changes X and Y of the node's inputs.  The state of a group has a key exactly while its
+multiplicity is not 0.
 
-    Join      ⊎ of pairs, for each side that is kept
-    Groups    ⇑ (multiplicity, (multiplicities, accumulators, ⊎ of tables, ⊎ of rows)); what is
-              accumulated over the distinct values of a table follows from the table
+    Join      ⊎ of pairs, for each kept side
+    Groups    ⇑ (multiplicity, (multiplicities, accumulators, ⊎ of tables, ⊎ of rows)).  An
+              accumulator over the distinct values of a table follows from the table.
     Ordered   ⊎; the first rows of ⊎ where nothing is ever deleted, in tables too
-    Repeated  none: its last result is replaced
+    Repeated  none: the last result is replaced
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from incmrql.values import Value, encode, show
 
 
 def state_monoid(node: Node, env: Environment | None = None) -> Monoid | None:
-    """The monoid that states of a node merge under; None without state, or if it is replaced.
+    """The monoid of a node's states; None if the node has no state, or one that is replaced.
 
-    Without an environment the monoid can only be named, not used.
+    Without an environment the monoid has its name only and cannot merge.
     """
     match node:
         case Join(kept=kept):
@@ -64,17 +64,17 @@ def _table_monoid(table: Table, env: Environment | None) -> Monoid:
 
 
 def first_of(order: tuple[bool, ...] | None, most: int | None) -> Monoid:
-    """The first values of both: all that an order has to remember while nothing is deleted."""
+    """The first `most` values of two bags: the state of an order from which nothing is deleted."""
 
-    def merge(one: Weighted, other: Weighted) -> Weighted:
-        result, left = Weighted(), math.inf if most is None else most
-        for value, weight in _sorted_rows(BAG.merge(one, other), order):
-            if left <= 0:
+    def merge(left: Weighted, right: Weighted) -> Weighted:
+        result, remaining = Weighted(), math.inf if most is None else most
+        for value, weight in _sorted_rows(BAG.merge(left, right), order):
+            if remaining <= 0:
                 break
             if weight < 0:
                 raise NegativeWeight(f"an order holds {weight} times {show(value)}")
-            result.add(value, int(min(weight, left)))
-            left -= weight
+            result.add(value, int(min(weight, remaining)))
+            remaining -= weight
         return result
 
     return Monoid("first of ⊎" if most is None else f"first {most} of ⊎", Weighted(), merge)

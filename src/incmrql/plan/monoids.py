@@ -1,13 +1,13 @@
-"""Monoids as data: what states are merged with, and which laws hold of each.
+"""Monoids as data: the operations that merge states, and the laws of each.
 
     merge(merge(a, b), c) = merge(a, merge(b, c))      merge(zero, a) = a = merge(a, zero)
 
     commutative   merge(a, b) = merge(b, a)            so the order of rows does not matter
-    idempotent    merge(a, a) = a                      so rows that come again do no harm
+    idempotent    merge(a, a) = a                      so repeated rows do no harm
     invertible    merge(a, inverse(a)) = zero          so a deletion is an insertion of the inverse
 
 Numbers are exact: integers, fractions and `ExactSum`; nothing is rounded before the answer.
-Values are compared, and least or greatest, by their canonical bytes.
+Values are compared by their canonical bytes, also for least and greatest.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from incmrql.values import ExactSum, Value, encode, show
 
 Merge: TypeAlias = Callable[[Any, Any], Any]
 Inverse: TypeAlias = Callable[[Any], Any]
-Keyed: TypeAlias = Mapping[bytes, tuple[Value, Any]]
+KeyedValues: TypeAlias = Mapping[bytes, tuple[Value, Any]]
 """A value for each key, by the canonical bytes of the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Monoid:
-    """A monoid.  Two of the same name and parts are the same one."""
+    """A monoid.  Monoids are equal if their names and parts are."""
 
     name: str
     zero: Any = field(compare=False, repr=False)
@@ -46,21 +46,21 @@ class Monoid:
 
     @property
     def invertible(self) -> bool:
-        """Whether every value can be taken away again."""
+        """Whether every value has an inverse, so that a deletion can be merged."""
         return self.inverse is not None
 
     def total(self, values: list[Any]) -> Any:
-        """All values merged, from the left."""
-        found = self.zero
+        """All values, merged from the left."""
+        result = self.zero
         for value in values:
-            found = self.merge(found, value)
-        return found
+            result = self.merge(result, value)
+        return result
 
-    def minus(self, one: Any, other: Any) -> Any:
-        """`one` without `other`, of which it is made: merging the inverse."""
+    def minus(self, whole: Any, part: Any) -> Any:
+        """`whole` without `part`, which was merged into it: merges the inverse."""
         if self.inverse is None:
             raise InternalError(f"{self.name} has no inverse")
-        return self.merge(one, self.inverse(other))
+        return self.merge(whole, self.inverse(part))
 
     def __str__(self) -> str:
         return self.name
@@ -69,23 +69,23 @@ class Monoid:
 # --- numbers -----------------------------------------------------------------------------------
 
 
-def _add(one: Any, other: Any) -> Any:
-    return one + other
+def _add(left: Any, right: Any) -> Any:
+    return left + right
 
 
 def _negate(value: Any) -> Any:
     return -value
 
 
-def _multiply(one: int | Fraction, other: int | Fraction) -> int | Fraction:
-    return one * other
+def _multiply(left: int | Fraction, right: int | Fraction) -> int | Fraction:
+    return left * right
 
 
 COUNT: Final = Monoid("count", 0, _add, inverse=_negate)
 SUM: Final = Monoid("+", 0, _add, inverse=_negate)
 """Exact sums of integers and decimals."""
 FLOATS: Final = Monoid("+ of doubles", ExactSum.zero, _add, inverse=_negate)
-"""Exact sums of doubles, infinite ones and NaN among them."""
+"""Exact sums of doubles, including infinities and NaN."""
 PRODUCT: Final = Monoid("*", 1, _multiply)
 """Exact products; 0 has no inverse."""
 
@@ -93,28 +93,28 @@ PRODUCT: Final = Monoid("*", 1, _multiply)
 # --- least, greatest, and, or --------------------------------------------------------------------
 
 
-def _least(one: Value, other: Value) -> Value:
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other, key=encode)
+def _least(left: Value, right: Value) -> Value:
+    if left is None or right is None:
+        return right if left is None else left
+    return min(left, right, key=encode)
 
 
-def _greatest(one: Value, other: Value) -> Value:
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other, key=encode)
+def _greatest(left: Value, right: Value) -> Value:
+    if left is None or right is None:
+        return right if left is None else left
+    return max(left, right, key=encode)
 
 
-def _and(one: bool, other: bool) -> bool:
-    return one and other
+def _and(left: bool, right: bool) -> bool:
+    return left and right
 
 
-def _or(one: bool, other: bool) -> bool:
-    return one or other
+def _or(left: bool, right: bool) -> bool:
+    return left or right
 
 
 MIN: Final = Monoid("min", None, _least, idempotent=True)
-"""The least value; null is that of none."""
+"""The least value; null for no values."""
 MAX: Final = Monoid("max", None, _greatest, idempotent=True)
 AND: Final = Monoid("and", True, _and, idempotent=True)
 OR: Final = Monoid("or", False, _or, idempotent=True)
@@ -123,33 +123,33 @@ OR: Final = Monoid("or", False, _or, idempotent=True)
 # --- collections ---------------------------------------------------------------------------------
 
 
-def _bag_sum(one: Weighted, other: Weighted) -> Weighted:
-    found = one.copy()
-    found.merge(other)
-    return found
+def _bag_sum(left: Weighted, right: Weighted) -> Weighted:
+    bag = left.copy()
+    bag.merge(right)
+    return bag
 
 
-def _negated_bag(bag: Weighted) -> Weighted:
-    found = Weighted()
-    found.merge(bag, -1)
-    return found
+def _negate_bag(bag: Weighted) -> Weighted:
+    negative = Weighted()
+    negative.merge(bag, -1)
+    return negative
 
 
-def _concat(one: list[Value], other: list[Value]) -> list[Value]:
-    return [*one, *other]
+def _concat(left: list[Value], right: list[Value]) -> list[Value]:
+    return [*left, *right]
 
 
-BAG: Final = Monoid("⊎", Weighted(), _bag_sum, inverse=_negated_bag)
+BAG: Final = Monoid("⊎", Weighted(), _bag_sum, inverse=_negate_bag)
 """Weighted bags."""
 LIST: Final = Monoid("++", [], _concat, commutative=False)
-"""Lists, one after the other: what an order is made with."""
+"""Concatenated lists, in the order of their elements."""
 
 
 # --- what does not change ------------------------------------------------------------------------
 
 
 class _Absent:
-    """Not there yet: the zero of what does not change."""
+    """No value yet: the zero of `INVARIANT`."""
 
     __slots__ = ()
 
@@ -160,16 +160,16 @@ class _Absent:
 ABSENT: Final = _Absent()
 
 
-def _equal(one: Any, other: Any) -> Any:
-    if one is ABSENT or other is ABSENT:
-        return other if one is ABSENT else one
-    if encode(one) != encode(other):
-        raise InternalError(f"what should not change is {show(one)} and {show(other)}")
-    return one
+def _equal(left: Any, right: Any) -> Any:
+    if left is ABSENT or right is ABSENT:
+        return right if left is ABSENT else left
+    if encode(left) != encode(right):
+        raise InternalError(f"what should not change is {show(left)} and {show(right)}")
+    return left
 
 
 INVARIANT: Final = Monoid("□", ABSENT, _equal, idempotent=True)
-"""Merges equal values only: of others it has no result."""
+"""Merges equal values only; merging different ones is an `InternalError`."""
 
 
 # --- made of others ------------------------------------------------------------------------------
@@ -178,61 +178,63 @@ INVARIANT: Final = Monoid("□", ABSENT, _equal, idempotent=True)
 def product(*parts: Monoid) -> Monoid:
     """Tuples, merged component by component."""
 
-    def merged(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-        pairs = zip(parts, one, other, strict=True)
+    def merge_values(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+        pairs = zip(parts, left, right, strict=True)
         return tuple([part.merge(a, b) for part, a, b in pairs])
 
-    def inverted(value: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple([part.minus(part.zero, each) for part, each in zip(parts, value, strict=True)])
+    def invert(value: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([part.minus(part.zero, item) for part, item in zip(parts, value, strict=True)])
 
     return Monoid(
         f"({', '.join(part.name for part in parts)})",
         tuple(part.zero for part in parts),
-        merged,
+        merge_values,
         all(part.commutative for part in parts),
         all(part.idempotent for part in parts),
-        inverted if all(part.invertible for part in parts) else None,
+        invert if all(part.invertible for part in parts) else None,
         parts,
     )
 
 
-def keyed(part: Monoid) -> Monoid:
-    """⇑: the full outer join by key, values of the same key merged.
+def keyed_map(part: Monoid) -> Monoid:
+    """⇑: the full outer join by key, which merges values of the same key.
 
-    A key that came never leaves, not even with the zero beside it (a sum of 0 is a sum); so this
-    has no inverse.  What does is `groups`.
+    A key is never removed, not even if its value is zero (a sum of 0 is a sum), so this has no
+    inverse.  `groups` has one, as it counts rows.
     """
 
-    def merged(one: Keyed, other: Keyed) -> Keyed:
-        return _outer(part, one, other)
+    def merge_values(left: KeyedValues, right: KeyedValues) -> KeyedValues:
+        return _outer_join(part, left, right)
 
-    return Monoid(f"⇑ {part}", {}, merged, part.commutative, part.idempotent, None, (part,))
+    return Monoid(f"⇑ {part}", {}, merge_values, part.commutative, part.idempotent, None, (part,))
 
 
 def groups(part: Monoid) -> Monoid:
-    """⇑ of (multiplicity, value), without the keys that have nothing: ⇑ with an inverse.
+    """⇑ of (multiplicity, value), which drops keys whose pair is zero: ⇑ with an inverse.
 
-    In the state of a bag a key has nothing exactly when its multiplicity is 0.  A change may have
-    a key of multiplicity 0 that says something: {3} more and {5} less.
+    In a state, the pair of a key is zero exactly if its multiplicity is 0.  In a change a key of
+    multiplicity 0 may still matter: inserting 3 and deleting 5 changes the sum by -2.
     """
     whole = product(COUNT, part)
 
-    def merged(one: Keyed, other: Keyed) -> Keyed:
-        both = _outer(whole, one, other)
+    def merge_values(left: KeyedValues, right: KeyedValues) -> KeyedValues:
+        both = _outer_join(whole, left, right)
         return {key: pair for key, pair in both.items() if pair[1] != whole.zero}
 
-    def inverted(value: Keyed) -> Keyed:
-        return {key: (k, whole.minus(whole.zero, each)) for key, (k, each) in value.items()}
+    def invert(value: KeyedValues) -> KeyedValues:
+        return {key: (k, whole.minus(whole.zero, pair)) for key, (k, pair) in value.items()}
 
-    inverse = inverted if part.invertible else None
-    return Monoid(f"⇑ {whole}", {}, merged, part.commutative, inverse=inverse, parts=(whole,))
+    inverse = invert if part.invertible else None
+    return Monoid(f"⇑ {whole}", {}, merge_values, part.commutative, inverse=inverse, parts=(whole,))
 
 
-def _outer(part: Monoid, one: Keyed, other: Keyed) -> dict[bytes, tuple[Value, Any]]:
-    found = dict(one)
-    for key, (value, more) in other.items():
-        found[key] = (value, part.merge(found[key][1], more) if key in found else more)
-    return found
+def _outer_join(
+    part: Monoid, left: KeyedValues, right: KeyedValues
+) -> dict[bytes, tuple[Value, Any]]:
+    merged = dict(left)
+    for key, (value, more) in right.items():
+        merged[key] = (value, part.merge(merged[key][1], more) if key in merged else more)
+    return merged
 
 
 def user_monoid(
@@ -242,20 +244,22 @@ def user_monoid(
     commutative: bool = False,
     idempotent: bool = False,
 ) -> Monoid:
-    """The monoid of a user aggregation; with its inverse, if there is one.
+    """The monoid of a user aggregation, with its inverse if one is declared.
 
-    Only its being a monoid is asked of users and tried (`reference.laws`), so it counts as
-    nothing more than that unless the caller knows better.
+    Users only promise the laws of a monoid, which are tested on examples (`reference.laws`).  It
+    counts as commutative or idempotent only if the caller knows that it is.
     """
     outer = env.outermost()
     merge, zero = aggregation.merge, env.world.evaluate(aggregation.zero, outer)
 
-    def merged(one: Value, other: Value) -> Value:
-        return apply(merge, [one, other], outer)
+    def merge_values(left: Value, right: Value) -> Value:
+        return apply(merge, [left, right], outer)
 
-    away = aggregation.inverse
-    inverse = None if away is None else lambda value: apply(away, [value], outer)
-    return Monoid(aggregation.name, zero, merged, commutative, idempotent, inverse)
+    inverse_function = aggregation.inverse
+    inverse = (
+        None if inverse_function is None else lambda value: apply(inverse_function, [value], outer)
+    )
+    return Monoid(aggregation.name, zero, merge_values, commutative, idempotent, inverse)
 
 
 # --- Commutative user aggregations ---
@@ -271,27 +275,26 @@ Path: TypeAlias = tuple[int | str, ...]
 
 
 def commutative_monoid(aggregation: typed.Aggregation) -> Monoid | None:
-    """The monoid of an aggregation that is commutative, known by its name.
+    """The monoid of a certainly commutative aggregation, with its name only; else None.
 
-    It is seen to be, or declared so with an inverse.
-
-    What it merges is known where there is a world to evaluate it in (`monoids.user`).
+    It is commutative if its merge is pointwise, or if an inverse is declared.  Merging needs a
+    world to evaluate in: see `user_monoid`.
     """
     merge = aggregation.merge
     if aggregation.inverse is not None:
-        return Monoid(aggregation.name, None, _no_world, inverse=_no_world)
+        return Monoid(aggregation.name, None, _cannot_merge, inverse=_cannot_merge)
     if not _is_pointwise(merge.body, merge.parameters, ()):
         return None
     idempotent = not _has_union(merge.body)
-    return Monoid(aggregation.name, None, _no_world, idempotent=idempotent)
+    return Monoid(aggregation.name, None, _cannot_merge, idempotent=idempotent)
 
 
-def _no_world(*_given: Any) -> Any:
+def _cannot_merge(*_arguments: Any) -> Any:
     raise InternalError("an aggregation is merged without a world")
 
 
 def _is_pointwise(body: typed.Expr, both: tuple[typed.Variable, ...], path: Path) -> bool:
-    """Whether a body merges what both variables have at a path, each component on its own."""
+    """Whether a body merges the values of two variables at a path, component by component."""
     match body:
         case typed.Builtin("min" | "max", (left, right)) if is_scalar(body.type):
             return _are_operands(left, right, both, path)
@@ -311,7 +314,7 @@ def _is_pointwise(body: typed.Expr, both: tuple[typed.Variable, ...], path: Path
 def _are_operands(
     left: typed.Expr, right: typed.Expr, both: tuple[typed.Variable, ...], path: Path
 ) -> bool:
-    """Whether two expressions are the components at a path of either variable."""
+    """Whether two expressions are the components at a path of the two variables."""
     return {component_path(left), component_path(right)} == {(variable, path) for variable in both}
 
 

@@ -1,11 +1,11 @@
 """The nodes of a plan: what each does with the changes that reach it, as data.
 
-A plan is a list of nodes; each names the places of those it takes changes from, which stand
-before it.  What a node does, in the words of the algebra:
+A plan is a list of nodes.  Each node names its inputs by their indices in this list, and inputs
+come first.  What the nodes do, in the words of the algebra:
 
     Input       the change of a source           Constant   all there is, in the first batch
     Linear      f(ΔX)                            Merge      ΔX + ΔY
-    Join        ΔX⋈Y + X⋈ΔY + ΔX⋈ΔY              Groups     -old +new, for touched keys
+    Join        ΔX⋈Y + X⋈ΔY + ΔX⋈ΔY              Groups     -old +new, for affected keys
     Ordered     -old +new of the first rows      Repeated   the loop again, -old +new
 """
 
@@ -33,16 +33,16 @@ AccumulatorKind: TypeAlias = Literal[
     "greatest",
     "user",
 ]
-"""What is merged: elements, those that are not null, numbers, their squares, the trues, the
-falses, exact parts as often as they count, and the sizes of such parts, all of them added up; the
-least and the greatest element, and what a user aggregation makes of an element."""
+"""What an accumulator merges.  Added up: the number of elements, of elements that are not null, of
+trues and of falses; elements, their squares, exact partial sums and the sizes of such sums.  Else:
+the least element, the greatest one, or the values that a user aggregation makes of elements."""
 
 ReadKind: TypeAlias = Literal["least", "greatest", "between", "first", "at", "slice", "all"]
-"""What is read of a table: the value at one end, the two around a rank, the first values, the one
-at a place, those from one place to another, and all of them."""
+"""Which values of a table are read: the first or the last one, the two around a rank, the first
+few, the one at an index, those from one index to another, or all."""
 
 Columns: TypeAlias = tuple[int | str, ...] | None
-"""The components or fields of rows that are remembered; None is the whole row."""
+"""The components or fields of rows that are kept; None keeps whole rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +54,21 @@ class Input:
     name: str
     insert_only: bool
     ledger: bool
-    """Whether rows are counted, so that deleting one that is not there is noticed."""
+    """Whether rows are counted, so that deleting a row that does not exist is an error."""
     unique: tuple[str, ...] = ()
     """The fields of a declared key, which no two rows may share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """The elements of a collection that no source has part in."""
+    """The elements of a collection that depends on no source."""
 
     expr: typed.Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """What maps, one after the other, make of each row on its own."""
+    """Maps and filters that look at one row at a time, applied one after the other."""
 
     input: int
     steps: tuple[tuple[typed.Variable, typed.Expr], ...]
@@ -85,9 +85,9 @@ class Merge:
 class Join:
     """Pairs of rows that agree on a key: `body` over (key, ({left}, {right})) for each.
 
-    `kept` are the sides that are remembered, and `columns` what of them.  The partners of a side
-    that never changes after the first batch need not be.  `single` are the sides that have at
-    most one row of a key, because a key is declared.
+    `kept` are the sides whose rows are stored, and `columns` says which columns of them.  A side is
+    not stored if the other one never changes after the first batch: no later row would look it up.
+    `single` are the sides with at most one row per key, known from a declared key.
     """
 
     left: int
@@ -102,10 +102,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """The elements of `operand` merged by `monoid`; each value of one side brings its own.
+    """The elements of `operand` merged by `monoid`; each row of one side contributes its own.
 
-    With `distinct`, `operand` is over a group of its own, whose one side are the values of a
-    table, each once.
+    With `distinct`, `operand` is over a separate group, whose one side has each value of a table
+    once.
     """
 
     kind: AccumulatorKind
@@ -117,7 +117,7 @@ class Accumulator:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The different values of a table as the one side of a group."""
+    """The distinct values of a table, as the one side of a group."""
 
     table: int
     group: typed.Variable
@@ -125,11 +125,11 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The elements of `operand` that the values of one side bring, weighted and in order.
+    """The elements of `operand` over the rows of one side, with weights and in order.
 
     With `order` they are pairs (key tuple, value), by their keys and then by value.  Without,
-    they are values that are not null, in canonical order.  Where nothing is ever taken away and
-    only the first `most` are read, no others are kept.
+    they are values that are not null, in canonical order.  If nothing is ever deleted and only the
+    first `most` values are read, no others are kept.
     """
 
     side: int
@@ -140,9 +140,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
-    """What is read of a table, as `arguments` say, which depend on the key at most.
+    """Which values of a table a request reads; `arguments` may depend on the key of the group.
 
-    All of the values are bound to `variable`, for the one argument to say what they come to.
+    If `how` is "all", the values are bound to `variable` and the only argument is evaluated.
     """
 
     table: int
@@ -153,9 +153,9 @@ class TableRead:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An aggregate, `asked`, that the answer asks of one side of a group.
+    """An aggregate over one side of a group, whose value the answer uses as `variable`.
 
-    It comes from accumulators or from a table.  One that has neither goes through the rows of
+    The value comes from accumulators or from a table.  A request with neither scans the rows of
     its side, and only when these change.
     """
 
@@ -168,18 +168,18 @@ class Request:
 
     @property
     def reads_rows(self) -> bool:
-        """Whether rows are gone through."""
+        """Whether the request scans rows."""
         return not self.accumulators and self.reading is None
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """A function of the groups of one side or two: `body` over a group and over `requests`.
+    """A function of the groups of one or two inputs: `body` over a group and over `requests`.
 
-    Per key: the multiplicity of each side, the accumulators, the tables, and the rows of the
-    sides in `kept`, of which `columns` are remembered.  `used` are the sides whose rows `body`
-    itself reads; if it goes through one side row by row, that is `linear`, and rows of that side
-    then change the answer row by row as long as the requests keep their values.
+    The state has, per key: the multiplicity of each side, the accumulators, the tables, and the
+    `columns` of the rows of the sides in `kept`.  `used` are the sides whose rows `body` itself
+    reads.  If `body` maps one side row by row, that side is `linear`: a changed row of it then
+    changes the answer row by row, as long as the requests keep their values.
     """
 
     inputs: tuple[int, ...]
@@ -192,21 +192,21 @@ class Groups:
     kept: tuple[int, ...]
     linear: int | None
     is_fold: bool
-    """Whether nothing is kept but accumulators, and rows that no source has part in."""
+    """Whether only accumulators are kept, and rows that depend on no source."""
     is_final: bool
-    """Whether no change comes after the first batch, so that nothing need be remembered."""
+    """Whether no change comes after the first batch, so that no state is needed."""
     tables: tuple[Table, ...] = ()
     columns: tuple[Columns, ...] = (None, None)
-    """What of the rows of each side is remembered, where they are."""
+    """Which columns of each kept side are stored."""
     single: tuple[int, ...] = ()
-    """The sides that have at most one row of a key, because a key is declared."""
+    """The sides with at most one row per key, known from a declared key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """The first pairs (key tuple, value) in order, at most `limit`.
 
-    If nothing is ever taken away, no others need to be remembered.
+    If nothing is ever deleted (`grows`), no other pairs are kept.
     """
 
     input: int
@@ -217,7 +217,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A loop, run again whenever an input changes; its term finds them as shared rows."""
+    """A loop over inputs, which `term` reads as the shared rows of `variables`."""
 
     inputs: tuple[int, ...]
     variables: tuple[typed.Variable, ...]
@@ -226,7 +226,7 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class LoopParam:
-    """Rows that come from outside of a plan: those of an input or of a variable of a loop."""
+    """Rows from outside of a plan: those of an input or of a variable of a loop."""
 
     element: Type
 
@@ -236,25 +236,25 @@ Node: TypeAlias = Input | Constant | LoopParam | Linear | Merge | Join | Groups 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What is known of the changes that a node sends on."""
+    """What is known about the changes that a node emits."""
 
     constant: bool
-    """No source has part in them."""
+    """They depend on no source."""
     invariant: bool
     """There are none after the first batch."""
     insert_only: bool
-    """They never take anything away."""
+    """They never delete anything."""
     unique: tuple[str, ...] = ()
     """The fields of a declared key: no two rows have the same ones."""
     single: bool = False
-    """The rows are pairs, no two of which have the same key."""
+    """The rows are pairs with different keys."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A collection that the answer is made of: the rows of a node.
+class ResultPart:
+    """A collection that the result of a plan uses: the rows of the node at index `place`.
 
-    With `order` they are pairs (key tuple, value), and the part is the list of the values.
+    With `order` the rows are pairs (key tuple, value), and the part is the list of the values.
     """
 
     variable: typed.Variable
@@ -268,25 +268,25 @@ class Plan:
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[ResultPart, ...]
     result: typed.Expr
     query: Query = field(repr=False, compare=False)
     script: typed.Script = field(repr=False, compare=False)
 
 
 def inputs(node: Node) -> tuple[int, ...]:
-    """The places of the nodes that a node takes changes from."""
+    """The indices of the nodes whose changes a node reads."""
     match node:
         case Input() | Constant() | LoopParam():
             return ()
-        case Linear(input=place) | Ordered(input=place):
-            return (place,)
+        case Linear(input=index) | Ordered(input=index):
+            return (index,)
         case Merge(parts):
             return parts
         case Join(left, right):
             return (left, right)
-        case Groups(inputs=places) | Repeated(inputs=places):
-            return places
+        case Groups(inputs=indices) | Repeated(inputs=indices):
+            return indices
         case _:
             assert_never(node)
 
@@ -307,12 +307,12 @@ def is_unit(key: Type) -> bool:
 CONSTANT = Edge(constant=True, invariant=True, insert_only=True)
 
 
-def edge(node: Node, before: Sequence[Edge]) -> Edge:
-    """The edge that leaves a node, from those of the nodes before it."""
-    below = [before[place] for place in inputs(node)]
-    constant = all(each.constant for each in below)
-    invariant = all(each.invariant for each in below)
-    grows = all(each.insert_only for each in below)
+def edge_of(node: Node, before: Sequence[Edge]) -> Edge:
+    """What is known about the changes of a node, from the edges of the nodes before it."""
+    below = [before[index] for index in inputs(node)]
+    constant = all(edge.constant for edge in below)
+    invariant = all(edge.invariant for edge in below)
+    grows = all(edge.insert_only for edge in below)
     match node:
         case Constant():
             return CONSTANT
@@ -334,34 +334,39 @@ def edge(node: Node, before: Sequence[Edge]) -> Edge:
 
 
 def _only_grows(node: Groups, below: Sequence[Edge]) -> bool:
-    """Whether more rows never change an answer: keys alone, or rows beside what is invariant."""
+    """Whether more input rows never change an existing output row.
+
+    True if the output has keys alone, or rows whose requests never change.
+    """
     if not node.used and not node.requests:
         return True
-    return node.linear is not None and all(below[each.side].invariant for each in node.requests)
+    return node.linear is not None and all(
+        below[request.side].invariant for request in node.requests
+    )
 
 
 def _is_single(row: typed.Variable, body: typed.Expr, unique: tuple[str, ...]) -> bool:
-    """Whether a map makes at most one pair of a row, with a key that tells rows apart."""
+    """Whether a map makes at most one pair of each row, with a different key for each row."""
     match body:
         case typed.If(_, then, typed.MakeCollection(())):
             return _is_single(row, then, unique)
         case typed.Select(head=typed.MakeTuple((key, _)), qualifiers=qualifiers, group=None):
-            one = all(isinstance(each, typed.Condition) for each in qualifiers)
-            return one and _tells(key, row, unique)
+            is_one_row = all(isinstance(qualifier, typed.Condition) for qualifier in qualifiers)
+            return is_one_row and _holds_key(key, row, unique)
         case typed.MakeCollection((typed.MakeTuple((key, _)),)):
-            return _tells(key, row, unique)
+            return _holds_key(key, row, unique)
         case _:
             return False
 
 
-def _tells(key: typed.Expr, row: typed.Variable, unique: tuple[str, ...]) -> bool:
-    """Whether all fields of a declared key are parts of a key."""
+def _holds_key(key: typed.Expr, row: typed.Variable, unique: tuple[str, ...]) -> bool:
+    """Whether a key has all fields of the declared key among its parts."""
     parts = key.items if isinstance(key, typed.MakeTuple | typed.MakeRecord) else (key,)
-    named = {
+    columns = {
         part.name
         for part in parts
         if isinstance(part, typed.Field)
         and isinstance(part.subject, typed.Var)
         and part.subject.variable == row
     }
-    return bool(unique) and named.issuperset(unique)
+    return bool(unique) and columns.issuperset(unique)

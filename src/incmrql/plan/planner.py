@@ -1,4 +1,4 @@
-"""From a query in normal form to its program of changes: one node for each term.
+"""Translate a query in normal form to a plan: one node for each term.
 
     cMap over groups   additive in both sides      Join
                        additive in one side        Linear: the groups are not needed
@@ -36,7 +36,7 @@ from incmrql.algebra.translate.queries import translate
 from incmrql.algebra.walk import Register, map_children, terms, variables_of
 from incmrql.errors import NOWHERE, Diagnostic, InternalError, QueryError, Span
 from incmrql.plan.additivity import Additivity
-from incmrql.plan.factoring import Factoring, Views
+from incmrql.plan.factoring import Factoring, ViewExpansion
 from incmrql.plan.nodes import (
     Constant,
     Edge,
@@ -47,10 +47,10 @@ from incmrql.plan.nodes import (
     Merge,
     Node,
     Ordered,
-    Part,
     Plan,
     Repeated,
-    edge,
+    ResultPart,
+    edge_of,
 )
 from incmrql.types import typed
 from incmrql.types.model import bag
@@ -61,11 +61,11 @@ from incmrql.types.walk import nodes, substitute, used_variables
 
 
 def refuse_random(query: Query, script: typed.Script, span: Span) -> None:
-    """Raise A102 if a query over a stream asks for random numbers."""
-    found = [term for _, part in query.parts for term in terms(part)]
-    if not any(isinstance(term, Scan) and term.source.streaming for term in found):
+    """Raise A102 if a query over a stream uses `random`."""
+    all_terms = [term for _, part in query.parts for term in terms(part)]
+    if not any(isinstance(term, Scan) and term.source.streaming for term in all_terms):
         return
-    for expr in [query.result, *(expr for term in found for expr in _exprs(term))]:
+    for expr in [query.result, *(expr for term in all_terms for expr in _exprs(term))]:
         for node in reachable(expr, script, set()):
             if isinstance(node, typed.Builtin) and node.function == "random":
                 where = node.span if node.span.text else span
@@ -77,8 +77,8 @@ def refuse_random(query: Query, script: typed.Script, span: Span) -> None:
 
 def follows_streams(expr: typed.Expr, script: typed.Script) -> bool:
     """Whether an expression reads a stream, itself or through what it calls and names."""
-    every = reachable(expr, script, set())
-    return any(isinstance(node, typed.Read) and node.source.streaming for node in every)
+    expressions = reachable(expr, script, set())
+    return any(isinstance(node, typed.Read) and node.source.streaming for node in expressions)
 
 
 def _exprs(term: Term) -> Iterator[typed.Expr]:
@@ -94,25 +94,28 @@ def _exprs(term: Term) -> Iterator[typed.Expr]:
 
 
 def reachable(expr: typed.Expr, script: typed.Script, seen: set[str]) -> Iterator[typed.Expr]:
-    """All expressions inside, those of called functions, aggregations and named queries too."""
+    """All sub-expressions, also those of called functions, aggregations and named queries."""
     for node in nodes(expr):
         yield node
-        inner: tuple[typed.Expr, ...] = ()
+        bodies: tuple[typed.Expr, ...] = ()
         match node:
             case typed.Call(name):
-                key, inner = f"function {name}", (script.functions[name].body,)
+                key, bodies = f"function {name}", (script.functions[name].body,)
             case typed.Global(name):
-                key, inner = f"query {name}", (script.queries[name],)
+                key, bodies = f"query {name}", (script.queries[name],)
             case typed.UserAggregate(name):
-                made = script.aggregations[name]
-                unit = () if made.unit is None else (made.unit.body,)
-                key, inner = f"aggregation {name}", (made.merge.body, made.zero, *unit)
+                aggregation = script.aggregations[name]
+                unit = () if aggregation.unit is None else (aggregation.unit.body,)
+                key, bodies = (
+                    f"aggregation {name}",
+                    (aggregation.merge.body, aggregation.zero, *unit),
+                )
             case _:
                 continue
         if key not in seen:
             seen.add(key)
-            for each in inner:
-                yield from reachable(each, script, seen)
+            for body in bodies:
+                yield from reachable(body, script, seen)
 
 
 # --- Planning ---
@@ -131,113 +134,115 @@ def plan_query(query: Query, script: typed.Script, span: Span = NOWHERE) -> Plan
 
 
 def plan_queries(queries: Sequence[Query], script: typed.Script) -> tuple[Plan, ...]:
-    """The plans of several queries that share their sources: the last one has the nodes of all."""
+    """The plans of several queries over shared sources; the last plan has the nodes of all."""
     plans: list[Plan] = []
-    planning: Planner | None = None
+    planner: Planner | None = None
     for query in queries:
-        planning = Planner(query, script, planning)
-        plans.append(planning.plan())
+        planner = Planner(query, script, planner)
+        plans.append(planner.plan())
     return tuple(plans)
 
 
 class Planner:
-    """The nodes made so far, and where the rows of terms and parts come from.
+    """Plans one query: adds nodes to a list, and remembers the node of each term.
 
-    Those of the items `before` stay where they are, and their sources are used again.
+    With `previous`, its nodes come first and its sources are reused.  Terms that are registered
+    first share a node with every equal term.
     """
 
-    def __init__(self, query: Query, script: typed.Script, before: Planner | None = None) -> None:
+    def __init__(self, query: Query, script: typed.Script, previous: Planner | None = None) -> None:
         self.query, self.script = query, script
         self.names = Names(max((variable.number for variable in variables_of(query)), default=0))
-        self.nodes: list[Node] = [] if before is None else before.nodes
-        self.edges: list[Edge] = [] if before is None else before.edges
+        self.nodes: list[Node] = [] if previous is None else previous.nodes
+        self.edges: list[Edge] = [] if previous is None else previous.edges
         self.shared: dict[typed.Variable, int] = {}
-        self.given: dict[typed.Variable, int] = {}
+        self.loop_params: dict[typed.Variable, int] = {}
         self.lists: dict[typed.Variable, Sort] = {}
         self.register = Register()
-        self.entered: set[int] = set()
-        self.made: dict[int, int] = {}
-        self.sources: dict[str, int] = {} if before is None else before.sources
-        self.declared = _declared(query)
+        self.registered: set[int] = set()
+        self.index_of_term: dict[int, int] = {}
+        self.sources: dict[str, int] = {} if previous is None else previous.sources
+        self.source_options = _source_options(query)
 
     def plan(self) -> Plan:
         """The plan of the query."""
-        wanted = used_variables(self.query.result)
+        result_variables = used_variables(self.query.result)
         parts = []
         for variable, term in self.query.parts:
-            self.enter(term)
+            self.register_term(term)
             order = term.descending if isinstance(term, Sort) and term.ordered else None
             if isinstance(term, Sort) and order is not None:
-                place = self.pairs(term)
+                index = self._add_sort(term)
                 self.lists[variable] = term
             else:
-                place = self.place(term)
-            self.shared[variable] = place
-            if variable in wanted:
-                parts.append(Part(variable, place, order))
+                index = self.index_of(term)
+            self.shared[variable] = index
+            if variable in result_variables:
+                parts.append(ResultPart(variable, index, order))
         nodes, edges = tuple(self.nodes), tuple(self.edges)
         return Plan(nodes, edges, tuple(parts), self.query.result, self.query, self.script)
 
-    def enter(self, term: Term) -> None:
-        """Make a term known, so that equal ones are one node."""
+    def register_term(self, term: Term) -> None:
+        """Number a term and its sub-terms, so that equal ones become one node."""
         self.register.enter(term)
-        self.entered.update(map(id, terms(term)))
+        self.registered.update(map(id, terms(term)))
 
     def add(self, node: Node) -> int:
-        """The place of a new node."""
+        """Append a node; its index."""
         self.nodes.append(node)
-        self.edges.append(edge(node, self.edges))
+        self.edges.append(edge_of(node, self.edges))
         return len(self.nodes) - 1
 
-    def place(self, term: Term) -> int:
-        """The place of the node that has the rows of a term."""
-        if id(term) not in self.entered:
-            return self.node(term)
+    def index_of(self, term: Term) -> int:
+        """The index of the node with the rows of a term, which is added if there is none yet."""
+        if id(term) not in self.registered:
+            return self._add_term(term)
         number = self.register.number(term)
-        if number not in self.made:
-            self.made[number] = self.node(term)
-        return self.made[number]
+        if number not in self.index_of_term:
+            self.index_of_term[number] = self._add_term(term)
+        return self.index_of_term[number]
 
-    def node(self, term: Term) -> int:
-        """The node that a term becomes."""
+    def _add_term(self, term: Term) -> int:
+        """Add the node, or nodes, of a term; the index of the one with its rows."""
         match term:
             case Scan():
-                return self.source(term)
+                return self._add_source(term)
             case Values(expr):
                 return self.add(Constant(expr))
             case Shared(variable) if variable in self.lists:
-                return self.values(self.shared[variable], self.lists[variable])
+                return self._add_values(self.shared[variable], self.lists[variable])
             case Shared(variable):
                 return self.shared[variable]
-            case Loop(variable) if variable in self.given:
-                return self.given[variable]
+            case Loop(variable) if variable in self.loop_params:
+                return self.loop_params[variable]
             case Loop():
                 raise InternalError("a loop variable outside of its loop")
             case CMap(variable, body, (GroupBy() | CoGroup()) as groups):
-                return self.grouped(variable, body, groups)
+                return self._add_groups(variable, body, groups)
             case GroupBy() | CoGroup():
                 group = self.names.variable("group", element(term))
-                return self.grouped(group, build.bag_of(build.var(group)), term)
+                return self._add_groups(group, build.bag_of(build.var(group)), term)
             case CMap(variable, body, source):
-                return self.linear(self.place(source), variable, body)
+                return self._add_linear(self.index_of(source), variable, body)
             case Union(parts):
-                return self.add(Merge(tuple(map(self.place, parts))))
+                return self.add(Merge(tuple(map(self.index_of, parts))))
             case Sort():
-                return self.values(self.pairs(term), term)
+                return self._add_values(self._add_sort(term), term)
             case Repeat():
-                return self.repeated(term)
+                return self._add_loop(term)
             case _:
                 assert_never(term)
 
-    def source(self, scan: Scan) -> int:
-        """The input of a source, one for all its uses."""
-        source = self._declared(scan.source)
+    def _add_source(self, scan: Scan) -> int:
+        """The index of the input of a source; all uses of a source share one input."""
+        source = self._with_options(scan.source)
         key = repr(source)
         if key not in self.sources:
             options = dict(source.options)
             can_delete = "deletes" in options or "sign" in options
             can_delete |= options.get("on_modified") == "replace"
-            if source.format == "registered" or source.host is not None:  # pushed by anybody
+            # Rows of registered sources and sockets come with weights: any of them may be deleted.
+            if source.format == "registered" or source.host is not None:
                 can_delete = not options.get("insert_only", False)
             can_delete = can_delete and source.streaming
             ledger = can_delete and not options.get("trusted_deletes", False)
@@ -247,113 +252,120 @@ class Planner:
             self.sources[key] = self.add(node)
         return self.sources[key]
 
-    def _declared(self, source: typed.Source) -> typed.Source:
-        """A registered source with what is declared of it anywhere in the query."""
+    def _with_options(self, source: typed.Source) -> typed.Source:
+        """A registered source with all options that any of its uses in the query declares."""
         if source.format != "registered":
             return source
-        return replace(source, options=tuple(self.declared[source.name].items()))
+        return replace(source, options=tuple(self.source_options[source.name].items()))
 
     def _name(self, source: typed.Source) -> str:
-        """How batches name a source: as the query does, with a number where that is not unique."""
-        shown = show_source(source)
-        taken = {node.name for node in self.nodes if isinstance(node, Input)}
-        others = [f"{shown} {n}" for n in range(2, len(taken) + 2)]
-        return next(name for name in [shown, *others] if name not in taken)
+        """A unique name of a source: its text in the query, numbered if that is already in use."""
+        text = show_source(source)
+        names_in_use = {node.name for node in self.nodes if isinstance(node, Input)}
+        numbered = [f"{text} {n}" for n in range(2, len(names_in_use) + 2)]
+        return next(name for name in [text, *numbered] if name not in names_in_use)
 
-    def linear(self, place: int, variable: typed.Variable, body: typed.Expr) -> int:
-        """A map over a node, fused with the map that the node is."""
-        below = self.nodes[place]
+    def _add_linear(self, index: int, variable: typed.Variable, body: typed.Expr) -> int:
+        """Add a map over a node; if the node is itself a map, the two become one."""
+        below = self.nodes[index]
         if isinstance(below, Linear):
             return self.add(Linear(below.input, (*below.steps, (variable, body))))
-        return self.add(Linear(place, ((variable, body),)))
+        return self.add(Linear(index, ((variable, body),)))
 
-    def pairs(self, term: Sort) -> int:
-        """The pairs (key, value) of sorted rows, as many as there may be."""
-        below = self.place(term.source)
+    def _add_sort(self, term: Sort) -> int:
+        """Add a sort with a limit; the index of its pairs (key, value)."""
+        below = self.index_of(term.source)
         if term.limit is None:
             return below
         grows = self.edges[below].insert_only
         return self.add(Ordered(below, term.descending, term.limit, grows))
 
-    def values(self, place: int, term: Sort) -> int:
-        """The values of sorted pairs, as a bag."""
-        one = self.names.variable("pair", element(term.source))
-        return self.linear(place, one, build.bag_of(build.item(build.var(one), 1)))
+    def _add_values(self, index: int, term: Sort) -> int:
+        """Add the map from sorted pairs to their values."""
+        row = self.names.variable("pair", element(term.source))
+        return self._add_linear(index, row, build.bag_of(build.item(build.var(row), 1)))
 
-    def grouped(self, group: typed.Variable, body: typed.Expr, groups: GroupBy | CoGroup) -> int:
-        """A function of groups: a join, a map, or what its answer asks of them."""
+    def _add_groups(
+        self, group: typed.Variable, body: typed.Expr, groups: GroupBy | CoGroup
+    ) -> int:
+        """Add a function of groups, as a join, as a map, or as `Groups` with accumulators."""
         below = (groups.source,) if isinstance(groups, GroupBy) else (groups.left, groups.right)
-        judge = Additivity(group, len(below))
-        body = Views(judge, self.names, self.script.functions).written_out(body)
-        sides = judge.additive(body)
+        additivity = Additivity(group, len(below))
+        body = ViewExpansion(additivity, self.names, self.script.functions).expand(body)
+        sides = additivity.additive(body)
         if sides is not None and len(sides) == 2:
-            left, right = map(self.place, below)
-            kept = [i for i, other in ((0, right), (1, left)) if not self.edges[other].invariant]
-            columns = judge.columns([body], 0), judge.columns([body], 1)
-            key, single = pair(below[0])[0], self._single((left, right))
+            left, right = map(self.index_of, below)
+            kept = [
+                i for i, partner in ((0, right), (1, left)) if not self.edges[partner].invariant
+            ]
+            columns = additivity.columns([body], 0), additivity.columns([body], 1)
+            key, single = pair(below[0])[0], self._single_sides((left, right))
             return self.add(Join(left, right, group, body, key, tuple(kept), columns, single))
         if sides is not None and len(sides) == 1:
             (side,) = sides
-            return self._alone(group, body, below, side)
-        return self._asking(judge, body, below)
+            return self._add_one_sided(group, body, below, side)
+        return self._add_factored(additivity, body, below)
 
-    def _alone(
+    def _add_one_sided(
         self, group: typed.Variable, body: typed.Expr, below: Sequence[Term], side: int
     ) -> int:
-        """A body that goes through one side row by row: each row is a group of its own."""
+        """Add a body that maps one side row by row, as a map over groups of a single row."""
         row = self.names.variable("row", element(below[side]))
         key, value = build.item(build.var(row), 0), build.item(build.var(row), 1)
         bags = [
-            build.bag_of(value) if place == side else build.empty(pair(each)[1])
-            for place, each in enumerate(below)
+            build.bag_of(value) if index == side else build.empty(pair(term)[1])
+            for index, term in enumerate(below)
         ]
         rows = bags[0] if len(bags) == 1 else build.tuple_of(*bags)
-        alone = substitute(body, {group: build.tuple_of(key, rows)})
-        return self.linear(self.place(below[side]), row, alone)
+        single_row = substitute(body, {group: build.tuple_of(key, rows)})
+        return self._add_linear(self.index_of(below[side]), row, single_row)
 
-    def _asking(self, judge: Additivity, body: typed.Expr, below: Sequence[Term]) -> int:
-        places = tuple(map(self.place, below))
-        edges = [self.edges[place] for place in places]
-        growing = [side for side, each in enumerate(edges) if each.insert_only]
-        asking = Factoring(judge, self.names, growing, self.script.aggregations)
-        answer = asking.rewritten(body)
-        sides = judge.additive(answer)
+    def _add_factored(self, additivity: Additivity, body: typed.Expr, below: Sequence[Term]) -> int:
+        """Add `Groups` for a body, with its aggregates factored out into requests."""
+        indices = tuple(map(self.index_of, below))
+        edges = [self.edges[index] for index in indices]
+        growing = [side for side, edge in enumerate(edges) if edge.insert_only]
+        factoring = Factoring(additivity, self.names, growing, self.script.aggregations)
+        answer = factoring.rewrite(body)
+        sides = additivity.additive(answer)
         linear = next(iter(sides)) if sides is not None and len(sides) == 1 else None
-        reads = judge.read(answer)
-        asked = {each.side for each in asking.requests}
-        walked = {each.side for each in asking.requests if each.reads_rows}
-        tabled = {each.side for each in asking.tables}
-        readers = [answer, *(each.expr for each in asking.requests if each.reads_rows)]
-        moving = {side for side, each in enumerate(edges) if not each.invariant}
-        kept = reads | (walked & moving) if moving else frozenset[int]()
-        if linear is not None and moving <= {linear} and linear not in asked:
-            kept -= {linear}  # what its rows meet never changes
+        reads = additivity.sides_read(answer)
+        requested = {request.side for request in factoring.requests}
+        scanned = {request.side for request in factoring.requests if request.reads_rows}
+        in_tables = {table.side for table in factoring.tables}
+        readers = [answer, *(request.expr for request in factoring.requests if request.reads_rows)]
+        varying = {side for side, edge in enumerate(edges) if not edge.invariant}
+        kept = reads | (scanned & varying) if varying else frozenset[int]()
+        if linear is not None and varying <= {linear} and linear not in requested:
+            # The other side never changes and no request is over this one, so a row of this side
+            # changes the output once, when it arrives, and is never looked up again.
+            kept -= {linear}
         return self.add(
             Groups(
-                places,
-                judge.group,
+                indices,
+                additivity.group,
                 answer,
                 pair(below[0])[0],
-                tuple(asking.accumulators),
-                tuple(asking.requests),
+                tuple(factoring.accumulators),
+                tuple(factoring.requests),
                 tuple(sorted(reads)),
                 tuple(sorted(kept)),
                 linear,
-                is_fold=all(edges[side].constant for side in reads | walked | tabled),
-                is_final=not moving,
-                tables=tuple(asking.tables),
-                columns=tuple(judge.columns(readers, side) for side in range(len(below))),
-                single=self._single(places),
+                is_fold=all(edges[side].constant for side in reads | scanned | in_tables),
+                is_final=not varying,
+                tables=tuple(factoring.tables),
+                columns=tuple(additivity.columns(readers, side) for side in range(len(below))),
+                single=self._single_sides(indices),
             )
         )
 
-    def _single(self, places: Sequence[int]) -> tuple[int, ...]:
-        """The sides of which a key has one row at most."""
-        return tuple(side for side, place in enumerate(places) if self.edges[place].single)
+    def _single_sides(self, indices: Sequence[int]) -> tuple[int, ...]:
+        """The sides with at most one row per key."""
+        return tuple(side for side, index in enumerate(indices) if self.edges[index].single)
 
-    def repeated(self, term: Repeat) -> int:
-        """A loop: what does not depend on its variables comes from nodes of its own."""
-        places: list[int] = []
+    def _add_loop(self, term: Repeat) -> int:
+        """Add a loop; sub-terms that do not depend on its variables become its inputs."""
+        indices: list[int] = []
         variables: list[typed.Variable] = []
         inner = frozenset(v for t in terms(term) if isinstance(t, Repeat) for v in t.variables)
 
@@ -361,20 +373,20 @@ class Planner:
             loops = [t for t in terms(part) if isinstance(t, Loop) and t.variable in inner]
             if loops or isinstance(part, Values):
                 return map_children(outside, part)
-            places.append(self.place(part))
+            indices.append(self.index_of(part))
             variables.append(self.names.variable("input", bag(element(part))))
             return Shared(variables[-1])
 
         loop = map_children(outside, term)
         assert isinstance(loop, Repeat)
-        return self.add(Repeated(tuple(places), tuple(variables), loop))
+        return self.add(Repeated(tuple(indices), tuple(variables), loop))
 
 
-def _declared(query: Query) -> dict[str, dict[str, Any]]:
-    """The options of registered sources: what one use declares is so for all."""
-    found: dict[str, dict[str, Any]] = {}
+def _source_options(query: Query) -> dict[str, dict[str, Any]]:
+    """The options of registered sources, by name: what one use declares applies to all."""
+    declared: dict[str, dict[str, Any]] = {}
     for _, part in query.parts:
         for term in terms(part):
             if isinstance(term, Scan) and term.source.format == "registered":
-                found.setdefault(term.source.name, {}).update(term.source.options)
-    return found
+                declared.setdefault(term.source.name, {}).update(term.source.options)
+    return declared

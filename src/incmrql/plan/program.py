@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from incmrql.algebra.failures.conditions import Site
 from incmrql.errors import Span
-from incmrql.plan.nodes import Edge, Node, Part, inputs
+from incmrql.plan.nodes import Edge, Node, ResultPart, inputs
 from incmrql.types import typed
 from incmrql.types.model import Collection, Type
 from incmrql.values import Value
@@ -57,7 +57,7 @@ class Output:
 
     kind: typed.ItemKind
     target: str
-    parts: tuple[Part, ...]
+    parts: tuple[ResultPart, ...]
     result: typed.Expr
     text: str = field(compare=False)
     """The normal form that it came from, to be shown."""
@@ -65,7 +65,7 @@ class Output:
     """The item of the script that it answers."""
 
     @property
-    def part(self) -> Part | None:
+    def part(self) -> ResultPart | None:
         """The one part that the answer is, if it is a collection that changes row by row."""
         match self.result:
             case typed.Var(variable):

@@ -37,7 +37,7 @@ def read_value(
 ) -> Value:
     """The value of a request."""
     count = table.total
-    fail = partial(env.world.failed, request.expr.span)
+    fail = partial(env.world.fail, request.expr.span)
     if reading.variable is not None:
         everything = Bag(table.span(0, count))
         return evaluate(reading.arguments[0], env.bind(reading.variable, everything))

@@ -1,11 +1,11 @@
-"""The reference evaluator: what the language means; every other engine is compared with it.
+"""The reference evaluator defines what the language means; every other engine is compared with it.
 
-It is as plain as can be and knows nothing of plans, changes or Spark.
+It is kept as simple as possible and knows nothing of plans, deltas or Spark.
 
 * `evaluate` gives the value of a typed expression; `queries`, `operators`, `casts`, `builtins` and
-  `aggregates` are its rules; `environment` is what an expression is evaluated in.
+  `aggregates` are its rules; `environment` has the variables and the state of a run.
 * `script` runs the items of a script; `sources` reads their rows; `python` calls the user's code.
-* `laws` tries whether a user aggregation is a monoid.
+* `laws` checks on random values whether a user aggregation is a monoid.
 
 Start with `evaluate`.
 """

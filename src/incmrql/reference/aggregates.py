@@ -13,37 +13,36 @@ from fractions import Fraction
 from typing import Final
 
 from incmrql.reference.navigate import Fail, ignore
-from incmrql.reference.operators import in_order
+from incmrql.reference.operators import ordered_elements
 from incmrql.types.model import EXACT_SUM, Type, is_float
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.values import Bag, Data, ExactSum, Value, average, exact_sum, sort_values, sum_floats
 from incmrql.values.encoding import EXACT
 from incmrql.values.exact import nearest_double, variance_of
-from incmrql.values.exact.packed import pack_one, unpack_one
-from incmrql.values.numbers import LONG, decimal_nearest, wrap_none
+from incmrql.values.exact.packed import pack_sum, unpack_sum
+from incmrql.values.numbers import LONG, fit_or_null, nearest_decimal
 
 # --- Sums in two steps ---
 #
-# Exact parts first, then their total, each part as often as it counts.
+# Exact parts first, then their total; each part is multiplied by its count.
 #
 #   sum(n copies of every x in X, …)  =  sum#total({(sum#part(X), n), …})
 #   avg(n copies of every x in X, …)  =  avg#total({(sum#part(X), count(X), n), …})
 #
-# No script can name these aggregates; rewrite rules make them. A part is exact whatever its terms
-# are, so nothing is rounded, and no sum found too large, before the end. The part of integers is a
-# `decimal(38,0)` and that of decimals of up to 19 digits a decimal of 38: both hold every sum of
-# less than 2**63 terms. The part of doubles is an `EXACT_SUM`, whose form is each engine's own
-# affair.
+# Scripts cannot name these aggregates; rewrite rules introduce them. A part is always exact, so
+# nothing is rounded or overflows before the end. The part of integers is a `decimal(38,0)`, that of
+# decimals of up to 19 digits a decimal of 38 digits: both hold every sum of less than 2**63 terms.
+# The part of doubles is an `EXACT_SUM`, which each engine represents in its own way.
 
 
-def part_of(values: list[Value], type_: Type) -> Value:
-    """The exact sum of some numbers, in a form that is added up later."""
+def partial_sum(values: list[Value], type_: Type) -> Value:
+    """The exact sum of some numbers, as a value that `sum#total` adds up."""
     if type_ == EXACT_SUM:
-        return as_part(exact_sum(values), type_)
-    return as_part(sum(map(Fraction, values), Fraction(0)), type_)
+        return sum_part_value(exact_sum(values), type_)
+    return sum_part_value(sum(map(Fraction, values), Fraction(0)), type_)
 
 
-def as_part(total: ExactSum | Fraction, type_: Type) -> Value:
+def sum_part_value(total: ExactSum | Fraction, type_: Type) -> Value:
     """An exact sum as a value."""
     if isinstance(total, ExactSum):
         return _as_data(total)
@@ -51,7 +50,7 @@ def as_part(total: ExactSum | Fraction, type_: Type) -> Value:
     return Decimal(int(total * 10**scale)).scaleb(-scale, EXACT)
 
 
-def of_floats(parts: list[tuple[Value, int]]) -> ExactSum:
+def sum_float_parts(parts: list[tuple[Value, int]]) -> ExactSum:
     """The sum of parts that are sums of doubles."""
     total = ExactSum.zero
     for part, times in parts:
@@ -59,19 +58,19 @@ def of_floats(parts: list[tuple[Value, int]]) -> ExactSum:
     return total
 
 
-def of_others(parts: list[tuple[Value, int]]) -> Fraction:
+def sum_fraction_parts(parts: list[tuple[Value, int]]) -> Fraction:
     """The sum of parts that are integers or decimals."""
     return sum((Fraction(part) * times for part, times in parts), Fraction(0))
 
 
-def bytes_of(part: Value) -> bytes:
-    """The bytes of a part of doubles, as columns hold it."""
-    return pack_one(_from_data(part))
+def pack_part(part: Value) -> bytes:
+    """The bytes of an `EXACT_SUM` value, as columns hold it."""
+    return pack_sum(_from_data(part))
 
 
-def part_of_bytes(data: bytes) -> Value:
-    """The part of doubles that some bytes are."""
-    return _as_data(unpack_one(data))
+def unpack_part(data: bytes) -> Value:
+    """The `EXACT_SUM` value that `pack_part` packed."""
+    return _as_data(unpack_sum(data))
 
 
 def _as_data(total: ExactSum) -> Data:
@@ -91,20 +90,20 @@ def aggregate(
     name: str, operand: Value, type_: Type, extra: Value = None, fail: Fail = ignore
 ) -> Value:
     """An aggregate of the elements that are not null, in its type."""
-    values = [value for value in in_order(operand) if value is not None]
+    values = [value for value in ordered_elements(operand) if value is not None]
     match name:
         case "sum":
             return _sum(values, type_, fail)
         case "avg":
             return _average(values, type_, fail) if values else None
         case "sum#part":
-            return part_of(values, type_)
+            return partial_sum(values, type_)
         case "sum#total":
             return _total(values, type_, fail)
         case "avg#total":
             return _average_of_parts(values, type_, fail)
         case "percentile":
-            return _checked_percentile(values, extra, fail)
+            return _percentile_or_null(values, extra, fail)
         case _:
             return _PLAIN[name](values)
 
@@ -112,30 +111,32 @@ def aggregate(
 def _sum(values: list[Value], type_: Type, fail: Fail) -> Value:
     if is_float(type_):
         return sum_floats(values)
-    return _fitted(sum(map(Fraction, values), Fraction(0)), type_, fail)
+    return _fit_sum(sum(map(Fraction, values), Fraction(0)), type_, fail)
 
 
 def _total(parts: list[Value], type_: Type, fail: Fail) -> Value:
     """The sum of (part, times)."""
     if is_float(type_):
-        return of_floats(parts).result()
-    return _fitted(of_others(parts), type_, fail)
+        return sum_float_parts(parts).result()
+    return _fit_sum(sum_fraction_parts(parts), type_, fail)
 
 
-def _fitted(number: Fraction, type_: Type, fail: Fail) -> Value:
+def _fit_sum(number: Fraction, type_: Type, fail: Fail) -> Value:
     """An exact sum in its type, or null."""
     total: Value = None
     if isinstance(type_, DecimalType):
-        total = decimal_nearest(number, (type_.precision, type_.scale))
+        total = nearest_decimal(number, (type_.precision, type_.scale))
     else:
-        total = wrap_none(LONG, int(number))
+        total = fit_or_null(LONG, int(number))
     if total is None:
         fail(f"the sum does not fit {type_}")
     return total
 
 
 def _average(values: list[Value], type_: Type, fail: Fail) -> Value:
-    """The sum divided by the count: of doubles the rounded sum, of others the exact one."""
+    """The sum divided by the count."""
+    # For doubles the rounded sum is divided, which rounds twice: that is what `avg` is defined
+    # as, since engines have the sum as a double.  Integers and decimals are rounded once.
     if isinstance(values[0], float):
         return average(exact_sum(values), len(values))
     return _mean(sum(map(Fraction, values), Fraction(0)), len(values), type_, fail)
@@ -148,15 +149,15 @@ def _average_of_parts(parts: list[Value], type_: Type, fail: Fail) -> Value:
     if count == 0:
         return None
     if isinstance(parts[0][0], Data):
-        return average(of_floats(weighted), count)
-    return _mean(of_others(weighted), count, type_, fail)
+        return average(sum_float_parts(weighted), count)
+    return _mean(sum_fraction_parts(weighted), count, type_, fail)
 
 
 def _mean(total: Fraction, count: int, type_: Type, fail: Fail) -> Value:
     mean = total / count
     if not isinstance(type_, DecimalType):
-        return _rounded(mean)
-    result = decimal_nearest(mean, (type_.precision, type_.scale))
+        return _to_double(mean)
+    result = nearest_decimal(mean, (type_.precision, type_.scale))
     if result is None:
         fail(f"the average does not fit {type_}")
     return result
@@ -181,7 +182,7 @@ def _median(values: list[Value]) -> float | None:
     return _percentile(values, Fraction(1, 2))
 
 
-def _checked_percentile(values: list[Value], p: float | None, fail: Fail) -> float | None:
+def _percentile_or_null(values: list[Value], p: float | None, fail: Fail) -> float | None:
     if p is None:
         return None
     if not 0 <= p <= 1:
@@ -191,20 +192,20 @@ def _checked_percentile(values: list[Value], p: float | None, fail: Fail) -> flo
 
 
 def _percentile(values: list[Value], p: Fraction) -> float | None:
-    """The value at position (n - 1) p of the sorted values, on the line between its neighbours."""
+    """The value at position (n - 1) p of the sorted values, interpolated linearly."""
     if not values:
         return None
     position = (len(values) - 1) * p
     below = math.floor(position)
     part = position - below
-    in_line = sort_values(values)
-    return _between(in_line[below], in_line[below + 1], part) if part else float(in_line[below])
+    ordered = sort_values(values)
+    return _between(ordered[below], ordered[below + 1], part) if part else float(ordered[below])
 
 
 def _between(low: Value, high: Value, part: Fraction) -> float:
     """The point on the line from `low` to `high`, exact and then rounded once."""
     if _is_finite(low) and _is_finite(high):
-        return _rounded(Fraction(low) + (Fraction(high) - Fraction(low)) * part)
+        return _to_double(Fraction(low) + (Fraction(high) - Fraction(low)) * part)
     return low if low == high else float(low) + float(high)
 
 
@@ -224,7 +225,7 @@ def _is_finite(value: Value) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def _rounded(number: Fraction) -> float:
+def _to_double(number: Fraction) -> float:
     return nearest_double(number.numerator, number.denominator)
 
 

@@ -33,23 +33,23 @@ from incmrql.reference.operators import (
     distinct,
     elements,
     fit_to_type,
-    in_order,
     integers_between,
+    ordered_elements,
 )
 from incmrql.types import typed
 from incmrql.types.builtins import key_of
 from incmrql.types.model import ANY, DATE, STRING, TIMESTAMP, Collection, Type
 from incmrql.values import Bag, Value, show, sort_values
-from incmrql.values.elementary.functions import NAMES, of_numbers
+from incmrql.values.elementary.functions import NAMES, elementary_scalar
 from incmrql.values.exact import nearest_double
 
 _MOST_DECIMALS: Final = 1_100
-"""No double has more digits after its point, and none has as many before it."""
-_ENOUGH: Final = Context(prec=400)
+"""No double has more decimals, or as many digits before its point."""
+_DECIMAL_CONTEXT: Final = Context(prec=400)
 _BLANKS: Final = "".join(map(chr, range(0x21)))
-_MARKED: Final = re.compile(r"\$([0-9])|\\(.)", re.DOTALL)
-_LONE: Final = re.compile(r"(?:[^\\]|\\.)*\\", re.DOTALL)
-_REFUSED: Final = (pa.ArrowInvalid, UnicodeEncodeError)
+_GROUP_OR_ESCAPE: Final = re.compile(r"\$([0-9])|\\(.)", re.DOTALL)
+_TRAILING_BACKSLASH: Final = re.compile(r"(?:[^\\]|\\.)*\\", re.DOTALL)
+_REGEX_ERRORS: Final = (pa.ArrowInvalid, UnicodeEncodeError)
 
 
 def call_builtin(call: typed.Builtin, arguments: list[Value], world: World) -> Value:
@@ -57,23 +57,23 @@ def call_builtin(call: typed.Builtin, arguments: list[Value], world: World) -> V
     key = key_of(call.function, tuple([argument.type for argument in call.arguments]))
     if key == "range(long, long)":
         return _range(arguments[0], arguments[1], place(call.span))
-    if key in OTHER:
-        return _in_kind(OTHER[key](*arguments), call.type)
+    if key in NULL_AWARE:
+        return _to_collection_kind(NULL_AWARE[key](*arguments), call.type)
     if None in arguments:
         return None
     if key == "random(long)":
         result = world.random.randrange(arguments[0]) if arguments[0] > 0 else None
     else:
-        result = SCALAR[key](*arguments)
+        result = STRICT[key](*arguments)
     result = None if result is None else fit_to_type(result, call.type)
     if result is None:
-        shown = ", ".join([show(argument, 10) for argument in arguments])
-        world.failed(call.span, f"{call.function}({shown}) has no result")
+        values = ", ".join([show(argument, 10) for argument in arguments])
+        world.fail(call.span, f"{call.function}({values}) has no result")
     return result
 
 
-def _in_kind(result: Value, type_: Type) -> Value:
-    """A collection as the bag or list that the type says; anything else as it is."""
+def _to_collection_kind(result: Value, type_: Type) -> Value:
+    """A collection as a bag or list, as the type says; other values unchanged."""
     is_collection = isinstance(type_, Collection) and isinstance(result, list)
     return collection(type_, result) if is_collection else result
 
@@ -90,7 +90,7 @@ def _root(x: float) -> float:
 
 
 def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
-    """A function to integers as one to doubles; what is not finite stays as it is."""
+    """A function to integers as a function to doubles; infinities and NaN are unchanged."""
     return lambda x: float(function(x)) if math.isfinite(x) else x
 
 
@@ -102,7 +102,7 @@ def _nearest_integer(x: Value) -> int | None:
 
 
 def _round_double(x: float, digits: int) -> float:
-    """The number that `x` exactly is, with so many decimals, halves away from zero."""
+    """The exact value of `x` rounded to `digits` decimals, halves away from zero."""
     if not math.isfinite(x) or digits > _MOST_DECIMALS:
         return x
     if digits < -_MOST_DECIMALS:
@@ -117,7 +117,7 @@ def _round_decimal(x: Decimal, digits: int) -> Decimal:
     if digits < -_MOST_DECIMALS:
         return Decimal(0)
     unit = Decimal((0, (1,), -min(digits, 38)))
-    return x.quantize(unit, rounding=ROUND_HALF_UP, context=_ENOUGH)
+    return x.quantize(unit, rounding=ROUND_HALF_UP, context=_DECIMAL_CONTEXT)
 
 
 def _lesser(a: Value, b: Value) -> Value:
@@ -138,13 +138,11 @@ def _substring(text: str, begin: int, end: int | None = None) -> str | None:
 
 
 def _matches(text: str, pattern: str) -> bool | None:
-    r"""Whether the whole text matches; null for an expression that RE2 refuses.
-
-    The pattern is tried alone first, as `(?:a)(b)` would hide what is wrong with `a)(b`.  The
-    second form ends a quotation `\Q...` that the pattern leaves open.
-    """
+    r"""Whether the whole text matches; null for an expression that RE2 refuses."""
+    # Try the pattern alone first: `a)(b` is invalid, but `(?:a)(b)` is not.
     if _search(text, pattern) is None:
         return None
+    # If the pattern leaves a quotation `\Q...` open, it swallows the `)\z`: end it with `\E`.
     whole = _search(text, rf"\A(?:{pattern})\z")
     return _search(text, rf"\A(?:{pattern}\E)\z") if whole is None else whole
 
@@ -152,7 +150,7 @@ def _matches(text: str, pattern: str) -> bool | None:
 def _search(text: str, pattern: str) -> bool | None:
     try:
         result: bool = pc.match_substring_regex(pa.scalar(text), pattern=pattern).as_py()
-    except _REFUSED:
+    except _REGEX_ERRORS:
         return None
     return result
 
@@ -163,20 +161,20 @@ def _substitute(text: str, pattern: str, replacement: str, most: int | None) -> 
         result: str = pc.replace_substring_regex(
             pa.scalar(text), pattern=pattern, replacement=replacement, max_replacements=most
         ).as_py()
-    except _REFUSED:
+    except _REGEX_ERRORS:
         return None
     return result
 
 
 def _replace_regex(text: str, pattern: str, replacement: str, *, most: int | None) -> str | None:
-    r"""Replace at most so many matches, with a replacement in Java's notation.
+    r"""Replace at most `most` matches, with a replacement in Java's notation.
 
     `$1` is a group (`\1` to RE2), and a character after a backslash is that character, so that
     `\$` is a dollar sign and `\\` a backslash.  Null if a backslash comes last.
     """
-    if _LONE.fullmatch(replacement):
+    if _TRAILING_BACKSLASH.fullmatch(replacement):
         return None
-    return _substitute(text, pattern, _MARKED.sub(_in_re2, replacement), most)
+    return _substitute(text, pattern, _GROUP_OR_ESCAPE.sub(_in_re2, replacement), most)
 
 
 def _in_re2(match: re.Match[str]) -> str:
@@ -187,28 +185,26 @@ def _in_re2(match: re.Match[str]) -> str:
 
 
 def _split(text: str, pattern: str) -> list[str] | None:
-    """The pieces between matches, as Java has them: empty ones at the end are dropped.
-
-    Each match is marked in the text and found again by its marks.  (Arrow's own function for
-    this does not end if a match is empty.)
-    """
-    opening, closing = _unused(text)
+    """The pieces between matches, as in Java: empty ones at the end are dropped."""
+    # Arrow's own function does not terminate if a match is empty.  Instead, put marks around
+    # each match by a replacement, and split the text at the marks.
+    opening, closing = _unused_characters(text)
     marked = _substitute(text, pattern, rf"{opening}\0{closing}", None)
     if marked is None:
         return None
     head, *rest = marked.split(opening)
     if not text or not rest:
         return [text]
-    matched, after = zip(*(part.split(closing) for part in rest), strict=True)
+    matches, after = zip(*(part.split(closing) for part in rest), strict=True)
     pieces = [head, *after]
-    if not head and not matched[0]:
+    if not head and not matches[0]:
         pieces = pieces[1:]
     while pieces and not pieces[-1]:
         pieces.pop()
     return pieces
 
 
-def _unused(text: str) -> tuple[str, str]:
+def _unused_characters(text: str) -> tuple[str, str]:
     """Two characters that a text does not contain."""
     free = (chr(code) for code in range(0xE000, 0x110000) if chr(code) not in text)
     return next(free), next(free)
@@ -273,11 +269,11 @@ def _member(value: Value, values: Value) -> bool:
 
 
 def _flatten(collections: Value) -> list[Value]:
-    return [element for values in in_order(collections) for element in elements(values)]
+    return [element for values in ordered_elements(collections) for element in elements(values)]
 
 
 def _zip(left: Value, right: Value) -> list[Value]:
-    return list(zip(in_order(left), in_order(right), strict=False))
+    return list(zip(ordered_elements(left), ordered_elements(right), strict=False))
 
 
 def _range(first: int | None, last: int | None, place_: str = "") -> list[int] | None:
@@ -290,10 +286,10 @@ def _range(first: int | None, last: int | None, place_: str = "") -> list[int] |
 _TO_DATE: Final = partial(cast, target=DATE)
 _TO_TIMESTAMP: Final = partial(cast, target=TIMESTAMP)
 
-SCALAR: Final[Mapping[str, Callable[..., Any]]] = {
+STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     **{f"abs({type_})": _absolute for type_ in ("int", "long", "decimal", "double")},
-    **{f"{name}(double)": partial(of_numbers, name) for name in NAMES if name != "pow"},
-    "pow(double, double)": partial(of_numbers, "pow"),
+    **{f"{name}(double)": partial(elementary_scalar, name) for name in NAMES if name != "pow"},
+    "pow(double, double)": partial(elementary_scalar, "pow"),
     "sqrt(double)": _root,
     "ceil(double)": _whole(math.ceil),
     "floor(double)": _whole(math.floor),
@@ -340,20 +336,22 @@ SCALAR: Final[Mapping[str, Callable[..., Any]]] = {
     "date_trunc(string, timestamp)": _truncate,
     "text(XML)": text_of,
 }
-"""Functions that are not called with null, and whose null means that there is no result."""
+"""Functions that are not called with null arguments; null as a result is a failure."""
 
-OTHER: Final[Mapping[str, Callable[..., Any]]] = {
+NULL_AWARE: Final[Mapping[str, Callable[..., Any]]] = {
     "member(T, {T})": _member,
     "elem({T})": lambda values: aggregate("first", values, ANY),
     "distinct({T})": lambda values: Bag(distinct(elements(values))),
     "sort({T})": lambda values: sort_values(elements(values)),
-    "reverse({T})": lambda values: in_order(values)[::-1],
+    "reverse({T})": lambda values: ordered_elements(values)[::-1],
     "flatten({{T}})": _flatten,
     "zip({T}, {U})": _zip,
-    "index({T})": lambda values: [(x, position) for position, x in enumerate(in_order(values))],
+    "index({T})": lambda values: [
+        (x, position) for position, x in enumerate(ordered_elements(values))
+    ],
     "range(long, long)": _range,
     "inv(T)": lambda value: value,
     "string(T)": partial(cast, target=STRING),
     "tag(XML)": tag_of,
 }
-"""Functions that take null as it is, and may give it."""
+"""Functions that accept null arguments and may return null."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from incmrql.errors import DataError
 from incmrql.reference.environment import Environment, place
-from incmrql.reference.operators import in_order
+from incmrql.reference.operators import ordered_elements
 from incmrql.reference.python import describe_exception, from_python, user_code
 from incmrql.types import typed
 from incmrql.values import Value, show
@@ -44,8 +44,8 @@ def call_python(call: typed.PythonCall, env: Environment) -> Value:
         with user_code():
             return from_python(function.call(*arguments), function.result)
     except (Exception, SystemExit) as problem:
-        shown = ", ".join([show(argument, 10) for argument in arguments])
-        message = f"{function.name}({shown}) {describe_exception(problem)}"
+        values = ", ".join([show(argument, 10) for argument in arguments])
+        message = f"{function.name}({values}) {describe_exception(problem)}"
         raise DataError("R204", message, place=place(call.span)) from problem
 
 
@@ -55,18 +55,18 @@ def user_aggregate(expr: typed.UserAggregate, env: Environment) -> Value:
     aggregation = world.script.aggregations[expr.aggregation]
     outer = env.outermost()
     total = world.evaluate(aggregation.zero, outer)
-    for element in in_order(world.evaluate(expr.operand, env)):
+    for element in ordered_elements(world.evaluate(expr.operand, env)):
         if element is not None:
             unit = aggregation.unit
-            one = element if unit is None else apply(unit, [element], outer)
-            total = apply(aggregation.merge, [total, one], outer)
+            accumulator = element if unit is None else apply(unit, [element], outer)
+            total = apply(aggregation.merge, [total, accumulator], outer)
     return total
 
 
 def fold(expr: typed.Fold, env: Environment) -> Value:
     """function(… function(zero, x1) …, xn) over all elements."""
     total = env.world.evaluate(expr.zero, env)
-    for element in in_order(env.world.evaluate(expr.operand, env)):
+    for element in ordered_elements(env.world.evaluate(expr.operand, env)):
         total = apply(expr.function, [total, element], env)
     return total
 

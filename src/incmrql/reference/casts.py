@@ -1,6 +1,6 @@
-"""Values in another type: `widen` cannot fail, `cast` gives null where it does.
+"""Conversions of values: `widen` cannot fail, `cast` gives null where it fails.
 
-Both go by the value and the wanted type, so that a value whose type is only known as `any`
+Both depend on the value and the target type only, so that a value whose static type is `any`
 converts like any other value of its kind.
 """
 
@@ -62,9 +62,9 @@ def widen(value: Value, target: Type) -> Value:
 
 
 def cast(value: Value, target: Type, fail: Fail = ignore) -> Value:
-    """The value in the target type; null, after telling `fail`, where it has no form there.
+    """The value in the target type; calls `fail` and gives null if there is no conversion.
 
-    Null stays null, but in JSON it is JSON's own.
+    Null stays null, except that JSON has its own null.
     """
     match target:
         case _ if value is None:
@@ -72,7 +72,7 @@ def cast(value: Value, target: Type, fail: Fail = ignore) -> Value:
         case Any():
             return value
         case Nothing():
-            return _no_form(value, target, fail)
+            return _fail_cast(value, target, fail)
         case Data():
             return _to_data(value, target, fail)
         case _ if is_null(value):
@@ -83,11 +83,11 @@ def cast(value: Value, target: Type, fail: Fail = ignore) -> Value:
             is_array = isinstance(value, DataValue) and value.constructor == "JArray"
             return _to_structure(value.content if is_array else value, target, fail)
         case _:
-            return _to_scalar(_content(value), target, fail)
+            return _to_scalar(_scalar_content(value), target, fail)
 
 
 def is_null(value: Value) -> bool:
-    """Whether this is null, or JSON's null, which is null outside of JSON."""
+    """Whether this is null or JSON's null, which becomes null outside of JSON."""
     return value is None or (isinstance(value, DataValue) and value.constructor == "Jnull")
 
 
@@ -106,16 +106,16 @@ def text(value: Value) -> str:
             return show(value)
 
 
-def parsed(written: str, target: Type) -> Value:
-    """The scalar that a text stands for, or null."""
+def parse_or_null(source: str, target: Type) -> Value:
+    """The scalar that a text denotes, or null."""
     try:
-        return parse_scalar(written, target)
+        return parse_scalar(source, target)
     except Unparsable:
         return None
 
 
-def _content(value: Value) -> Value:
-    """What a JSON leaf holds, the text of an XML tree, any other value as it is."""
+def _scalar_content(value: Value) -> Value:
+    """The content of a JSON leaf, the text of an XML tree; other values unchanged."""
     match value:
         case DataValue(constructor="Jstring" | "Jlong" | "Jdouble" | "Jbool"):
             return value.content
@@ -126,11 +126,11 @@ def _content(value: Value) -> Value:
 
 
 def _to_data(value: Value, target: Type, fail: Fail) -> Value:
-    """JSON is made of anything; a value of another data type must already be one."""
+    """Any value as JSON; for other data types the value must already have that type."""
     if target == JSON:
         return to_json(value)
     fits = is_xml(value) if target == XML else _is_own_data(value)
-    return value if fits else _no_form(value, target, fail)
+    return value if fits else _fail_cast(value, target, fail)
 
 
 def _is_own_data(value: Value) -> bool:
@@ -144,7 +144,7 @@ def _to_scalar(value: Value, target: Type, fail: Fail) -> Value:
     result = None
     match value:
         case str():
-            result = parsed(value, target)
+            result = parse_or_null(value, target)
         case int() | float() | Decimal() if target == BOOL:
             result = value != 0
         case bool() | int() | float() | Decimal():
@@ -153,7 +153,7 @@ def _to_scalar(value: Value, target: Type, fail: Fail) -> Value:
             result = _to_time(value, target)
         case _:
             pass
-    return _no_form(value, target, fail) if result is None else result
+    return _fail_cast(value, target, fail) if result is None else result
 
 
 def _to_number(value: float | Decimal, target: Type) -> Value:
@@ -187,22 +187,22 @@ def _to_structure(value: Value, target: Type, fail: Fail) -> Value:
         case Record(), RecordType(fields):
             return _record(target, [cast(value.get(name), t, fail) for name, t in fields])
         case DataValue(constructor="JObject"), RecordType(fields):
-            named = members(value)
-            found = [(pairs_of(named, name), type_) for name, type_ in fields]
-            return _record(target, [cast(v[0] if v else None, t, fail) for v, t in found])
+            pairs = members(value)
+            lookups = [(pairs_of(pairs, name), type_) for name, type_ in fields]
+            return _record(target, [cast(v[0] if v else None, t, fail) for v, t in lookups])
         case ((list() | DataValue(constructor="JObject")), CollectionType(kind, element)):
-            given = members(value) if isinstance(value, DataValue) else elements(value)
-            converted = [cast(item, element, fail) for item in given]
-            unordered = isinstance(given, Bag) and kind == "list"
-            return collection(target, sort_values(converted) if unordered else converted)
+            items = members(value) if isinstance(value, DataValue) else elements(value)
+            result = [cast(item, element, fail) for item in items]
+            unordered = isinstance(items, Bag) and kind == "list"
+            return collection(target, sort_values(result) if unordered else result)
         case _:
-            return _no_form(value, target, fail)
+            return _fail_cast(value, target, fail)
 
 
 def _from_xml(tree: DataValue, target: Type, fail: Fail) -> Value:
-    """An element as a source of XML reads it; text has no parts."""
+    """An element, converted as rows of an XML source are; text has no parts."""
     if tree.constructor != "Node":
-        return _no_form(tree, target, fail)
+        return _fail_cast(tree, target, fail)
     try:
         return typed_xml(tree, target)
     except Unparsable as problem:
@@ -218,5 +218,5 @@ def _record(target: RecordType, values: Iterable[Value]) -> Record:
     return Record.of(target.names, values)
 
 
-def _no_form(value: Value, target: Type, fail: Fail) -> None:
+def _fail_cast(value: Value, target: Type, fail: Fail) -> None:
     fail(f"{show(value, 10)} has no form of type {target}")

@@ -1,4 +1,4 @@
-"""What an expression is evaluated in: its local variables, and the world of the whole run."""
+"""The environment of an expression: its variables, and the world that the whole run shares."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from incmrql.types import typed
 from incmrql.values import Bag, Value
 
 Snapshot: TypeAlias = tuple[str, tuple[bytes, ...]]
-"""Which source was read: how the query describes it, and the values of its path or address."""
+"""The key of a source that was read: its description in the query, and its path or address."""
 
 EMPTY_SCRIPT = typed.Script((), {}, {}, {}, {}, {}, {})
 
 
 @dataclass(slots=True)
 class World:
-    """What all expressions of a run share.
+    """The state that all expressions of a run share.
 
-    `evaluate` is the evaluator itself, for the modules that it is built from.  `snapshots`
-    holds the rows of the sources read so far, so that an item of a script sees each source
-    once and as it was then; `calls` counts the calls of functions that have not returned.
+    `evaluate` is the evaluator; its own modules call it through this field, to avoid import
+    cycles.  `snapshots` holds the rows of the sources read so far, so that an item of a script
+    reads each source only once; `calls` counts the calls of functions that have not returned.
     """
 
     evaluate: Evaluate = field(repr=False)
@@ -39,7 +39,7 @@ class World:
     on_report: Callable[[ReadReport, Policy], None] = lambda _report, _policy: None
     fail_arithmetic: bool = False
     quarantine: Path | None = None
-    """The folder that lines which are no rows go to; without one they are only counted."""
+    """The directory for lines that are not valid rows; without it they are only counted."""
     paths: Paths = ANYWHERE
     """Which files the script may read and write."""
     random: random.Random = field(default_factory=random.Random)
@@ -47,11 +47,14 @@ class World:
     max_calls: int = 2_000
     snapshots: dict[Snapshot, Bag] = field(default_factory=dict, repr=False)
     shared: dict[tuple[int, int], tuple[Any, bool | None]] = field(default_factory=dict, repr=False)
-    """Domains known to be the same for all rows or not, by their from clause and place."""
+    """Whether a domain is the same for all rows, by its from clause and index.
+
+    The from clause is kept as part of the value, so that its `id` is not reused.
+    """
     calls: int = 0
 
-    def failed(self, span: Span, message: str) -> None:
-        """Null, the result of an operation that has none; or an error where that is asked for."""
+    def fail(self, span: Span, message: str) -> None:
+        """Return if an operation without a result gives null; raise if `fail_arithmetic` is set."""
         if self.fail_arithmetic:
             hint = "Without `--on-arithmetic fail` the result would be null."
             raise DataError("R201", message, place=place(span), hint=hint)
@@ -73,7 +76,7 @@ class Environment:
         return Environment(self.world, {**self.values, **values})
 
     def outermost(self) -> Environment:
-        """The same world without any variables: where a named query or a function starts."""
+        """The environment without variables, in which named queries and functions start."""
         return Environment(self.world)
 
 
@@ -81,5 +84,5 @@ Evaluate: TypeAlias = Callable[[typed.Expr, Environment], Value]
 
 
 def place(span: Span) -> str:
-    """The place of a span for an error, empty for a node that no text stands for."""
+    """The location of a span for an error message; empty for a node without source text."""
     return "" if span == NOWHERE else str(span)

@@ -3,8 +3,8 @@
     evaluate(typed tree, environment) -> value
 
 Operations are total: a null operand gives null, and so does an operation without a result
-(unless the world asks for an error then).  A null collection counts as empty wherever its
-elements are wanted.  Rules that need no recursion are functions of values in `operators.py`,
+(unless the world is set to fail).  A null collection counts as empty wherever elements are
+needed.  Rules without recursion are functions of values in `operators.py`,
 `navigate.py`, `casts.py`, `aggregates.py` and the modules of built-ins.
 """
 
@@ -53,15 +53,15 @@ def evaluate(expr: typed.Expr, env: Environment) -> Value:
         case typed.Read(source):
             return rows_of(source, env)
         case typed.MakeTuple(items):
-            return tuple(_all(items, env))
+            return tuple(_evaluate_all(items, env))
         case typed.MakeRecord(items):
             return _record(expr, env)
         case typed.MakeCollection(items):
-            return collection(expr.type, _all(items, env))
+            return collection(expr.type, _evaluate_all(items, env))
         case typed.MakeData(constructor, content):
             return make_data(constructor, evaluate(content, env))
         case typed.Concat(parts):
-            return [element for part in _all(parts, env) for element in elements(part)]
+            return [element for part in _evaluate_all(parts, env) for element in elements(part)]
         case typed.RangeOf(first, last):
             return _range(expr, env)
         case typed.Arithmetic():
@@ -114,7 +114,7 @@ def evaluate(expr: typed.Expr, env: Environment) -> Value:
         case typed.PythonCall():
             return call_python(expr, env)
         case typed.Builtin(_, arguments):
-            return call_builtin(expr, _all(arguments, env), env.world)
+            return call_builtin(expr, _evaluate_all(arguments, env), env.world)
         case typed.Aggregate():
             return _aggregate(expr, env)
         case typed.UserAggregate():
@@ -131,23 +131,25 @@ def rows_of(source: typed.Source, env: Environment) -> Bag:
     """The rows of a source, read once for each item of a script."""
     snapshots = env.world.snapshots
     address = [part for part in (source.path, source.host, source.port) if part is not None]
-    key = repr(source), tuple([encode(value) for value in _all(address, env)])
+    key = repr(source), tuple([encode(value) for value in _evaluate_all(address, env)])
     if key not in snapshots:
         snapshots[key] = env.world.read(source, env)
     return snapshots[key]
 
 
-def _all(exprs: tuple[typed.Expr, ...] | list[typed.Expr], env: Environment) -> list[Value]:
+def _evaluate_all(
+    exprs: tuple[typed.Expr, ...] | list[typed.Expr], env: Environment
+) -> list[Value]:
     return [evaluate(expr, env) for expr in exprs]
 
 
 def _record(expr: typed.MakeRecord, env: Environment) -> RecordValue:
     names = expr.type.names if isinstance(expr.type, Record) else ()
-    return RecordValue.of(names, _all(expr.items, env))
+    return RecordValue.of(names, _evaluate_all(expr.items, env))
 
 
 def _range(expr: typed.RangeOf, env: Environment) -> Value:
-    first, last = _all([expr.first, expr.last], env)
+    first, last = _evaluate_all([expr.first, expr.last], env)
     if first is None or last is None:
         return None
     return collection(expr.type, integers_between(first, last, place(expr.span)))
@@ -159,7 +161,7 @@ def _arithmetic(expr: typed.Arithmetic, env: Environment) -> Value:
         return None
     result = arithmetic(expr.op, expr.type, left, right)
     if result is None:
-        env.world.failed(expr.span, f"{left} {expr.op} {right} has no result of type {expr.type}")
+        env.world.fail(expr.span, f"{left} {expr.op} {right} has no result of type {expr.type}")
     return result
 
 
@@ -169,12 +171,12 @@ def _negate(expr: typed.Negate, env: Environment) -> Value:
         return None
     result = negate(expr.type, operand)
     if result is None:
-        env.world.failed(expr.span, f"-({operand}) has no result of type {expr.type}")
+        env.world.fail(expr.span, f"-({operand}) has no result of type {expr.type}")
     return result
 
 
 def _logic(expr: typed.Logic, env: Environment) -> bool | None:
-    """Three-valued; the right side is not looked at where the left one decides."""
+    """Three-valued logic; the right side is not evaluated if the left one decides."""
     left = evaluate(expr.left, env)
     if left is (expr.op == "or"):
         return left
@@ -184,21 +186,21 @@ def _logic(expr: typed.Logic, env: Environment) -> bool | None:
 
 def _cast(expr: typed.Cast, env: Environment) -> Value:
     def fail(message: str) -> None:
-        env.world.failed(expr.span, message)
+        env.world.fail(expr.span, message)
 
     return cast(evaluate(expr.operand, env), expr.type, fail)
 
 
 def _at(expr: typed.At, env: Environment) -> Value:
     def fail(message: str) -> None:
-        env.world.failed(expr.span, message)
+        env.world.fail(expr.span, message)
 
     return element_at(evaluate(expr.subject, env), evaluate(expr.index, env), fail)
 
 
 def _look_up(expr: typed.LookUp, env: Environment) -> Value:
     def fail(message: str) -> None:
-        env.world.failed(expr.span, message)
+        env.world.fail(expr.span, message)
 
     return look_up(evaluate(expr.subject, env), evaluate(expr.key, env), fail)
 
@@ -207,11 +209,11 @@ def _map(expr: typed.MapOver, env: Environment) -> Value:
     subject = evaluate(expr.subject, env)
     if subject is None:
         return None
-    bodies = [evaluate(expr.body, env.bind(expr.variable, e)) for e in elements(subject)]
+    results = [evaluate(expr.body, env.bind(expr.variable, e)) for e in elements(subject)]
     if expr.flatten:
-        bodies = [element for body in bodies for element in elements(body)]
+        results = [element for body in results for element in elements(body)]
     kind = expr.type if isinstance(expr.type, Collection) else expr.subject.type
-    return collection(kind, bodies)
+    return collection(kind, results)
 
 
 def _case(expr: typed.Case, env: Environment) -> Value:
@@ -228,6 +230,6 @@ def _aggregate(expr: typed.Aggregate, env: Environment) -> Value:
     extra = None if expr.extra is None else evaluate(expr.extra, env)
 
     def fail(message: str) -> None:
-        env.world.failed(expr.span, message)
+        env.world.fail(expr.span, message)
 
     return aggregate(expr.function, operand, expr.type, extra, fail)

@@ -1,7 +1,7 @@
-"""Whether the laws of a user aggregation hold, tried on random values of its types.
+"""Checks whether the laws of a user aggregation hold, on random values of its types.
 
-Small values: their sums stay in range and are exact, as doubles are multiples of a half.  Extreme
-ones: the limits of the type among them.
+Small values have sums that stay in range and are exact (doubles are multiples of 1/2).  Extreme
+values include the limits of the type.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from incmrql.values import Record as RecordValue
 from incmrql.values.numbers import INTEGER_RANGES
 
 _DEPTH: Final = 2
-"""Levels of data type in data type; a type that cannot end there may have a few more."""
+"""Nesting of data types in data types; a type whose values cannot end there may go deeper."""
 _DEEPEST: Final = -3
 _LENGTHS: Final = (0, 1, 1, 2, 2, 3, 8, 40)
 _EXTREMES: Final[Mapping[str, tuple[Value, ...]]] = {
@@ -69,11 +69,11 @@ def random_value(
     type_: Type, rng: random.Random, data: DataTypes = PREDEFINED, *, extreme: bool = False
 ) -> Value:
     """A small or an extreme random value of a type; raises `NoValues`."""
-    return _Maker(rng, data, extreme).value(type_, _DEPTH)
+    return _ValueGenerator(rng, data, extreme).value(type_, _DEPTH)
 
 
 @dataclass(frozen=True, slots=True)
-class _Maker:
+class _ValueGenerator:
     rng: random.Random
     data: DataTypes
     extreme: bool
@@ -93,7 +93,7 @@ class _Maker:
                 count = self.rng.randint(0, most)
                 return collection(type_, [self.value(element, depth) for _ in range(count)])
             case Data(name):
-                return self.tree(name, depth - 1)
+                return self.data_value(name, depth - 1)
             case Any():
                 return self.value(self.rng.choice((BOOL, LONG, DOUBLE, STRING)), depth)
             case Nothing():
@@ -103,18 +103,20 @@ class _Maker:
             case _:
                 assert_never(type_)
 
-    def tree(self, name: str, depth: int) -> DataValue:
-        """A value of a data type, made by a constructor that ends where it is deep."""
-        known = self.data.get(name, ())
-        ending = [made for made in known if not _holds_data(made.content)]
-        choice = ending if ending and depth <= 0 else known
-        if not choice or depth < _DEEPEST:
+    def data_value(self, name: str, depth: int) -> DataValue:
+        """A value of a data type; below `depth` 0 only by constructors that hold no data type."""
+        constructors = self.data.get(name, ())
+        leaves = [
+            constructor for constructor in constructors if not _holds_data(constructor.content)
+        ]
+        candidates = leaves if leaves and depth <= 0 else constructors
+        if not candidates or depth < _DEEPEST:
             raise NoValues
-        made = self.rng.choice(choice)
-        content = self.value(made.content, depth)
-        if made.name == "JObject":
+        constructor = self.rng.choice(candidates)
+        content = self.value(constructor.content, depth)
+        if constructor.name == "JObject":
             content = Bag(dict(content).items())  # a name occurs once
-        return DataValue(made.name, made.position, content)
+        return DataValue(constructor.name, constructor.position, content)
 
     def decimal(self, type_: DecimalType) -> Decimal:
         largest = Decimal("9" * (type_.precision - type_.scale) or "0")
@@ -164,10 +166,9 @@ def _holds_data(type_: Type) -> bool:
 #
 # merge(a, b) = merge(b, a)        merge(merge(a, b), inverse(b)) = a
 #
-# Tried on random accumulators that a query could produce: units of small elements, merged a few
-# times.  The unit law is also tried on extreme elements: there associativity may fail by rounding
-# and overflow alone, of which the language makes no secret, but nothing excuses the zero.  Nor an
-# inverse that does not take away all that was merged: whoever declares one says it does.
+# The laws are tried on random accumulators that a query could produce: units of small elements,
+# merged a few times.  Unit and inverse are also tried on extreme elements.  Associativity is not:
+# there it may fail by rounding and overflow alone, which the language allows.
 
 
 TRIPLES = 200
@@ -183,51 +184,57 @@ def check_aggregation(
     def merge(left: Value, right: Value) -> Value:
         return apply(aggregation.merge, [left, right], env)
 
-    def not_inverse(a: Value, b: Value) -> str | None:
+    def inverse_violation(a: Value, b: Value) -> str | None:
         if aggregation.inverse is None:
             return None
-        away = apply(aggregation.inverse, [b], env)
-        return _not_commutative(a, b, merge) or _not_taken_away(a, b, away, merge)
+        opposite = apply(aggregation.inverse, [b], env)
+        return _commutativity_violation(a, b, merge) or _inverse_violation(a, b, opposite, merge)
 
     def try_small() -> str | None:
-        a, b, c = (_accumulator(aggregation, env, rng) for _ in range(3))
-        return _not_unit(zero, a, merge) or _not_associative(a, b, c, merge) or not_inverse(a, b)
+        a, b, c = (_merged_accumulator(aggregation, env, rng) for _ in range(3))
+        return (
+            _unit_violation(zero, a, merge)
+            or _associativity_violation(a, b, c, merge)
+            or inverse_violation(a, b)
+        )
 
     def try_extreme() -> str | None:
-        a, b = (_one(aggregation, env, rng, extreme=True) for _ in range(2))
-        return _not_unit(zero, a, merge) or not_inverse(a, b)
+        a, b = (_random_accumulator(aggregation, env, rng, extreme=True) for _ in range(2))
+        return _unit_violation(zero, a, merge) or inverse_violation(a, b)
 
     trials = (try_small,) if _has_loops(aggregation, world) else (try_small, try_extreme)
     for trial in trials * TRIPLES:
         try:
-            found = trial()
+            counterexample = trial()
         except NoValues:
             return None
         except DataError:
-            continue  # a function that takes no such elements, which there may never be
-        if found:
-            return found
+            continue  # the function rejects such elements, and perhaps the data has none of them
+        if counterexample:
+            return counterexample
     return None
 
 
 def _has_loops(aggregation: typed.Aggregation, world: World) -> bool:
-    """Whether a loop may be run, of which an extreme element could be the number of steps."""
+    """Whether a loop may run: an extreme element could be its number of steps."""
     bodies = [aggregation.merge.body, *[f.body for f in world.script.functions.values()]]
     if aggregation.unit is not None:
         bodies.append(aggregation.unit.body)
     return any(isinstance(node, typed.Repeat) for body in bodies for node in nodes(body))
 
 
-def _accumulator(aggregation: typed.Aggregation, env: Environment, rng: random.Random) -> Value:
-    """Up to three elements as accumulators, merged."""
+def _merged_accumulator(
+    aggregation: typed.Aggregation, env: Environment, rng: random.Random
+) -> Value:
+    """The merged accumulators of up to three random elements."""
     count = rng.randint(1, 3)
-    merged = _one(aggregation, env, rng)
+    merged = _random_accumulator(aggregation, env, rng)
     for _ in range(count - 1):
-        merged = apply(aggregation.merge, [merged, _one(aggregation, env, rng)], env)
+        merged = apply(aggregation.merge, [merged, _random_accumulator(aggregation, env, rng)], env)
     return merged
 
 
-def _one(
+def _random_accumulator(
     aggregation: typed.Aggregation, env: Environment, rng: random.Random, *, extreme: bool = False
 ) -> Value:
     """The accumulator of one random element."""
@@ -236,7 +243,7 @@ def _one(
     return element if aggregation.unit is None else apply(aggregation.unit, [element], env)
 
 
-def _not_unit(zero: Value, a: Value, merge: Callable[[Value, Value], Value]) -> str | None:
+def _unit_violation(zero: Value, a: Value, merge: Callable[[Value, Value], Value]) -> str | None:
     for left, right in ((zero, a), (a, zero)):
         merged = merge(left, right)
         if not identical(merged, a):
@@ -244,25 +251,27 @@ def _not_unit(zero: Value, a: Value, merge: Callable[[Value, Value], Value]) -> 
     return None
 
 
-def _not_commutative(a: Value, b: Value, merge: Callable[[Value, Value], Value]) -> str | None:
-    one, other = merge(a, b), merge(b, a)
-    if identical(one, other):
+def _commutativity_violation(
+    a: Value, b: Value, merge: Callable[[Value, Value], Value]
+) -> str | None:
+    forward, backward = merge(a, b), merge(b, a)
+    if identical(forward, backward):
         return None
     x, y = show(a), show(b)
-    return f"merge({x}, {y}) = {show(one)} but merge({y}, {x}) = {show(other)}"
+    return f"merge({x}, {y}) = {show(forward)} but merge({y}, {x}) = {show(backward)}"
 
 
-def _not_taken_away(
-    a: Value, b: Value, away: Value, merge: Callable[[Value, Value], Value]
+def _inverse_violation(
+    a: Value, b: Value, inverse: Value, merge: Callable[[Value, Value], Value]
 ) -> str | None:
-    left = merge(merge(a, b), away)
+    left = merge(merge(a, b), inverse)
     if identical(left, a):
         return None
-    x, y, z = show(a), show(b), show(away)
+    x, y, z = show(a), show(b), show(inverse)
     return f"merge(merge({x}, {y}), {z}) = {show(left)} but must be {x}, as inverse({y}) = {z}"
 
 
-def _not_associative(
+def _associativity_violation(
     a: Value, b: Value, c: Value, merge: Callable[[Value, Value], Value]
 ) -> str | None:
     left, right = merge(merge(a, b), c), merge(a, merge(b, c))

@@ -1,4 +1,4 @@
-"""Taking values apart by name or position: lists, maps, XML and JSON trees, values of any kind.
+"""Access to parts of values by name or position: lists, maps, XML and JSON trees, any value.
 
 A tree that has no such part gives null or nothing; only a list position that does not exist
 and a key that a map lacks count as failures.
@@ -14,7 +14,7 @@ from incmrql.types.model import Constructor
 from incmrql.values import Bag, Data, Record, Value, show, sort_values
 
 Fail: TypeAlias = Callable[[str], None]
-"""Told why an operation has no result; returns if the result shall be null."""
+"""Receives the reason why an operation has no result; returns if the result is to be null."""
 
 
 def ignore(_: str) -> None:
@@ -39,11 +39,11 @@ def navigate(kind: str, value: Value, name: str) -> Value:
 
 
 def _member(tree: Value, name: str) -> Value:
-    """The member of a JSON object; of an array, the array of the members its items have."""
+    """The member of a JSON object; for an array, the array of the members of its items."""
     if not (isinstance(tree, Data) and tree.constructor == "JArray"):
         return _first(pairs_of(members(tree), name))
-    found = [_member(item, name) for item in tree.content]
-    return Data("JArray", tree.position, [item for item in found if item is not None])
+    members_ = [_member(item, name) for item in tree.content]
+    return Data("JArray", tree.position, [item for item in members_ if item is not None])
 
 
 def _dynamic(value: Value, name: str) -> Value:
@@ -57,13 +57,13 @@ def _dynamic(value: Value, name: str) -> Value:
             return _member(value, name)
         case list():
             parts = [_dynamic(element, name) for element in value]
-            return type(value)(_spliced(parts))
+            return type(value)(_splice(parts))
         case _:
             return None
 
 
-def _spliced(parts: list[Value]) -> list[Value]:
-    """The parts, with the elements of lists in place of the lists."""
+def _splice(parts: list[Value]) -> list[Value]:
+    """The parts, with each list replaced by its elements."""
     return [e for part in parts for e in (part if isinstance(part, list) else [part])]
 
 
@@ -71,8 +71,8 @@ def children(tree: Value, tag: str) -> list[Value]:
     """The children of an XML element that have a tag, or all elements for `*`."""
     match tree:
         case Data(constructor="Node", content=(_, _, inner)):
-            named = [(tag_of(child), child) for child in elements(inner)]
-            return [child for own, child in named if own is not None and tag in (own, "*")]
+            tagged = [(tag_of(child), child) for child in elements(inner)]
+            return [child for own, child in tagged if own is not None and tag in (own, "*")]
         case _:
             return []
 
@@ -90,9 +90,11 @@ def make_data(constructor: Constructor, content: Value) -> Data:
     """A value of a data type; an XML element without the attributes and children that are null."""
     if constructor.owner == "XML" and constructor.name == "Node" and content is not None:
         tag, pairs, inner = content
-        kept = Bag([pair for pair in elements(pairs) if pair is not None and pair[1] is not None])
-        shown = [child for child in elements(inner) if not _is_nothing(child)]
-        content = (tag, kept, shown)
+        present_pairs = Bag(
+            [pair for pair in elements(pairs) if pair is not None and pair[1] is not None]
+        )
+        present_children = [child for child in elements(inner) if not _is_nothing(child)]
+        content = (tag, present_pairs, present_children)
     return Data(constructor.name, constructor.position, content)
 
 
@@ -115,8 +117,8 @@ def text_of(tree: Value) -> str:
 def attributes(tree: Value) -> Bag:
     """The attributes of an XML element as pairs; text has none."""
     match tree:
-        case Data(constructor="Node", content=(_, found, _)):
-            return Bag(elements(found))
+        case Data(constructor="Node", content=(_, pairs, _)):
+            return Bag(elements(pairs))
         case _:
             return Bag()
 
@@ -124,32 +126,32 @@ def attributes(tree: Value) -> Bag:
 def members(tree: Value) -> Bag:
     """The members of a JSON object as pairs; other JSON values have none."""
     match tree:
-        case Data(constructor="JObject", content=found):
-            return Bag(elements(found))
+        case Data(constructor="JObject", content=pairs):
+            return Bag(elements(pairs))
         case _:
             return Bag()
 
 
 def pairs_of(pairs: Value, key: Value) -> list[Value]:
     """The values beside a key in a collection of pairs, in canonical order."""
-    known = [pair for pair in elements(pairs) if isinstance(pair, tuple) and len(pair) == 2]
+    entries = [pair for pair in elements(pairs) if isinstance(pair, tuple) and len(pair) == 2]
     if isinstance(key, str):
-        found = [value for name, value in known if isinstance(name, str) and name == key]
+        values = [value for name, value in entries if isinstance(name, str) and name == key]
     else:
-        found = [value for name, value in known if compare("=", name, key)]
-    return sort_values(found) if len(found) > 1 else found
+        values = [value for name, value in entries if compare("=", name, key)]
+    return sort_values(values) if len(values) > 1 else values
 
 
 def look_up(pairs: Value, key: Value, fail: Fail = ignore) -> Value:
     """The value beside a key, the least of several; null if the map or the key is null."""
-    found = pairs_of(pairs, key)
-    if not found and pairs is not None and key is not None:
+    values = pairs_of(pairs, key)
+    if not values and pairs is not None and key is not None:
         fail(f"no entry has the key {show(key)}")
-    return _first(found)
+    return _first(values)
 
 
 def element_at(subject: Value, index: Value, fail: Fail = ignore) -> Value:
-    """`subject[index]` for whatever can be indexed; null if one of the two is null."""
+    """`subject[index]` for all kinds of values; null if one of the two is null."""
     match subject, index:
         case (None, _) | (_, None):
             return None

@@ -1,7 +1,7 @@
 """Operators as functions of values: arithmetic, comparison, logic, sets of elements.
 
-Null as a result of `arithmetic` or `negate` means that there is none; their operands are not
-null.  The others take null as the language defines it.
+Null as a result of `arithmetic` or `negate` is a failure; their operands are not null.  The other
+functions handle null as the language defines it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from incmrql.values.numbers import (
     INTEGER_RANGES,
     decimal_arithmetic,
     divide_integers,
+    fit_or_null,
     normal,
     quantize,
     remainder,
     to_float32,
-    wrap_none,
 )
 
 LONGEST_RANGE = 20_000_000
-"""Elements of a range, which is made as a whole."""
+"""The most elements of a range: all of them are in memory at once."""
 
 
 def fit_to_type(value: Value, type_: Type) -> Value:
     """A number in the form of its type, or null where the type cannot hold it."""
     match type_:
         case BasicType("byte" | "short" | "int" | "long"):
-            return wrap_none(INTEGER_RANGES[type_.name], value)
+            return fit_or_null(INTEGER_RANGES[type_.name], value)
         case BasicType("double"):
             return normal(value)
         case BasicType("float"):
@@ -121,14 +121,14 @@ def compare(op: str, a: Value, b: Value) -> bool | None:
 
 
 def conjunction(a: bool | None, b: bool | None) -> bool | None:
-    """`a and b`: null where that depends on what is not known."""
+    """`a and b`: null if that depends on an operand that is null."""
     if a is False or b is False:
         return False
     return None if a is None or b is None else True
 
 
 def disjunction(a: bool | None, b: bool | None) -> bool | None:
-    """`a or b`: null where that depends on what is not known."""
+    """`a or b`: null if that depends on an operand that is null."""
     if a is True or b is True:
         return True
     return None if a is None or b is None else False
@@ -140,7 +140,7 @@ def negation(a: bool | None) -> bool | None:
 
 
 def elements(value: Value) -> list[Value]:
-    """The elements of a collection or JSON array; none of anything else, such as null."""
+    """The elements of a collection or JSON array; no elements for other values, such as null."""
     match value:
         case list():
             return value
@@ -150,8 +150,8 @@ def elements(value: Value) -> list[Value]:
             return []
 
 
-def in_order(value: Value) -> list[Value]:
-    """The elements of a list as they stand, those of a bag in canonical order."""
+def ordered_elements(value: Value) -> list[Value]:
+    """The elements of a list in its order, those of a bag in canonical order."""
     return sort_values(value) if isinstance(value, Bag) else elements(value)
 
 
@@ -162,19 +162,19 @@ def collection(type_: Type, values: Iterable[Value]) -> list[Value]:
 
 
 def combine(op: str, left: Value, right: Value) -> Bag:
-    """`union` adds multiplicities, `intersect` takes the lesser, `except` the difference."""
+    """`union` adds multiplicities, `intersect` takes the minimum, `except` the difference."""
     first, second = elements(left), elements(right)
     if op == "union":
         return Bag([*first, *second])
     budget = Counter([encode(value) for value in second])
-    kept = Bag()
+    result = Bag()
     for value in first:
         key = encode(value)
-        matched = budget[key] > 0
-        budget[key] -= matched
-        if matched == (op == "intersect"):
-            kept.append(value)
-    return kept
+        is_match = budget[key] > 0
+        budget[key] -= is_match
+        if is_match == (op == "intersect"):
+            result.append(value)
+    return result
 
 
 def distinct(values: Iterable[Value]) -> list[Value]:
@@ -186,7 +186,7 @@ def distinct(values: Iterable[Value]) -> list[Value]:
 
 
 def integers_between(first: int, last: int, place: str = "") -> list[int]:
-    """The integers from `first` to `last`, both included; `place` is where that is asked for."""
+    """The integers from `first` to `last`, both included; `place` is the location for errors."""
     count = last - first + 1
     if count > LONGEST_RANGE:
         message = f"the range has {count} elements, and at most {LONGEST_RANGE} fit in memory"

@@ -1,8 +1,8 @@
-"""Python objects and code of the user: objects to values, calls, and types of what Python brings.
+"""Python objects and user code: objects to values, calls, and the types of Python data.
 
     from_python(object, type) -> value of that type, or ValueError
 
-Nothing is converted that Python itself would not take for it: an int may be a double, but a
+Objects are converted only where Python itself would accept them: an int may be a double, but a
 string is never a number.
 """
 
@@ -51,7 +51,7 @@ from incmrql.values import Record as RecordValue
 
 @contextmanager
 def user_code() -> Iterator[None]:
-    """What the code prints goes to stderr, as stdout has the answers and nothing else."""
+    """Redirect what the code prints to stderr: stdout is for answers only."""
     with redirect_stdout(sys.stderr):
         yield
 
@@ -65,17 +65,17 @@ def describe_exception(problem: BaseException) -> str:
 # --- Objects to values ---
 
 
-def from_python(given: AnyObject, type_: Type, *, exact: bool = False) -> Value:
-    """The value of a type that a Python object stands for; ValueError if it is none.
+def from_python(obj: AnyObject, type_: Type, *, exact: bool = False) -> Value:
+    """The value of type `type_` for a Python object; ValueError if the object does not fit.
 
-    Fields that a record type does not have are left out, unless the match has to be `exact`.
+    Fields that a record type does not have are dropped, unless the match has to be `exact`.
     """
-    plain = given.item() if isinstance(given, np.generic) else given
+    plain = obj.item() if isinstance(obj, np.generic) else obj
     match type_:
         case _ if plain is None:
             return None
         case Any():
-            return _natural(plain)
+            return _untyped_value(plain)
         case Basic() | DecimalType():
             return _scalar(plain, type_)
         case Tuple(items):
@@ -85,11 +85,11 @@ def from_python(given: AnyObject, type_: Type, *, exact: bool = False) -> Value:
             pairs = zip(parts, items, strict=True)
             return tuple([from_python(part, item, exact=exact) for part, item in pairs])
         case Record(fields):
-            named = _named(plain, type_)
-            if exact and len(named) > len(fields):
-                surplus = next(name for name in named if name not in type_.names)
+            by_name = _fields_by_name(plain, type_)
+            if exact and len(by_name) > len(fields):
+                surplus = next(name for name in by_name if name not in type_.names)
                 raise ValueError(f'there is no field "{surplus}" in {type_}')
-            values = [from_python(named[name], part, exact=exact) for name, part in fields]
+            values = [from_python(by_name[name], part, exact=exact) for name, part in fields]
             return RecordValue.of(type_.names, values)
         case Collection(_, element):
             values = [from_python(part, element, exact=exact) for part in _elements(plain, type_)]
@@ -98,29 +98,29 @@ def from_python(given: AnyObject, type_: Type, *, exact: bool = False) -> Value:
         case Data():
             if isinstance(plain, DataValue):
                 return plain
-            return to_json(_natural(plain)) if type_ == JSON else _refuse(plain, type_)
+            return to_json(_untyped_value(plain)) if type_ == JSON else _refuse(plain, type_)
         case Nothing() | Function():
             return _refuse(plain, type_)
         case _:
             assert_never(type_)
 
 
-def _scalar(given: AnyObject, type_: Type) -> Value:
-    """A scalar of exactly this kind, within the range of its type."""
-    kind = _kind(type_)
-    # A bool is an int and a datetime a date to Python, but not to us.
-    exact = all(isinstance(given, sub) == (sub in kind) for sub in (bool, datetime))
-    if not (isinstance(given, kind) and exact):
-        _refuse(given, type_)
+def _scalar(obj: AnyObject, type_: Type) -> Value:
+    """A scalar of this type, within its range."""
+    allowed = _python_types(type_)
+    # In Python a bool is an int and a datetime is a date; in MRQL they are different types.
+    exact = all(isinstance(obj, sub) == (sub in allowed) for sub in (bool, datetime))
+    if not (isinstance(obj, allowed) and exact):
+        _refuse(obj, type_)
     try:
-        number: AnyObject = float(given) if is_float(type_) else given  # type: ignore[arg-type]
+        number: AnyObject = float(obj) if is_float(type_) else obj  # type: ignore[arg-type]
         value = fit_to_type(Decimal(number) if isinstance(type_, DecimalType) else number, type_)
     except ArithmeticError:
-        _refuse(given, type_)
-    return canonical(value) if value is not None else _refuse(given, type_)
+        _refuse(obj, type_)
+    return canonical(value) if value is not None else _refuse(obj, type_)
 
 
-def _kind(type_: Type) -> tuple[type, ...]:
+def _python_types(type_: Type) -> tuple[type, ...]:
     if is_integer(type_):
         return (int,)
     if is_float(type_):
@@ -130,60 +130,60 @@ def _kind(type_: Type) -> tuple[type, ...]:
     return {"bool": (bool,), "string": (str,), "date": (date,)}.get(str(type_), (datetime,))
 
 
-def _named(given: AnyObject, type_: Record) -> Mapping[str, AnyObject]:
+def _fields_by_name(obj: AnyObject, type_: Record) -> Mapping[str, AnyObject]:
     """The fields of a mapping, data class or named tuple, or those of a plain tuple in order."""
-    named: Mapping[str, AnyObject]
-    if dataclasses.is_dataclass(given):
-        named = {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
-    elif hasattr(given, "_asdict"):
-        named = given._asdict()
-    elif isinstance(given, tuple) and len(given) == len(type_.fields):
-        named = dict(zip(type_.names, given, strict=True))
+    by_name: Mapping[str, AnyObject]
+    if dataclasses.is_dataclass(obj):
+        by_name = {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)}
+    elif hasattr(obj, "_asdict"):
+        by_name = obj._asdict()
+    elif isinstance(obj, tuple) and len(obj) == len(type_.fields):
+        by_name = dict(zip(type_.names, obj, strict=True))
     else:
-        named = given if isinstance(given, Mapping) else _refuse(given, type_)
-    missing = [name for name in type_.names if name not in named]
+        by_name = obj if isinstance(obj, Mapping) else _refuse(obj, type_)
+    missing = [name for name in type_.names if name not in by_name]
     if missing:
-        raise ValueError(f'{given!r} has no "{missing[0]}", which {type_} needs')
-    return named
+        raise ValueError(f'{obj!r} has no "{missing[0]}", which {type_} needs')
+    return by_name
 
 
-def _elements(given: AnyObject, type_: Type) -> list[AnyObject]:
-    if isinstance(given, np.ndarray):
-        return list(given.tolist())
-    if isinstance(given, list | tuple | set | frozenset):
-        return list(given)
-    return _refuse(given, type_)
+def _elements(obj: AnyObject, type_: Type) -> list[AnyObject]:
+    if isinstance(obj, np.ndarray):
+        return list(obj.tolist())
+    if isinstance(obj, list | tuple | set | frozenset):
+        return list(obj)
+    return _refuse(obj, type_)
 
 
-def _natural(given: AnyObject) -> Value:
-    """The value that a Python object most plainly is."""
-    match given:
+def _untyped_value(obj: AnyObject) -> Value:
+    """The value for a Python object when no type is given."""
+    match obj:
         case np.generic():
-            return _natural(given.item())
+            return _untyped_value(obj.item())
         case RecordValue():
-            return RecordValue.of(given.names_, [_natural(part) for part in given.values_])
+            return RecordValue.of(obj.names_, [_untyped_value(part) for part in obj.values_])
         case Mapping():
-            return RecordValue([(str(name), _natural(part)) for name, part in given.items()])
+            return RecordValue([(str(name), _untyped_value(part)) for name, part in obj.items()])
         case set() | frozenset() | Bag():
-            return Bag([_natural(part) for part in given])
+            return Bag([_untyped_value(part) for part in obj])
         case list():
-            return [_natural(part) for part in given]
+            return [_untyped_value(part) for part in obj]
         case tuple():
-            return tuple([_natural(part) for part in given])
+            return tuple([_untyped_value(part) for part in obj])
         case _:
-            return _checked(given)
+            return _canonical_scalar(obj)
 
 
-def _checked(given: AnyObject) -> Value:
+def _canonical_scalar(obj: AnyObject) -> Value:
     try:
-        encode(given)
+        encode(obj)
     except InternalError as problem:
         raise ValueError(str(problem)) from None
-    return canonical(given)
+    return canonical(obj)
 
 
-def _refuse(given: AnyObject, type_: Type) -> NoReturn:
-    raise ValueError(f"{given!r} is not a value of type {type_}")
+def _refuse(obj: AnyObject, type_: Type) -> NoReturn:
+    raise ValueError(f"{obj!r} is not a value of type {type_}")
 
 
 # --- Types of rows ---
@@ -200,21 +200,21 @@ _SCALARS: tuple[tuple[type, model.Type], ...] = (
 
 
 def row_type(data: AnyObject, name: str) -> model.Type:
-    """The type of a row of a table of pandas or Arrow, or of rows in a list."""
+    """The type of a row of a pandas or Arrow table, or of a list of rows."""
     if isinstance(data, list):
-        return _common(data, name)
+        return _common_type(data, name)
     return table_type(_arrow_schema(data, name), name)
 
 
 def arrow_table(frame: AnyObject, name: str, code: str = "R208") -> AnyObject:
-    """A pandas frame as an Arrow table; objects that no type of the language holds are refused."""
-    with _objects_refused(frame, name, code):
+    """A pandas frame as an Arrow table; raises if a column has objects without an MRQL type."""
+    with _name_bad_column(frame, name, code):
         return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 @contextmanager
-def _objects_refused(frame: AnyObject, name: str, code: str) -> Iterator[None]:
-    """Name the column of a pandas frame that Arrow cannot hold."""
+def _name_bad_column(frame: AnyObject, name: str, code: str) -> Iterator[None]:
+    """On failure, raise an error that names the column of a pandas frame that Arrow cannot hold."""
     try:
         yield
     except pa.ArrowException:
@@ -224,8 +224,8 @@ def _objects_refused(frame: AnyObject, name: str, code: str) -> Iterator[None]:
                 pa.array(values, from_pandas=True)
             except pa.ArrowException as problem:
                 kinds = sorted({type(value).__name__ for value in values if value is not None})
-                what = f"objects that no type holds ({', '.join(kinds[:5])})"
-                message = f'column "{column}" of "{name}" has {what}'
+                problem_text = f"objects that no type holds ({', '.join(kinds[:5])})"
+                message = f'column "{column}" of "{name}" has {problem_text}'
                 raise DataError(code, message, hint=hint) from problem
         raise
 
@@ -234,7 +234,7 @@ def _arrow_schema(data: AnyObject, name: str) -> AnyObject:
     if isinstance(data, pa.Table):
         return data.schema
     if hasattr(data, "dtypes") and hasattr(data, "to_numpy"):
-        with _objects_refused(data, name, "R208"):
+        with _name_bad_column(data, name, "R208"):
             return pa.Schema.from_pandas(data, preserve_index=False)
     message = f"data of type {type(data).__name__} cannot be registered"
     hint = "Give a DataFrame of Spark or pandas, an Arrow table, or a list of rows."
@@ -251,20 +251,20 @@ def table_type(schema: AnyObject, name: str) -> model.Type:
         raise DataError("R208", message, hint=hint) from None
 
 
-def _common(rows: Iterable[AnyObject], name: str) -> model.Type:
-    """The least type that all values have."""
+def _common_type(rows: Iterable[AnyObject], name: str) -> model.Type:
+    """The least common type of all values."""
     common: model.Type = model.NOTHING
     for number, row in enumerate(rows):
-        own = _value_type(row, name)
-        joined = join(common, own)
+        row_type_ = _value_type(row, name)
+        joined = join(common, row_type_)
         if joined is None:
-            message = f'row {number} of "{name}" has type {own}, the rows before it {common}'
+            message = f'row {number} of "{name}" has type {row_type_}, the rows before it {common}'
             hint = "Give rows of one type, or say it: register(name, rows, type=...)."
             raise DataError("R208", message, hint=hint)
-        for some, other in ((common, own), (own, common)):
-            if (lost := _lost_field(some, joined)) and other != model.NOTHING:
+        for with_field, without_field in ((common, row_type_), (row_type_, common)):
+            if (lost := _lost_field(with_field, joined)) and without_field != model.NOTHING:
                 message = f'some rows of "{name}" have the field "{lost}", and row {number} '
-                message += "has not" if some == common else "is the first with it"
+                message += "has not" if with_field == common else "is the first with it"
                 hint = "Write None where a field is missing, or say the type of the rows: type=..."
                 raise DataError("R208", message, hint=hint)
         common = joined
@@ -272,7 +272,7 @@ def _common(rows: Iterable[AnyObject], name: str) -> model.Type:
 
 
 def _lost_field(type_: model.Type, joined: model.Type) -> str | None:
-    """A field of records that the join with another type has dropped."""
+    """A record field that the join with the other rows' type has dropped, if any."""
     match type_, joined:
         case model.Record(), model.Record():
             fields = dict(joined.fields)
@@ -305,9 +305,9 @@ def _value_type(value: AnyObject, name: str) -> model.Type:
             fields = [(str(key), _value_type(item, name)) for key, item in value.items()]
             return model.Record(tuple(fields))
         case list():
-            return model.list_of(_common(value, name))
+            return model.list_of(_common_type(value, name))
         case set() | frozenset():
-            return model.bag(_common(value, name))
+            return model.bag(_common_type(value, name))
         case _:
             message = f'a value of "{name}" is a {type(value).__name__}'
             hint = "Give it another form, or say the type: register(name, rows, type=...)."

@@ -32,7 +32,7 @@ def match_pattern(pattern: typed.Pattern, value: Value) -> Bindings | None:
 
 
 def _matches(pattern: typed.Pattern, value: Value, bindings: Bindings) -> bool:
-    """Whether the value matches; the variables met so far are noted in `bindings`."""
+    """Whether the value matches; adds the variables to `bindings`."""
     match pattern:
         case typed.Bind(variable):
             bindings[variable.number] = value
@@ -46,17 +46,17 @@ def _matches(pattern: typed.Pattern, value: Value, bindings: Bindings) -> bool:
         case typed.ListOf(items):
             is_list = isinstance(value, list) and not isinstance(value, Bag)
             return is_list and _all_match(items, value, bindings)
-        case typed.Made(constructor, content):
-            made = isinstance(value, Data) and value.constructor == constructor.name
-            return made and _matches(content, value.content, bindings)
+        case typed.DataOf(constructor, content):
+            is_constructor = isinstance(value, Data) and value.constructor == constructor.name
+            return is_constructor and _matches(content, value.content, bindings)
         case typed.Fields(fields):
             return _fields_match(fields, value, bindings)
         case typed.Members(members):
             return _members_match(members, value, bindings)
         case typed.ReadAs(inner, _, target):
-            read = cast(value, target)
-            readable = read is not None or is_null(value)
-            return readable and _matches(inner, read, bindings)
+            result = cast(value, target)
+            readable = result is not None or is_null(value)
+            return readable and _matches(inner, result, bindings)
         case _:
             assert_never(pattern)
 
@@ -87,8 +87,8 @@ def _members_match(
     members: tuple[tuple[str, typed.Pattern], ...], value: Value, bindings: Bindings
 ) -> bool:
     for name, pattern in members:
-        found = pairs_of(value, name)
-        if not found or not _matches(pattern, found[0], bindings):
+        values = pairs_of(value, name)
+        if not values or not _matches(pattern, values[0], bindings):
             return False
     return True
 
@@ -98,61 +98,63 @@ def _members_match(
 
 def select(query: typed.Select, env: Environment) -> list[Value]:
     """The answer of a query: a list if it is ordered, else a bag."""
-    rows = bound_rows(query.qualifiers, env)
+    rows = bind_qualifiers(query.qualifiers, env)
     rows = [row for row in rows if holds(query.where, row)]
     if query.group is not None:
-        rows = grouped(query.group, rows, env)
+        rows = group_rows(query.group, rows, env)
     rows = [row for row in rows if holds(query.having, row)]
     heads = [env.world.evaluate(query.head, row) for row in rows]
-    chosen = [heads[position] for position in positions(query, heads, rows, env)]
-    return chosen if query.order else Bag(chosen)
+    answer = [heads[position] for position in answer_positions(query, heads, rows, env)]
+    return answer if query.order else Bag(answer)
 
 
-def bound_rows(qualifiers: tuple[typed.Qualifier, ...], env: Environment) -> list[Environment]:
-    """The environment with the variables of the qualifiers, once for each way to bind them."""
+def bind_qualifiers(qualifiers: tuple[typed.Qualifier, ...], env: Environment) -> list[Environment]:
+    """One environment for each way to bind the variables of the qualifiers."""
     rows = [env]
     for index, qualifier in enumerate(qualifiers):
-        if len(rows) > 1 and _is_the_same_for_all(qualifiers, index, env):
+        if len(rows) > 1 and _is_uncorrelated(qualifiers, index, env):
             assert isinstance(qualifier, typed.Generator)
             values = elements(env.world.evaluate(qualifier.domain, env))
-            rows = [longer for row in rows for longer in _matching(qualifier.pattern, values, row)]
+            rows = [
+                extended
+                for row in rows
+                for extended in _bind_pattern(qualifier.pattern, values, row)
+            ]
         else:
-            rows = [longer for row in rows for longer in _qualified(qualifier, row)]
+            rows = [extended for row in rows for extended in _bind_qualifier(qualifier, row)]
     return rows
 
 
-def _is_the_same_for_all(
-    qualifiers: tuple[typed.Qualifier, ...], index: int, env: Environment
-) -> bool:
-    """Whether a domain uses no variable that the qualifiers before it bind.
-
-    Such a domain is evaluated once: queries nested in from clauses would else take time
-    exponential in their depth.
-    """
-    known = env.world.shared.setdefault((id(qualifiers), index), (qualifiers, None))[1]
-    if known is None:
+def _is_uncorrelated(qualifiers: tuple[typed.Qualifier, ...], index: int, env: Environment) -> bool:
+    """Whether a domain uses no variable that the qualifiers before it bind."""
+    # Such a domain is evaluated once: otherwise queries nested in from clauses would take time
+    # exponential in their depth.
+    is_uncorrelated = env.world.shared.setdefault((id(qualifiers), index), (qualifiers, None))[1]
+    if is_uncorrelated is None:
         qualifier, before = qualifiers[index], bound_variables(qualifiers[:index])
-        known = isinstance(qualifier, typed.Generator) and not (
+        is_uncorrelated = isinstance(qualifier, typed.Generator) and not (
             used_variables(qualifier.domain) & before or is_random(qualifier.domain)
         )
-        env.world.shared[id(qualifiers), index] = (qualifiers, known)
-    return known
+        env.world.shared[id(qualifiers), index] = (qualifiers, is_uncorrelated)
+    return is_uncorrelated
 
 
-def _qualified(qualifier: typed.Qualifier, row: Environment) -> list[Environment]:
+def _bind_qualifier(qualifier: typed.Qualifier, row: Environment) -> list[Environment]:
     evaluate = row.world.evaluate
     match qualifier:
         case typed.Generator(pattern, domain):
-            return _matching(pattern, elements(evaluate(domain, row)), row)
+            return _bind_pattern(pattern, elements(evaluate(domain, row)), row)
         case typed.Binding(pattern, value):
-            return _matching(pattern, [evaluate(value, row)], row)
+            return _bind_pattern(pattern, [evaluate(value, row)], row)
         case typed.Condition(condition):
             return [row] if evaluate(condition, row) else []
         case _:
             assert_never(qualifier)
 
 
-def _matching(pattern: typed.Pattern, values: list[Value], row: Environment) -> list[Environment]:
+def _bind_pattern(
+    pattern: typed.Pattern, values: list[Value], row: Environment
+) -> list[Environment]:
     matches = [match_pattern(pattern, value) for value in values]
     return [row.extend(bindings) for bindings in matches if bindings is not None]
 
@@ -162,31 +164,31 @@ def holds(condition: typed.Expr | None, row: Environment) -> bool:
     return condition is None or row.world.evaluate(condition, row) is True
 
 
-def grouped(group: typed.Group, rows: list[Environment], env: Environment) -> list[Environment]:
+def group_rows(group: typed.Group, rows: list[Environment], env: Environment) -> list[Environment]:
     """One environment for each group whose keys match the patterns of the keys."""
-    formed = []
-    for key, places in buckets(group, rows):
-        bindings = group_bindings(group, key, [rows[place] for place in places])
+    groups = []
+    for key, indexes in group_members(group, rows):
+        bindings = group_bindings(group, key, [rows[index] for index in indexes])
         if bindings is not None:
-            formed.append(env.extend(bindings))
-    return formed
+            groups.append(env.extend(bindings))
+    return groups
 
 
-def buckets(
+def group_members(
     group: typed.Group, rows: list[Environment]
 ) -> list[tuple[tuple[Value, ...], list[int]]]:
-    """The keys that occur, each with the positions of its rows."""
-    found: dict[bytes, tuple[tuple[Value, ...], list[int]]] = {}
-    for position, row in enumerate(rows):
+    """The keys that occur, each with the indexes of its rows."""
+    groups: dict[bytes, tuple[tuple[Value, ...], list[int]]] = {}
+    for index, row in enumerate(rows):
         key = tuple([row.world.evaluate(expr, row) for expr in group.keys])
-        found.setdefault(encode(key), (key, []))[1].append(position)
-    return list(found.values())
+        groups.setdefault(encode(key), (key, []))[1].append(index)
+    return list(groups.values())
 
 
 def group_bindings(
     group: typed.Group, key: tuple[Value, ...], members: list[Environment]
 ) -> Bindings | None:
-    """The variables of a group; None if its key does not match."""
+    """The variables of a group with their values; None if its key does not match."""
     bindings = match_pattern(typed.TupleOf(group.patterns), key)
     if bindings is None:
         return None
@@ -199,26 +201,26 @@ def group_bindings(
     return bindings
 
 
-def positions(
+def answer_positions(
     query: typed.Select, heads: list[Value], rows: list[Environment], env: Environment
 ) -> list[int]:
-    """Which rows are in the answer, in which order: sorted, made distinct, cut off.
+    """The indexes of the rows in the answer, in order: sorted, distinct, limited.
 
-    Rows that are equal in all sort keys go by their heads.  Each sort is stable, so the first
-    key is sorted last.  Without keys the order only matters to a limit.
+    Rows that are equal in all sort keys are ordered by their heads.  Each sort is stable, so the
+    first key is sorted last.  Without keys the order only matters to a limit.
     """
-    chosen = sorted(range(len(heads)), key=lambda place: encode(heads[place]))
+    indexes = sorted(range(len(heads)), key=lambda index: encode(heads[index]))
     for order in reversed(query.order):
         keys = [encode(env.world.evaluate(order.expr, row)) for row in rows]
-        chosen.sort(key=keys.__getitem__, reverse=order.descending)
+        indexes.sort(key=keys.__getitem__, reverse=order.descending)
     if query.distinct:
         first: dict[bytes, int] = {}
-        for place in chosen:
-            first.setdefault(encode(heads[place]), place)
-        chosen = list(first.values())
+        for index in indexes:
+            first.setdefault(encode(heads[index]), index)
+        indexes = list(first.values())
     if query.limit is not None:
-        chosen = chosen[: max(env.world.evaluate(query.limit, env) or 0, 0)]
-    return chosen
+        indexes = indexes[: max(env.world.evaluate(query.limit, env) or 0, 0)]
+    return indexes
 
 
 # --- Loops ---
@@ -226,7 +228,7 @@ def positions(
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """When a loop ends: which variables carry flags, after how many steps, and at the latest."""
+    """When a loop ends: variables with flags, its own limit, and the maximum number of steps."""
 
     flagged: tuple[bool, ...]
     limit: int | None
@@ -242,7 +244,7 @@ def repeat(loop: typed.Repeat, env: Environment) -> Value:
 
     def step(values: list[Value]) -> list[Value]:
         row = env.extend({v.number: x for v, x in zip(loop.variables, values, strict=True)})
-        return [evaluate(each, row) for each in loop.step]
+        return [evaluate(expr, row) for expr in loop.step]
 
     values = iterate([evaluate(initial, env) for initial in loop.initial], step, ending)
     return values[0] if len(values) == 1 else tuple(values)
@@ -255,32 +257,36 @@ def iterate(
     steps, running = 0, True
     while running and (ending.limit is None or steps < ending.limit):
         if ending.limit is None and steps >= ending.most:
-            raise too_long(steps, ending.where)
-        stepped = step(values)
-        fresh = [_rows(x) if f else x for x, f in zip(stepped, ending.flagged, strict=True)]
-        running = _goes_on(ending, stepped, fresh, values)
-        values, steps = fresh, steps + 1
+            raise endless_loop_error(steps, ending.where)
+        results = step(values)
+        new_values = [
+            _without_flags(x) if f else x for x, f in zip(results, ending.flagged, strict=True)
+        ]
+        running = _continues(ending, results, new_values, values)
+        values, steps = new_values, steps + 1
     return values
 
 
-def _rows(flagged: Value) -> Value:
+def _without_flags(flagged: Value) -> Value:
     """The collection of pairs (row, flag) without the flags."""
     return None if flagged is None else type(flagged)([pair and pair[0] for pair in flagged])
 
 
-def _goes_on(ending: Ending, stepped: list[Value], fresh: list[Value], before: list[Value]) -> bool:
+def _continues(
+    ending: Ending, results: list[Value], new_values: list[Value], before: list[Value]
+) -> bool:
     if any(ending.flagged):
         flags = [
             pair and pair[1]
-            for pairs, flagged in zip(stepped, ending.flagged, strict=True)
+            for pairs, flagged in zip(results, ending.flagged, strict=True)
             if flagged and pairs is not None
             for pair in pairs
         ]
         return True in flags
-    return ending.limit is not None or not identical(fresh, before)
+    return ending.limit is not None or not identical(new_values, before)
 
 
-def too_long(steps: int, where: str = "") -> DataError:
-    """What is wrong with a loop that does not end."""
+def endless_loop_error(steps: int, where: str = "") -> DataError:
+    """The error for a loop that exceeds the maximum number of steps."""
     message = f"the loop still changes after {steps:,} steps"
     return DataError("R202", message, place=where, hint="Give it an end with `limit n`.")

@@ -6,7 +6,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-from incmrql.engine.store.compaction import INLINE, CompactionTask, chore_of, swapped
+from incmrql.engine.store.compaction import (
+    INLINE,
+    CompactionTask,
+    next_compaction,
+    with_merged_segment,
+)
 from incmrql.engine.store.segments import Segment
 from incmrql.engine.store.tables import NO_LIMITS, Limits, StateTable
 
@@ -31,13 +36,13 @@ class Compactor:
         """What batches leave alone."""
         if self.failed is not None:
             return NO_LIMITS
-        return Limits(self._inline, frozenset() if self._chore is None else self._chore.places)
+        return Limits(self._inline, frozenset() if self._chore is None else self._chore.segment_ids)
 
     def is_open(self, attempt: str) -> bool:
         """Whether what an attempt writes may still be swapped in."""
         return self._chore is not None and self._chore.attempt == attempt
 
-    def swapped(self, tables: Mapping[str, StateTable]) -> dict[str, StateTable]:
+    def with_merged_segment(self, tables: Mapping[str, StateTable]) -> dict[str, StateTable]:
         """The tables of a batch with the merged run, if one is ready; to be committed."""
         found = dict(tables)
         if self._chore is None or self._future is None or not self._future.done():
@@ -48,7 +53,7 @@ class Compactor:
         if problem is not None:
             self.failed = problem if isinstance(problem, Exception) else RuntimeError(str(problem))
             return found
-        after = swapped(found[chore.table], chore, future.result())
+        after = with_merged_segment(found[chore.table], chore, future.result())
         if after is not None:
             found[chore.table] = after
             self.done += 1
@@ -58,7 +63,7 @@ class Compactor:
         """Begin with the next merge that is due, unless one is under way."""
         if self._chore is not None or self.failed is not None:
             return
-        due = chore_of(tables.values(), self._inline)
+        due = next_compaction(tables.values(), self._inline)
         if due is not None:
             self._chore = replace(due, attempt=self._attempt())
             self._future = self._threads.submit(self._merge, self._chore)

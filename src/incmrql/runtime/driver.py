@@ -396,7 +396,7 @@ class Driver:
             "changed": done.changed,
         }
         outputs, changes = self.outputs.written(attempt, self.sinks, targets, result)
-        tables = self.compactor.swapped(done.tables)
+        tables = self.compactor.with_merged_segment(done.tables)
         return Commit(tables, outputs, ingested, counts, changes, attempt=attempt)
 
     def _commit(self, change: Commit) -> None:

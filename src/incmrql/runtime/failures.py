@@ -48,7 +48,7 @@ def spark_failures(number: int) -> Iterator[None]:
     """The job of a batch, whose failure is told in our words."""
     from pyspark.errors import PySparkException
 
-    from incmrql.spark.clusters import is_out_of_memory, translated
+    from incmrql.spark.clusters import error_of, is_out_of_memory
 
     try:
         yield
@@ -59,7 +59,7 @@ def spark_failures(number: int) -> Iterator[None]:
         if causes:  # the last one is what the task ended with
             where = f" ({causes[-1]['path']})" if causes[-1]["path"] else ""
             raise unwritten(number, f"{causes[-1]['why'].lower()}{where}") from None
-        raise translated(problem) from None
+        raise error_of(problem) from None
 
 
 @contextmanager

@@ -11,23 +11,23 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from incmrql.engine.batch import OPENED, CompiledProgram, read_rows
+from incmrql.engine.batch import OPEN_SEGMENTS, CompiledProgram, read_rows
 from incmrql.engine.columns.layouts import Struct
 from incmrql.engine.columns.rows import Rows, to_values
 from incmrql.engine.context import BatchContext
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.messages import Reading, tables_of_json
 from incmrql.engine.operators.answers import bucket_rows
-from incmrql.engine.store.segments import Opened
+from incmrql.engine.store.segments import OpenSegments
 from incmrql.engine.store.tables import Reader, StateTable, difference, scan
 from incmrql.engine.store.tables import rows_of as differing_rows
 from incmrql.errors import DataError
 from incmrql.io.arrow.columns import WEIGHT, is_spread, parts_of
 from incmrql.plan.program import Stream
-from incmrql.spark.clusters import Carried
-from incmrql.spark.packing import Packed
+from incmrql.spark.clusters import EncodedDataError
+from incmrql.spark.packing import PickledObject
 from incmrql.spark.sources.columns import quote_name
-from incmrql.spark.stream_job import balanced
+from incmrql.spark.stream_job import balance_files
 from incmrql.spark.values import (
     ONE,
     batches,
@@ -45,7 +45,7 @@ from incmrql.values import Value, show
 
 def net_rows(
     spark: SparkSession,
-    compiled: Packed,
+    compiled: PickledObject,
     stream: Stream,
     files: Sequence[InputFile],
     *,
@@ -66,7 +66,7 @@ def net_rows(
 
 def ledger_differences(  # noqa: PLR0913 (a source, its files and its ledger)
     spark: SparkSession,
-    compiled: Packed,
+    compiled: PickledObject,
     stream: Stream,
     files: Sequence[InputFile],
     ledger: StateTable,
@@ -90,10 +90,10 @@ def ledger_differences(  # noqa: PLR0913 (a source, its files and its ledger)
 
 
 def _weighted(
-    spark: SparkSession, compiled: Packed, stream: Stream, files: Sequence[InputFile]
+    spark: SparkSession, compiled: PickledObject, stream: Stream, files: Sequence[InputFile]
 ) -> DataFrame:
     """The rows of files with their weights."""
-    groups = balanced(files, max(2 * spark.sparkContext.defaultParallelism, 1))
+    groups = balance_files(files, max(2 * spark.sparkContext.defaultParallelism, 1))
     task = partial(_read, compiled, len(_columns(stream)), groups)
     return spark.range(0, len(groups), 1, len(groups)).mapInArrow(task, _schema(stream))
 
@@ -126,10 +126,10 @@ def _element(stream: Stream) -> str:
 
 
 def _read(
-    sent: Packed, width: int, groups: list[list[InputFile]], numbers: Iterator[Any]
+    sent: PickledObject, width: int, groups: list[list[InputFile]], numbers: Iterator[Any]
 ) -> Iterator[Any]:
     """The rows of some files with their weights, in a task."""
-    compiled: CompiledProgram = sent.unpacked()
+    compiled: CompiledProgram = sent.load()
     names = [*[f"c{place}" for place in range(width)], WEIGHT]
     for batch in numbers:
         for number in batch.column(0).to_pylist():
@@ -140,12 +140,12 @@ def _read(
                         weights = pa.array(rows.weights, pa.int64())
                         yield pa.record_batch([*columns, weights], names=names)
                 except DataError as problem:
-                    raise Carried(problem) from None
+                    raise EncodedDataError(problem) from None
 
 
 def _ledger(table: StateTable, runs: str, width: int, given: Iterator[Any]) -> Iterator[Any]:
     """The rows of some buckets of a ledger: its last columns, as a declared key stands first."""
-    reader = Reader(Path(runs), OPENED)
+    reader = Reader(Path(runs), OPEN_SEGMENTS)
     names = [*[f"c{place}" for place in range(width)], WEIGHT]
     for batch in given:
         for bucket in batch.column(0).to_pylist():
@@ -165,7 +165,7 @@ def _as_spark(column: Any) -> Any:
 def answer_rows(
     spark: SparkSession,
     compiled: CompiledProgram,
-    sent: Packed,
+    sent: PickledObject,
     number: int,
     state: Mapping[str, StateTable],
     runs: Path,
@@ -181,7 +181,7 @@ def answer_rows(
 
 
 def _bucket(  # noqa: PLR0913 (all that a task needs to know)
-    sent: Packed,
+    sent: PickledObject,
     number: int,
     found: Mapping[str, Any],
     buckets: int,
@@ -190,10 +190,10 @@ def _bucket(  # noqa: PLR0913 (all that a task needs to know)
     *,
     packed: bool,
 ) -> Iterator[Any]:
-    compiled: CompiledProgram = sent.unpacked()
+    compiled: CompiledProgram = sent.load()
     answer = compiled.physical.answers[number]
     state = tables_of_json(found, compiled.physical.schemas, buckets)
-    context = BatchContext(state, Reader(Path(runs), OPENED), compiled.env(), is_first=False)
+    context = BatchContext(state, Reader(Path(runs), OPEN_SEGMENTS), compiled.env(), is_first=False)
     element = answer.output.element
     for batch in given:
         for bucket in batch.column(0).to_pylist():
@@ -248,7 +248,7 @@ def _differing(
     rows: Iterator[Any],
 ) -> Iterator[Any]:
     """The differences of some tables in some buckets."""
-    readers = [Reader(Path(place), Opened()) for place in places]
+    readers = [Reader(Path(place), OpenSegments()) for place in places]
     for batch in rows:
         for number in batch.column(0).to_pylist():
             name, bucket = pairs[number]

@@ -35,7 +35,7 @@ from incmrql.values import Value, decode, encode, show
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from incmrql.spark.packing import Packed
+    from incmrql.spark.packing import PickledObject
 
 
 MOST_NAMED = 10
@@ -94,7 +94,7 @@ class _Kept:
 
     program: Program
     files: Sequence[InputFile]
-    compiled: Packed
+    compiled: PickledObject
     spark: SparkSession
     env: Environment
 

@@ -1,11 +1,11 @@
 """Spark: the first layer that imports pyspark.
 
-* `session` starts or borrows a Spark; `internals` has every private API of Spark that we use.
-* `batch` runs queries over all data, `sources` reads their rows.
-* `stream_job` runs one batch of a stream as one job, `stream_tasks` is what its tasks do; `loops`
-  places loops in a task or in stages.
+* `session` starts Spark or uses the user's; `internals` has every private Spark API that we use.
+* `batch` runs queries over all data; `sources` reads their rows.
+* `stream_job` runs one batch of a stream as one job; `stream_tasks` has the code of its tasks.
+* `loops` decides whether a loop runs in one task or as steps on Spark, and runs it.
 * `values` converts values to Spark and back; `packing` sends Python objects to workers.
-* `clusters` and `probe` say what is wrong with a cluster or its storage.
+* `clusters` and `probe` check a cluster and its storage, and explain what is wrong with them.
 
 Start with `batch.queries` and `stream_job`.
 """

@@ -1,9 +1,9 @@
-"""Clusters: masters that cannot be reached, executors that do not come or lack what tasks need.
+"""Clear errors for clusters: unreachable masters, missing executors, workers that lack packages.
 
-Spark retries for a minute and then says that a context is stopped, or waits for ever without a
-word.  Here the master is tried before Spark starts, and while a job runs a thread looks at how
-many executors there are: as long as there is none it says so, and after a time-out it cancels
-the job.  The time-out is the Spark setting `spark.incmrql.executorTimeout`.
+Spark alone retries for a minute and then reports a stopped context, or waits for ever in silence.
+Here the master is contacted before Spark starts, and while a job runs a thread polls the number
+of executors.  As long as there is none it logs a warning; after a time-out it cancels the job.
+The Spark setting `spark.incmrql.executorTimeout` is that time-out.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from incmrql.spark.internals import executor_count
 TIMEOUT: Final = "spark.incmrql.executorTimeout"
 _TIMEOUT_DEFAULT: Final = "2m"
 _CONNECT_SECONDS: Final = 5.0
-_SAY_EVERY: Final = 10.0
-_LOOK_EVERY: Final = 1.0
+_LOG_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 1.0
 _CLUSTERS: Final = ("spark://", "yarn", "k8s://", "local-cluster")
 _LOG: Final = logging.getLogger("incmrql")
 
 
 def is_local(master: str | None) -> bool:
-    """Whether tasks run on this machine, as processes of the driver."""
+    """True if tasks run on the driver's machine, as its child processes."""
     return master is None or not master.startswith(_CLUSTERS)
 
 
@@ -49,7 +49,7 @@ def is_local(master: str | None) -> bool:
 
 
 def check_master(master: str) -> None:
-    """Refuse a master at which nobody listens; what is no master at all is told by Spark."""
+    """Refuse a master that does not answer; Spark itself reports a malformed URL."""
     if master.startswith("spark://"):
         problems = [_unreachable(address) for address in master[len("spark://") :].split(",")]
         if all(problems):
@@ -65,12 +65,12 @@ def check_master(master: str) -> None:
 
 
 def _unreachable(address: str) -> str:
-    """Why nobody listens at `HOST:PORT`; empty if somebody does."""
-    found = re.fullmatch(r"\[?(?P<host>[^\[\]/@]+)\]?:(?P<port>\d{1,5})", address)
-    if found is None:
+    """Why `HOST:PORT` cannot be reached; empty if it can."""
+    match = re.fullmatch(r"\[?(?P<host>[^\[\]/@]+)\]?:(?P<port>\d{1,5})", address)
+    if match is None:
         return f'"{address}" is not HOST:PORT'
     try:
-        socket.create_connection((found["host"], int(found["port"])), _CONNECT_SECONDS).close()
+        socket.create_connection((match["host"], int(match["port"])), _CONNECT_SECONDS).close()
     except TimeoutError:
         return f"no answer in {_CONNECT_SECONDS:.0f} s"
     except (OSError, OverflowError) as problem:
@@ -79,45 +79,47 @@ def _unreachable(address: str) -> str:
 
 
 @contextmanager
-def starting(master: str) -> Iterator[None]:
-    """Start Spark on a cluster; a failure names the master, and leaves no half-started context."""
+def start_on_cluster(master: str) -> Iterator[None]:
+    """Start Spark in the block; a failure names the master and stops a half-started context."""
     before = SparkContext._active_spark_context
-    with _saying(lambda waited: f"waiting for {master} to accept the application ({waited:.0f} s)"):
+    with _log_while_waiting(
+        lambda waited: f"waiting for {master} to accept the application ({waited:.0f} s)"
+    ):
         try:
             yield
         except (Py4JError, PySparkException) as problem:
             reason = root_cause(problem)
-            if "stopped SparkContext" in reason:  # so ends a start that no master has answered
+            if "stopped SparkContext" in reason:  # the message when no master answered
                 reason = "nobody there accepted the application; is it a master of this Spark?"
             elif "JAVA_GATEWAY_EXITED" in reason:
                 reason = "Java has ended; what it said is above"
-            started = SparkContext._active_spark_context
-            if started is not None and started is not before:
+            new_context = SparkContext._active_spark_context
+            if new_context is not None and new_context is not before:
                 with suppress(Exception):
-                    started.stop()
+                    new_context.stop()
             hint = "Look at --master and --conf, and at the log of the master."
             message = f"Spark could not be started on master {master}: {reason}"
             raise DataError("R214", message, hint=hint) from None
 
 
 def root_cause(problem: Exception) -> str:
-    """The message of the innermost cause of an exception of Java's, in one line."""
-    found = getattr(problem, "java_exception", None)
-    while found is not None and found.getCause() is not None:
-        found = found.getCause()
-    text = str(problem) if found is None else str(found.getMessage() or found.toString())
+    """The message of the innermost cause of a Java exception, in one line."""
+    cause = getattr(problem, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    text = str(problem) if cause is None else str(cause.getMessage() or cause.toString())
     lines = text.strip().splitlines()
     return lines[0][:300] if lines else type(problem).__name__
 
 
 @contextmanager
-def _saying(sentence: Callable[[float], str]) -> Iterator[None]:
-    """Say something every ten seconds while a block runs."""
-    done, begun = threading.Event(), time.monotonic()
+def _log_while_waiting(sentence: Callable[[float], str]) -> Iterator[None]:
+    """Log a sentence every ten seconds while the block runs; it gets the seconds so far."""
+    done, started = threading.Event(), time.monotonic()
 
     def talk() -> None:
-        while not done.wait(_SAY_EVERY):
-            _LOG.warning(sentence(time.monotonic() - begun))
+        while not done.wait(_LOG_SECONDS):
+            _LOG.warning(sentence(time.monotonic() - started))
 
     threading.Thread(target=talk, name="incmrql-start", daemon=True).start()
     try:
@@ -130,24 +132,24 @@ def _saying(sentence: Callable[[float], str]) -> Iterator[None]:
 
 
 def await_executors(spark: SparkSession) -> None:
-    """Wait until a cluster has given an executor.
+    """Wait until the cluster has started an executor.
 
-    A job is run for it: with dynamic allocation Spark asks for executors only when there is one.
+    This runs a tiny job: with dynamic allocation Spark requests executors only when a job waits.
     """
     context = spark.sparkContext
     if not is_local(context.master) and executor_count(context) == 0:
-        with watched(spark):
+        with watch_executors(spark):
             spark.range(1).count()
 
 
 @contextmanager
-def watched(spark: SparkSession) -> Iterator[None]:
-    """Run jobs; while the cluster has no executor, say so, and give up after the time-out."""
+def watch_executors(spark: SparkSession) -> Iterator[None]:
+    """Warn while jobs inside the block have no executor; cancel them after the time-out."""
     context = spark.sparkContext
     if is_local(context.master):
         yield
         return
-    watch = _Watch(context)
+    watch = _ExecutorWatch(context)
     context.addJobTag(watch.tag)
     watch.start()
     try:
@@ -162,8 +164,8 @@ def watched(spark: SparkSession) -> Iterator[None]:
             context.removeJobTag(watch.tag)
 
 
-class _Watch(threading.Thread):
-    """Looks at how many executors there are while a job runs."""
+class _ExecutorWatch(threading.Thread):
+    """Polls the number of executors while a job runs."""
 
     def __init__(self, context: SparkContext) -> None:
         super().__init__(name="incmrql-executors", daemon=True)
@@ -172,33 +174,38 @@ class _Watch(threading.Thread):
         self.done, self.gave_up = threading.Event(), False
 
     def run(self) -> None:
-        missing_since = said = time.monotonic()
-        while not self.done.wait(_LOOK_EVERY):
+        missing_since = last_logged = time.monotonic()
+        while not self.done.wait(_POLL_SECONDS):
             try:
                 count = executor_count(self.context)
             except (Py4JError, OSError):
                 return  # Java is gone, and the job with it
             now = time.monotonic()
             if count > 0:
-                missing_since = said = now
+                missing_since = last_logged = now
             elif self.timeout and now - missing_since > self.timeout:
                 self.gave_up = True
                 with suppress(Py4JError, OSError):
                     self.context.cancelJobsWithTag(self.tag)
                 return
-            elif now - said >= _SAY_EVERY:
-                said = now
+            elif now - last_logged >= _LOG_SECONDS:
+                last_logged = now
                 waited = f"{now - missing_since:.0f} s"
                 _LOG.warning(
                     "waiting for executors (0 of %s) from %s: %s; %s",
-                    *(_wanted(self.context), self.context.master, waited, _asked(self.context)),
+                    *(
+                        _requested_count(self.context),
+                        self.context.master,
+                        waited,
+                        _requested_size(self.context),
+                    ),
                 )
 
     def problem(self) -> DataError:
-        """That no executor came."""
+        """The error if no executor came in time."""
         message = f"no executor came from {self.context.master} in {self.timeout:.0f} s"
         hint = (
-            f"{_asked(self.context)}. Either no worker has that much, or others use it: "
+            f"{_requested_size(self.context)}. Either no worker has that much, or others use it: "
             "ask for less with --conf spark.executor.memory=... or spark.executor.cores=..., "
             f"or wait longer with --conf {TIMEOUT}=10m."
         )
@@ -206,38 +213,38 @@ class _Watch(threading.Thread):
 
 
 def _timeout(context: SparkContext) -> float:
-    """The seconds after which a job without executors is given up; 0 is never."""
-    given = context.getConf().get(TIMEOUT, _TIMEOUT_DEFAULT) or _TIMEOUT_DEFAULT
-    found = re.fullmatch(r"(\d+)\s*(s|m|min|h)?", given.strip())
-    if found is None:
-        raise DataError("R212", f"{TIMEOUT} is a time such as 90s or 10m, not {given!r}")
-    return float(found[1]) * {"m": 60, "min": 60, "h": 3600}.get(found[2] or "s", 1)
+    """The seconds after which a job without executors is cancelled; 0 means never."""
+    setting = context.getConf().get(TIMEOUT, _TIMEOUT_DEFAULT) or _TIMEOUT_DEFAULT
+    match = re.fullmatch(r"(\d+)\s*(s|m|min|h)?", setting.strip())
+    if match is None:
+        raise DataError("R212", f"{TIMEOUT} is a time such as 90s or 10m, not {setting!r}")
+    return float(match[1]) * {"m": 60, "min": 60, "h": 3600}.get(match[2] or "s", 1)
 
 
-def _wanted(context: SparkContext) -> str:
-    """How many executors the settings ask for."""
+def _requested_count(context: SparkContext) -> str:
+    """The number of executors that the settings request, as text."""
     conf = context.getConf()
     instances = conf.get("spark.executor.instances") or ""
-    most, cores = conf.get("spark.cores.max") or "", conf.get("spark.executor.cores") or ""
-    if not instances and most.isdigit() and cores.isdigit():
-        instances = str(int(most) // max(int(cores), 1))
+    most_cores, cores = conf.get("spark.cores.max") or "", conf.get("spark.executor.cores") or ""
+    if not instances and most_cores.isdigit() and cores.isdigit():
+        instances = str(int(most_cores) // max(int(cores), 1))
     return instances if instances.isdigit() else "at least 1"
 
 
-def _asked(context: SparkContext) -> str:
-    """What each executor asks for."""
+def _requested_size(context: SparkContext) -> str:
+    """The memory and cores that each executor requests, as a sentence."""
     conf = context.getConf()
     memory, cores = conf.get("spark.executor.memory", "1g"), conf.get("spark.executor.cores")
-    alone = str(context.master).startswith("spark://")
-    count = cores or ("all cores of a worker" if alone else "1")
-    how = f"{count} core{'' if count == '1' else 's'}" if count.isdigit() else count
-    return f"each executor asks for {memory} of memory and {how}"
+    is_standalone = str(context.master).startswith("spark://")
+    count = cores or ("all cores of a worker" if is_standalone else "1")
+    amount = f"{count} core{'' if count == '1' else 's'}" if count.isdigit() else count
+    return f"each executor asks for {memory} of memory and {amount}"
 
 
 # --- What workers have ---
 #
-# Tasks of a stream run the engine, so that the Python of every executor must have incmrql of the
-# same version, with DuckDB, Arrow and NumPy. One tiny job asks before the first batch.
+# Tasks of a stream run the engine, so the Python of every executor must have the same version of
+# incmrql, with DuckDB, Arrow and NumPy. One tiny job checks this before the first batch.
 
 
 NEEDED: Final = ("incmrql", "duckdb", "pyarrow", "numpy")
@@ -255,8 +262,8 @@ def probe(_numbers):
             found[name] = None
     yield json.dumps([socket.gethostname(), ".".join(map(str, sys.version_info[:2])), found])
 """
-"""Sent as it is: a function of this module could only be read where this module is."""
-_SHIP: Final = (
+"""Sent as source text: a worker could not unpickle a function of a module that it does not have."""
+_SHIP_HINT: Final = (
     "Install incmrql on every worker and let PYSPARK_PYTHON name its Python; or pack the "
     "environment (venv-pack or conda-pack) and ship it: "
     "--conf spark.archives=environment.tar.gz#environment with "
@@ -265,7 +272,7 @@ _SHIP: Final = (
 
 
 def check_executors(spark: SparkSession) -> None:
-    """Refuse a cluster whose workers cannot run tasks; the workers of this machine can."""
+    """Refuse a cluster whose workers cannot run tasks; local workers always can."""
     context = spark.sparkContext
     master = str(context.master)
     if master.startswith("local") and not master.startswith("local-cluster"):
@@ -274,24 +281,26 @@ def check_executors(spark: SparkSession) -> None:
     exec(_PROBE, namespace)
     tasks = max(2, context.defaultParallelism)
     try:
-        with watched(spark):
-            answers = context.parallelize(range(tasks), tasks).mapPartitions(namespace["probe"])
-            found = answers.collect()
+        with watch_executors(spark):
+            probes = context.parallelize(range(tasks), tasks).mapPartitions(namespace["probe"])
+            reports = probes.collect()
     except DataError:
         raise
-    except Exception as problem:  # py4j and Spark have many
-        raise _refused(f"no Python could be started on the workers: {_reason(problem)}") from None
-    for answer in sorted(set(found)):
-        host, python, versions = json.loads(answer)
-        wrong = differences(python, versions)
-        if wrong:
-            raise _refused(f"the Python of {host} {wrong}")
+    except Exception as problem:  # py4j and Spark raise many kinds
+        raise _worker_error(
+            f"no Python could be started on the workers: {_reason(problem)}"
+        ) from None
+    for report in sorted(set(reports)):
+        host, python, versions = json.loads(report)
+        difference = differences(python, versions)
+        if difference:
+            raise _worker_error(f"the Python of {host} {difference}")
 
 
 def differences(python: str, versions: dict[str, str | None]) -> str:
-    """What a worker's Python lacks, in words; the empty text if it will do."""
+    """Why a worker's Python cannot run tasks, in words; empty if it can."""
     here = ".".join(map(str, sys.version_info[:2]))
-    missing = [name for name, found in versions.items() if found is None]
+    missing = [name for name, installed in versions.items() if installed is None]
     if python != here:
         return f"is {python}, and this one is {here}"
     if missing:
@@ -302,30 +311,30 @@ def differences(python: str, versions: dict[str, str | None]) -> str:
 
 
 def _reason(problem: Exception) -> str:
-    """The part of an error of Spark's that says most."""
+    """The most informative line of a Spark error."""
     text = str(problem)
     for mark in ("[PYTHON_VERSION_MISMATCH]", "Cannot run program", "Error:"):
-        _, found, rest = text.partition(mark)
-        if found:
+        _, separator, rest = text.partition(mark)
+        if separator:
             return (mark + rest).splitlines()[0][:300]
     return text.strip().splitlines()[0][:300] if text.strip() else type(problem).__name__
 
 
-def _refused(message: str) -> DataError:
-    return DataError("R213", message, hint=_SHIP)
+def _worker_error(message: str) -> DataError:
+    return DataError("R213", message, hint=_SHIP_HINT)
 
 
 # --- Errors out of Spark ---
 #
-# A problem with the data that is met in a Python worker travels in the text of the exception that
-# Spark makes of it, and is the same error again here.
+# A Python worker can only report a data error by raising. Spark keeps nothing of the exception but
+# its text, so the text carries the encoded error, which is decoded here.
 
 
 _MARK = "incmrql-problem:"
 
 
-class Carried(Exception):
-    """A data error on its way from a worker."""
+class EncodedDataError(Exception):
+    """A data error encoded in the text of an exception, which Spark passes on to the driver."""
 
     def __init__(self, error: DataError) -> None:
         parts = [error.code, error.message, error.place, error.hint]
@@ -334,25 +343,25 @@ class Carried(Exception):
 
 
 @contextmanager
-def told(spark: SparkSession) -> Iterator[None]:
-    """An action of Spark whose failure is told in our words."""
+def translate_errors(spark: SparkSession) -> Iterator[None]:
+    """Run Spark actions inside the block; a failure becomes an error of ours."""
     try:
-        with watched(spark):
+        with watch_executors(spark):
             yield
     except PySparkException as problem:
-        raise translated(problem) from None
+        raise error_of(problem) from None
 
 
 def is_out_of_memory(text: str) -> bool:
-    """Whether an exception of Spark says that Java or a Python worker had too little memory."""
+    """True if the text of a Spark exception says that Java or a Python worker ran out of memory."""
     return any(word in text for word in ("OutOfMemoryE", "Java heap space", "MemoryError"))
 
 
-def translated(problem: PySparkException) -> Exception:
-    """What an exception of Spark is about."""
-    found = re.search(rf"{_MARK}([A-Za-z0-9+/=]+):", str(problem))
-    if found is not None:
-        code, message, place, hint = json.loads(base64.b64decode(found[1]))
+def error_of(problem: PySparkException) -> Exception:
+    """Our error for a Spark exception: the data error that it carries, or what Spark says."""
+    match = re.search(rf"{_MARK}([A-Za-z0-9+/=]+):", str(problem))
+    if match is not None:
+        code, message, place, hint = json.loads(base64.b64decode(match[1]))
         return DataError(code, message, place=place, hint=hint)
     text = str(problem)
     if is_out_of_memory(text):

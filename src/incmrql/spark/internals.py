@@ -1,8 +1,9 @@
-"""Everything that we use of Spark beyond its public API, and what stands in where it is missing.
+"""Every private Spark API that we use, each with a fallback on the public API.
 
-Private classes and functions change between versions and vendors' builds.  So each is used in this
-module only, behind a function that falls back on the public API if the private way fails: with the
-same result, perhaps slower, as its docstring says.  `tests/spark/test_internals.py` compares both.
+Private classes and functions change between versions and between vendors' builds.  So each is used
+in this module only, behind a function that falls back on the public API if the private call fails:
+with the same result, perhaps slower, as its docstring says.  `tests/spark/test_internals.py`
+compares both.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 T = TypeVar("T")
 _MISSING: Final = (AttributeError, TypeError, Py4JError)
-"""What a private way that is not there raises.  Errors of a query are `PySparkException`s."""
+"""Raised by a private API that does not exist.  Errors of a query are `PySparkException`s."""
 UNKNOWN_SIZE: Final = 1 << 62
-"""Bytes of what cannot be measured: too large to be sent to all tasks."""
+"""The size if it cannot be measured: too large to be broadcast."""
 
 
 def _first_that_works(private: Callable[[], T], public: Callable[[], T]) -> T:
@@ -45,12 +46,12 @@ def _first_that_works(private: Callable[[], T], public: Callable[[], T]) -> T:
 
 
 def sql_over(spark: SparkSession, text: str, frames: Sequence[tuple[str, DataFrame]]) -> DataFrame:
-    """The frame of a text that names other frames.
+    """The frame of a SQL text that reads other frames by name.
 
-    A temporary view takes Spark about as long as the analysis of the query that reads it, as it is
-    made by a command of its own.  Here frames stand in front of a text, as if it began with
-    `WITH name AS (the frame)`: the catalog stays as it is, and no two queries share a name.  The
-    public way is temporary views, which are dropped once the text is analysed.
+    Creating a temporary view takes Spark about as long as analysing the query that reads it,
+    because it is a command of its own.  Here the frames become common table expressions, as if the
+    text began with `WITH name AS (the frame)`: the catalog does not change, and queries cannot
+    clash over a name.  The fallback creates temporary views and drops them after the analysis.
     """
     if not frames:
         return spark.sql(text)
@@ -63,15 +64,15 @@ def _with_frames(
     spark: SparkSession, text: str, frames: Sequence[tuple[str, DataFrame]]
 ) -> DataFrame:
     catalyst = _catalyst(spark)
-    named = [catalyst.named(name, frame._jdf) for name, frame in frames]
+    expressions = [catalyst.table_expression(name, frame._jdf) for name, frame in frames]
     with catalyst.active():
         parsed = catalyst.parser.parsePlan(text)
-    whole = catalyst.with_(parsed, catalyst.sequence(named), False)
-    return DataFrame(catalyst.rows(catalyst.session, whole), spark)
+    plan = catalyst.with_(parsed, catalyst.sequence(expressions), False)
+    return DataFrame(catalyst.rows(catalyst.session, plan), spark)
 
 
 _VIEWS: Final = Lock()
-"""Held while views of a session have the names that a text uses."""
+"""Held while temporary views exist: all threads of a session share their names."""
 
 
 def _with_views(
@@ -89,7 +90,7 @@ def _with_views(
 
 @dataclass(frozen=True, slots=True)
 class _Catalyst:
-    """Classes and functions of Catalyst, looked up once for a session: each takes a call."""
+    """Classes and functions of Catalyst, looked up once per session: a lookup is a call to Java."""
 
     session: Any
     sessions: Any
@@ -101,14 +102,14 @@ class _Catalyst:
     identifier: Any
     part: Callable[[str, Any], Any]
 
-    def named(self, name: str, frame: Any) -> Any:
-        """A frame as a named part of a WITH clause."""
+    def table_expression(self, name: str, frame: Any) -> Any:
+        """A frame as a common table expression of a WITH clause."""
         analyzed = frame.queryExecution().analyzed()
         return self.part(name, self.alias(self.identifier(name), analyzed))
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """A block in which Java takes the settings of this session, as the parser needs."""
+        """Make this the active session of Java inside the block: the parser reads its settings."""
         before = self.sessions.getActiveSession()
         self.sessions.setActiveSession(self.session)
         try:
@@ -121,16 +122,16 @@ class _Catalyst:
 
 
 _CATALYSTS: WeakKeyDictionary[SparkSession, _Catalyst] = WeakKeyDictionary()
-"""What was looked up for a session."""
+"""By session, what was looked up for it."""
 
 
 def _catalyst(spark: SparkSession) -> _Catalyst:
-    known = _CATALYSTS.get(spark)
-    if known is None:
+    catalyst = _CATALYSTS.get(spark)
+    if catalyst is None:
         jvm: Any = spark._jvm
         session = spark._jsparkSession
         sql, plans = "org.apache.spark.sql", "org.apache.spark.sql.catalyst.plans.logical"
-        known = _CATALYSTS[spark] = _Catalyst(
+        catalyst = _CATALYSTS[spark] = _Catalyst(
             session=session,
             sessions=getattr(jvm, f"{sql}.classic.SparkSession"),
             parser=session.sessionState().sqlParser(),
@@ -139,13 +140,13 @@ def _catalyst(spark: SparkSession) -> _Catalyst:
             with_=getattr(jvm, f"{plans}.UnresolvedWith"),
             alias=getattr(jvm, f"{plans}.SubqueryAlias"),
             identifier=getattr(jvm, f"{sql}.catalyst.AliasIdentifier"),
-            part=_with_part(jvm),
+            part=_table_expression_class(jvm),
         )
-    return known
+    return catalyst
 
 
-def _with_part(jvm: Any) -> Callable[[str, Any], Any]:
-    """What makes a part of a WITH clause; since 4.1 it may have a limit of recursion."""
+def _table_expression_class(jvm: Any) -> Callable[[str, Any], Any]:
+    """The constructor of a common table expression; since 4.1 it has a recursion limit too."""
     if pyspark.__version__.startswith("4.0."):
         pair: Callable[[str, Any], Any] = jvm.scala.Tuple2
         return pair
@@ -154,16 +155,16 @@ def _with_part(jvm: Any) -> Callable[[str, Any], Any]:
 
 
 def in_session(spark: SparkSession, df: DataFrame) -> DataFrame:
-    """A data frame of another session, in ours: its settings must not decide what we compute.
+    """A data frame of a different session, moved to ours, so that our settings apply to it.
 
-    The public way leaves a global temporary view behind, which Spark needs as long as the frame.
+    The fallback leaves a global temporary view behind, which must live as long as the frame.
     """
     if df.sparkSession is spark:
         return df
-    return _first_that_works(lambda: _adopted(spark, df), lambda: _by_global_view(spark, df))
+    return _first_that_works(lambda: _by_plan(spark, df), lambda: _by_global_view(spark, df))
 
 
-def _adopted(spark: SparkSession, df: DataFrame) -> DataFrame:
+def _by_plan(spark: SparkSession, df: DataFrame) -> DataFrame:
     jvm: Any = spark._jvm
     plan = df._jdf.queryExecution().analyzed()
     rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
@@ -180,7 +181,7 @@ def _by_global_view(spark: SparkSession, df: DataFrame) -> DataFrame:
 
 
 def estimated_size(frame: DataFrame) -> int | None:
-    """How many bytes Spark's optimiser takes the rows of a frame for; None if that is unknown."""
+    """The bytes that Spark's optimiser estimates for a frame; None if it has no estimate."""
 
     def private() -> int | None:
         return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
@@ -189,7 +190,7 @@ def estimated_size(frame: DataFrame) -> int | None:
 
 
 def blocks_size(frame: DataFrame) -> int:
-    """How many bytes the blocks of a checkpointed frame have; `UNKNOWN_SIZE` if nobody says."""
+    """The bytes of the blocks of a checkpointed frame; `UNKNOWN_SIZE` if Spark does not say."""
 
     def private() -> int:
         number = _blocks(frame).id()
@@ -200,7 +201,7 @@ def blocks_size(frame: DataFrame) -> int:
 
 
 def free_blocks(frame: DataFrame) -> None:
-    """Free the blocks of a checkpointed frame now; else Spark does when nothing refers to it."""
+    """Free the blocks of a checkpointed frame now; the fallback leaves it to garbage collection."""
 
     def private() -> None:
         _blocks(frame).unpersist(False)
@@ -213,7 +214,7 @@ def _blocks(frame: DataFrame) -> Any:
 
 
 def job_counts(context: SparkContext, group: str) -> tuple[int, int, int]:
-    """The jobs, stages and tasks that ran under a group; the private way takes fewer calls."""
+    """The numbers of jobs, stages and tasks of a job group; the private API takes fewer calls."""
     return _first_that_works(
         lambda: _counts(context._jsc.statusTracker(), group, "stageIds"),
         lambda: _counts(context.statusTracker(), group, ""),
@@ -232,7 +233,7 @@ def _counts(tracker: Any, group: str, ids: str) -> tuple[int, int, int]:
 
 
 def executor_count(context: SparkContext) -> int:
-    """How many executors there are, besides the driver; 1 if nobody says."""
+    """The number of executors besides the driver; 1 if Spark does not say."""
 
     def private() -> int:
         return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
@@ -241,7 +242,7 @@ def executor_count(context: SparkContext) -> int:
 
 
 def driver_memory(context: SparkContext) -> int:
-    """The bytes of the driver's heap, or as many as its configuration asks for."""
+    """The bytes of the driver's heap; the fallback reads them from the configuration."""
 
     def private() -> int:
         jvm: Any = context._jvm
@@ -274,18 +275,18 @@ def arrow_function(
     parameters: Sequence[spark_types.DataType],
     result: spark_types.DataType,
 ) -> Any:
-    """A function of Arrow columns as one that Spark's SQL can call.
+    """A function of Arrow columns as a function that Spark SQL can call.
 
-    Spark 4.0 has no such functions: it calls this one row by row, which takes 50 times as long.
+    Spark 4.0 has no Arrow functions: there it is called row by row, which is 50 times slower.
     """
-    made: Any = getattr(column_functions, "arrow_udf", None)
-    if made is None:
+    arrow_udf: Any = getattr(column_functions, "arrow_udf", None)
+    if arrow_udf is None:
         return row_function(function, parameters, result)
 
-    def whole_columns(*columns: pa.Array) -> pa.Array:
+    def call_with_columns(*columns: pa.Array) -> pa.Array:
         return function(list(columns))
 
-    return made(whole_columns, returnType=result)
+    return arrow_udf(call_with_columns, returnType=result)
 
 
 def row_function(
@@ -293,23 +294,24 @@ def row_function(
     parameters: Sequence[spark_types.DataType],
     result: spark_types.DataType,
 ) -> Any:
-    """The same, called with one row at a time."""
+    """The fallback of `arrow_function`: Spark calls it with one row at a time."""
     from pyspark.sql.functions import udf
 
     arrow_types = [arrow_type_of(type_) for type_ in parameters]
 
-    def one_row(*values: Any) -> Any:
+    def call_with_row(*values: Any) -> Any:
         columns = [
             pa.array([_to_arrow(value)], type_)
             for value, type_ in zip(values, arrow_types, strict=True)
         ]
         return _from_arrow(function(columns)[0].as_py(), result)
 
-    return udf(one_row, returnType=result, useArrow=False)  # by Arrow it loses `fold`
+    # Not by Arrow, which would lose the `fold` of a timestamp.
+    return udf(call_with_row, returnType=result, useArrow=False)
 
 
 def _to_arrow(value: Any) -> Any:
-    """A value as a function of Spark's gets it, as Arrow takes it."""
+    """Convert an argument of a Spark function for Arrow."""
     match value:
         case Row():
             return {name: _to_arrow(item) for name, item in value.asDict().items()}
@@ -318,14 +320,14 @@ def _to_arrow(value: Any) -> Any:
         case dict():
             return [(_to_arrow(key), _to_arrow(item)) for key, item in value.items()]
         case datetime() if value.tzinfo is None:
-            # Spark gives the local time; `fold` tells the two hours apart that have the same one.
+            # Spark passes local time. When clocks go back, only `fold` separates the two hours.
             return value.astimezone(UTC)
         case _:
             return value
 
 
 def _from_arrow(value: Any, type_: spark_types.DataType) -> Any:
-    """A value as Arrow gives it, as a function of Spark's may return it."""
+    """Convert a value from Arrow to what a Spark function may return."""
     match type_:
         case _ if value is None:
             return None

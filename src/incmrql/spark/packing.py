@@ -1,7 +1,7 @@
 """Python objects and compiled programs as bytes that Spark's workers can load.
 
 Workers may not find the modules of a user.  So functions and classes from these modules are
-pickled by value, and the directories of the modules go along, for what they import themselves.
+pickled by value.  The directories of the modules are sent along, since they may import others.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from incmrql.spark.probe import Probe
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """An object as bytes that a worker can load, and the directories of its modules."""
+class PickledObject:
+    """An object as bytes that a worker can load, with the directories of its modules."""
 
     content: bytes
     folders: tuple[str, ...] = ()
 
-    def unpacked(self) -> Any:
+    def load(self) -> Any:
         """Load the object."""
         sys.path.extend(folder for folder in self.folders if folder not in sys.path)
         return cloudpickle.loads(self.content)
 
 
-NOTHING = Packed(b"")
-"""Stands where there is nothing to pack."""
+NOTHING = PickledObject(b"")
+"""Used where there is nothing to pack."""
 
 
-def packed(value: Any, parts: Iterable[Any]) -> Packed:
+def pack(value: Any, parts: Iterable[Any]) -> PickledObject:
     """Pickle an object; `parts` are the user's functions and classes that it refers to."""
-    modules = {name: module for part in parts if (module := _users_module(part)) is not None
+    modules = {name: module for part in parts if (module := _user_module(part)) is not None
                for name in (module.__name__,)}  # fmt: skip
     folders = {os.path.dirname(os.path.abspath(m.__file__ or "")) for m in modules.values()}
-    with ExitStack() as after:
+    with ExitStack() as cleanup:
         for module in modules.values():
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-            after.callback(cloudpickle.unregister_pickle_by_value, module)
+            cleanup.callback(cloudpickle.unregister_pickle_by_value, module)
         content = bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
-    return Packed(content, tuple(sorted(folders)))
+    return PickledObject(content, tuple(sorted(folders)))
 
 
-def _users_module(part: Any) -> ModuleType | None:
+def _user_module(part: Any) -> ModuleType | None:
     """The module of a function or class; None if it is installed, so that workers have it too."""
     kind = part if hasattr(part, "__module__") and hasattr(part, "__name__") else type(part)
     module = sys.modules.get(kind.__module__)
@@ -70,9 +70,9 @@ class SentProgram:
     """A compiled program as bytes; a worker loads it once, by its digest."""
 
     digest: str
-    content: Packed
+    content: PickledObject
     probe: Probe | None = None
-    """What workers of a cluster must prove that they see; None on this machine."""
+    """What workers of a cluster must prove to see; None if workers are local."""
 
 
 _LOADED: dict[str, CompiledProgram] = {}
@@ -80,18 +80,18 @@ _LOADED: dict[str, CompiledProgram] = {}
 _MOST_LOADED: Final = 4
 
 
-def sent_program(compiled: CompiledProgram) -> SentProgram:
+def pack_program(compiled: CompiledProgram) -> SentProgram:
     """Pack a program for workers."""
     script = compiled.program.script
     functions = [function.call for function in script.python.values()]
-    content = packed(compiled, [*functions, *script.parsers.values()])
+    content = pack(compiled, [*functions, *script.parsers.values()])
     return SentProgram(hashlib.blake2b(content.content, digest_size=16).hexdigest(), content)
 
 
-def read_compiled(sent: SentProgram) -> CompiledProgram:
-    """Load a program in a worker, if this worker has not loaded it yet."""
+def load_program(sent: SentProgram) -> CompiledProgram:
+    """The compiled program, in a worker; unpickled only if this worker has not done it yet."""
     if sent.digest not in _LOADED:
-        compiled = sent.content.unpacked()
+        compiled = sent.content.load()
         assert isinstance(compiled, CompiledProgram)
         _LOADED[sent.digest] = compiled
         while len(_LOADED) > _MOST_LOADED:

@@ -31,20 +31,20 @@ from incmrql.errors import DataError
 
 Kind = Literal["checkpoint", "output", "source"]
 FOLDER: Final = "probe-"
-"""How the directory of a driver's nonce is named, in the directory `work` of its checkpoint."""
+"""Prefix of the directory of a driver's nonce, in the directory `work` of its checkpoint."""
 _NONCE: Final = "nonce"
 _ELSEWHERE: Final = "what is there is not what the driver sees"
 _PATIENCE: Final = 5.0
-"""Seconds after which a file that another machine wrote must be visible, with caches of NFS."""
+"""Seconds within which a file from a different machine must be visible, despite NFS caches."""
 _MOST_SEEN: Final = 10_000
 
 _SEEN: set[tuple[str, str]] = set()
-"""The directories that this process has proved to see, each with the nonce of the driver."""
+"""The directories that this process has proved to see, as pairs of nonce and directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a task needs to prove what it sees: the driver's nonce, and where it is."""
+    """What a task needs for its proofs: the driver's nonce and where it lies."""
 
     work: str
     """The directory `work` of the checkpoint."""
@@ -72,7 +72,7 @@ class Proof:
 
 
 def create_probe(work: Path) -> Probe:
-    """Write a new nonce into a checkpoint; those of drivers before are removed."""
+    """Write a new nonce into a checkpoint, and remove those of earlier drivers."""
     remove_probes(work)
     probe = Probe(str(work.absolute()), uuid.uuid4().hex)
     probe.folder.mkdir(parents=True)
@@ -82,41 +82,41 @@ def create_probe(work: Path) -> Probe:
 
 def remove_probes(work: Path) -> None:
     """Remove the nonces of all drivers of a checkpoint."""
-    for left in work.glob(f"{FOLDER}*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for folder in work.glob(f"{FOLDER}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_proofs(probe: Probe, proofs: Iterable[Proof], files: Iterable[InputFile] = ()) -> None:
-    """Refuse results of tasks that did not see what the driver sees; to be called before a commit.
+    """Refuse results of tasks that did not see the driver's storage; call it before a commit.
 
-    A file that a task did not find and that is no longer here either is not a matter of storage:
-    whoever reads it says what happened to it.
+    A source file that has vanished for the driver too is not a storage problem: reading it reports
+    what happened.
     """
-    known = {file.path: file for file in files}
+    files_by_path = {file.path: file for file in files}
     for proof in proofs:
         if proof.problem:
-            file = known.get(proof.file)
+            file = files_by_path.get(proof.file)
             if file is None or not _difference(file):
-                raise _not_shared(proof, proof.problem)
-        elif proof.file and not _visible(Path(proof.file), _content(probe, proof.host)):
-            raise _not_shared(proof, f"what it wrote to {proof.file} does not arrive here")
+                raise _not_shared_error(proof, proof.problem)
+        elif proof.file and not _is_visible(Path(proof.file), _content(probe, proof.host)):
+            raise _not_shared_error(proof, f"what it wrote to {proof.file} does not arrive here")
 
 
-def _visible(path: Path, content: str) -> bool:
-    """Whether a file has a content, at once or soon."""
-    until = time.monotonic() + _PATIENCE
+def _is_visible(path: Path, content: str) -> bool:
+    """True if a file has this content now or within `_PATIENCE` seconds."""
+    deadline = time.monotonic() + _PATIENCE
     while True:
         try:
             if path.read_text(encoding="utf-8") == content:
                 return True
         except OSError:
-            _has_entries(path.parent)  # makes a client of NFS look at the directory again
-        if time.monotonic() > until:
+            _has_entries(path.parent)  # listing refreshes the cache of an NFS client
+        if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
 
 
-def _not_shared(proof: Proof, reason: str) -> DataError:
+def _not_shared_error(proof: Proof, reason: str) -> DataError:
     message = f"host {proof.host} cannot see the {proof.kind} {proof.directory}: {reason}"
     hint = (
         f"The {proof.kind} must be on storage that the driver and all executors share under "
@@ -131,40 +131,40 @@ def _not_shared(proof: Proof, reason: str) -> DataError:
 def prove(
     probe: Probe, targets: Iterable[str] = (), files: Iterable[InputFile] = ()
 ) -> Iterator[Proof]:
-    """Proofs of the directories that this process has not proved to see.
+    """Proofs for the directories that this process has not proved to see yet.
 
-    `targets` are the directories of this attempt in the outputs.  After a proof that names a
-    problem of the checkpoint or of an output the task must not go on.
+    `targets` are the directories of this attempt in the outputs.  After a proof with a problem of
+    the checkpoint or of an output the task must stop.
     """
     if _is_new(probe, probe.work):
-        yield _noted(probe, probe.work, _checkpoint_proof(probe))
+        yield _remember(probe, probe.work, _checkpoint_proof(probe))
     for target in targets:
         output = str(Path(target).parent)
         if _is_new(probe, output):
-            yield _noted(probe, output, _output_proof(probe, target))
+            yield _remember(probe, output, _output_proof(probe, target))
     for file in files:
         directory = os.path.dirname(file.path)
         if _is_new(probe, directory):
             difference = _difference(file)
-            named = file.path if difference else ""
-            proof = Proof(host_name(), "source", directory, named, difference)
-            yield _noted(probe, directory, proof)
+            file_name = file.path if difference else ""
+            proof = Proof(host_name(), "source", directory, file_name, difference)
+            yield _remember(probe, directory, proof)
 
 
 def require_checkpoint(probe: Probe) -> None:
-    """Refuse to run in a process that does not see the checkpoint."""
+    """Raise an error if this process does not see the checkpoint."""
     if _is_new(probe, probe.work):
         proof = _checkpoint_proof(probe)
         if proof.problem:
-            raise _not_shared(proof, proof.problem)
+            raise _not_shared_error(proof, proof.problem)
 
 
 def _is_new(probe: Probe, directory: str) -> bool:
     return (probe.nonce, directory) not in _SEEN
 
 
-def _noted(probe: Probe, directory: str, proof: Proof) -> Proof:
-    """Remember a directory that was seen; one that was not is tried again by the next task."""
+def _remember(probe: Probe, directory: str, proof: Proof) -> Proof:
+    """Remember a directory that was seen; the next task tries an unseen one again."""
     if not proof.problem:
         if len(_SEEN) >= _MOST_SEEN:
             _SEEN.clear()
@@ -175,8 +175,8 @@ def _noted(probe: Probe, directory: str, proof: Proof) -> Proof:
 def _checkpoint_proof(probe: Probe) -> Proof:
     host, directory = host_name(), str(Path(probe.work).parent)
     try:
-        found = (probe.folder / _NONCE).read_text(encoding="ascii")
-        if found != probe.nonce:
+        content = (probe.folder / _NONCE).read_text(encoding="ascii")
+        if content != probe.nonce:
             return Proof(host, "checkpoint", directory, problem=_ELSEWHERE)
         return Proof(host, "checkpoint", directory, _write(probe, probe.folder, host))
     except OSError as cause:
@@ -194,13 +194,13 @@ def _output_proof(probe: Probe, target: str) -> Proof:
 
 
 def host_name() -> str:
-    """The name of this machine, with the address by which Spark was told to know it."""
+    """The name of this machine, with the address that Spark uses for it if one is set."""
     address = os.environ.get("SPARK_LOCAL_IP", "")
     return f"{socket.gethostname()} ({address})" if address else socket.gethostname()
 
 
 def _write(probe: Probe, folder: Path, host: str) -> str:
-    """Write a proof into a directory; its path."""
+    """Write a proof into a directory; returns its path."""
     name = re.sub(r"[^\w.-]+", "-", host)
     path = folder / f"proof-{name}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     with path.open("x", encoding="utf-8") as file:
@@ -215,15 +215,15 @@ def _content(probe: Probe, host: str) -> str:
 
 
 def _difference(file: InputFile) -> str:
-    """How a file of a source differs from what the driver saw; empty if it does not."""
+    """How a source file differs from what the driver saw; empty if it does not."""
     try:
-        found = os.stat(file.path)
+        status = os.stat(file.path)
     except OSError as cause:
         return _reason(cause)
     name = os.path.basename(file.path)
-    if found.st_size != file.size:
-        return f"{name} has {found.st_size} bytes there, and {file.size} on the driver"
-    if found.st_mtime_ns != file.modified:
+    if status.st_size != file.size:
+        return f"{name} has {status.st_size} bytes there, and {file.size} on the driver"
+    if status.st_mtime_ns != file.modified:
         return f"{name} has a different time of modification there"
     return ""
 

@@ -1,7 +1,7 @@
-"""A Spark session to work in: our own, or a private one beside the user's.
+"""Start Spark, or open a private session beside the user's.
 
-A session of the user's keeps its configuration: what incmrql needs is set on a new session that
-shares its Spark context, and its SQL settings, views and functions are seen by nobody else.
+The user's session keeps its configuration: what incmrql needs is set on a new session that shares
+the Spark context but has its own SQL settings, views and functions.
 """
 
 from __future__ import annotations
@@ -27,29 +27,31 @@ from pyspark.sql import SparkSession
 from incmrql.errors import DataError
 from incmrql.java import Java, JavaNotFound, cache_directory, find_java, is_gone
 from incmrql.lower.sums import rounding
-from incmrql.spark.clusters import check_master, is_local, starting
+from incmrql.spark.clusters import check_master, is_local, start_on_cluster
 from incmrql.spark.internals import byte_size, driver_memory
 
 # --- A faster start ---
 #
-# Java can write, when it ends, what it had to parse and check of its classes, and a later Java
-# that is given this archive starts in about half the time. The first Spark of a machine writes the
-# archive in the background, after its work is done; whatever is wrong with it, Java starts as if
-# it were not there. It can be removed at any time.
+# When Java ends it can archive the classes that it has parsed and verified (class data sharing). A
+# later Java that uses the archive starts in about half the time. The first Spark on a machine
+# writes it in the background, after its work is done. Java ignores an archive that is damaged or
+# does not fit, and it is safe to delete it at any time.
 
 
 _QUIET: Final = "-XX:+IgnoreUnrecognizedVMOptions -Xlog:disable"
 
 
 def java_options(folder: Path, made_for: str, own: int) -> str:
-    """The options of Java that use the archive in a folder, or write one where there is none.
+    """The Java options that use the archive in a directory, or write one if there is none.
 
-    `made_for` says which Java and which Spark it is for, and `own` is the number of this process.
+    `made_for` names the versions of Java and Spark, and `own` is the id of this process.
     """
     archive = folder / f"spark-{hashlib.sha256(made_for.encode()).hexdigest()[:16]}.jsa"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pending = [path for path in folder.glob(f"{archive.name}.*") if not _adopted(path, archive)]
+        pending = [
+            path for path in folder.glob(f"{archive.name}.*") if not _publish_archive(path, archive)
+        ]
     except OSError:
         return ""
     if archive.exists():
@@ -59,10 +61,10 @@ def java_options(folder: Path, made_for: str, own: int) -> str:
     return f"{_QUIET} -XX:ArchiveClassesAtExit={archive}.{own}"
 
 
-def _adopted(path: Path, archive: Path) -> bool:
-    """Give an archive its name if the process that it was written for has ended.
+def _publish_archive(path: Path, archive: Path) -> bool:
+    """Give an archive its final name if the process that requested it has ended.
 
-    Java may still be writing: then nobody can use it yet, and nobody is harmed.
+    Java may still be writing it. That does no harm: Java ignores an incomplete archive.
     """
     number = path.suffix.removeprefix(".")
     if number.isdigit() and _is_running(int(number)):
@@ -83,21 +85,27 @@ def _is_running(number: int) -> bool:
 
 # --- A Spark that does not start ---
 #
-# Java and Spark write what went wrong to stderr before Python knows of it. That text is collected,
-# and the lines that give the reason become part of the error; the stack trace does not.
+# Java and Spark write what went wrong to stderr before Python notices. That text is captured, and
+# the lines that give the reason become part of the error; the stack trace does not.
 
 
 _EXCEPTION: Final = re.compile(
     r'^(?:Exception in thread "[^"]*" |Caused by: |: )?'
     r"(?:[a-z][\w$]*\.)+(?P<kind>\w*(?:Exception|Error)): (?P<message>\S.*)$"
 )
-_OF_JAVA: Final = re.compile(r"^(?:Error|Invalid|Too small|Unrecognized|OpenJDK .*error|java:)")
-_NOT_SAID: Final = ("Could not create the Java Virtual Machine", "A fatal exception has occurred",
-                    "Error occurred during initialization of VM")  # fmt: skip
+_JAVA_PROBLEM: Final = re.compile(
+    r"^(?:Error|Invalid|Too small|Unrecognized|OpenJDK .*error|java:)"
+)
+_WITHOUT_REASON: Final = (
+    "Could not create the Java Virtual Machine",
+    "A fatal exception has occurred",
+    "Error occurred during initialization of VM",
+)
 _PLAIN: Final = ("SparkException", "IllegalArgumentException", "SparkIllegalArgumentException")
 """Exceptions whose message alone says what is wrong."""
-_MOST: Final = 4_000
+_LOG_CHARACTERS: Final = 4_000
 _FRAMES: Final = 500
+"""Python frames that starting Spark may take, beyond those of the caller."""
 
 
 def usable_java(environ: Mapping[str, str]) -> Java:
@@ -112,33 +120,33 @@ def usable_java(environ: Mapping[str, str]) -> Java:
 
 
 @contextmanager
-def starting_spark(master: str, settings: Mapping[str, str]) -> Iterator[None]:
-    """Start Spark inside, with its greetings kept back; a failure is a `DataError`."""
+def start_quietly(master: str, settings: Mapping[str, str]) -> Iterator[None]:
+    """Start Spark inside the block without its start-up output; a failure becomes a `DataError`."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    before = [(number, os.dup(number)) for number in (1, 2)]  # some errors of Java go to stdout
-    with tempfile.TemporaryFile() as log, _shallow():
-        for number, _ in before:
+    originals = [(number, os.dup(number)) for number in (1, 2)]  # some errors of Java go to stdout
+    with tempfile.TemporaryFile() as log, _limit_recursion():
+        for number, _ in originals:
             os.dup2(log.fileno(), number)
         try:
             yield
         except (PySparkException, Py4JError, ConnectionError) as problem:
             log.seek(0)
             text = log.read().decode(errors="replace")
-            raise _not_started(problem, text, master, settings) from problem
+            raise _start_error(problem, text, master, settings) from problem
         finally:
-            for number, copy in before:
+            for number, copy in originals:
                 os.dup2(copy, number)
                 os.close(copy)
 
 
 @contextmanager
-def _shallow() -> Iterator[None]:
-    """Allow few Python frames inside.
+def _limit_recursion() -> Iterator[None]:
+    """Allow only a few more Python frames inside the block.
 
-    PySpark asks Spark's SQL settings how to print an exception.  Where these are wrong, that is an
-    exception too, and so on: it takes minutes to reach the limit under which queries run.
+    PySpark reads a SQL setting to decide how to print an exception.  If the settings are wrong,
+    this raises an exception as well, and so on: reaching the usual limit would take minutes.
     """
     limit, depth = sys.getrecursionlimit(), 0
     frame: FrameType | None = sys._getframe()
@@ -151,31 +159,35 @@ def _shallow() -> Iterator[None]:
         sys.setrecursionlimit(limit)
 
 
-def _not_started(
+def _start_error(
     problem: Exception, log: str, master: str, settings: Mapping[str, str]
 ) -> DataError:
     ended = isinstance(problem, PySparkRuntimeError) or is_gone(problem)
     reason = _reason(log if ended else str(problem))
-    given = "".join(f" --conf {name}=..." for name in settings)  # a value may be a password
-    place = f"--master {master}{given}"
+    options = "".join(f" --conf {name}=..." for name in settings)  # a value may be a password
+    place = f"--master {master}{options}"
     if ended and not reason:
         hint = "Most often something ended it for want of memory. Look at the system's log."
         return DataError("R241", "Java ended while Spark was starting", place=place, hint=hint)
-    what = reason or (str(problem).strip().splitlines() or [type(problem).__name__])[0][:500]
+    message = reason or (str(problem).strip().splitlines() or [type(problem).__name__])[0][:500]
     hint = "Look at --master and --conf, or at what the Session was given."
-    return DataError("R241", f"Spark does not start: {what}", place=place, hint=hint)
+    return DataError("R241", f"Spark does not start: {message}", place=place, hint=hint)
 
 
 def _reason(text: str) -> str:
-    """What the last exception of Java says, or Java itself; empty if nothing does."""
-    lines = text[-_MOST:].splitlines()
-    found = [match for match in map(_EXCEPTION.match, lines) if match is not None]
-    if found:
-        kind, message = found[0]["kind"], found[0]["message"].strip()[:500]
+    """The message of the first exception in a log, else messages of Java itself; may be empty."""
+    lines = text[-_LOG_CHARACTERS:].splitlines()
+    matches = [match for match in map(_EXCEPTION.match, lines) if match is not None]
+    if matches:
+        kind, message = matches[0]["kind"], matches[0]["message"].strip()[:500]
         return message if kind in _PLAIN else f"{kind}: {message}"
-    own = [line for line in lines if _OF_JAVA.match(line)]
-    said = [line.removeprefix("Error: ") for line in own if not any(n in line for n in _NOT_SAID)]
-    return "; ".join(said)[:500]
+    java_lines = [line for line in lines if _JAVA_PROBLEM.match(line)]
+    messages = [
+        line.removeprefix("Error: ")
+        for line in java_lines
+        if not any(n in line for n in _WITHOUT_REASON)
+    ]
+    return "; ".join(messages)[:500]
 
 
 # --- The session ---
@@ -187,29 +199,29 @@ _CONTEXT: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",  # a Python stage starts 40 ms earlier
 }
-"""How a Spark context of our own is started, where the user does not say otherwise."""
+"""Settings of a Spark context that we start, unless the user sets them."""
 _ON_THIS_MACHINE: Final = {
     "spark.ui.enabled": "false",
-    "spark.log.level": "OFF",  # what goes wrong is told by us, without a stack trace of Java's
+    "spark.log.level": "OFF",  # we report errors ourselves, without a stack trace of Java
 }
-"""The same on this machine; on a cluster web page and log are as Spark's configuration says."""
+"""The same for a local context; a cluster keeps the web page and log that it configures."""
 
 PRIVATE: Final = {
     "spark.sql.ansi.enabled": "false",
-    "spark.sql.caseSensitive": "true",  # fields `a` and `A` are two
+    "spark.sql.caseSensitive": "true",  # `a` and `A` are different fields
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parser.escapedStringLiterals": "false",
-    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # a map of what occurs makes it distinct
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # maps are used to make rows distinct
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.variable.substitute": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""What every query is run with, whatever the session that the user works in says."""
+"""Settings for every query, whatever the user's own session sets."""
 
 
 def start(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A Spark context of our own, on this machine unless a master is given."""
+    """Start a Spark context, a local one unless a master is given."""
     master = (conf or {}).get("spark.master", master)
     if master is not None:
         check_master(master)
@@ -218,14 +230,14 @@ def start(master: str | None = None, conf: Mapping[str, str] | None = None) -> S
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName("incmrql").master(master or LOCAL)
-    warehouse = Path(tempfile.gettempdir(), "incmrql-warehouse")  # never used, but Spark makes one
+    warehouse = Path(tempfile.gettempdir(), "incmrql-warehouse")  # never used, but Spark creates it
     builder = builder.config("spark.sql.warehouse.dir", str(warehouse))
     settings = {**_CONTEXT, **_archive(java), **(conf or {})}
     if master is not None and not is_local(master):
         for name, value in settings.items():
             builder = builder.config(name, value)
-        with starting(master):  # its log is the user's: nothing of it is kept back
-            return _checked(builder.getOrCreate())
+        with start_on_cluster(master):  # the log of a cluster job is the user's: show all of it
+            return _check_settings(builder.getOrCreate())
     cores = str(_local_cores(master or LOCAL))
     builder = builder.config("spark.sql.shuffle.partitions", cores)
     builder = builder.config("spark.driver.host", "127.0.0.1")
@@ -233,12 +245,12 @@ def start(master: str | None = None, conf: Mapping[str, str] | None = None) -> S
     quiet = {name: value for name, value in _ON_THIS_MACHINE.items() if name not in _defaults()}
     for name, value in {**quiet, **settings}.items():
         builder = builder.config(name, value)
-    with starting_spark(master or LOCAL, conf or {}):
-        return _checked(builder.getOrCreate())
+    with start_quietly(master or LOCAL, conf or {}):
+        return _check_settings(builder.getOrCreate())
 
 
-def _checked(spark: SparkSession) -> SparkSession:
-    """A session whose settings are right; the context of one whose are not is stopped."""
+def _check_settings(spark: SparkSession) -> SparkSession:
+    """The session if its settings are valid; otherwise stop its context and raise."""
     try:
         spark.conf  # noqa: B018 - only now are settings of Spark's SQL checked
     except Exception:
@@ -250,11 +262,11 @@ def _checked(spark: SparkSession) -> SparkSession:
 def _defaults() -> set[str]:
     """The settings that the user's configuration of Spark has (`spark-defaults.conf`)."""
     home = os.environ.get("SPARK_HOME")
-    given = os.environ.get("SPARK_CONF_DIR") or (home and str(Path(home, "conf")))
-    if not given:
+    directory = os.environ.get("SPARK_CONF_DIR") or (home and str(Path(home, "conf")))
+    if not directory:
         return set()
     try:
-        text = Path(given, "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
+        text = Path(directory, "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return set()
     names = (re.split(r"[\s=:]", line.strip(), maxsplit=1)[0] for line in text.splitlines())
@@ -262,7 +274,7 @@ def _defaults() -> set[str]:
 
 
 def _archive(java: Java) -> dict[str, str]:
-    """The options of Java that make its start fast; an option of the user's takes their place."""
+    """The Java options for a fast start; the same option set by the user replaces them."""
     made_for = f"{pyspark.__version__} {pyspark.__file__} {java.home} {java.version}"
     options = java_options(cache_directory(os.environ), made_for, os.getpid())
     return {"spark.driver.extraJavaOptions": options} if options else {}
@@ -270,13 +282,13 @@ def _archive(java: Java) -> dict[str, str]:
 
 def private(spark: SparkSession) -> SparkSession:
     """A session beside the given one, on the same context, with the settings of `PRIVATE`."""
-    own = spark.newSession()
+    session = spark.newSession()
     for name in ("spark.sql.shuffle.partitions", "spark.sql.files.maxPartitionBytes"):
-        own.conf.set(name, spark.conf.get(name) or "")
+        session.conf.set(name, spark.conf.get(name) or "")
     for name, value in PRIVATE.items():
-        own.conf.set(name, value)
-    own.conf.set(_BROADCAST, _most_broadcast(spark))
-    return own
+        session.conf.set(name, value)
+    session.conf.set(_BROADCAST, _broadcast_setting(spark))
+    return session
 
 
 _BROADCAST: Final = "spark.sql.autoBroadcastJoinThreshold"
@@ -284,14 +296,14 @@ _MEGABYTE: Final = 2**20
 _DEFAULT: Final = 10 * _MEGABYTE
 
 
-def _most_broadcast(spark: SparkSession) -> str:
-    """Up to which size, as Spark guesses it, a side of a join is sent to all tasks.
+def _broadcast_setting(spark: SparkSession) -> str:
+    """The broadcast threshold for our sessions: the user's, or one that suits the heap.
 
-    Spark's default suits its smallest heap; a larger one holds more.  What the user set stays.
+    Spark's default suits its smallest heap; a larger heap holds more.
     """
-    given = spark.conf.get(_BROADCAST) or ""
-    if given not in (f"{_DEFAULT}b", "10MB", str(_DEFAULT)):
-        return given
+    setting = spark.conf.get(_BROADCAST) or ""
+    if setting not in (f"{_DEFAULT}b", "10MB", str(_DEFAULT)):
+        return setting
     context = spark.sparkContext
     heaps = [driver_memory(context)]
     if not (context.master or "").startswith("local"):
@@ -299,26 +311,26 @@ def _most_broadcast(spark: SparkSession) -> str:
     return f"{max(_DEFAULT, min(min(heaps) // 40, 32 * _MEGABYTE))}b"
 
 
-def most_broadcast(spark: SparkSession) -> int:
-    """How many bytes a side of a join may have that a session of ours sends to all tasks."""
-    given = spark.conf.get(_BROADCAST) or ""
-    return int(given.removesuffix("b")) if given.removesuffix("b").isdigit() else 0
+def broadcast_limit(spark: SparkSession) -> int:
+    """The bytes up to which a session broadcasts a side of a join."""
+    setting = spark.conf.get(_BROADCAST) or ""
+    return int(setting.removesuffix("b")) if setting.removesuffix("b").isdigit() else 0
 
 
-_KNOWN: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
-"""The functions of ours that a session has."""
+_CREATED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+"""By session, the names of our SQL functions that it has."""
 
 
-def provide(spark: SparkSession, text: str) -> None:
-    """Make the functions of ours that a text calls, if the session does not have them yet."""
-    known = _KNOWN.setdefault(spark, set())
+def create_functions(spark: SparkSession, text: str) -> None:
+    """Create our SQL functions that a text calls, unless the session has them."""
+    created = _CREATED.setdefault(spark, set())
     for name, statement in rounding.functions().items():
-        if name not in known and f"{name}(" in text:
+        if name not in created and f"{name}(" in text:
             spark.sql(statement)
-            known.add(name)
+            created.add(name)
 
 
 def _local_cores(master: str) -> int:
-    """How many tasks a local master runs at a time."""
-    inside = master.removeprefix("local").strip("[]").split(",")[0]
-    return int(inside) if inside.isdigit() else (os.cpu_count() or 1) if inside == "*" else 1
+    """The number of tasks that a local master runs at a time."""
+    count = master.removeprefix("local").strip("[]").split(",")[0]
+    return int(count) if count.isdigit() else (os.cpu_count() or 1) if count == "*" else 1

@@ -1,8 +1,8 @@
 """One Spark job for each batch: the engine inside tasks that read files and write segments.
 
-A small change runs in one task.  A large one is read by many tasks, whose partial results meet by
-bucket, stage after stage: the same functions, the same segments, the same answers.  Tasks return
-what they did as text.  What they wrote counts once the driver's manifest names it.
+A small change runs in one task.  A large one is read by many tasks, whose partial results are
+shuffled by bucket, stage after stage, through the same functions and into the same segments.  Tasks
+return what they did as text.  What they wrote counts once the driver's manifest names it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from incmrql.engine.store.compaction import CompactionTask
 from incmrql.engine.store.segments import Segment
 from incmrql.errors import CheckpointError, DataError, InternalError
 from incmrql.spark.batch.queries import with_runner
-from incmrql.spark.clusters import is_local, watched
+from incmrql.spark.clusters import is_local, watch_executors
 from incmrql.spark.internals import job_counts
-from incmrql.spark.loops.placement import LOOP_ROWS, Offload, loop_named, most_rows
-from incmrql.spark.packing import sent_program
+from incmrql.spark.loops.placement import LOOP_ROWS, Offload, find_loop, task_row_limits
+from incmrql.spark.packing import pack_program
 from incmrql.spark.probe import Proof, check_proofs, create_probe
 from incmrql.spark.stream_tasks import (
     REQUEST_PROPERTY,
@@ -57,8 +57,8 @@ LOOPS: Final = "loops-"
 REQUEST: Final = "request-"
 """Prefix of the files that hold the request of a batch."""
 _SETTINGS: Final = {
-    "spark.sql.adaptive.enabled": "false",  # it runs each stage as a job of its own
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # a row holds up to a bucket's content
+    "spark.sql.adaptive.enabled": "false",  # else each stage is a separate job
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # a row may hold all rows of a bucket
     "spark.sql.optimizer.singleTaskExecution.enabled": "true",
 }
 _SENT_TYPE: Final = "bucket int, name string, data binary"
@@ -66,7 +66,7 @@ _SENT_TYPE: Final = "bucket int, name string, data binary"
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a batch did, and how many jobs, stages and tasks Spark ran for it."""
+    """The result of a batch, and how many jobs, stages and tasks Spark ran for it."""
 
     reading: Reading
     done: BatchResult
@@ -76,7 +76,7 @@ class JobResult:
 
 
 class StreamJob:
-    """The job of a program, run batch by batch; `folder` holds the requests of small batches.
+    """Runs a program batch by batch; `folder` holds the requests of small batches.
 
     Each attempt writes a request file of its own, whose name travels with the job.  So two drivers
     on one checkpoint, or a task that comes late, can never run each other's requests.
@@ -93,15 +93,15 @@ class StreamJob:
             context.pythonExec = sys.executable  # another Python may not have this package
         self.compiled, self.folder, self.buckets = compiled, folder.absolute(), buckets
         self.route = Route(compiled.physical)
-        self.sent = sent_program(compiled)
+        self.sent = pack_program(compiled)
         self.single_task = self._single_task()
         self.group = f"incmrql-{uuid.uuid4().hex[:8]}"
 
     def _single_task(self) -> RDD[tuple[str, str]]:
-        """The job of small batches."""
+        """The RDD that runs a small batch when it is collected."""
         # An RDD and not a data frame: an action of Spark's SQL takes twice as long.
-        one = self.spark.sparkContext.parallelize([0], 1)
-        return one.mapPartitions(partial(batch_task, self.sent))
+        rdd = self.spark.sparkContext.parallelize([0], 1)
+        return rdd.mapPartitions(partial(batch_task, self.sent))
 
     def _prepare(self) -> None:
         """Before the first job that writes, check that a cluster's executors see the checkpoint.
@@ -135,13 +135,13 @@ class StreamJob:
         group = f"{self.group}-{request.number}-{request.attempt}"
         context.setJobGroup(group, f"batch {request.number}")
         folder = self.folder / f"{LOOPS}{request.number:06d}-{request.attempt}"
-        offloading = Offloading(str(folder), most_rows(self.compiled, loop_rows))
+        offloading = Offloading(str(folder), task_row_limits(self.compiled, loop_rows))
         try:
-            with watched(self.spark):
+            with watch_executors(self.spark):
                 self._prepare()
                 rows = self._answers(replace(request, offloading=offloading), large)
         except Py4JJavaError as problem:
-            raise _unfinished(request.number, str(problem)) from None
+            raise _unfinished_error(request.number, str(problem)) from None
         finally:
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
             shutil.rmtree(folder, ignore_errors=True)
@@ -165,7 +165,7 @@ class StreamJob:
             self._check(rows, request.files)
             results = list(request.offloading.results)
             for name, files in too_large:
-                loop = loop_named(self.compiled, name)
+                loop = find_loop(self.compiled, name)
                 offload = Offload(
                     self.given, self.compiled, self.sent, request, loop, files, with_runner
                 )
@@ -192,7 +192,7 @@ class StreamJob:
         sent = (
             self.sent
             if compiled is None
-            else replace(sent_program(compiled), probe=self.sent.probe)
+            else replace(pack_program(compiled), probe=self.sent.probe)
         )
         task = partial(write_answers_task, sent, json.dumps(request.as_json()), sign)
         frame = self.spark.range(0, request.buckets, 1, request.buckets)
@@ -216,7 +216,7 @@ class StreamJob:
     def _in_stages(self, request: BatchRequest) -> DataFrame:
         """The plan of a large batch: read by files, then meet by bucket, stage after stage."""
         width = max(2 * self.spark.sparkContext.defaultParallelism, 1)
-        groups = balanced(request.files, width) or [[]]
+        groups = balance_files(request.files, width) or [[]]
         text = json.dumps(request.as_json())
         frame = self.spark.range(0, len(groups), 1, len(groups)).mapInArrow(
             partial(read_task, self.sent, text, groups), _SENT_TYPE
@@ -257,7 +257,7 @@ class StreamJob:
                 case "checkpoint-error":
                     problems.append(CheckpointError(data))
                 case "negative":
-                    problems.append(_trusted(self.compiled, data))
+                    problems.append(_trusted_deletes_error(self.compiled, data))
                 case "loop" | "proof":  # a loop beside a problem; a proof that was checked
                     pass
                 case _:
@@ -265,12 +265,12 @@ class StreamJob:
         if problems:
             raise problems[0]
         if dropped:
-            raise _unfinished(request.number, "a task has answered for a different attempt")
+            raise _unfinished_error(request.number, "a task has answered for a different attempt")
         return reading, together(request, results)
 
 
-def _unfinished(number: int, text: str) -> Exception:
-    """The error for a batch that Spark did not finish; `text` is what Spark says."""
+def _unfinished_error(number: int, text: str) -> Exception:
+    """The error for a batch that Spark did not finish, from the text of Spark's exception."""
     lines = [line.strip() for line in text.splitlines() if "Exception: " in line]
     why = lines[0].split("Exception: ", 1)[1][:300] if lines else text[:300]
     if "Python worker exited unexpectedly" in text:
@@ -280,7 +280,7 @@ def _unfinished(number: int, text: str) -> Exception:
     return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
-def _trusted(compiled: CompiledProgram, problem: str) -> Exception:
+def _trusted_deletes_error(compiled: CompiledProgram, problem: str) -> Exception:
     """The error for a weight below zero: with `trusted_deletes`, a deletion of a missing row."""
     names = [s.name for s in compiled.program.streams if s.streaming and not s.ledger]
     if not names:
@@ -290,7 +290,7 @@ def _trusted(compiled: CompiledProgram, problem: str) -> Exception:
     return DataError("R205", message, place=", ".join(names), hint=hint)
 
 
-def balanced(files: Iterable[InputFile], width: int) -> list[list[InputFile]]:
+def balance_files(files: Iterable[InputFile], width: int) -> list[list[InputFile]]:
     """Files in groups of about the same size, the largest first."""
     groups: list[list[InputFile]] = [[] for _ in range(width)]
     sizes = [0] * width

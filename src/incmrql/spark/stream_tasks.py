@@ -1,8 +1,8 @@
-"""What the tasks of a stream do: a whole batch, a stage of one, a compaction, writing answers.
+"""The tasks of a stream: a whole batch, one stage of a batch, a compaction, writing answers.
 
 These functions run in Spark's Python workers, which import this module and little else.  They
-yield messages: a kind and a text or JSON data, which `stream_job` reads.  Problems are messages
-too, since an exception would fail the job and lose its code and hint.
+yield messages, each a kind with a text or JSON data, which `stream_job` reads.  Problems are
+messages too: an exception would fail the job and lose its code and hint.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.offload import LoopTooLarge, rows_from_bytes, rows_to_bytes
 from incmrql.engine.messages import BatchRequest, BatchResult, Reading
 from incmrql.engine.stages import Route, Sent, meet_stage, read_stage
-from incmrql.engine.store.compaction import CompactionTask, merge_runs
-from incmrql.engine.store.segments import Opened
+from incmrql.engine.store.compaction import CompactionTask, run_compaction
+from incmrql.engine.store.segments import OpenSegments
 from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.errors import CheckpointError, DataError
 from incmrql.plan.changes import NegativeWeight
-from incmrql.spark.packing import SentProgram, read_compiled
+from incmrql.spark.packing import SentProgram, load_program
 from incmrql.spark.probe import prove
 
 REQUEST_PROPERTY: Final = "incmrql.request"
 """The property of a job that names its request file."""
 _SPREAD: Final = 0.3
-"""Seconds that a task of the first job waits, so that every executor gets one."""
+"""Seconds that each task of the first job sleeps, so that every executor gets one."""
 _RESULT: Final = pa.schema([("kind", pa.string()), ("text", pa.string())])
 _SENT: Final = pa.schema(
     [("bucket", pa.int32()), ("name", pa.string()), ("data", pa.large_binary())]
@@ -52,9 +52,9 @@ def batch_task(sent: SentProgram, rows: Iterator[Any]) -> Iterator[tuple[str, st
     assert path is not None
 
     def batch() -> Iterator[tuple[str, Any]]:
-        # Prove the checkpoint first: elsewhere the request file cannot be there.
+        # Prove the checkpoint first: the request file lies in it.
         yield from _proofs(sent)
-        compiled = read_compiled(sent)
+        compiled = load_program(sent)
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         request = BatchRequest.of_json(data, compiled.physical.schemas)
         yield from _proofs(sent, request, request.files)
@@ -62,7 +62,7 @@ def batch_task(sent: SentProgram, rows: Iterator[Any]) -> Iterator[tuple[str, st
         yield "reading", reading.as_json()
         yield "done", result.as_json()
 
-    for kind, data in _guarded(batch):
+    for kind, data in _report_problems(batch):
         yield kind, json.dumps(data)
 
 
@@ -73,16 +73,16 @@ def merge_task(
     for _ in rows:
         pass
 
-    def merged_segment() -> Iterator[tuple[str, Any]]:
+    def merge_segments() -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent)
         task = CompactionTask.of_json(json.loads(text))
-        schema = dict(read_compiled(sent).physical.schemas)[task.table]
-        segment = merge_runs(
-            task, StateTable(task.table, schema, buckets), Reader(Path(runs), Opened())
+        schema = dict(load_program(sent).physical.schemas)[task.table]
+        segment = run_compaction(
+            task, StateTable(task.table, schema, buckets), Reader(Path(runs), OpenSegments())
         )
         yield "merged", None if segment is None else segment.as_json()
 
-    for kind, data in _unless_blind(merged_segment):
+    for kind, data in _until_not_shared(merge_segments):
         yield _result_row(kind, json.dumps(data))
 
 
@@ -90,7 +90,7 @@ def write_answers_task(
     sent: SentProgram, text: str, sign: int, batches: Iterator[Any]
 ) -> Iterator[Any]:
     """Write the rows of answers in some buckets to the targets of a request."""
-    compiled = read_compiled(sent)
+    compiled = load_program(sent)
     request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
 
     def parts(buckets: list[int]) -> Iterator[tuple[str, Any]]:
@@ -98,15 +98,15 @@ def write_answers_task(
         yield "parts", [asdict(part) for part in write_answers(compiled, request, sign, buckets)]
 
     for batch in batches:
-        for kind, data in _unless_blind(partial(parts, batch.column(0).to_pylist())):
+        for kind, data in _until_not_shared(partial(parts, batch.column(0).to_pylist())):
             yield _result_row(kind, json.dumps(data))
 
 
 def read_task(
     sent: SentProgram, text: str, groups: list[list[InputFile]], rows: Iterator[Any]
 ) -> Iterator[Any]:
-    """Read some groups of files; yields what they bring to stateful operators, cut by bucket."""
-    compiled = read_compiled(sent)
+    """Read some groups of files; yields what they bring to stateful operators, split by bucket."""
+    compiled = load_program(sent)
     request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
 
     def group(number: int) -> Iterator[tuple[str, Any]]:
@@ -116,15 +116,15 @@ def read_task(
 
     for batch in rows:
         for number in batch.column(0).to_pylist():
-            for kind, output in _guarded(partial(group, number)):
+            for kind, output in _report_problems(partial(group, number)):
                 yield _sent_row(kind, output)
 
 
 def meet_task(
     sent: SentProgram, text: str, stage: int, rows: Iterator[Any], *, is_last: bool
 ) -> Iterator[Any]:
-    """Run one stage on the buckets of this task; passes on what is for a later stage."""
-    compiled = read_compiled(sent)
+    """Run one stage on the buckets of this task; forwards rows that belong to a later stage."""
+    compiled = load_program(sent)
     request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
     route = Route(compiled.physical)
     waiting: dict[int, list[Sent]] = {}
@@ -147,21 +147,21 @@ def meet_task(
             yield ("done", output.as_json()) if isinstance(output, BatchResult) else ("", output)
 
     for bucket in sorted(waiting):
-        for kind, output in _guarded(partial(meet, bucket)):
+        for kind, output in _report_problems(partial(meet, bucket)):
             if is_last:
                 yield _result_row(kind, json.dumps(output))
             else:
                 yield _sent_row(kind, output)
 
 
-class _Blind(Exception):
-    """The checkpoint or an output is not visible to this process; its proofs say which."""
+class _StorageNotShared(Exception):
+    """The checkpoint or an output is invisible to this process; its proofs say which."""
 
 
 def _proofs(
     sent: SentProgram, request: BatchRequest | None = None, files: Iterable[InputFile] = ()
 ) -> Iterator[tuple[str, Any]]:
-    """Proofs that this process sees what it reads and writes, each only once.
+    """Proofs that this process sees what it reads and writes, each only once per process.
 
     Targets of mode `rows` and spooled files lie in the checkpoint, which has a proof of its own.
     """
@@ -172,22 +172,22 @@ def _proofs(
     for proof in prove(sent.probe, targets, sources):
         yield "proof", asdict(proof)
         if proof.problem and proof.kind != "source":
-            raise _Blind
+            raise _StorageNotShared
 
 
 def prove_task(sent: SentProgram, rows: Iterator[Any]) -> Iterator[tuple[str, str]]:
     """Prove that this executor sees the checkpoint."""
     for _ in rows:
         time.sleep(_SPREAD)
-    for kind, data in _unless_blind(partial(_proofs, sent)):
+    for kind, data in _until_not_shared(partial(_proofs, sent)):
         yield kind, json.dumps(data)
 
 
-def _unless_blind(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
-    """The messages of a task, up to where it notices that its storage is not the driver's."""
+def _until_not_shared(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
+    """The messages of a task, until a proof shows that its storage is not the driver's."""
     try:
         yield from run()
-    except _Blind:
+    except _StorageNotShared:
         return
 
 
@@ -206,10 +206,10 @@ def _result_row(kind: str, text: str) -> Any:
     return pa.record_batch([[kind], [text]], schema=_RESULT)
 
 
-def _guarded(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
-    """The messages of a task; problems of data and checkpoint are messages too."""
+def _report_problems(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
+    """The messages of a task, with problems of data and checkpoint turned into messages."""
     try:
-        yield from _unless_blind(run)
+        yield from _until_not_shared(run)
     except DataError as problem:
         names = ("code", "message", "place", "hint")
         yield "data-error", {name: getattr(problem, name) for name in names}

@@ -1,11 +1,11 @@
-"""Values to Spark and back, through Arrow.
+"""Conversion of values to Spark and back, through Arrow.
 
     values(dataframe(spark, xs, t), t) is xs        as a bag
 
-The columns hold what `io.arrow.types` says for a type, with bags sorted, so that equal
-values have equal columns; only what has the type of null alone is a column of booleans.  An
-element that is a record with fields is a column per field; any other element, and a record
-where one of them is null, is one column `value`.
+The columns have the types that `io.arrow.types` gives, except that the type of null becomes a
+boolean column.  Bags are sorted, so that equal values have equal columns.  A record with fields
+becomes one column per field.  Any other element becomes the single column `value`, and so does a
+record if some element is null.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from incmrql.types.model import (
 from incmrql.values import Value
 
 ONE: Final = "value"
-"""The column of elements that are not spread over columns."""
+"""The name of the single column of elements that are not spread over columns."""
 
 BATCH: Final = 1 << 14
-"""Rows that are turned into values, or back, at a time."""
+"""Rows that are converted at a time."""
 
 _BASIC: Final[dict[str, spark_types.DataType]] = {
     "bool": spark_types.BooleanType(),
@@ -87,12 +87,12 @@ def spark_schema(element: Type, *, packed: bool = False) -> spark_types.StructTy
 
 
 def is_wide(element: Type) -> bool:
-    """Whether elements are spread over columns, as far as none is null."""
+    """True if elements are spread over columns, provided that none is null."""
     return isinstance(element, Record) and bool(element.fields)
 
 
 def is_packed(df: DataFrame, element: Type) -> bool:
-    """Whether a data frame holds its elements in the one column."""
+    """True if a data frame holds its elements in the single column."""
     if not is_wide(element):
         return True
     return df.columns == [ONE] and plain_schema(df) == plain_schema(
@@ -101,7 +101,7 @@ def is_packed(df: DataFrame, element: Type) -> bool:
 
 
 def plain_schema(of: DataFrame | spark_types.StructType) -> str:
-    """Columns and their types, without what says that something is never null."""
+    """Columns and their types as text, without nullability."""
     return (of.schema if isinstance(of, DataFrame) else of).simpleString()
 
 
@@ -133,23 +133,23 @@ def without_null(arrow: Arrow) -> Arrow:
 def dataframe(
     spark: SparkSession, values: Sequence[Value], element: Type, *, packed: bool | None = None
 ) -> DataFrame:
-    """A data frame of elements that are here; packed where it has to be, if not told."""
+    """A data frame of Python values; by default packed only if it has to be."""
     if packed is None:
         packed = not is_wide(element) or any(value is None for value in values)
     if not values:
         return spark.createDataFrame([], spark_schema(element, packed=packed))
-    made = list(batches(values, element, packed=packed))
-    table = pa.Table.from_batches(made, value_schema(element, packed=packed))
+    record_batches = list(batches(values, element, packed=packed))
+    table = pa.Table.from_batches(record_batches, value_schema(element, packed=packed))
     return spark.createDataFrame(table, spark_schema(element, packed=packed))
 
 
 def batches(
     values: Iterable[Value], element: Type, *, packed: bool = False, size: int = BATCH
 ) -> Iterator[Arrow]:
-    """Elements as record batches, made when asked for."""
+    """Elements as record batches, created on demand."""
     schema = value_schema(element, packed=packed)
-    left = iter(values)
-    while chunk := list(islice(left, size)):
+    remaining = iter(values)
+    while chunk := list(islice(remaining, size)):
         yield batch(chunk, element, schema)
 
 
@@ -172,32 +172,32 @@ def array_batch(array: Arrow, element: Type, schema: Arrow) -> Arrow:
 
 
 def values(df: DataFrame, element: Type) -> list[Value]:
-    """All elements of a data frame, brought here."""
-    return list(from_arrow(_collected(df), element, packed=is_packed(df, element)))
+    """All elements of a data frame, collected in the driver."""
+    return list(from_arrow(_collect(df), element, packed=is_packed(df, element)))
 
 
-def _collected(df: DataFrame) -> Arrow:
-    """`df.toArrow()`, which however fails on a null struct with fields that are never null."""
-    found: Arrow = df
-    return pa.Table.from_batches(found._collect_as_arrow(empty_list_if_zero_records=False))
+def _collect(df: DataFrame) -> Arrow:
+    """The rows in Arrow.  `df.toArrow()` fails on a null struct with non-nullable fields."""
+    frame: Arrow = df
+    return pa.Table.from_batches(frame._collect_as_arrow(empty_list_if_zero_records=False))
 
 
 def rows(df: DataFrame, element: Type) -> Iterator[Value]:
-    """The elements of a data frame, of which no more than one partition is here at a time."""
+    """The elements of a data frame, with at most one partition in the driver at a time."""
     packed = is_packed(df, element)
     for table in tables(df):
         yield from from_arrow(table, element, packed=packed)
 
 
 def tables(df: DataFrame) -> Iterator[Arrow]:
-    """The rows of a data frame as Arrow tables, of which few are here at a time."""
+    """The rows of a data frame as Arrow tables, with few in the driver at a time."""
     for row in df.mapInArrow(_packets, "packet binary").toLocalIterator(prefetchPartitions=True):
         with pa.ipc.open_stream(bytes(row[0])) as stream:
             yield stream.read_all()
 
 
 def _packets(parts: Iterable[Arrow]) -> Iterator[Arrow]:
-    """Each batch as bytes, so that it comes here as it is and not as rows of Python objects."""
+    """Each batch as bytes, so that the driver does not build a Python object per row."""
     for part in parts:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, part.schema) as stream:
@@ -207,27 +207,29 @@ def _packets(parts: Iterable[Arrow]) -> Iterator[Arrow]:
 
 def from_arrow(table: Arrow, element: Type, *, packed: bool) -> Iterator[Value]:
     """The elements that Arrow columns of Spark hold."""
-    read = maker(table.schema, element, packed=packed)
+    read = element_reader(table.schema, element, packed=packed)
     for part in table.to_batches(BATCH):
         yield from read(part)
 
 
-def maker(schema: Arrow, element: Type, *, packed: bool) -> Callable[[Arrow], Iterator[Value]]:
-    """How elements are made from batches of a schema."""
+def element_reader(
+    schema: Arrow, element: Type, *, packed: bool
+) -> Callable[[Arrow], Iterator[Value]]:
+    """The function that reads elements from batches of a schema."""
     arrow = schema.field(0).type if packed else pa.struct(list(schema))
-    plain, make = plain_type(arrow), value_reader(arrow, element)
+    plain, read_value = plain_type(arrow), value_reader(arrow, element)
 
-    def made(part: Arrow) -> Iterator[Value]:
+    def read_values(part: Arrow) -> Iterator[Value]:
         column = part.column(0) if packed else part.to_struct_array()
         try:
-            return iter([make(each) for each in column.cast(plain).to_pylist()])
+            return iter([read_value(value) for value in column.cast(plain).to_pylist()])
         except Unparsable as problem:  # only a data frame of the user's can hold such a value
             hint = "Correct the value in the data frame, or leave the row out."
             raise DataError(
                 "R208", f"a value of a data frame: {problem.reason}", hint=hint
             ) from None
 
-    return made
+    return read_values
 
 
 def _struct(fields: list[tuple[str, spark_types.DataType]]) -> spark_types.StructType:

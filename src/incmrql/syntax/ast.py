@@ -1,6 +1,6 @@
-"""The tree: what a script can say, as frozen nodes that know their place in the text.
+"""The syntax tree: frozen nodes with their spans in the text.
 
-Nodes are compared by meaning: the span is not part of equality.  There are five closed unions:
+Spans are not part of equality.  There are five closed unions:
 `TypeTree`, `Pattern`, `Expr`, `Item`, and the parts of templates and paths.
 """
 
@@ -17,7 +17,7 @@ from incmrql.errors import NOWHERE, Span
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What every node has."""
+    """Base class of all nodes."""
 
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
@@ -38,7 +38,7 @@ class Literal(Node):
 
 @dataclass(frozen=True, slots=True)
 class Step(Node):
-    """One step of a path: `/a`, `//a`, `/@a`, `/*`; `.` is the step that stays."""
+    """One step of a path: `/a`, `//a`, `/@a`, `/*`; `.` is the step to the node itself."""
 
     axis: OneOf["child", "descendant", "self"]
     name: str
@@ -110,7 +110,7 @@ class DecimalType(Node):
 
 @dataclass(frozen=True, slots=True)
 class DistributedType(Node):
-    """`!{int}`: a collection said to be spread over machines; the same type otherwise."""
+    """`!{int}`: a collection declared as distributed; the type is the same as `{int}`."""
 
     inner: TypeTree
 
@@ -131,7 +131,7 @@ TypeTree: TypeAlias = (
 
 
 Held = TypeVar("Held")
-"""What the holes of a template hold: expressions, or patterns where the template is one."""
+"""The content of a template's holes: expressions, or patterns if the template is a pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class ListPattern(Node):
 
 @dataclass(frozen=True, slots=True)
 class DataPattern(Node):
-    """`Node(t, a, cs)` matches values that this constructor made."""
+    """`Node(t, a, cs)` matches values of this constructor."""
 
     constructor: str
     arguments: tuple[Pattern, ...]
@@ -227,14 +227,14 @@ class DataPattern(Node):
 
 @dataclass(frozen=True, slots=True)
 class RecordPattern(Node):
-    """`< A: p >` looks at the fields it names."""
+    """`< A: p >` matches records by the fields it names."""
 
     fields: tuple[tuple[str, Pattern], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TypedPattern(Node):
-    """`p as T` matches what can be read as a T."""
+    """`p as T` matches values that can be cast to T."""
 
     pattern: Pattern
     type: TypeTree
@@ -614,7 +614,7 @@ class Define(Node):
 
 @dataclass(frozen=True, slots=True)
 class StoreValue(Node):
-    """`store x := e;`: evaluate now, keep the value."""
+    """`store x := e;`: evaluate now and store the value."""
 
     name: str
     expr: Expr

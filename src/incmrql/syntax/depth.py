@@ -1,7 +1,7 @@
-"""How deep trees may be, and room on Python's stack for walking them.
+"""The maximum depth of trees, and the recursion limit that functions over them need.
 
 The parser refuses deeper trees, so that a function over trees that recurs with a few calls per
-level is safe inside `room`.
+level is safe inside `deep_recursion`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _CALLS_PER_LEVEL = 20
 
 
 @contextmanager
-def room(calls: int = DEEPEST * _CALLS_PER_LEVEL) -> Iterator[None]:
-    """Let calls nest this far; by default, as far as walking the deepest tree needs."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, calls))
+def deep_recursion(calls: int = DEEPEST * _CALLS_PER_LEVEL) -> Iterator[None]:
+    """Raise the recursion limit to `calls`; the default suffices for the deepest tree."""
+    saved = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(saved, calls))
     try:
         yield
     finally:
-        sys.setrecursionlimit(before)
+        sys.setrecursionlimit(saved)

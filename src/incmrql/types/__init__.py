@@ -2,8 +2,8 @@
 
 * `model` has the types, `lattice` sub-typing and casts, `typed` the nodes of the typed tree.
 * `infer` makes the typed tree (`infer_script`); `builtins` has the signatures it looks up.
-* `scope` keeps the names in view and the `Catalog` of what a script may refer to.
-* `walk` and `show` are for passes over the typed tree; `questionable` warns of odd queries.
+* `scope` has the names in scope and the `Catalog` of what a script may refer to.
+* `walk` and `show` are for passes over the typed tree; `questionable` has warnings.
 
 Start with `model` and `typed`, then `infer.expressions`.
 """

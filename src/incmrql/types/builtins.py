@@ -1,7 +1,7 @@
-"""The built-in functions and aggregates with their signatures: a table, and how to read it.
+"""The built-in functions and aggregates with their signatures, and overload resolution.
 
-`T`, `U` in a signature stand for any type; `{T}` for a bag or list of T.  The first signature
-whose parameters the arguments widen to is the one that counts.
+`T`, `U` in a signature stand for any type; `{T}` for a bag or list of T.  A call uses the first
+signature whose parameters the arguments widen to.
 
 A built-in stands in four tables under one key, its name and signature (`round(decimal, long)`):
 here with its types, in `reference.builtins` with its meaning, in `lower.builtins` with its SQL, and
@@ -42,7 +42,7 @@ from incmrql.types.model import (
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A type left open in a signature."""
+    """A type variable of a signature."""
 
     name: str
 
@@ -52,7 +52,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """A bag or list of something."""
+    """A bag or list, in a parameter."""
 
     element: Shape
 
@@ -62,7 +62,7 @@ class Some:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A tuple or collection with open parts, in a result."""
+    """A tuple or collection that contains type variables, in a result."""
 
     build: Callable[..., Type]
     parts: tuple[Shape, ...]
@@ -79,7 +79,7 @@ Bindings: TypeAlias = dict[str, Type]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a built-in takes and gives."""
+    """The types of a built-in's parameters and of its result."""
 
     parameters: tuple[Shape, ...]
     result: Shape
@@ -94,7 +94,7 @@ class Signature:
 
 T, U = Parameter("T"), Parameter("U")
 D = Parameter("decimal")
-"""A decimal of any precision; it is kept as it is."""
+"""A decimal of any precision; the result has the precision of the argument."""
 
 _ANY = Some(T)
 _TO_DOUBLE = (Signature((DOUBLE,), DOUBLE),)
@@ -212,7 +212,7 @@ NAMES = frozenset((*FUNCTIONS, *CONVERSIONS, *AGGREGATES, *SPECIAL))
 """Every built-in name."""
 
 _ALL: Final = {**FUNCTIONS, **TREE_FUNCTIONS}
-KEYS: Final = tuple(each.key(name) for name, signatures in _ALL.items() for each in signatures)
+KEYS: Final = tuple(s.key(name) for name, signatures in _ALL.items() for s in signatures)
 """The keys of the tables of built-ins."""
 
 
@@ -220,9 +220,9 @@ def _only_keys() -> dict[tuple[str, int], str]:
     """The keys of signatures that a name and the number of parameters determine."""
     keys: dict[tuple[str, int], list[str]] = {}
     for name, signatures in _ALL.items():
-        for each in signatures:
-            keys.setdefault((name, len(each.parameters)), []).append(each.key(name))
-    return {known: some[0] for known, some in keys.items() if len(some) == 1}
+        for signature in signatures:
+            keys.setdefault((name, len(signature.parameters)), []).append(signature.key(name))
+    return {call: matching[0] for call, matching in keys.items() if len(matching) == 1}
 
 
 _ONLY: Final = _only_keys()
@@ -230,34 +230,34 @@ _ONLY: Final = _only_keys()
 
 def key_of(name: str, arguments: tuple[Type, ...]) -> str:
     """The key of a built-in for arguments of these types, `round(decimal, long)`."""
-    # The reference asks for every row: hashing types takes longer than most functions.
+    # Called for every row by the reference evaluator: hashing types would dominate most functions.
     return _ONLY.get((name, len(arguments))) or _key_by_types(name, arguments)
 
 
 @lru_cache(maxsize=4_096)
 def _key_by_types(name: str, arguments: tuple[Type, ...]) -> str:
-    found = _first_fitting(name, arguments)
-    if found is None:
-        shown = ", ".join(map(str, arguments))
-        raise InternalError(f"no signature of {name} takes ({shown})")
-    return found[0].key(name)
+    match = _first_fitting(name, arguments)
+    if match is None:
+        types = ", ".join(map(str, arguments))
+        raise InternalError(f"no signature of {name} takes ({types})")
+    return match[0].key(name)
 
 
 def resolve(name: str, arguments: tuple[Type, ...]) -> tuple[tuple[Type, ...], Type] | None:
     """The parameter types and the result type of the first signature that fits."""
-    found = _first_fitting(name, arguments)
-    if found is None:
+    match = _first_fitting(name, arguments)
+    if match is None:
         return None
-    signature, bindings = found
+    signature, bindings = match
     parameters = tuple(
-        _closed(shape, bindings, actual)
+        _instantiate(shape, bindings, actual)
         for shape, actual in zip(signature.parameters, arguments, strict=True)
     )
     return parameters, _result(name, signature, bindings, arguments)
 
 
 def _first_fitting(name: str, arguments: tuple[Type, ...]) -> tuple[Signature, Bindings] | None:
-    """The first signature that the arguments widen to, and what its open types become."""
+    """The first signature that the arguments widen to, with the bindings of its type variables."""
     for signature in _ALL[name]:
         if len(signature.parameters) != len(arguments):
             continue
@@ -275,11 +275,11 @@ def _result(
         inner = outer.element if isinstance(outer, Collection) else NOTHING
         kinds = {t.kind for t in (outer, inner) if isinstance(t, Collection)}
         return Collection("list" if kinds == {"list"} else "bag", bindings.get("T", NOTHING))
-    return _closed(signature.result, bindings, NOTHING)
+    return _instantiate(signature.result, bindings, NOTHING)
 
 
 def _fits(shape: Shape, actual: Type, bindings: Bindings) -> bool:
-    """Whether `actual` can stand for `shape`; notes what the open types become."""
+    """Whether `actual` matches `shape`; binds the type variables."""
     match shape:
         case Parameter("decimal"):
             bindings["decimal"] = actual
@@ -301,17 +301,17 @@ def _fits(shape: Shape, actual: Type, bindings: Bindings) -> bool:
             return widens(actual, shape)
 
 
-def _closed(shape: Shape, bindings: Bindings, actual: Type) -> Type:
-    """`shape` with its open types filled in; a collection keeps the kind it came with."""
+def _instantiate(shape: Shape, bindings: Bindings, actual: Type) -> Type:
+    """`shape` with its type variables replaced; a collection stays a bag or a list."""
     match shape:
         case Parameter(name):
             return bindings[name]
         case Some(element):
             inner = actual.element if isinstance(actual, Collection) else NOTHING
             kind = actual.kind if isinstance(actual, Collection) else "bag"
-            return Collection(kind, _closed(element, bindings, inner))
+            return Collection(kind, _instantiate(element, bindings, inner))
         case Open(build, parts):
-            return build(*(_closed(part, bindings, NOTHING) for part in parts))
+            return build(*(_instantiate(part, bindings, NOTHING) for part in parts))
         case _:
             return shape
 

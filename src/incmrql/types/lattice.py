@@ -1,6 +1,6 @@
 """Sub-typing, the least common type, and what may be cast.
 
-`widens(a, b)`: every value of `a` can stand where a `b` is wanted, after a conversion that
+`widens(a, b)`: every value of `a` can be used where a `b` is expected, after a conversion that
 cannot fail.  `join(a, b)`: the least type that both widen to, if there is one.
 """
 
@@ -48,7 +48,7 @@ def decimal_of(type_: Type) -> Decimal:
 
 
 def widens(source: Type, target: Type) -> bool:
-    """Whether a value of `source` can stand where a `target` is wanted."""
+    """Whether a value of `source` can be used where a `target` is expected."""
     match source, target:
         case _ if source == target:
             return True
@@ -66,11 +66,11 @@ def widens(source: Type, target: Type) -> bool:
             return len(items) == len(others) and all(map(widens, items, others))
         case Record(), Record(fields):
             return all(
-                (own := source.field(name)) is not None and widens(own, wanted)
-                for name, wanted in fields
+                (own := source.field(name)) is not None and widens(own, expected)
+                for name, expected in fields
             )
-        case Collection(kind, element), Collection(other, wanted):
-            return other in (kind, "bag") and widens(element, wanted)
+        case Collection(kind, element), Collection(other_kind, expected):
+            return other_kind in (kind, "bag") and widens(element, expected)
         case _:
             return False
 
@@ -86,8 +86,8 @@ def join(left: Type, right: Type) -> Type | None:
             return _join_numbers(left, right)
         case Tuple(items), Tuple(others) if len(items) == len(others):
             joined = [join(a, b) for a, b in zip(items, others, strict=True)]
-            known = tuple(item for item in joined if item is not None)
-            return Tuple(known) if len(known) == len(joined) else None
+            known_items = tuple(item for item in joined if item is not None)
+            return Tuple(known_items) if len(known_items) == len(joined) else None
         case Record(fields), Record():
             shared = [
                 (name, join(own, other))
@@ -98,14 +98,14 @@ def join(left: Type, right: Type) -> Type | None:
             return Record(common) if common and len(common) == len(shared) else None
         case Collection(kind, element), Collection(other_kind, other_element):
             inner = join(element, other_element)
-            kept = kind if kind == other_kind else "bag"
-            return None if inner is None else Collection(kept, inner)
+            common_kind = kind if kind == other_kind else "bag"
+            return None if inner is None else Collection(common_kind, inner)
         case _:
             return None
 
 
 def comparable(left: Type, right: Type) -> Type | None:
-    """The type in which two values are compared, if they can be; never by falling back to any."""
+    """The type in which two values are compared, or None; `any` only if both are `any`."""
     if (left == ANY) != (right == ANY) and NOTHING not in (left, right):
         return None
     return join(left, right)
@@ -130,11 +130,11 @@ def castable(source: Type, target: Type) -> bool:
             return len(items) == len(others) and all(map(castable, items, others))
         case Record(), Record(fields):
             return all(
-                (own := source.field(name)) is not None and castable(own, wanted)
-                for name, wanted in fields
+                (own := source.field(name)) is not None and castable(own, expected)
+                for name, expected in fields
             )
-        case Collection(_, element), Collection(_, wanted):
-            return castable(element, wanted)
+        case Collection(_, element), Collection(_, expected):
+            return castable(element, expected)
         case _, Data():
             return target == JSON
         case _:
@@ -145,7 +145,7 @@ _CLOCK = {(DATE, TIMESTAMP), (TIMESTAMP, DATE)}
 
 
 def _of_truth(source: Type, target: Type) -> bool:
-    """A number from a bool or a bool from a number: 1 and 0, and what is not 0."""
+    """Whether a cast is between bool and a number: true is 1, and every number but 0 is true."""
     return BOOL in (source, target) and (is_numeric(source) or is_numeric(target))
 
 
@@ -164,5 +164,5 @@ def _join_numbers(left: Type, right: Type) -> Type | None:
     a, b = decimal_of(left), decimal_of(right)
     scale = max(a.scale, b.scale)
     digits = max(a.precision - a.scale, b.precision - b.scale)
-    # The scale is kept, as in Spark: a number that then has too many digits becomes null.
+    # Keep the scale, as Spark does: a number that then has too many digits becomes null.
     return Decimal(min(38, digits + scale), scale)

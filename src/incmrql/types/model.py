@@ -1,4 +1,4 @@
-"""Types: what a value can be.
+"""The types of the language.
 
 Frozen and compared by structure.  `NOTHING` is the type of `null` and of the elements of an
 empty collection: it is below every other type.  `ANY` is above every other type.
@@ -79,7 +79,7 @@ class Record:
 
 
 def _label(name: str) -> str:
-    """A field's name; in quotes if, coming from data, it is not a name of the language."""
+    """A field's name, in quotes if it is not an identifier, as names from data may be."""
     return name if name.isidentifier() and name.isascii() else show(name)
 
 
@@ -106,7 +106,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """The type of a lambda or of a function's name, where one is an argument."""
+    """The type of a lambda or a function name that is passed as an argument."""
 
     parameters: tuple[Type, ...]
     result: Type
@@ -123,7 +123,7 @@ DATE, TIMESTAMP = Basic("date"), Basic("timestamp")
 DECIMAL, ANY, NOTHING, UNIT = Decimal(), Any(), Nothing(), Tuple(())
 XML, JSON = Data("XML"), Data("JSON")
 EXACT_SUM = Data("exact sum")
-"""A sum of doubles that is not rounded yet; only rewrite rules make it."""
+"""A sum of doubles that is not rounded yet; only rewrite rules introduce it."""
 
 BASIC_NAMES = ("bool", "byte", "short", "int", "long", "float", "double", "string", "date",
                "timestamp")  # fmt: skip
@@ -133,7 +133,7 @@ FLOATS = (FLOAT, DOUBLE)
 
 @dataclass(frozen=True, slots=True)
 class Constructor:
-    """One alternative of a data type: its place in the declaration and what it holds."""
+    """One alternative of a data type: its position in the declaration and its content."""
 
     name: str
     position: int
@@ -176,11 +176,11 @@ PREDEFINED = {
         ("Jnull", UNIT),
     ),
 }
-"""The data types that every script knows."""
+"""The data types that are declared in every script."""
 
 
 def is_integer(type_: Type) -> bool:
-    """Whether values are whole numbers of some width."""
+    """Whether a type is an integer type of any width."""
     return type_ in INTEGERS
 
 

@@ -1,4 +1,4 @@
-"""Parts of a script that have a meaning, but hardly the one that was meant.
+"""Warnings for parts of a script that are valid but probably not intended.
 
 | code | |
 |---|---|
@@ -18,16 +18,16 @@ _IS_NULL = "To find nulls write case x { null: true | *: false }."
 _NO_POSITIONS = "Columns have no numbers here: write the expression itself"
 
 
-def questionable(script: typed.Script) -> list[Diagnostic]:
-    """A warning for every part of a script that is hardly meant as it is written."""
+def query_warnings(script: typed.Script) -> list[Diagnostic]:
+    """A warning for every part of a script that is probably not intended."""
     exprs = [item.expr for item in script.items]
     exprs += [function.body for function in script.functions.values()]
     exprs += script.queries.values()
-    found = [problem for expr in exprs for node in nodes(expr) for problem in _about(node)]
-    return in_text_order(found)
+    problems = [problem for expr in exprs for node in nodes(expr) for problem in _warnings_of(node)]
+    return in_text_order(problems)
 
 
-def _about(node: typed.Expr) -> Iterator[Diagnostic]:
+def _warnings_of(node: typed.Expr) -> Iterator[Diagnostic]:
     match node:
         case typed.Select(order=order, group=group):
             for key in order:

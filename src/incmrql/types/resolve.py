@@ -1,4 +1,4 @@
-"""Type trees, as the parser makes them, to types."""
+"""Converts type trees, the parser's output, to types."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OTHER_NAMES = {"integer": "int", "bigint": "long", "float64": "double", "str": 
 
 
 def resolve_type(inference: Inference, tree: ast.TypeTree, hint: str = "") -> Type:
-    """The type that a tree spells; `hint` is shown for a name that resembles no type."""
+    """The type of a type tree; `hint` is shown for a name that resembles no type."""
     match tree:
         case ast.NamedType(name):
             return _type_of_name(inference, name, tree.span, hint)
@@ -51,9 +51,9 @@ def resolve_type(inference: Inference, tree: ast.TypeTree, hint: str = "") -> Ty
                 return DECIMAL
             return Decimal(precision, scale)
         case ast.AppliedType(name, arguments):
-            given = [resolve_type(inference, argument) for argument in arguments]
-            if name in _COLLECTIONS and len(given) == 1:
-                return list_of(given[0]) if name.lower() == "list" else bag(given[0])
+            types = [resolve_type(inference, argument) for argument in arguments]
+            if name in _COLLECTIONS and len(types) == 1:
+                return list_of(types[0]) if name.lower() == "list" else bag(types[0])
             hint = "Collections are {T} or bag(T), [T] or list(T), set(T)."
             message = f'there is no generic type "{name}"'
             inference.problem("T103", tree.span, message, "unknown type", hint)
@@ -81,38 +81,38 @@ def _type_of_name(inference: Inference, name: str, span: Span, other_hint: str) 
         return ANY
     if name == "null":
         return NOTHING
-    known = [*BASIC_NAMES, "decimal", "any", *inference.aliases, *inference.data_names]
+    candidates = [*BASIC_NAMES, "decimal", "any", *inference.aliases, *inference.data_names]
     habit = _OTHER_NAMES.get(name.lower())
-    hint = f'Did you mean "{habit}"?' if habit else nearest(name, known) or other_hint
+    hint = f'Did you mean "{habit}"?' if habit else nearest(name, candidates) or other_hint
     inference.problem("T103", span, f'there is no type "{name}"', "unknown type", hint)
     return NOTHING
 
 
 def _record_type(inference: Inference, fields: tuple[tuple[str, ast.TypeTree], ...]) -> Type:
-    seen: dict[str, Type] = {}
+    types: dict[str, Type] = {}
     for name, tree in fields:
-        if name in seen:
+        if name in types:
             message = f'the field "{name}" occurs twice in this record'
             inference.problem("T402", tree.span, message, "again", "Choose another name.")
-        seen[name] = resolve_type(inference, tree)
-    return Record(tuple(seen.items()))
+        types[name] = resolve_type(inference, tree)
+    return Record(tuple(types.items()))
 
 
-def refuse_repeated(
+def report_duplicates(
     inference: Inference,
     names: Sequence[str],
     what: str,
     span: Span,
-    places: Sequence[Span] = (),
+    spans: Sequence[Span] = (),
 ) -> None:
     """Report every name that occurs in a list of names more than once."""
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         second = names.index(name, names.index(name) + 1)
         message = f'two {what} are called "{name}"'
-        place = places[second] if places else span
-        inference.problem("T402", place, message, "here", "Choose another name.")
+        second_span = spans[second] if spans else span
+        inference.problem("T402", second_span, message, "here", "Choose another name.")
 
 
 def parameter_names(parameters: Sequence[ast.Parameter]) -> tuple[Span, ...]:
-    """The places of the names of parameters."""
+    """The spans of the names of parameters."""
     return tuple(Span(p.span.source, p.span.start, p.span.start + len(p.name)) for p in parameters)

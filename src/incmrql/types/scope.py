@@ -31,14 +31,14 @@ from incmrql.types.model import (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the script, which decides what names of queries and macros mean there."""
+    """A position in the script, which decides what names of queries and macros mean there."""
 
     before: float = math.inf
     """Queries and stored values with a higher number were defined after this place."""
     expanding: tuple[str, ...] = ()
-    """The macros in whose bodies this place is."""
+    """The macros that are being expanded here."""
     depth: int = 0
-    """How many macro calls led here."""
+    """The number of enclosing macro calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class MacroArgument:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A macro, and the number up to which queries and stored values were defined before it."""
+    """A macro, and the number of the last query or stored value defined before it."""
 
     declaration: ast.DeclareMacro
     before: int
@@ -68,7 +68,7 @@ class GroupKey:
     expr: ast.Expr
     variable: typed.Variable
     meanings: Mapping[str, Entry | None]
-    """The meaning of each name of the expression in the grouped query."""
+    """What each name of the expression means in the grouped query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class GroupRows:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The local names of a place, and the group keys that expressions there can repeat."""
+    """The local names in scope, and the group keys that expressions can repeat."""
 
     names: Mapping[str, Entry] = field(default_factory=dict)
     keys: tuple[GroupKey, ...] = ()
@@ -103,7 +103,7 @@ class Scope:
         return self.bind((variable.name, variable) for variable in variables)
 
     def key_for(self, expr: ast.Expr) -> typed.Variable | None:
-        """The variable of the group key that `expr` repeats, if it repeats one."""
+        """The variable of the group key that `expr` repeats, or None."""
         for key in self.keys:
             if key.expr == expr and all(
                 self.names.get(name) is entry for name, entry in key.meanings.items()
@@ -174,7 +174,7 @@ class Inference:
     functions: dict[str, FunctionHead] = field(default_factory=dict)
     macros: dict[str, Macro] = field(default_factory=dict)
     endless: set[str] = field(default_factory=set)
-    """Macros whose expansion went too deep once; they are not expanded again."""
+    """Macros whose expansion was too deep; they are not expanded again."""
     aggregations: dict[str, typed.Aggregation] = field(default_factory=dict)
     python: dict[str, typed.PythonFunction] = field(default_factory=dict)
     parsers: dict[str, tuple[object, Type]] = field(default_factory=dict)
@@ -204,19 +204,19 @@ class Inference:
         yield
         self.place = outer
 
-    def define(self, name: str, named: NamedQuery) -> None:
+    def define(self, name: str, query: NamedQuery) -> None:
         """Define a query or stored value for the rest of the script."""
         self.count += 1
-        self.history.setdefault(name, []).append((self.count, named))
+        self.history.setdefault(name, []).append((self.count, query))
 
-    def named(self, name: str) -> NamedQuery | None:
-        """The query or stored value that a name means at the current place."""
+    def query_named(self, name: str) -> NamedQuery | None:
+        """The query or stored value that a name refers to at the current place."""
         definitions = self.history.get(name, [])
         count = bisect_right(definitions, self.place.before, key=itemgetter(0))
         return definitions[count - 1][1] if count else None
 
     def variable(self, name: str, type_: Type) -> typed.Variable:
-        """A new variable with a number of its own."""
+        """A new variable with a fresh number."""
         self.count += 1
         return typed.Variable(name, self.count, type_)
 

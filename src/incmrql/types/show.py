@@ -1,7 +1,7 @@
-"""Typed expressions as one line of text: for people, plans and traces, not for parsing.
+"""Prints typed expressions on one line, for people, plans and traces; not for parsing.
 
-Variables show their numbers, conversions are written out, and what a reader can do without
-(the types of nodes, places in the text) is left out.
+Variables are printed with their numbers and conversions are written out.  The types and spans
+of nodes are left out.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def show_expr(expr: typed.Expr) -> str:
         case typed.Read(source):
             return show_source(source)
         case typed.MakeTuple(items):
-            return f"({_listed(items)})"
+            return f"({_comma_list(items)})"
         case typed.MakeRecord(items):
             names = expr.type.names if isinstance(expr.type, Record) else ()
             fields = zip(names, map(show_expr, items), strict=True)
             return f"< {', '.join(f'{name}: {value}' for name, value in fields)} >"
         case typed.MakeCollection(items):
             is_bag = isinstance(expr.type, Collection) and expr.type.kind == "bag"
-            return f"{{{_listed(items)}}}" if is_bag else f"[{_listed(items)}]"
+            return f"{{{_comma_list(items)}}}" if is_bag else f"[{_comma_list(items)}]"
         case typed.MakeData(constructor, content):
             return f"{constructor.name}({show_expr(content)})"
         case typed.Concat(parts):
-            return f"concat({_listed(parts)})"
+            return f"concat({_comma_list(parts)})"
         case typed.RangeOf(first, last):
             return f"{_operand(first)}..{_operand(last)}"
         case typed.Select():
@@ -110,9 +110,9 @@ def _call(expr: typed.Expr) -> str:
             | typed.PythonCall(name, arguments)
             | typed.Builtin(name, arguments)
         ):
-            return f"{name}({_listed(arguments)})"
+            return f"{name}({_comma_list(arguments)})"
         case typed.Aggregate(name, operand, extra):
-            return f"{name}({_listed([operand] if extra is None else [operand, extra])})"
+            return f"{name}({_comma_list([operand] if extra is None else [operand, extra])})"
         case typed.UserAggregate(name, operand):
             return f"{name}({show_expr(operand)})"
         case typed.Fold(function, zero, operand):
@@ -125,7 +125,7 @@ def _call(expr: typed.Expr) -> str:
 
 
 def _operand(expr: typed.Expr) -> str:
-    """An expression that stands beside an operator, in parentheses where that helps."""
+    """An operand, in parentheses where that helps the reader."""
     text = show_expr(expr)
     closed = (
         typed.Var, typed.Const, typed.Global, typed.Stored, typed.Read, typed.MakeTuple,
@@ -137,7 +137,7 @@ def _operand(expr: typed.Expr) -> str:
     return text if isinstance(expr, closed) else f"({text})"
 
 
-def _listed(items: Iterable[typed.Expr]) -> str:
+def _comma_list(items: Iterable[typed.Expr]) -> str:
     return ", ".join(map(show_expr, items))
 
 
@@ -146,7 +146,7 @@ def _variables(variables: Iterable[typed.Variable]) -> str:
 
 
 def _repeat(expr: typed.Repeat) -> str:
-    start, step = _listed(expr.initial), _listed(expr.step)
+    start, step = _comma_list(expr.initial), _comma_list(expr.step)
     limit = "" if expr.limit is None else f" limit {show_expr(expr.limit)}"
     return f"repeat {_variables(expr.variables)} = ({start}) step ({step}){limit}"
 
@@ -197,7 +197,7 @@ def show_pattern(pattern: typed.Pattern) -> str:
             return f"({', '.join(map(show_pattern, items))})"
         case typed.ListOf(items):
             return f"[{', '.join(map(show_pattern, items))}]"
-        case typed.Made(constructor, content):
+        case typed.DataOf(constructor, content):
             return f"{constructor.name}({show_pattern(content)})"
         case typed.Fields(fields) | typed.Members(fields):
             return f"< {', '.join(f'{name}: {show_pattern(p)}' for name, p in fields)} >"

@@ -1,8 +1,8 @@
-"""The typed tree: what a script means, every name resolved and every conversion written out.
+"""The typed tree: a script with every name resolved and every conversion written out.
 
-Each expression knows its type.  Variables are numbered, so no two binders share one and nothing
-can be captured.  Wherever a value must change its form to fit, a `Widen` (cannot fail) or a
-`Cast` (null when it fails) stands in the tree; operators therefore find operands of one type.
+Each expression has its type.  Variables are numbered: no two binders share one, so nothing
+can be captured.  Wherever a value is converted, there is a `Widen` (which cannot fail) or a
+`Cast` (null when it fails) in the tree, so all operands of an operator have one type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from incmrql.types.model import Constructor, Type
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A bound name; the number tells apart variables that share it."""
+    """A variable; the number distinguishes variables of the same name."""
 
     name: str
     number: int
@@ -29,7 +29,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What every node has."""
+    """Base class of all expressions."""
 
     type: Type = field(kw_only=True)
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
@@ -56,7 +56,7 @@ class Equals:
 
     value: AnyValue
     subject: Type
-    """The type both are compared in."""
+    """The type in which the two are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """Matches what this constructor made, and its content."""
+class DataOf:
+    """Matches values of this constructor whose content matches."""
 
     constructor: Constructor
     content: Pattern
@@ -97,9 +97,9 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class ReadAs:
-    """Matches what can be cast from `source` to `target` and then matches the pattern.
+    """Matches values that can be cast from `source` to `target` and then match the pattern.
 
-    Null is cast to null; what is not null and fails to convert does not match.
+    Null is cast to null; a value that is not null and fails to convert does not match.
     """
 
     pattern: Pattern
@@ -107,7 +107,9 @@ class ReadAs:
     target: Type
 
 
-Pattern: TypeAlias = Bind | Anything | Equals | TupleOf | ListOf | Made | Fields | Members | ReadAs
+Pattern: TypeAlias = (
+    Bind | Anything | Equals | TupleOf | ListOf | DataOf | Fields | Members | ReadAs
+)
 
 
 # --- Constants, constructors and operators ---
@@ -120,7 +122,7 @@ CombineOp: TypeAlias = Literal["union", "intersect", "except"]
 
 @dataclass(frozen=True, slots=True)
 class Const(Node):
-    """A value known from the text."""
+    """A constant."""
 
     value: AnyValue
 
@@ -141,14 +143,14 @@ class Global(Node):
 
 @dataclass(frozen=True, slots=True)
 class Stored(Node):
-    """A value that a `store x := …` item has kept; `key` is that of the item."""
+    """A value that a `store x := …` item has stored; `key` is the key of the item."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptArguments(Node):
-    """`args`: the words after the script's name on the command line."""
+    """`args`: the arguments after the script's name on the command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ class MakeRecord(Node):
 
 @dataclass(frozen=True, slots=True)
 class MakeCollection(Node):
-    """A bag or a list of these elements, as the type says."""
+    """A bag or a list of these elements, depending on the type."""
 
     items: tuple[Expr, ...]
 
@@ -189,7 +191,7 @@ class MakeData(Node):
 
 @dataclass(frozen=True, slots=True)
 class Concat(Node):
-    """One list after another (children of a template)."""
+    """Several lists concatenated (children of a template)."""
 
     parts: tuple[Expr, ...]
 
@@ -278,12 +280,12 @@ class Cast(Node):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where rows come from.
+    """A source or stream.
 
     `format` is line, json, xml, text, binary, python (a declared parser) or registered.  `path`
-    is the place of the files, or the registered name.  `row` is the type of what the file
-    holds (columns of type any are in it and are skipped); the `Read` node's type is the type
-    of what comes out.  `options` holds the named arguments that were given, by name.
+    is the path of the files, or the registered name.  `row` is the type of the rows in the
+    file, including columns of type any, which are skipped; the type of the `Read` node is the
+    type of the rows that are read.  `options` has the named arguments, by name.
     """
 
     format: str
@@ -292,7 +294,7 @@ class Source:
     row: Type
     delimiter: str = ","
     keys: tuple[str, ...] = ()
-    """JSON: the members to take.  XML: the tags."""
+    """JSON: the members to read.  XML: the tags."""
     steps: tuple[Step, ...] = ()
     host: Expr | None = None
     port: Expr | None = None
@@ -322,11 +324,11 @@ class Item(Node):
 
 @dataclass(frozen=True, slots=True)
 class Navigate(Node):
-    """A step from a tree (XML, JSON or any) or a look-up by name.
+    """A step into a tree (XML, JSON or any), or a lookup by name.
 
     `children`: XML children with this tag, `*` all elements: a list.  `attribute`: the value of
     this XML attribute or null.  `attributes`: all of them, a bag of pairs.  `member`: the member
-    of a JSON object, or null.  `dynamic`: whatever the value of type any turns out to offer.
+    of a JSON object, or null.  `dynamic`: decided at run time, for a value of type any.
     """
 
     kind: Literal["children", "attribute", "attributes", "member", "dynamic"]
@@ -344,7 +346,7 @@ class At(Node):
 
 @dataclass(frozen=True, slots=True)
 class LookUp(Node):
-    """The value beside a key in a collection of pairs, or null; of several the least."""
+    """The value for a key in a collection of pairs, or null; the least if there are several."""
 
     subject: Expr
     key: Expr
@@ -383,7 +385,7 @@ class If(Node):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A pattern and what follows when it matches."""
+    """A pattern, and the expression that is evaluated if it matches."""
 
     pattern: Pattern
     body: Expr
@@ -402,8 +404,8 @@ class Repeat(Node):
     """A loop over several variables at once.
 
     `initial` and `step` have one expression a variable.  A flagged variable's step yields pairs
-    (row, bool); the loop ends when no row of a flagged variable says true, when nothing
-    changes (no flags, no limit), or after `limit` steps.  The node's value is that of the
+    (row, bool); the loop ends when no row of a flagged variable has the flag true, when nothing
+    changes (no flags, no limit), or after `limit` steps.  The value of the node is that of the
     variable, or the tuple of all of them.
     """
 
@@ -416,7 +418,7 @@ class Repeat(Node):
 
 @dataclass(frozen=True, slots=True)
 class Trace(Node):
-    """The operand; its text and value are printed."""
+    """The operand; evaluation also prints its text and value."""
 
     operand: Expr
     text: str
@@ -504,7 +506,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Rows for which this is not true are left out (a variable used twice in patterns)."""
+    """Drops rows for which this is not true (from a variable used twice in patterns)."""
 
     condition: Expr
 
@@ -610,7 +612,7 @@ class Function:
 class Aggregation:
     """A user aggregation: merge two accumulators, the zero, one element as an accumulator.
 
-    With an inverse accumulators are a commutative group, and what was merged can be taken away.
+    With an inverse, accumulators form a commutative group, and a merged one can be removed again.
     """
 
     name: str
@@ -638,7 +640,7 @@ ItemKind: TypeAlias = Literal["print", "incr", "store-value", "store", "dump", "
 
 @dataclass(frozen=True, slots=True)
 class ScriptItem:
-    """Something that a script does, in order.
+    """An item of a script that is executed: a print, an output or a stored value.
 
     `target` is the path of an output or the key of a stored value.
     """
@@ -652,7 +654,7 @@ class ScriptItem:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A whole script: what it does, and what its parts refer to."""
+    """A whole script: its items, and the declarations that they refer to."""
 
     items: tuple[ScriptItem, ...]
     queries: dict[str, Expr]
@@ -662,4 +664,4 @@ class Script:
     parsers: dict[str, AnyValue]
     data: dict[str, tuple[Constructor, ...]]
     allowed: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
-    """The folders and files that it may use, wherever it is evaluated; None: all."""
+    """The directories and files that it may use, on every engine; None allows all."""

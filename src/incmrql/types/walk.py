@@ -1,8 +1,8 @@
-"""Walking typed expressions: the one module that knows where a node keeps its parts.
+"""Traversal of typed expressions: the one module that knows the fields of nodes.
 
 Expressions hold other expressions directly or inside qualifiers, groups, branches, patterns,
-lambdas and sources; all of these are frozen dataclasses, so one walk over their fields serves.
-Since every binder has a variable of its own, a variable is free where it is used and not bound.
+lambdas and sources.  All of these are frozen dataclasses, so one generic traversal is enough.
+Every binder has its own variable, so the free variables are those that occur and are not bound.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_args
 
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 
 _EXPRESSIONS = frozenset(get_args(typed.Expr))
 
 
-_KNOWN: dict[type, tuple[str, ...] | None] = {}
+_PART_FIELDS: dict[type, tuple[str, ...] | None] = {}
 
 
-def _parts_of(kind: type) -> tuple[str, ...] | None:
-    """The fields of a class of nodes that may hold expressions; None for what is no node."""
-    if kind not in _KNOWN:
-        _KNOWN[kind] = None
+def _part_fields(kind: type) -> tuple[str, ...] | None:
+    """The fields of a node class that may hold expressions; None if the class is no node."""
+    if kind not in _PART_FIELDS:
+        _PART_FIELDS[kind] = None
         is_ours = kind.__module__.startswith(typed.__name__) and kind is not typed.Variable
         if is_ours and is_dataclass(kind):
-            names = [each.name for each in fields(kind)]
-            _KNOWN[kind] = tuple(n for n in names if n not in ("type", "span"))
-    return _KNOWN[kind]
+            names = [field.name for field in fields(kind)]
+            _PART_FIELDS[kind] = tuple(n for n in names if n not in ("type", "span"))
+    return _PART_FIELDS[kind]
 
 
 def map_children(f: Callable[[typed.Expr], typed.Expr], expr: typed.Expr) -> typed.Expr:
     """`expr` with `f` applied to each expression directly inside it."""
-    mapped: typed.Expr = _rebuilt(expr, lambda part: _map_part(f, part))
+    mapped: typed.Expr = _map_fields(expr, lambda part: _map_part(f, part))
     return mapped
 
 
@@ -43,15 +43,15 @@ def _map_part(f: Callable[[typed.Expr], typed.Expr], part: Any) -> Any:
         return f(part)
     if kind is tuple:
         return tuple([_map_part(f, item) for item in part])
-    if _parts_of(kind) is not None:
-        return _rebuilt(part, lambda inner: _map_part(f, inner))
+    if _part_fields(kind) is not None:
+        return _map_fields(part, lambda inner: _map_part(f, inner))
     return part
 
 
-def _rebuilt(node: Any, f: Callable[[Any], Any]) -> Any:
+def _map_fields(node: Any, f: Callable[[Any], Any]) -> Any:
     """A node with `f` applied to its fields; the same node if nothing changed."""
     changed = {}
-    for name in _parts_of(type(node)) or ():
+    for name in _part_fields(type(node)) or ():
         before = getattr(node, name)
         if type(before) is typed.Variable:
             continue
@@ -63,12 +63,12 @@ def _rebuilt(node: Any, f: Callable[[Any], Any]) -> Any:
 
 def children(node: typed.Expr | typed.Aggregation) -> Iterator[typed.Expr]:
     """The expressions directly inside a node."""
-    for name in _parts_of(type(node)) or ():
+    for name in _part_fields(type(node)) or ():
         yield from _inside(getattr(node, name))
 
 
 def _inside(part: Any) -> Iterator[typed.Expr]:
-    """The expressions that a part of a node is or holds, those inside of these apart."""
+    """The outermost expressions in a part of a node."""
     kind = type(part)
     if kind in _EXPRESSIONS:
         yield part
@@ -76,7 +76,7 @@ def _inside(part: Any) -> Iterator[typed.Expr]:
         for item in part:
             yield from _inside(item)
     else:
-        for name in _parts_of(kind) or ():
+        for name in _part_fields(kind) or ():
             yield from _inside(getattr(part, name))
 
 
@@ -96,7 +96,7 @@ def bound_variables(part: Any) -> set[typed.Variable]:
         return {part}
     if kind is tuple:
         return set().union(*map(bound_variables, part))
-    return set().union(*(bound_variables(getattr(part, name)) for name in _parts_of(kind) or ()))
+    return set().union(*(bound_variables(getattr(part, name)) for name in _part_fields(kind) or ()))
 
 
 def used_variables(expr: typed.Expr) -> set[typed.Variable]:
@@ -110,18 +110,18 @@ def free_variables(expr: typed.Expr) -> set[typed.Variable]:
 
 
 def is_random(expr: typed.Expr) -> bool:
-    """Whether an expression may have another value each time."""
+    """Whether an expression may have a different value each time it is evaluated."""
     return any(isinstance(n, typed.Builtin) and n.function == "random" for n in nodes(expr))
 
 
 def root_variable(expr: typed.Expr) -> typed.Variable | None:
-    """The variable that a chain of fields and components starts from, if it is one."""
+    """The variable at the start of a chain of fields and components, or None."""
     path = component_path(expr)
     return None if path is None else path[0]
 
 
 def component_path(expr: typed.Expr) -> tuple[typed.Variable, tuple[int | str, ...]] | None:
-    """A variable and the path from it to one of its components, if an expression is one."""
+    """The variable and path of an expression like `v.A#1`; None for other expressions."""
     path: list[int | str] = []
     while isinstance(expr, typed.Field | typed.Item):
         path.append(expr.name if isinstance(expr, typed.Field) else expr.index)
@@ -130,7 +130,7 @@ def component_path(expr: typed.Expr) -> tuple[typed.Variable, tuple[int | str, .
 
 
 def substitute(expr: typed.Expr, values: Mapping[typed.Variable, typed.Expr]) -> typed.Expr:
-    """`expr` with expressions in the places of variables."""
+    """`expr` with variables replaced by expressions."""
     if isinstance(expr, typed.Var):
         return values.get(expr.variable, expr)
     return map_children(lambda child: substitute(child, values), expr) if values else expr
@@ -142,7 +142,7 @@ def with_copies(
     value: typed.Expr,
     fresh: Callable[[typed.Variable], typed.Variable],
 ) -> typed.Expr:
-    """`expr` with a copy of `value` wherever a variable is used, each with binders of its own."""
+    """`expr` with each use of a variable replaced by a copy of `value` with fresh binders."""
     if isinstance(expr, typed.Var):
         return rename_binders(value, fresh) if expr.variable == variable else expr
     return map_children(lambda child: with_copies(child, variable, value, fresh), expr)
@@ -168,7 +168,7 @@ def _rename(part: Any, names: Mapping[typed.Variable, typed.Variable]) -> Any:
     if kind is tuple:
         return tuple([_rename(item, names) for item in part])
     changed = {}
-    for name in _parts_of(kind) or ():
+    for name in _part_fields(kind) or ():
         before = getattr(part, name)
         after = _rename(before, names)
         if after is not before:
@@ -182,18 +182,20 @@ def _rename(part: Any, names: Mapping[typed.Variable, typed.Variable]) -> Any:
 def with_sources(
     script: typed.Script, change: Callable[[typed.Source], typed.Source]
 ) -> typed.Script:
-    """A script in which every source has become what `change` makes of it."""
+    """The script with `change` applied to every source."""
 
-    def changed(expr: typed.Expr) -> typed.Expr:
-        inner = map_children(changed, expr)
+    def map_sources(expr: typed.Expr) -> typed.Expr:
+        inner = map_children(map_sources, expr)
         return (
             replace(inner, source=change(inner.source)) if isinstance(inner, typed.Read) else inner
         )
 
-    with room():
+    with deep_recursion():
         return replace(
             script,
-            items=tuple(replace(item, expr=changed(item.expr)) for item in script.items),
-            queries={name: changed(expr) for name, expr in script.queries.items()},
-            functions={n: replace(f, body=changed(f.body)) for n, f in script.functions.items()},
+            items=tuple(replace(item, expr=map_sources(item.expr)) for item in script.items),
+            queries={name: map_sources(expr) for name, expr in script.queries.items()},
+            functions={
+                n: replace(f, body=map_sources(f.body)) for n, f in script.functions.items()
+            },
         )

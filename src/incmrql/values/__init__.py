@@ -2,8 +2,9 @@
 
 * `data` has the classes; `canonical` identity, order and canonical bytes; `encoding` the bytes.
 * `exact` adds doubles exactly: `exact.scalar` one by one, `exact.sums` whole columns.
-* `numbers` has arithmetic that never raises, `elementary` exp, log and the like with pinned bits.
-* `hashing` has the one hash of the package; `notation` prints values and reads them back.
+* `numbers` has arithmetic that never raises; `elementary` has exp, log and the like, with the
+  same bits on every machine.
+* `hashing` has the only hash function of the package; `notation` prints values and reads them back.
 
 Start with `data`, then `canonical`.
 """

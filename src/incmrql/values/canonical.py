@@ -1,4 +1,4 @@
-"""Identity and order of values, and the way back from canonical bytes.
+"""Identity and order of values, and decoding of canonical bytes.
 
     decode(encode(v)) is v        identical(a, b)  <=>  compare(a, b) == 0
 
@@ -26,7 +26,7 @@ Decoder: TypeAlias = Callable[[bytes, int], tuple[Value, int]]
 
 
 def identical(a: Value, b: Value) -> bool:
-    """Whether two values are one value: the same key, row or group."""
+    """Whether two values are the same key, row or group."""
     return encode(a) == encode(b)
 
 
@@ -42,7 +42,7 @@ def sort_values(values: Iterable[Value]) -> list[Value]:
 
 
 def canonical(value: Value) -> Value:
-    """The value as every engine holds it: one zero, one NaN, times in UTC, bags in order."""
+    """The value in the form that every engine holds: one zero, one NaN, UTC, bags in order."""
     match value:
         case float():
             return normal(value)
@@ -79,14 +79,14 @@ def _decode(data: bytes, at: int) -> tuple[Value, int]:
     """The value that starts at `at`, and where it ends."""
     tag = data[at : at + 1]
     at += 1
-    shape = _SEQUENCES.get(tag)
-    if shape is None:
+    sequence = _SEQUENCES.get(tag)
+    if sequence is None:
         return _DECODERS[tag](data, at)
     values = []
     while data[at]:
         value, at = _decode(data, at)
         values.append(value)
-    return shape(values), at + 1
+    return sequence(values), at + 1
 
 
 def _decode_null(_: bytes, at: int) -> tuple[None, int]:
@@ -104,13 +104,13 @@ def _decode_integer(data: bytes, at: int) -> tuple[int, int]:
 
 def _decode_float(data: bytes, at: int) -> tuple[float, int]:
     (bits,) = _unsigned.unpack_from(data, at)
-    back = bits ^ encoding.SIGN if bits & encoding.SIGN else bits ^ encoding.ALL_BITS
-    number: float = _double.unpack(_unsigned.pack(back))[0]
+    restored = bits ^ encoding.SIGN if bits & encoding.SIGN else bits ^ encoding.ALL_BITS
+    number: float = _double.unpack(_unsigned.pack(restored))[0]
     return number, at + 8
 
 
 def _decode_decimal(data: bytes, at: int) -> tuple[Decimal, int]:
-    """The number without zeros at the end of its fraction."""
+    """The number without trailing zeros after its point."""
     end = at + encoding.DECIMAL_BYTES
     unscaled = int.from_bytes(data[at:end], "big") - encoding.DECIMAL_SIGN
     whole, fraction = divmod(unscaled, 10**encoding.DIGITS)

@@ -9,7 +9,7 @@
 | tuple, list | tuple, list |
 | record, bag, value of a data type | `Record`, `Bag`, `Data` |
 
-A value is never changed once made.  Two values are the same value exactly when their
+Values are immutable.  Two values are the same value exactly when their
 canonical bytes are equal (`encoding.py`), and `Record`, `Bag` and `Data` compare that way.
 """
 
@@ -43,11 +43,11 @@ class Record(Mapping[str, Value]):
 
     @classmethod
     def of(cls, names: tuple[str, ...], values: Iterable[Value]) -> Record:
-        """A record from its names and its values, side by side."""
-        made = cls.__new__(cls)
-        object.__setattr__(made, "_names", names)
-        object.__setattr__(made, "_values", tuple(values))
-        return made
+        """A record from names and as many values."""
+        record = cls.__new__(cls)
+        object.__setattr__(record, "_names", names)
+        object.__setattr__(record, "_values", tuple(values))
+        return record
 
     @property
     def names_(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class Record(Mapping[str, Value]):
     def __len__(self) -> int:
         return len(self._names)
 
-    def encoded_(self) -> bytes:
+    def encode_(self) -> bytes:
         """The canonical bytes: the names as a header, then the values."""
         parts = [RECORD]
         for name in self._names:
@@ -92,11 +92,11 @@ class Record(Mapping[str, Value]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Record):
-            return self._names == other._names and self.encoded_() == other.encoded_()
+            return self._names == other._names and self.encode_() == other.encode_()
         return NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.encoded_())
+        return hash(self.encode_())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Record.of, (self._names, self._values))
@@ -111,7 +111,7 @@ class Bag(list[Value]):
 
     __slots__ = ()
 
-    def encoded_(self) -> bytes:
+    def encode_(self) -> bytes:
         """The canonical bytes: the elements' bytes in order."""
         parts = []
         for element in self:
@@ -120,7 +120,7 @@ class Bag(list[Value]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Bag):
-            return len(self) == len(other) and self.encoded_() == other.encoded_()
+            return len(self) == len(other) and self.encode_() == other.encode_()
         return NotImplemented
 
     def __ne__(self, other: object) -> bool:
@@ -136,7 +136,7 @@ class Bag(list[Value]):
 class Data:
     """A value of a data type: a constructor applied to a content.
 
-    `position` is the constructor's place in the declaration, which orders the values.
+    `position` is the index of the constructor in the declaration; values are ordered by it.
     """
 
     __slots__ = ("constructor", "content", "position")
@@ -152,20 +152,20 @@ class Data:
     def __setattr__(self, name: str, value: Value) -> None:
         raise AttributeError("a value of a data type cannot be changed")
 
-    def encoded_(self) -> bytes:
-        """The canonical bytes: the constructor by place and name, then the content."""
+    def encode_(self) -> bytes:
+        """The canonical bytes: position and name of the constructor, then the content."""
         if not 0 <= self.position < 1 << 16:
             raise InternalError(f"{self.constructor} cannot be constructor {self.position}")
-        place = self.position.to_bytes(2, "big")
-        return DATA + place + encode_text(self.constructor) + encode(self.content)
+        position_bytes = self.position.to_bytes(2, "big")
+        return DATA + position_bytes + encode_text(self.constructor) + encode(self.content)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Data):
-            return self.position == other.position and self.encoded_() == other.encoded_()
+            return self.position == other.position and self.encode_() == other.encode_()
         return NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.encoded_())
+        return hash(self.encode_())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Data, (self.constructor, self.position, self.content))

@@ -4,11 +4,11 @@
 
     identity   a and b are the same value  <=>  encode(a) == encode(b)
     order      a comes before b            <=>  encode(a) <  encode(b)
-    prefixes   no encoding is a proper prefix of another one
+    prefixes   no encoding is a proper prefix of another
 
 hold for values of any kinds and depths.  Every tag is greater than `END`, so in a sequence
 the next element's tag also says "not finished yet", and a sequence that is the beginning of
-a longer one sorts first.  Classes of our own bring their encoding along as `encoded_`.
+a longer one sorts first.  Our own classes encode themselves by a method `encode_`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Encoder: TypeAlias = Callable[[Any], bytes]
 def encode(value: Any) -> bytes:
     """The canonical bytes of a value."""
     kind = type(value)
-    encoder = _ENCODERS.get(kind) or _inherited(kind)
+    encoder = _ENCODERS.get(kind) or _encoder_of_class(kind)
     return encoder(value)
 
 
@@ -90,9 +90,9 @@ def microseconds(moment: datetime) -> int:
     return count
 
 
-def _inherited(kind: type) -> Encoder:
-    """How values of another Python class are encoded: its own way, or like its parent."""
-    own: Encoder | None = getattr(kind, "encoded_", None)
+def _encoder_of_class(kind: type) -> Encoder:
+    """The encoder of a class that is not in `_ENCODERS`: its own method, or that of its base."""
+    own: Encoder | None = getattr(kind, "encode_", None)
     if own is not None:
         return own
     for parent in kind.__mro__:
@@ -121,7 +121,7 @@ def _encode_float(value: float) -> bytes:
 
 
 def _encode_decimal(value: Decimal) -> bytes:
-    """The number as an integer multiple of 10**-38: its scale is not part of what it is."""
+    """The number as an integer multiple of 10**-38, so that 1.0 and 1.00 are the same value."""
     if not value.is_finite() or (value and value.adjusted() >= DIGITS):
         raise InternalError(f"decimal {value} has more than {DIGITS} digits before its point")
     unscaled = int(value.scaleb(DIGITS, EXACT))
@@ -144,7 +144,9 @@ def _encode_timestamp(value: datetime) -> bytes:
 
 def _encode_sequence(value: tuple[object, ...] | list[object]) -> bytes:
     parts = [TUPLE if isinstance(value, tuple) else LIST]
-    for element in value:  # a plain loop: deep values take two frames a level and no C stack
+    # A plain loop, since `map` and comprehensions would add C frames for each level of nesting:
+    # deeply nested values must not overflow the stack.
+    for element in value:
         parts.append(encode(element))  # noqa: PERF401
     parts.append(END)
     return b"".join(parts)

@@ -6,7 +6,7 @@
            | ("decimal" | "date" | "timestamp") "(" string ")"
            | constructor "(" [ values ] ")"
 
-White space is free between words.  `(v)` is `v`, as in the language.
+White space is free between tokens.  `(v)` is `v`, as in the language.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from incmrql.values.numbers import LONG, fits, normal
 #
 # identical(read(show(v)), v)
 #
-# Equal values are shown alike: bags in canonical order, one zero,
-# one NaN, times in UTC. Only the zeros at the end of a decimal are kept as they are.
+# Equal values have the same text: bags in canonical order, one zero, one NaN, times in UTC.
+# The only exception: a decimal keeps its trailing zeros.
 
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -43,12 +43,12 @@ _LEAST_LARGE: Final = 1e16
 
 
 def show(value: Value, limit: int | None = None) -> str:
-    """The value as text; with a limit, at most so many elements of the outermost collection."""
+    """The value as text; `limit` is the maximum number of elements of the outermost collection."""
     if limit is None or not isinstance(value, list) or len(value) <= limit:
         return _show(value)
     elements = sort_values(value) if isinstance(value, Bag) else value
-    shown = ", ".join([*map(_show, islice(elements, limit)), "..."])
-    return f"{{ {shown} }}" if isinstance(value, Bag) else f"[ {shown} ]"
+    text = ", ".join([*map(_show, islice(elements, limit)), "..."])
+    return f"{{ {text} }}" if isinstance(value, Bag) else f"[ {text} ]"
 
 
 def show_float(x: float) -> str:
@@ -87,12 +87,12 @@ def _show(value: Value) -> str:
         case tuple():
             return "(" + ",".join([_show(part) for part in value]) + ")"
         case Bag():
-            return _spaced("{", [_show(part) for part in sort_values(value)], "}")
+            return _show_sequence("{", [_show(part) for part in sort_values(value)], "}")
         case list():
-            return _spaced("[", [_show(part) for part in value], "]")
+            return _show_sequence("[", [_show(part) for part in value], "]")
         case Record():
-            shown = [_show(part) for part in value.values_]
-            return _spaced("<", [*map(_show_field, value.names_, shown)], ">")
+            fields = [_show(part) for part in value.values_]
+            return _show_sequence("<", [*map(_show_field, value.names_, fields)], ">")
         case Data():
             content = _show(value.content)
             return value.constructor + (content if _is_tuple(value) else f"({content})")
@@ -115,13 +115,13 @@ def _show_call(value: Value) -> str:
             raise InternalError(f"a Python {kind} is not a value of the language")
 
 
-def _spaced(opening: str, parts: list[str], closing: str) -> str:
+def _show_sequence(opening: str, parts: list[str], closing: str) -> str:
     return f"{opening} {', '.join(parts)} {closing}" if parts else f"{opening} {closing}"
 
 
-def _show_field(name: str, shown: str) -> str:
-    """A field; its name is quoted if, coming from data, it is not a name of the language."""
-    return f"{name if NAME.fullmatch(name) else show_string(name)}: {shown}"
+def _show_field(name: str, text: str) -> str:
+    """A field; its name is quoted if it is not an identifier (names in data can be anything)."""
+    return f"{name if NAME.fullmatch(name) else show_string(name)}: {text}"
 
 
 def _is_tuple(value: Data) -> bool:
@@ -129,15 +129,15 @@ def _is_tuple(value: Data) -> bool:
     return isinstance(value.content, tuple)
 
 
-def _escape(found: re.Match[str]) -> str:
-    character = found[0]
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
     return SHORT_ESCAPES.get(character) or f"\\u{ord(character):04x}"
 
 
 # --- Reading ---
 
 
-_WORD: Final = re.compile(
+_TOKEN: Final = re.compile(
     r"""\s*(?:
         (?P<number> -? \d+ (?P<double> (?: \.\d+ )? (?: [eE][+-]?\d+ )? ) )
       | (?P<string> " (?: [^"\\] | \\. )* " )
@@ -162,10 +162,10 @@ _CONSTANTS: Final[Mapping[str, Value]] = {
 
 
 def read(text: str, constructors: Mapping[str, int] | None = None) -> Value:
-    """The value that a text shows.
+    """The value that a text denotes.
 
     `constructors` gives the positions of the constructors that may occur.  Raises a ValueError
-    that names the place where the text is not a value.
+    that names the position where the text is not a value.
     """
     reader = _Reader(text, constructors or {})
     value = reader.value()
@@ -175,36 +175,36 @@ def read(text: str, constructors: Mapping[str, int] | None = None) -> Value:
 
 
 class _Reader:
-    """A place in a text, with the word that starts there."""
+    """A recursive-descent parser: a position in the text, and the token that starts there."""
 
     def __init__(self, text: str, constructors: Mapping[str, int]) -> None:
         self.text = text
         self.constructors = constructors
         self.start = self.end = 0
-        self.kind = self.word = ""
+        self.kind = self.token = ""
         self.advance()
 
     def advance(self) -> None:
-        found = _WORD.match(self.text, self.end)
-        if found is None:
-            raise InternalError(f"no word at {self.end} of {self.text!r}")
-        groups = found.groupdict()
+        lexeme = _TOKEN.match(self.text, self.end)
+        if lexeme is None:
+            raise InternalError(f"no token at {self.end} of {self.text!r}")
+        groups = lexeme.groupdict()
         self.kind = next(kind for kind in _KINDS if groups[kind] is not None)
-        self.word, self.start, self.end = found[self.kind], found.start(self.kind), found.end()
+        self.token, self.start, self.end = lexeme[self.kind], lexeme.start(self.kind), lexeme.end()
         if self.kind == "number" and groups["double"]:
             self.kind = "double"
 
     def fail(self, expected: str) -> NoReturn:
-        found = "the end" if self.kind == "end" else repr(self.word)
-        raise ValueError(f"expected {expected} at position {self.start}, found {found}")
+        actual = "the end" if self.kind == "end" else repr(self.token)
+        raise ValueError(f"expected {expected} at position {self.start}, found {actual}")
 
     def skip(self, sign: str) -> None:
-        if self.word != sign:
+        if self.token != sign:
             self.fail(repr(sign))
         self.advance()
 
     def value(self) -> Value:
-        match self.word:
+        match self.token:
             case "(":
                 return _tuple_or_only(self.values(")"))
             case "{":
@@ -223,31 +223,31 @@ class _Reader:
     def literal(self) -> Value:
         match self.kind:
             case "number":
-                number = int(self.word) if len(self.word) < 40 else LONG.stop
+                number = int(self.token) if len(self.token) < 40 else LONG.stop
                 return number if fits(LONG, number) else self.fail("an integer of 64 bits")
             case "double":
-                return normal(float(self.word))
+                return normal(float(self.token))
             case "string":
                 return self.string()
             case "name":
-                return _CONSTANTS[self.word]
+                return _CONSTANTS[self.token]
             case _:
                 return self.fail("a value")
 
     def string(self) -> str:
-        return _ESCAPE.sub(self.unescape, self.word[1:-1])
+        return _ESCAPE.sub(self.unescape, self.token[1:-1])
 
-    def unescape(self, found: re.Match[str]) -> str:
-        digits, character = found.groups()
+    def unescape(self, match: re.Match[str]) -> str:
+        digits, character = match.groups()
         if digits:
             return chr(int(digits, 16))
         return _UNESCAPED.get(character) or self.fail(f"a string without \\{character}")
 
     def values(self, closing: str) -> list[Value]:
-        """What stands between brackets, of which the first is the word at hand."""
+        """The values in a pair of brackets; the current token is the opening one."""
         self.advance()
         values: list[Value] = []
-        while self.word != closing:
+        while self.token != closing:
             if values:
                 self.skip(",")
             values.append(self.value())
@@ -257,7 +257,7 @@ class _Reader:
     def record(self) -> Record:
         self.advance()
         fields: list[tuple[str, Value]] = []
-        while self.word != ">":
+        while self.token != ">":
             if fields:
                 self.skip(",")
             name = self.field_name()
@@ -269,28 +269,28 @@ class _Reader:
     def field_name(self) -> str:
         if self.kind == "string":
             name = self.string()
-        elif NAME.fullmatch(self.word):
-            name = self.word
+        elif NAME.fullmatch(self.token):
+            name = self.token
         else:
             self.fail("a field name")
         self.advance()
         return name
 
     def call(self) -> Value:
-        """A constructor or a function of the language, with its arguments."""
-        name, start = self.word, self.start
+        """A constructor or a function of the language with its arguments."""
+        name, start = self.token, self.start
         position = self.constructors.get(name)
         if position is None and name not in _FUNCTIONS:
             self.fail("a value or a known constructor")
         self.advance()
-        if self.word != "(":
+        if self.token != "(":
             self.fail("'('")
         values = self.values(")")
         if position is not None:
             return Data(name, position, _tuple_or_only(values))
         try:
             (text,) = values
-            return _FUNCTIONS[name](_string(text))
+            return _FUNCTIONS[name](_check_string(text))
         except (ValueError, InvalidOperation, InternalError):
             raise ValueError(
                 f"expected a {name} at position {start}, found {self.text[start : self.end]!r}"
@@ -301,7 +301,7 @@ def _tuple_or_only(values: list[Value]) -> Value:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _string(value: Value) -> str:
+def _check_string(value: Value) -> str:
     if not isinstance(value, str):
         raise ValueError("not a string")
     return value
@@ -309,7 +309,7 @@ def _string(value: Value) -> str:
 
 def _decimal(text: str) -> Decimal:
     number = Decimal(text)
-    encode(number)  # which refuses what has too many digits
+    encode(number)  # raises if there are too many digits
     return number
 
 

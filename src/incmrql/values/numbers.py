@@ -1,4 +1,4 @@
-"""Arithmetic that is total: an operation without a result gives null (None), never an error.
+"""Total arithmetic: an operation without a result gives null (None), never an error.
 
 Integers have the width of their type, doubles have one zero and one NaN, and decimals
 follow Spark's rules for the precision and scale of results.
@@ -25,7 +25,7 @@ INTEGER_RANGES: Final[Mapping[str, range]] = {
     "long": LONG,
 }
 
-Scaled: TypeAlias = tuple[int, int]
+PrecisionScale: TypeAlias = tuple[int, int]
 """The precision and the scale of a decimal type."""
 
 MOST_DIGITS: Final = 38
@@ -38,7 +38,7 @@ def fits(kind: range, number: int) -> bool:
     return kind.start <= number < kind.stop
 
 
-def wrap_none(kind: range, number: int) -> int | None:
+def fit_or_null(kind: range, number: int) -> int | None:
     """The number, or null where the type cannot hold it."""
     return number if fits(kind, number) else None
 
@@ -73,21 +73,21 @@ def to_float32(x: float) -> float:
     return normal(rounded)
 
 
-def decimal_result(operator: str, left: Scaled, right: Scaled) -> Scaled:
+def decimal_result(operator: str, left: PrecisionScale, right: PrecisionScale) -> PrecisionScale:
     """The precision and scale of `left operator right`, for + - * / %."""
     (p1, s1), (p2, s2) = left, right
     match operator:
         case "+" | "-":
             scale = max(s1, s2)
-            return _adjusted(max(p1 - s1, p2 - s2) + scale + 1, scale)
+            return _limit_digits(max(p1 - s1, p2 - s2) + scale + 1, scale)
         case "*":
-            return _adjusted(p1 + p2 + 1, s1 + s2)
+            return _limit_digits(p1 + p2 + 1, s1 + s2)
         case "/":
             scale = max(_LEAST_SCALE, s1 + p2 + 1)
-            return _adjusted(p1 - s1 + s2 + scale, scale)
+            return _limit_digits(p1 - s1 + s2 + scale, scale)
         case "%":
             scale = max(s1, s2)
-            return _adjusted(min(p1 - s1, p2 - s2) + scale, scale)
+            return _limit_digits(min(p1 - s1, p2 - s2) + scale, scale)
         case _:
             raise ValueError(f"no decimal operator {operator!r}")
 
@@ -104,36 +104,41 @@ def quantize(number: Decimal, precision: int, scale: int) -> Decimal | None:
     return rounded if rounded else rounded.copy_abs()
 
 
-def decimal_arithmetic(operator: str, a: Decimal, b: Decimal, result: Scaled) -> Decimal | None:
+def decimal_arithmetic(
+    operator: str, a: Decimal, b: Decimal, result: PrecisionScale
+) -> Decimal | None:
     """The exact `a operator b`, rounded once to the type of the result; null on overflow."""
     if b == 0 and operator in ("/", "%"):
         return None
-    return decimal_nearest(_OPERATIONS[operator](Fraction(a), Fraction(b)), result)
+    return nearest_decimal(_OPERATIONS[operator](Fraction(a), Fraction(b)), result)
 
 
-def decimal_nearest(number: Fraction, type_: Scaled) -> Decimal | None:
+def nearest_decimal(number: Fraction, type_: PrecisionScale) -> Decimal | None:
     """The decimal nearest to a number, halves away from zero; null where it has too many digits."""
     unscaled = number * 10 ** type_[1]
-    return decimal_of(half_up(unscaled.numerator, unscaled.denominator), type_)
+    return decimal_of(divide_half_up(unscaled.numerator, unscaled.denominator), type_)
 
 
-def decimal_of(unscaled: int, type_: Scaled) -> Decimal | None:
-    """The decimal of so many units of its scale; null where it has too many digits."""
+def decimal_of(unscaled: int, type_: PrecisionScale) -> Decimal | None:
+    """The decimal `unscaled * 10**-scale`; null where it has too many digits."""
     precision, scale = type_
     if abs(unscaled) >= 10**precision:
         return None
     return Decimal(unscaled).scaleb(-scale, _EXACT)
 
 
-def half_up(numerator: int, denominator: int) -> int:
+def divide_half_up(numerator: int, denominator: int) -> int:
     """The integer nearest to a fraction, halves away from zero."""
     whole, rest = divmod(abs(numerator), denominator)
     whole += 2 * rest >= denominator
     return -whole if numerator < 0 else whole
 
 
-def _adjusted(precision: int, scale: int) -> Scaled:
-    """At most 38 digits: digits before the point are kept, of the others at least six."""
+def _limit_digits(precision: int, scale: int) -> PrecisionScale:
+    """Precision and scale cut to 38 digits in all, as Spark does.
+
+    Digits before the point are kept at the expense of those after it, of which six remain.
+    """
     if precision <= MOST_DIGITS:
         return precision, scale
     whole = precision - scale

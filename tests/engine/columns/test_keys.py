@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.engine.columns.keys import Keys, encoded, same_keys
+from incmrql.engine.columns.keys import Keys, key_bytes, same_keys
 from incmrql.engine.store.sorting import TableSchema, decides, group, order_bytes, order_words
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import to_arrow
@@ -85,7 +85,7 @@ def test_columns_have_the_canonical_bytes_and_hashes_of_their_values(
     case: tuple[list[Type], list[tuple[Any, ...]]],
 ) -> None:
     types, rows = case
-    found = encoded(arrow(types, rows), types)
+    found = key_bytes(arrow(types, rows), types)
     wanted = [encode(canonical(_as_values(row, types))) for row in rows]
     assert found.bytes_at(np.arange(len(rows))) == wanted
     assert found.hashes().tolist() == [hash64(each) for each in wanted]
@@ -112,14 +112,14 @@ def test_groups_are_by_key_whatever_the_hash(numbers: list[int], spread: int) ->
 
 
 def test_no_columns_are_one_key() -> None:
-    found = encoded([], [], 3)
+    found = key_bytes([], [], 3)
     assert found.bytes_at(np.arange(3)) == [encode(())] * 3
     assert found.hashes().tolist() == [hash64(encode(()))] * 3
 
 
 @given(st.lists(st.none() | st.binary(max_size=3), max_size=8))
 def test_exact_sums_are_told_apart_by_their_bytes(sums: list[bytes | None]) -> None:
-    found = encoded([pa.array(sums, pa.binary())], [EXACT_SUM]).bytes_at(np.arange(len(sums)))
+    found = key_bytes([pa.array(sums, pa.binary())], [EXACT_SUM]).bytes_at(np.arange(len(sums)))
     for one, mine in zip(sums, found, strict=True):
         for two, yours in zip(sums, found, strict=True):
             assert (mine == yours) == (one == two)
@@ -162,6 +162,6 @@ def test_words_and_bytes_sort_like_the_values(
 
 @pytest.mark.parametrize("nulls", [False, True])
 def test_keys_with_and_without_nulls_compare(nulls: bool) -> None:
-    one = encoded([pa.array([1, 2, None if nulls else 3], pa.int32())], [INT])
-    two = encoded([pa.array([1, 5, 3], pa.int32())], [INT])
+    one = key_bytes([pa.array([1, 2, None if nulls else 3], pa.int32())], [INT])
+    two = key_bytes([pa.array([1, 5, 3], pa.int32())], [INT])
     assert one.equal(two).tolist() == [True, False, not nulls]

@@ -14,17 +14,17 @@ import pytest
 
 from incmrql.engine.columns import pipelines
 from incmrql.engine.columns.layouts import Leaf
-from incmrql.engine.columns.pipelines import FEW, Pipeline, Text
+from incmrql.engine.columns.pipelines import FEW, Pipeline, SqlText
 from incmrql.engine.columns.rows import Rows
 from incmrql.io.arrow.types import arrow_type
 from incmrql.reference import Environment
 from incmrql.types.model import DOUBLE, INT, STRING, Type
 from tests.reference.running import world
 
-GREATER = Text("SELECT c0 AS r0, _weight FROM given WHERE c0 >= c1")
+GREATER = SqlText("SELECT c0 AS r0, _weight FROM given WHERE c0 >= c1")
 
 
-def applied(text: Text, type_: Type, *columns: list[Any]) -> list[Any]:
+def applied(text: SqlText, type_: Type, *columns: list[Any]) -> list[Any]:
     given = tuple(pa.array(each, arrow_type(type_)) for each in columns)
     rows = Rows(given, np.ones(len(columns[0]), np.int64))
     made = Pipeline(text, Leaf(type_)).apply(rows, Environment(world()))
@@ -47,8 +47,8 @@ def test_few_and_many_rows_by_turns() -> None:
 
 
 def test_a_text_that_fails_leaves_the_next_one_alone() -> None:
-    broken = Text("SELECT CAST('x' AS INT) + c0 AS r0, _weight FROM given")
-    fine = Text("SELECT c0 + 1 AS r0, _weight FROM given")
+    broken = SqlText("SELECT CAST('x' AS INT) + c0 AS r0, _weight FROM given")
+    fine = SqlText("SELECT c0 + 1 AS r0, _weight FROM given")
     with pytest.raises(duckdb.Error):
         applied(broken, INT, [1, 2])
     assert applied(fine, INT, [1, 2]) == [2, 3]

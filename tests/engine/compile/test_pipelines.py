@@ -6,7 +6,7 @@ import pytest
 
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import catalog_for, read_include
-from incmrql.engine.columns.pipelines import Picked, Text
+from incmrql.engine.columns.pipelines import Projection, SqlText
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.operators.base import MapOp
 from incmrql.errors import SourceText
@@ -29,8 +29,8 @@ def mapped(head: str, where: str = "") -> MapOp:
 
 @pytest.mark.parametrize("text", ["python_1(", "python_1(x)", "my python_1(2) call"])
 def test_a_text_that_looks_like_a_function_stays_as_it_is(text: str) -> None:
-    how = mapped(f'(x.c1 = "{text}", exp(x.c0))', f' where x.c1 <> "{text}"').segment.how
-    assert isinstance(how, Text)
+    how = mapped(f'(x.c1 = "{text}", exp(x.c0))', f' where x.c1 <> "{text}"').pipeline.how
+    assert isinstance(how, SqlText)
     assert len(how.functions) == 1
     assert how.text.count(f"'{text}'") == 2
     assert how.text.count(f"{how.functions[0].name}(") == 1
@@ -38,6 +38,6 @@ def test_a_text_that_looks_like_a_function_stays_as_it_is(text: str) -> None:
 
 
 def test_columns_are_picked_by_their_place_whatever_they_are_called() -> None:
-    how = mapped("(x.c0, x.c1, x.c0)").segment.how
-    assert isinstance(how, Picked)
+    how = mapped("(x.c0, x.c1, x.c0)").pipeline.how
+    assert isinstance(how, Projection)
     assert how.columns == (1, 0, 1)

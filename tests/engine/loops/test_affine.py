@@ -17,17 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incmrql.engine.columns.layouts import leaves
-from incmrql.engine.columns.rows import of_values, stacked, to_values
+from incmrql.engine.columns.rows import concat_rows, of_values, to_values
 from incmrql.engine.compile.loops import LoopCompiler
 from incmrql.engine.compile.program import ProgramCompiler
-from incmrql.engine.context import BatchContext, consolidated
+from incmrql.engine.context import BatchContext, consolidate_rows
 from incmrql.engine.loops.affine.compile import affine_compiled
 from incmrql.engine.loops.affine.operator import affine_follow, affine_reset
 from incmrql.engine.loops.affine.tables import AffineTables
 from incmrql.engine.loops.operator import LoopOp
-from incmrql.engine.store.segments import Opened, write_runs
+from incmrql.engine.store.segments import OpenSegments, write_segments
 from incmrql.engine.store.sorting import TableSchema
-from incmrql.engine.store.tables import Reader, StateTable, plan
+from incmrql.engine.store.tables import Reader, StateTable, plan_writes
 from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.diffusion.shape import require_diffusion
@@ -90,9 +90,9 @@ class Kernel:
         assert isinstance(tables, AffineTables)
         self.plan, self.tolerance = replace(tables, limit=limit), tolerance
         self.tables = {name: StateTable(name, schema, BUCKETS) for name, schema in tables.own}
-        self.reader = Reader(folder, Opened())
-        self.inputs = [stacked([], leaves(layout)) for layout in self.step.layouts]
-        self.result = stacked([], tables.types)
+        self.reader = Reader(folder, OpenSegments())
+        self.inputs = [concat_rows([], leaves(layout)) for layout in self.step.layouts]
+        self.result = concat_rows([], tables.types)
         self.ready = False
         self.number = 0
         self.read = 0
@@ -107,7 +107,7 @@ class Kernel:
             for rows, layout in zip(changes, self.step.layouts, strict=True)
         ]
         self.inputs = [
-            consolidated(TableSchema(leaves(layout)), stacked([old, new], leaves(layout)))
+            consolidate_rows(TableSchema(leaves(layout)), concat_rows([old, new], leaves(layout)))
             for old, new, layout in zip(self.inputs, given, self.step.layouts, strict=True)
         ]
         context = BatchContext(
@@ -123,11 +123,11 @@ class Kernel:
         else:
             change, stated = found
             error = {"kind": stated.kind, "figure": stated.figure, "parts": dict(stated.parts)}
-            whole = stacked([self.result, change], self.plan.types)
-            self.result = consolidated(TableSchema(self.plan.types), whole)
+            whole = concat_rows([self.result, change], self.plan.types)
+            self.result = consolidate_rows(TableSchema(self.plan.types), whole)
         self._write(context)
         self.read = self.reader.tally.rows
-        self.reader = Reader(self.reader.folder, Opened())
+        self.reader = Reader(self.reader.folder, OpenSegments())
         self.number += 1
         return error
 
@@ -136,12 +136,14 @@ class Kernel:
 
     def _write(self, context: BatchContext) -> None:
         for name, content in context.deltas.items():
-            done = plan(context.committed(name), self.reader, content, self.number, range(BUCKETS))
+            done = plan_writes(
+                context.committed(name), self.reader, content, self.number, range(BUCKETS)
+            )
             contents = [(each.content, each.counts) for each in done.written]
             folder = self.reader.folder
-            runs = write_runs(folder, f"{uuid.uuid4().hex}.run", contents) if contents else []
+            runs = write_segments(folder, f"{uuid.uuid4().hex}.run", contents) if contents else []
             pairs = list(zip(runs, done.written, strict=True))
-            self.tables[name] = done.kept.with_runs(
+            self.tables[name] = done.kept.with_segments(
                 [run for run, written in pairs if not written.base],
                 [run for run, written in pairs if written.base],
             )

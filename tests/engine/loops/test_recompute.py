@@ -36,14 +36,14 @@ from incmrql.engine.loops.recompute.columns import (
 )
 from incmrql.engine.loops.recompute.columns import Source as Keyed
 from incmrql.engine.loops.recompute.steps import Ran, recompute_loop
-from incmrql.engine.store.segments import Opened
+from incmrql.engine.store.segments import OpenSegments
 from incmrql.engine.store.tables import Reader
 from incmrql.errors import DataError, SourceText
 from incmrql.io.arrow.types import arrow_type
 from incmrql.plan.assembly import program_of
 from incmrql.plan.program import Program
 from incmrql.reference import Environment
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_script
 from incmrql.types.infer.scripts import infer_script
 from incmrql.types.model import BOOL, DOUBLE, LONG, STRING, Tuple, Type
@@ -198,7 +198,7 @@ def wanted(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
 
 def run(program: Program, loop: LoopOp, inputs: Given) -> tuple[Rows, Ran]:
     given = [of_values(rows, layout) for rows, layout in zip(inputs, loop.layouts, strict=True)]
-    context = BatchContext({}, Reader(Path(), Opened()), world(program), is_first=False)
+    context = BatchContext({}, Reader(Path(), OpenSegments()), world(program), is_first=False)
     return recompute_loop(loop, given, context)
 
 
@@ -257,7 +257,7 @@ def inputs_of(draw: st.DrawFn, loop: LoopOp) -> Given:
 @given(st.data())
 def test_rows_are_those_of_the_loop(name: str, data: st.DataObject) -> None:
     program, loops = prepared(QUERIES[name])
-    with room():
+    with deep_recursion():
         for loop in loops:
             inputs = data.draw(inputs_of(loop))
             assert found(program, loop, inputs) == wanted(program, loop, inputs)
@@ -268,7 +268,7 @@ def test_rows_are_those_of_the_loop(name: str, data: st.DataObject) -> None:
 @given(st.data())
 def test_many_pairs_in_chunks(name: str, data: st.DataObject) -> None:
     program, loops = prepared(QUERIES[name])
-    with room(), mock.patch.object(joins, "MOST_PAIRS", 3):
+    with deep_recursion(), mock.patch.object(joins, "MOST_PAIRS", 3):
         for loop in loops:
             inputs = data.draw(inputs_of(loop))
             assert found(program, loop, inputs) == wanted(program, loop, inputs)
@@ -287,7 +287,7 @@ def calls(text: str, inputs: Given) -> tuple[Ran, int, int]:
     count = mock.Mock(wraps=recompute_columns.number_keys)
     asked = mock.Mock(wraps=look_up)
     with (
-        room(),
+        deep_recursion(),
         mock.patch.object(recompute_columns, "number_keys", count),
         mock.patch.object(joins, "look_up", asked),
     ):
@@ -327,7 +327,7 @@ def test_steps_end_where_nothing_moves() -> None:
 def test_without_an_end() -> None:
     program, (loop,) = prepared(FLAGGED)
     inputs: Given = [[((1, 1e300), 1)], [((1, (1,)), 3)]]
-    with room():
+    with deep_recursion():
         assert "R202" in str(wanted(program, loop, inputs))
         assert found(program, loop, inputs) == wanted(program, loop, inputs)
 
@@ -379,7 +379,7 @@ def source(draw: st.DrawFn, types: tuple[Type, ...]) -> Keyed:
 
 def bytes_of(types: tuple[Type, ...], given: Keyed) -> list[bytes]:
     columns, count = tuple(map(plain_column, given[0])), given[1]
-    return Keys(columns, types, None, count).encoded().bytes_at(np.arange(count))
+    return Keys(columns, types, None, count).key_bytes().bytes_at(np.arange(count))
 
 
 @given(keyed())

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from incmrql.engine.columns.keys import Keys
-from incmrql.engine.store.content import SortedRows, added_up, asked_keys
-from incmrql.engine.store.segments import write_runs
+from incmrql.engine.store.content import SortedRows, aggregate_rows, distinct_keys
+from incmrql.engine.store.segments import write_segments
 from incmrql.engine.store.sorting import TableSchema
-from incmrql.engine.store.tables import Reader, StateTable, plan, scan
+from incmrql.engine.store.tables import Reader, StateTable, plan_writes, scan
 from incmrql.io.arrow.columns import column_values
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import to_arrow
@@ -38,7 +38,7 @@ class Falling(bytes):
 
 def weak(keys: Keys) -> Hashes:
     """A hash that maps all keys to three values."""
-    return (keys.encoded().hashes() % np.uint64(3)) << np.uint64(62)
+    return (keys.key_bytes().hashes() % np.uint64(3)) << np.uint64(62)
 
 
 def arrow(rows: Sequence[Row], types: Sequence[Type]) -> list[Any]:
@@ -55,7 +55,7 @@ def arrow(rows: Sequence[Row], types: Sequence[Type]) -> list[Any]:
 def change(schema: TableSchema, rows: Sequence[tuple[Row, int]]) -> SortedRows:
     """Rows with weights as a content."""
     columns = arrow([row for row, _ in rows], (*schema.keys, *schema.rest))
-    return added_up(schema, columns, np.array([weight for _, weight in rows], np.int64))
+    return aggregate_rows(schema, columns, np.array([weight for _, weight in rows], np.int64))
 
 
 def as_bytes(row: Row) -> Bytes:
@@ -133,7 +133,7 @@ class Asked:
     @staticmethod
     def of(schema: TableSchema, keys: Sequence[Row]) -> Asked:
         given = Keys(tuple(arrow(keys, schema.keys)), schema.keys, None, len(keys))
-        hashes, distinct, _ = asked_keys(given)
+        hashes, distinct, _ = distinct_keys(given)
         return Asked(hashes, distinct, in_bytes(distinct.columns, schema.keys, len(distinct)))
 
     def by_place(self, places: Any, content: SortedRows) -> list[list[tuple[Bytes, int]]]:
@@ -163,11 +163,11 @@ class Kept:
     def add(self, rows: Sequence[tuple[Row, int]]) -> None:
         """Take in a change."""
         delta = change(self.schema, rows)
-        made = plan(self.table, self.reader, delta, self.turn, range(BUCKETS))
+        made = plan_writes(self.table, self.reader, delta, self.turn, range(BUCKETS))
         parts = [(written.content, written.counts) for written in made.written]
-        runs = write_runs(self.reader.folder, f"{uuid.uuid4().hex}.run", parts) if parts else []
+        runs = write_segments(self.reader.folder, f"{uuid.uuid4().hex}.run", parts) if parts else []
         pairs = list(zip(runs, made.written, strict=True))
-        self.table = made.kept.with_runs(
+        self.table = made.kept.with_segments(
             [run for run, written in pairs if not written.base],
             [run for run, written in pairs if written.base],
         )

@@ -24,13 +24,13 @@ import pytest
 from incmrql.engine.store import blocks, compaction, tables
 from incmrql.engine.store import content as contents
 from incmrql.engine.store.blocks import Trailer
-from incmrql.engine.store.compaction import CompactionTask, merge_runs
+from incmrql.engine.store.compaction import CompactionTask, run_compaction
 from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.lookup import grouped_rows, look_up, partners
-from incmrql.engine.store.ordered import at, front, ranks_of, totals
-from incmrql.engine.store.segments import Opened, Segment, check, write_runs
+from incmrql.engine.store.ordered import front, ranks_of, rows_between, totals
+from incmrql.engine.store.segments import OpenSegments, Segment, verify_segment, write_segments
 from incmrql.engine.store.sorting import TableSchema
-from incmrql.engine.store.tables import Reader, StateTable, plan, scan
+from incmrql.engine.store.tables import Reader, StateTable, plan_writes, scan
 from incmrql.errors import CheckpointError
 from incmrql.types.model import DOUBLE, INT, LONG, STRING
 from incmrql.values import Value, show
@@ -82,11 +82,13 @@ def with_parts(content: SortedRows, random: Random) -> SortedRows:
 
 def add(table: StateTable, reader: Reader, delta: SortedRows, turn: int) -> StateTable:
     """The table after a change."""
-    made = plan(table, reader, delta, turn, range(BUCKETS))
+    made = plan_writes(table, reader, delta, turn, range(BUCKETS))
     parts = [(written.content, written.counts) for written in made.written]
-    runs = write_runs(reader.folder, f"{turn:06d}-{uuid.uuid4().hex}.run", parts) if parts else []
+    runs = (
+        write_segments(reader.folder, f"{turn:06d}-{uuid.uuid4().hex}.run", parts) if parts else []
+    )
     pairs = list(zip(runs, made.written, strict=True))
-    return made.kept.with_runs(
+    return made.kept.with_segments(
         [run for run, written in pairs if not written.base],
         [run for run, written in pairs if written.base],
     )
@@ -126,7 +128,7 @@ def look_ups(schema: TableSchema, random: Random) -> Iterator[Question]:
     yield Question("totals", lambda t, r: totals(t, r, None, *keys).tolist())
     yield Question("front", lambda t, r: placed(front(t, r, None, *keys, 2)))
     starts = np.full(len(asked.hashes), 1)
-    yield Question("at", lambda t, r: placed(at(t, r, None, *keys, starts, starts + 2)))
+    yield Question("at", lambda t, r: placed(rows_between(t, r, None, *keys, starts, starts + 2)))
     if not schema.keys and schema.most is None:
         yield Question("ranks", lambda t, r: ranks_of(t, r, None, touched).tolist())
 
@@ -141,11 +143,13 @@ def merges(schema: TableSchema, random: Random, folder: Path) -> Iterator[Questi
 
     def beside(table: StateTable, reader: Reader) -> Any:
         (bucket,) = random_bucket(table)
-        runs = tuple(run.only((bucket,)) for run in table.runs if bucket in run.buckets)
-        merged = merge_runs(CompactionTask(table.name, (bucket,), runs, base=True), table, reader)
+        runs = tuple(run.only((bucket,)) for run in table.segments if bucket in run.buckets)
+        merged = run_compaction(
+            CompactionTask(table.name, (bucket,), runs, base=True), table, reader
+        )
         if merged is None:
             return None
-        return plain(Opened().rows(folder, merged, schema).content())
+        return plain(OpenSegments().rows(folder, merged, schema).content())
 
     yield Question("scan", everything)
     yield Question("few", lambda t, r: everything(add(t, r, few, 9), r))
@@ -155,7 +159,7 @@ def merges(schema: TableSchema, random: Random, folder: Path) -> Iterator[Questi
 
 def random_bucket(table: StateTable) -> list[int]:
     """Some bucket that has rows."""
-    return sorted({bucket for run in table.runs for bucket in run.buckets})[:1]
+    return sorted({bucket for run in table.segments for bucket in run.buckets})[:1]
 
 
 # --- flips --------------------------------------------------------------------------------
@@ -201,7 +205,7 @@ def flipped(
 def outcome(question: Question, table: StateTable, folder: Path, file: str) -> Any:
     """What a question says, asked by a process that has read nothing yet; None if it is refused."""
     try:
-        return question.ask(table, Reader(folder, Opened()))
+        return question.ask(table, Reader(folder, OpenSegments()))
     except CheckpointError as problem:
         message = str(problem)
     assert message.startswith("error[R361]: state file")
@@ -227,16 +231,18 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(
         table = StateTable("t", schema, BUCKETS)
         for turn, count in enumerate((60, 15, 4)):
             delta = with_parts(change(schema, some_rows(schema, random, count)), random)
-            table = add(table, Reader(folder, Opened()), delta, turn)
+            table = add(table, Reader(folder, OpenSegments()), delta, turn)
         looks = list(look_ups(schema, random))
         reads = list(merges(schema, random, folder))
-        wanted = {each.name: each.ask(table, Reader(folder, Opened())) for each in looks + reads}
-        for run in table.runs:
+        wanted = {
+            each.name: each.ask(table, Reader(folder, OpenSegments())) for each in looks + reads
+        }
+        for run in table.segments:
             for kind, places in kinds_of_bytes(folder, run).items():
                 for _ in range(FLIPS):
                     back = flipped(folder, run, random.choice(places), random)
                     with pytest.raises(CheckpointError, match="R361"):
-                        check(folder, run)
+                        verify_segment(folder, run)
                     for question in (random.choice(looks), random.choice(reads)):
                         got = outcome(question, table, folder, run.file)
                         is_look = question in looks
@@ -272,7 +278,7 @@ def weights_of(touched: SortedRows, table: StateTable, reader: Reader) -> Any:
 def numbered_run(folder: Path, schema: TableSchema, count: int) -> tuple[Segment, int]:
     """A run of the first numbers, and where in it the hashes start."""
     delta = change(schema, [((n,), 1) for n in range(count)])
-    (run,) = write_runs(folder, f"{count}.run", [(delta, dict.fromkeys(range(BUCKETS), 1))])
+    (run,) = write_segments(folder, f"{count}.run", [(delta, dict.fromkeys(range(BUCKETS), 1))])
     ((start, _),) = kinds_of_bytes(folder, run)["_hash.1"]
     return run, start
 
@@ -320,9 +326,9 @@ def test_opening_and_look_ups_read_a_few_blocks(
     rows = [(tuple(f"key {n}" if t == STRING else t_of(t, n) for t in schema.keys + schema.rest), 1)
             for n in range(20_000)]  # fmt: skip
     delta = change(schema, rows)
-    (run,) = write_runs(tmp_path, "a.run", [(delta, dict.fromkeys(range(BUCKETS), 1))])
+    (run,) = write_segments(tmp_path, "a.run", [(delta, dict.fromkeys(range(BUCKETS), 1))])
     table = StateTable("t", schema, BUCKETS, levels=(run,))
-    opened = Opened()
+    opened = OpenSegments()
     reader = Reader(tmp_path, opened)
     reader.whole(table, run)
     verified, total = opened.blocks()
@@ -387,7 +393,7 @@ def test_a_batch_over_damaged_state_is_refused_or_right(text: str, tmp_path: Pat
     wanted = outcome(question, some, right, "")
     assert wanted is not None
     results = []
-    runs = [run for table in kernel.tables.values() for run in table.runs]
+    runs = [run for table in kernel.tables.values() for run in table.segments]
     for number in range(80):
         folder = Path(shutil.copytree(tmp_path / "state", tmp_path / str(number)))
         run = random.choice(runs)
@@ -403,7 +409,7 @@ def test_a_trailer_counts_only_if_it_is_as_it_was_written() -> None:
     """Any flipped bit of it is found when a run is opened, and so is a section that was cut."""
     data = bytes(range(256)) * 3
     checksums = np.array(blocks.block_checksums(data), np.uint32)
-    trailer = Trailer(checksums, len(data), (8, 700)).packed()
+    trailer = Trailer(checksums, len(data), (8, 700)).to_bytes()
     section, checksum = data + trailer, zlib.crc32(trailer)
     opened = Trailer.of_section(section, checksum)
     assert opened is not None

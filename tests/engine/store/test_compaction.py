@@ -14,11 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.engine.store import compaction, tables
-from incmrql.engine.store.compaction import CompactionTask, chore_of, merge_runs, pieces, swapped
-from incmrql.engine.store.content import SortedRows, added_up, merge
-from incmrql.engine.store.segments import Opened, Segment, write_runs
+from incmrql.engine.store.compaction import (
+    CompactionTask,
+    next_compaction,
+    pieces,
+    run_compaction,
+    with_merged_segment,
+)
+from incmrql.engine.store.content import SortedRows, aggregate_rows, merge
+from incmrql.engine.store.segments import OpenSegments, Segment, write_segments
 from incmrql.engine.store.sorting import TableSchema
-from incmrql.engine.store.tables import Limits, Reader, StateTable, plan, scan
+from incmrql.engine.store.tables import Limits, Reader, StateTable, plan_writes, scan
 from incmrql.types.model import INT
 from tests.effort import fewest
 
@@ -28,14 +34,14 @@ BUCKETS = 3
 
 def content_of(rows: list[tuple[int, int, int]]) -> SortedRows:
     columns = [pa.array([row[n] for row in rows], pa.int32()) for n in (0, 1)]
-    return added_up(FORM, columns, np.array([row[2] for row in rows], np.int64))
+    return aggregate_rows(FORM, columns, np.array([row[2] for row in rows], np.int64))
 
 
 class State:
     """A table that takes in changes while merges are under way."""
 
     def __init__(self, folder: Path, inline: int) -> None:
-        self.reader, self.inline = Reader(folder, Opened()), inline
+        self.reader, self.inline = Reader(folder, OpenSegments()), inline
         self.table = StateTable("t", FORM, BUCKETS)
         self.model: list[SortedRows] = []
         self.chore: CompactionTask | None = None
@@ -47,30 +53,30 @@ class State:
         self.model.append(content)
         if not len(content):
             return
-        locked = frozenset[tuple[str, int]]() if self.chore is None else self.chore.places
+        locked = frozenset[tuple[str, int]]() if self.chore is None else self.chore.segment_ids
         limits = Limits(self.inline, locked)
-        made = plan(self.table, self.reader, content, self.turn, range(BUCKETS), limits)
+        made = plan_writes(self.table, self.reader, content, self.turn, range(BUCKETS), limits)
         name = f"{self.turn:06d}-{uuid.uuid4().hex}.run"
         written = [(each.content, each.counts) for each in made.written]
-        runs = write_runs(self.reader.folder, name, written) if written else []
+        runs = write_segments(self.reader.folder, name, written) if written else []
         both = list(zip(runs, made.written, strict=True))
-        self.table = made.kept.with_runs(
+        self.table = made.kept.with_segments(
             [r for r, w in both if not w.base], [r for r, w in both if w.base]
         )
         self.turn += 1
 
     def begin(self) -> None:
         if self.chore is None:
-            self.chore = chore_of([self.table], self.inline)
+            self.chore = next_compaction([self.table], self.inline)
             if self.chore is not None:
                 told = CompactionTask.of_json(self.chore.as_json())
                 assert told == self.chore
-                self.merged = merge_runs(told, self.table, self.reader)
+                self.merged = run_compaction(told, self.table, self.reader)
 
     def end(self) -> bool:
         if self.chore is None:
             return False
-        after = swapped(self.table, self.chore, self.merged)
+        after = with_merged_segment(self.table, self.chore, self.merged)
         assert after is not None, "locked runs stay"
         self.table, self.chore = after, None
         return True
@@ -130,7 +136,7 @@ def test_what_batches_leave_is_done_beside_them(tmp_path: Path) -> None:
         done += state.end()
     state.check()
     assert done > 20
-    assert len(state.table.runs) < 20
+    assert len(state.table.segments) < 20
 
 
 def test_a_merge_of_runs_that_are_gone_is_forgotten(tmp_path: Path) -> None:
@@ -140,4 +146,4 @@ def test_a_merge_of_runs_that_are_gone_is_forgotten(tmp_path: Path) -> None:
     state.begin()
     assert state.chore is not None
     gone = replace(state.table, levels=state.table.levels[:-1])
-    assert swapped(gone, state.chore, state.merged) is None
+    assert with_merged_segment(gone, state.chore, state.merged) is None

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from incmrql.engine.store import compaction
 from incmrql.engine.store import content as contents
-from incmrql.engine.store.compaction import Gathered, pieces
-from incmrql.engine.store.content import SortedRows, concat, consolidated, from_table
-from incmrql.engine.store.segments import Opened, SegmentRows, check, write_run
+from incmrql.engine.store.compaction import ScratchTable, pieces
+from incmrql.engine.store.content import SortedRows, concat, consolidate, from_table
+from incmrql.engine.store.segments import OpenSegments, SegmentRows, verify_segment, write_segment
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.types.model import DOUBLE, INT, STRING
 from tests.effort import fewest
@@ -32,7 +32,7 @@ def without_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gathered(parts: Sequence[SortedRows], most: int, folder: Path) -> SortedRows:
-    whole = Gathered(parts[0].schema, folder, sum(map(len, parts)))
+    whole = ScratchTable(parts[0].schema, folder, sum(map(len, parts)))
     for piece in pieces([SegmentRows.of(part) for part in parts], most):
         whole.add(piece)
     return (
@@ -68,7 +68,7 @@ def test_pieces_are_the_whole(
         parts = [counted(part, numbers) for part in parts if len(part)]
         if not parts:
             return
-        wanted = consolidated(concat(parts))
+        wanted = consolidate(concat(parts))
         found = gathered(parts, most, tmp_path_factory.getbasetemp())
     assert listed(found) == listed(wanted)
     assert found.hashes.tolist() == wanted.hashes.tolist()
@@ -98,7 +98,7 @@ def test_pieces_are_small_although_keys_are_few(schema: TableSchema, tmp_path: P
     sizes = [len(piece) for piece in pieces([SegmentRows.of(part) for part in parts], 100)]
     assert len(sizes) > 10
     assert max(sizes) <= 300
-    assert listed(gathered(parts, 100, tmp_path)) == listed(consolidated(concat(parts)))
+    assert listed(gathered(parts, 100, tmp_path)) == listed(consolidate(concat(parts)))
 
 
 def test_a_key_that_keeps_few_rows_is_not_cut() -> None:
@@ -111,14 +111,14 @@ def test_a_key_that_keeps_few_rows_is_not_cut() -> None:
 def test_a_run_is_written_with_its_checksum(tmp_path: Path) -> None:
     schema = TableSchema((STRING,), (INT,), (True,))
     parts = [change(schema, [((text, n), 1) for n in range(9)]) for text in ("a", "bb", "")]
-    whole = Gathered(schema, tmp_path, 27)
+    whole = ScratchTable(schema, tmp_path, 27)
     for piece in pieces([SegmentRows.of(part) for part in parts], 4):
         whole.add(piece)
-    run = write_run(tmp_path, "000001-x.run", whole.table(), {0: 27})
-    check(tmp_path, run)
+    run = write_segment(tmp_path, "000001-x.run", whole.table(), {0: 27})
+    verify_segment(tmp_path, run)
     assert run.rows == 27
-    found = Opened().rows(tmp_path, run, schema).content()
-    assert listed(found) == listed(consolidated(concat(parts)))
+    found = OpenSegments().rows(tmp_path, run, schema).content()
+    assert listed(found) == listed(consolidate(concat(parts)))
     assert [path.name for path in tmp_path.iterdir()] == ["000001-x.run"], "scratch files are gone"
 
 
@@ -126,7 +126,7 @@ def test_text_that_arrow_cannot_hold_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "_LONGEST", 10)
-    whole = Gathered(TableSchema((STRING,)), tmp_path, 4)
+    whole = ScratchTable(TableSchema((STRING,)), tmp_path, 4)
     whole.add(change(TableSchema((STRING,)), [(("12345678",), 1)]))
     with pytest.raises(pa.ArrowInvalid, match="more than 10 bytes"):
         whole.add(change(TableSchema((STRING,)), [(("abc",), 1)]))

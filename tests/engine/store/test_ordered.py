@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from incmrql.engine.store import content as contents
 from incmrql.engine.store import ordered, tables
 from incmrql.engine.store import ordered as ranks
-from incmrql.engine.store.content import SortedRows, concat, consolidated, merge, touched_keys
+from incmrql.engine.store.content import SortedRows, concat, consolidate, keys_of_rows, merge
 from incmrql.engine.store.lookup import grouped_rows, look_up, partners
-from incmrql.engine.store.ordered import at, front, totals
-from incmrql.engine.store.segments import Opened
+from incmrql.engine.store.ordered import front, rows_between, totals
+from incmrql.engine.store.segments import OpenSegments
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import Reader, by_bucket
 from incmrql.plan.changes import NegativeWeight
@@ -199,9 +199,9 @@ def check_order(kept: Kept, asked: Asked, extra: SortedRows | None, model: Model
     for start, length in ((0, 1), (1, 1), (2, 3), (-1, 3), (3, 0), (0, 100)):
         shifts = np.arange(len(groups)) % 3
         starts, stops = start + shifts, start + shifts + length
-        found = asked.by_place(*at(*where, starts, stops))
-        spans = zip(groups, starts.tolist(), stops.tolist(), strict=True)
-        assert found == [ranked(*each) for each in spans]
+        found = asked.by_place(*rows_between(*where, starts, stops))
+        find_spans = zip(groups, starts.tolist(), stops.tolist(), strict=True)
+        assert found == [ranked(*each) for each in find_spans]
 
 
 def check_everything(kept: Kept) -> None:
@@ -211,7 +211,7 @@ def check_everything(kept: Kept) -> None:
     assert len(found) == len(wanted)
     assert dict(found) == wanted
     together = change(kept.schema, [])
-    for run in kept.table.runs:
+    for run in kept.table.segments:
         together = merge([together, kept.reader.read(kept.table, run)])
         assert len(kept.reader.read(kept.table, run)) == run.rows
     assert listed(together) == found
@@ -219,7 +219,7 @@ def check_everything(kept: Kept) -> None:
 
 
 def run_history(folder: Path, schema: TableSchema, history: list[list[tuple[Row, int]]]) -> None:
-    kept = Kept(Reader(folder, Opened()), schema)
+    kept = Kept(Reader(folder, OpenSegments()), schema)
     asked = Asked.of(schema, all_keys(schema, history))
     pool = [row for batch in history for row, _ in batch]
     for batch in history:
@@ -288,10 +288,10 @@ def check_sorted(data: st.DataObject) -> None:
     assert listed(change(schema, shuffled)) == listed(whole)
     halves = [change(schema, shuffled[:cut]), change(schema, shuffled[cut:])]
     assert listed(merge(halves)) == listed(whole)
-    assert listed(consolidated(concat(halves[::-1]))) == listed(whole)
+    assert listed(consolidate(concat(halves[::-1]))) == listed(whole)
     model = Model(schema)
     model.add(rows)
-    hashes, keys, of_row = touched_keys(whole)
+    hashes, keys, of_row = keys_of_rows(whole)
     assert len(hashes) == len(keys) == len(model.present())
     found: list[list[tuple[Bytes, int]]] = [[] for _ in hashes]
     for place, row in zip(of_row.tolist(), listed(whole), strict=True):
@@ -301,7 +301,7 @@ def check_sorted(data: st.DataObject) -> None:
 
 def test_less_than_nothing_is_refused_where_it_is_met(tmp_path: Path) -> None:
     schema = TableSchema((INT,), (LONG,), (False,))
-    kept = Kept(Reader(tmp_path, Opened()), schema)
+    kept = Kept(Reader(tmp_path, OpenSegments()), schema)
     kept.add([((1, number), 1) for number in range(10)])
     kept.add([((1, 0), -2)])
     asked = Asked.of(schema, [(1,)])
@@ -309,7 +309,7 @@ def test_less_than_nothing_is_refused_where_it_is_met(tmp_path: Path) -> None:
     with pytest.raises(NegativeWeight, match="-1 times"):
         front(*where, 1)
     with pytest.raises(NegativeWeight, match="-1 times"):
-        at(*where, np.array([0]), np.array([2]))
+        rows_between(*where, np.array([0]), np.array([2]))
     assert len(front(*where, 1, last=True)[0]) == 1
     kept.add([((1, 0), -20)])
     with pytest.raises(NegativeWeight, match="-12 rows"):
@@ -319,7 +319,7 @@ def test_less_than_nothing_is_refused_where_it_is_met(tmp_path: Path) -> None:
 def test_few_rows_of_a_large_group_are_read(tmp_path: Path) -> None:
     """Fronts and ranks cost the logarithm of the group, in every run."""
     schema = TableSchema((INT,), (LONG, STRING), (True, False))
-    kept = Kept(Reader(tmp_path, Opened()), schema)
+    kept = Kept(Reader(tmp_path, OpenSegments()), schema)
     chance = np.random.default_rng(7)
     weights: dict[tuple[int, str], int] = defaultdict(int)
     for size in (20_000, 3_000, 400, 50):
@@ -330,7 +330,7 @@ def test_few_rows_of_a_large_group_are_read(tmp_path: Path) -> None:
             weights[row] += weight
             batch.append(((1, *row), weight))
         kept.add(batch)
-    assert len(kept.table.runs) > 1
+    assert len(kept.table.segments) > 1
     asked = Asked.of(schema, [(1,)])
     where = kept.table, kept.reader, None, asked.hashes, asked.keys
     (group,) = [kept.model.of_key(key) for key in asked.in_bytes]
@@ -339,7 +339,7 @@ def test_few_rows_of_a_large_group_are_read(tmp_path: Path) -> None:
     assert kept.reader.tally.rows == 0
     for rank in chance.integers(0, size, 20).tolist():
         kept.reader.tally.rows = 0
-        found = asked.by_place(*at(*where, np.array([rank]), np.array([rank + 2])))
+        found = asked.by_place(*rows_between(*where, np.array([rank]), np.array([rank + 2])))
         assert found == [ranked(group, rank, rank + 2)]
         assert kept.reader.tally.rows <= 100
     for last in (False, True):

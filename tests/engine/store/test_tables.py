@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from incmrql.engine.columns.keys import Keys
 from incmrql.engine.store import content as contents
 from incmrql.engine.store import tables
-from incmrql.engine.store.content import SortedRows, added_up
+from incmrql.engine.store.content import SortedRows, aggregate_rows
 from incmrql.engine.store.lookup import look_up
-from incmrql.engine.store.segments import Opened, write_runs
+from incmrql.engine.store.segments import OpenSegments, write_segments
 from incmrql.engine.store.sorting import TableSchema
-from incmrql.engine.store.tables import Reader, StateTable, plan, scan
+from incmrql.engine.store.tables import Reader, StateTable, plan_writes, scan
 from incmrql.types.model import INT
 from incmrql.values.hashing.columns import Hashes
 from tests.effort import fewer
@@ -34,7 +34,7 @@ FORM = TableSchema((INT,))
 def change(numbers: dict[int, int]) -> SortedRows:
     """Weights by key."""
     keys = [pa.array(list(numbers), pa.int32())]
-    return added_up(FORM, keys, np.array(list(numbers.values()), np.int64))
+    return aggregate_rows(FORM, keys, np.array(list(numbers.values()), np.int64))
 
 
 @dataclass
@@ -47,11 +47,11 @@ class Kept:
     turn: int = 0
 
     def add(self, numbers: dict[int, int]) -> None:
-        made = plan(self.table, self.reader, change(numbers), self.turn, range(BUCKETS))
+        made = plan_writes(self.table, self.reader, change(numbers), self.turn, range(BUCKETS))
         parts = [(written.content, written.counts) for written in made.written]
-        runs = write_runs(self.reader.folder, f"{uuid.uuid4().hex}.run", parts) if parts else []
+        runs = write_segments(self.reader.folder, f"{uuid.uuid4().hex}.run", parts) if parts else []
         pairs = list(zip(runs, made.written, strict=True))
-        self.table = made.kept.with_runs(
+        self.table = made.kept.with_segments(
             [run for run, written in pairs if not written.base],
             [run for run, written in pairs if written.base],
         )
@@ -89,7 +89,7 @@ def any_hash(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """The hash, or one that maps all keys to three values."""
 
     def weak(keys: Keys) -> Hashes:
-        return (keys.encoded().hashes() % np.uint64(3)) << np.uint64(62)
+        return (keys.key_bytes().hashes() % np.uint64(3)) << np.uint64(62)
 
     if request.param == "weak hash":
         monkeypatch.setattr(contents, "hash_keys", weak)
@@ -108,18 +108,18 @@ def test_a_table_holds_the_sum_of_its_changes(tmp_path_factory: pytest.TempPathF
     @fewer
     @given(CHANGES)
     def holds(changes: list[dict[int, int]]) -> None:
-        kept = Kept(Reader(folder, Opened()))
+        kept = Kept(Reader(folder, OpenSegments()))
         total: Counter[int] = Counter()
         for each in changes:
             kept.add(each)
             total.update(each)
             keys = list(range(31))
             assert kept.weights(keys) == [total[key] for key in keys]
-            held = [len(kept.reader.read(kept.table, run)) for run in kept.table.runs]
-            assert held == [run.rows for run in kept.table.runs]
+            held = [len(kept.reader.read(kept.table, run)) for run in kept.table.segments]
+            assert held == [run.rows for run in kept.table.segments]
         there = {key: weight for _, key, weight in kept.everything()}
         assert there == {key: weight for key, weight in total.items() if weight}
-        together = Kept(Reader(folder, Opened()))
+        together = Kept(Reader(folder, OpenSegments()))
         together.add({key: weight for key, weight in total.items() if weight})
         assert together.everything() == kept.everything()
 
@@ -129,7 +129,7 @@ def test_a_table_holds_the_sum_of_its_changes(tmp_path_factory: pytest.TempPathF
 def test_compaction_is_geometric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row is rewritten O(log) times, and there are O(log) runs to look into."""
     monkeypatch.setattr(tables, "LEAST_BASE", 100)
-    kept = Kept(Reader(tmp_path, Opened()))
+    kept = Kept(Reader(tmp_path, OpenSegments()))
     batches, size = 300, 40
     most = 0
     for batch in range(batches):
@@ -144,7 +144,7 @@ def test_compaction_is_geometric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_large_table_is_not_rewritten_for_a_small_change(tmp_path: Path) -> None:
-    kept = Kept(Reader(tmp_path, Opened()))
+    kept = Kept(Reader(tmp_path, OpenSegments()))
     kept.add(dict.fromkeys(range(100_000), 1))
     assert len(kept.table.bases) == BUCKETS
     before = kept.rewritten
@@ -157,7 +157,7 @@ def test_a_bucket_that_is_due_is_merged_in_its_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "LEAST_BASE", 1000)
-    kept = Kept(Reader(tmp_path, Opened()))
+    kept = Kept(Reader(tmp_path, OpenSegments()))
     kept.add(dict.fromkeys(range(20_000), 1))
     costs = []
     for batch in range(40):
@@ -170,7 +170,7 @@ def test_a_bucket_that_is_due_is_merged_in_its_turn(
 
 
 def test_no_rows_make_no_runs(tmp_path: Path) -> None:
-    kept = Kept(Reader(tmp_path, Opened()))
+    kept = Kept(Reader(tmp_path, OpenSegments()))
     kept.add({})
-    assert kept.table.runs == ()
+    assert kept.table.segments == ()
     assert kept.everything() == []

@@ -187,7 +187,7 @@ class GroupsState:
                 found[number] = old[number]
             elif request.accumulators:
                 numbers = [group.numbers[at] for at in request.accumulators]
-                fail = partial(self.env.world.failed, request.expr.span)
+                fail = partial(self.env.world.fail, request.expr.span)
                 found[number] = _tried(partial(finished, request, numbers, fail))
             else:
                 found[number] = self._read(group, request)

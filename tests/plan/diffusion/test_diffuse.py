@@ -22,7 +22,7 @@ from incmrql.plan.changes import Weighted
 from incmrql.plan.diffusion.shape import Diffusion, require_diffusion
 from incmrql.plan.diffusion.slopes import doubles
 from incmrql.plan.diffusion.ways import Affine
-from incmrql.plan.monoids import SUM, keyed
+from incmrql.plan.monoids import SUM, keyed_map
 from incmrql.plan.nodes import Input, Plan, Repeated
 from incmrql.plan.planner import plan_query
 from incmrql.reference import Environment, new_world
@@ -551,7 +551,7 @@ def test_the_papers_scheme_counts_twice_what_was_there() -> None:
     T has for each page the sum of what it gets.  In the paper what page 2 gets is diffused with
     all that it got before, and then merged with it again.
     """
-    merge = keyed(SUM)
+    merge = keyed_map(SUM)
     page = {n: encode(n) for n in (1, 2)}
     before = {page[1]: (1, 1), page[2]: (2, 1)}
     change = {page[2]: (2, 1)}

@@ -84,21 +84,21 @@ def test_all_classes_below_a_node_are_listed() -> None:
 @pytest.mark.parametrize("kind", ENTRIES, ids=lambda kind: ENTRIES[kind].tag)
 def test_every_field_counts_or_is_said_not_to(kind: type) -> None:
     entry = ENTRIES[kind]
-    listed = [each.attribute for each in entry.kept] + [*entry.ignored, *entry.below]
+    listed = [each.attribute for each in entry.fields] + [*entry.ignored, *entry.below]
     assert len(listed) == len(set(listed))
     fields = {each.name for each in dataclasses.fields(kind)}
     assert set(listed) == fields, (
         "list a new field as one that counts (with the default that keeps the old meaning), or as "
         "ignored, in plan/identity/fields.py"
     )
-    assert not entry.by or entry.by in [each.attribute for each in entry.kept]
+    assert not entry.by or entry.by in [each.attribute for each in entry.fields]
 
 
 def test_tags_and_keys_tell_apart() -> None:
     tags = [entry.tag for entry in ENTRIES.values()]
     assert len(tags) == len(set(tags))
     for entry in ENTRIES.values():
-        keys = [each.stable_key for each in entry.kept]
+        keys = [each.stable_key for each in entry.fields]
         assert len(keys) == len(set(keys))
 
 
@@ -132,9 +132,9 @@ def test_a_field_at_its_default_leaves_no_trace(monkeypatch: pytest.MonkeyPatch)
 
     entry = ENTRIES[nodes.LoopParam]
     before = digest(nodes.LoopParam(model.INT))
-    (kept,) = entry.kept
-    assert kept.default is REQUIRED
-    grown = dataclasses.replace(entry, kept=(dataclasses.replace(kept, default=model.LONG),))
+    (param,) = entry.fields
+    assert param.default is REQUIRED
+    grown = dataclasses.replace(entry, fields=(dataclasses.replace(param, default=model.LONG),))
     monkeypatch.setitem(ENTRIES, nodes.LoopParam, grown)
     assert digest(nodes.LoopParam(model.INT)) == before
     assert digest(nodes.LoopParam(model.LONG)) != digest(nodes.LoopParam(model.DOUBLE))

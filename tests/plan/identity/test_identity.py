@@ -325,7 +325,7 @@ def _mutants(part: Any) -> Iterator[Any]:
     if entry is None:
         yield from _changed(part)
         return
-    for kept in entry.kept:
+    for kept in entry.fields:
         if kept.names is None:
             for other in _mutants(getattr(part, kept.attribute)):
                 yield dataclasses.replace(part, **{kept.attribute: other})

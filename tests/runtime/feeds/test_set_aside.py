@@ -23,7 +23,7 @@ from incmrql.api.runs import Run
 from incmrql.engine.messages import BatchRequest
 from incmrql.io.spools import spool_rows
 from incmrql.plan.changes import NegativeWeight
-from incmrql.spark.stream_job import JobResult, StreamJob, _trusted
+from incmrql.spark.stream_job import JobResult, StreamJob, _trusted_deletes_error
 from incmrql.storage.files import CRASH
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.values import Bag, Record, identical
@@ -41,7 +41,7 @@ class Guarded(Here):
         try:
             return super().run(order, **options)
         except NegativeWeight as problem:
-            raise _trusted(self.compiled, str(problem)) from None
+            raise _trusted_deletes_error(self.compiled, str(problem)) from None
 
 
 def on_here(run: Run) -> Run:

@@ -1,9 +1,9 @@
 """Keys as columns: the canonical bytes of each row (as `values.encode` gives them), and hashes.
 
-    encoded(columns, types)[i]  =  encode((columns[0][i], columns[1][i], ...))
+    key_bytes(columns, types)[i]  =  encode((columns[0][i], columns[1][i], ...))
 
-Columns of numbers and times without nulls give a matrix of bytes, which is hashed and compared
-as it is; strings and nulls give byte strings.  Bags and lists go value by value.
+Columns of numbers and times without nulls become a matrix of bytes, which is hashed and compared
+directly; strings and nulls become byte strings.  Bags and lists are encoded value by value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from incmrql.types.model import Decimal as DecimalType
 from incmrql.values import encode
 from incmrql.values import encoding as tags
 from incmrql.values.encoding import encode_text
-from incmrql.values.hashing.columns import Hashes, hash_fixed, hash_many
+from incmrql.values.hashing.columns import Hashes, hash_bytes, hash_rows
 
 Matrix: TypeAlias = npt.NDArray[np.uint8]
 Piece: TypeAlias = Any
@@ -50,50 +50,50 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 _SIGN: Final = np.uint64(tags.SIGN)
 _TEXT_END: Final = b"\x00\x00"
-_WHOLE: Final[dict[Type, bytes]] = {DATE: tags.DATE, TIMESTAMP: tags.TIMESTAMP}
+_TIME_TAGS: Final[dict[Type, bytes]] = {DATE: tags.DATE, TIMESTAMP: tags.TIMESTAMP}
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """The canonical bytes of some keys."""
+class KeyBytes:
+    """The canonical bytes of keys."""
 
     piece: Piece
 
     def __len__(self) -> int:
         return len(self.piece)
 
-    def take(self, places: npt.NDArray[np.int64]) -> Encoded:
-        """The bytes of the keys at these places."""
+    def take(self, indices: npt.NDArray[np.int64]) -> KeyBytes:
+        """The bytes of the keys at these indices."""
         if isinstance(self.piece, np.ndarray):
-            return Encoded(self.piece[places])
-        return Encoded(self.piece.take(pa.array(places)))
+            return KeyBytes(self.piece[indices])
+        return KeyBytes(self.piece.take(pa.array(indices)))
 
-    def equal(self, other: Encoded) -> npt.NDArray[np.bool_]:
-        """Which keys are the same, place by place."""
-        one, two = self.piece, other.piece
+    def equal(self, other: KeyBytes) -> npt.NDArray[np.bool_]:
+        """Which keys are the same, pair by pair."""
+        left, right = self.piece, other.piece
         same: npt.NDArray[np.bool_]
-        if isinstance(one, np.ndarray) and isinstance(two, np.ndarray):
-            if one.shape[1] != two.shape[1]:
-                return np.zeros(len(one), np.bool_)
-            same = (one == two).all(axis=1)
+        if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+            if left.shape[1] != right.shape[1]:
+                return np.zeros(len(left), np.bool_)
+            same = (left == right).all(axis=1)
         else:
-            same = pc.equal(binary(one), binary(two)).to_numpy(zero_copy_only=False)
+            same = pc.equal(binary(left), binary(right)).to_numpy(zero_copy_only=False)
         return same
 
-    def precedes(self, other: Encoded) -> npt.NDArray[np.bool_]:
-        """Which keys come before those of another, place by place."""
+    def precedes(self, other: KeyBytes) -> npt.NDArray[np.bool_]:
+        """Which keys sort before the other keys, pair by pair."""
         less = pc.less(binary(self.piece), binary(other.piece))
         before: npt.NDArray[np.bool_] = less.to_numpy(zero_copy_only=False)
         return before
 
     def ranks(self) -> npt.NDArray[np.int64]:
-        """The place of each key among the different ones, in their order."""
+        """The rank of each key among the distinct keys."""
         if isinstance(self.piece, np.ndarray):
-            order = np.lexsort(_words(self.piece)[::-1])
+            order = np.lexsort(_sort_words(self.piece)[::-1])
         else:
             order = pc.sort_indices(self.piece).to_numpy().astype(np.int64)
         sorted_ = self.take(order).piece
-        new = ~Encoded(sorted_[1:]).equal(Encoded(sorted_[:-1]))
+        new = ~KeyBytes(sorted_[1:]).equal(KeyBytes(sorted_[:-1]))
         ranks = np.zeros(len(order), np.int64)
         ranks[order[1:]] = np.cumsum(new)
         return ranks
@@ -101,23 +101,23 @@ class Encoded:
     def hashes(self) -> Hashes:
         """The hash of each key."""
         if isinstance(self.piece, np.ndarray):
-            return hash_fixed(self.piece)
-        return hash_many(self.piece)
+            return hash_rows(self.piece)
+        return hash_bytes(self.piece)
 
-    def bytes_at(self, places: npt.NDArray[np.int64]) -> list[bytes]:
-        """The bytes themselves."""
-        taken = self.take(places).piece
+    def bytes_at(self, indices: npt.NDArray[np.int64]) -> list[bytes]:
+        """The bytes of the keys at these indices, as Python values."""
+        taken = self.take(indices).piece
         if isinstance(taken, np.ndarray):
             return [row.tobytes() for row in taken]
-        found: list[bytes] = taken.to_pylist()
-        return found
+        values: list[bytes] = taken.to_pylist()
+        return values
 
 
-def encoded(columns: Sequence[Any], types: Sequence[Type], count: int | None = None) -> Encoded:
+def key_bytes(columns: Sequence[Any], types: Sequence[Type], count: int | None = None) -> KeyBytes:
     """The canonical bytes of the tuple of the columns, for every row; `count` if there are none."""
     pieces = [piece_of(column, type_) for column, type_ in zip(columns, types, strict=True)]
     size = len(columns[0]) if columns else count or 0
-    return Encoded(joined([tags.TUPLE, *pieces, tags.END], size))
+    return KeyBytes(concat_pieces([tags.TUPLE, *pieces, tags.END], size))
 
 
 def piece_of(column: Any, type_: Type) -> Piece:
@@ -125,54 +125,54 @@ def piece_of(column: Any, type_: Type) -> Piece:
     if type_ == NOTHING or pa.types.is_null(column.type):
         return np.full((len(column), 1), tags.NULL[0], np.uint8)
     if column.null_count == 0:
-        return _valid(column, type_)
+        return _piece_without_nulls(column, type_)
     if isinstance(type_, Tuple | Record):
-        valid = binary(_valid(column, type_))
-    elif (filler := _filler(column.type)) is not None:
-        valid = binary(_valid(column.fill_null(filler), type_))
+        valid = binary(_piece_without_nulls(column, type_))
+    elif (filler := _null_placeholder(column.type)) is not None:
+        valid = binary(_piece_without_nulls(column.fill_null(filler), type_))
     else:
-        return _one_by_one(column, type_)
+        return _piece_by_value(column, type_)
     return pc.if_else(column.is_null(), pa.scalar(tags.NULL, pa.large_binary()), valid)
 
 
-def _valid(column: Any, type_: Type) -> Piece:
-    """The bytes of values none of which is null; where a struct is null, those of its fields."""
+def _piece_without_nulls(column: Any, type_: Type) -> Piece:
+    """The bytes of values without nulls; a struct that is null gives the bytes of its fields."""
     if is_integer(type_) or type_ in (DATE, TIMESTAMP):
-        return _tagged(_WHOLE.get(type_, tags.INTEGER), _big_endian(integer_words(column)))
+        return _with_tag(_TIME_TAGS.get(type_, tags.INTEGER), _big_endian(integer_words(column)))
     if is_float(type_):
-        return _tagged(tags.FLOAT, _big_endian(float_words(column)))
+        return _with_tag(tags.FLOAT, _big_endian(float_words(column)))
     if type_ == BOOL:
         bits = column.to_numpy(zero_copy_only=False).astype(np.uint8)
-        return _tagged(tags.BOOL, bits[:, None])
+        return _with_tag(tags.BOOL, bits[:, None])
     if isinstance(type_, Decimal):
-        return _tagged(tags.DECIMAL, _decimals(column))
+        return _with_tag(tags.DECIMAL, _decimal_bytes(column))
     if type_ in (STRING, EXACT_SUM):
-        return joined([tags.STRING, escaped(column), _TEXT_END], len(column))
+        return concat_pieces([tags.STRING, escape_zeros(column), _TEXT_END], len(column))
     if isinstance(type_, Data | AnyType):
         return column.cast(pa.large_binary())
     if isinstance(type_, Tuple | Record):
-        return _fields(column, type_)
-    return _one_by_one(column, type_)
+        return _struct_piece(column, type_)
+    return _piece_by_value(column, type_)
 
 
-def _fields(column: Any, type_: Tuple | Record) -> Piece:
+def _struct_piece(column: Any, type_: Tuple | Record) -> Piece:
     if pa.types.is_boolean(column.type):  # there are no fields
         body = tags.TUPLE if isinstance(type_, Tuple) else tags.RECORD
-        return joined([body + tags.END], len(column))
+        return concat_pieces([body + tags.END], len(column))
     if isinstance(type_, Tuple):
         inner = [piece_of(column.field(i), item) for i, item in enumerate(type_.items)]
-        return joined([tags.TUPLE, *inner, tags.END], len(column))
+        return concat_pieces([tags.TUPLE, *inner, tags.END], len(column))
     inner = [piece_of(column.field(i), type_) for i, (_, type_) in enumerate(type_.fields)]
     header = b"".join([b"\x01" + encode_text(name) for name in type_.names])
-    return joined([tags.RECORD + header + tags.END, *inner], len(column))
+    return concat_pieces([tags.RECORD + header + tags.END, *inner], len(column))
 
 
-def _one_by_one(column: Any, type_: Type) -> Piece:
+def _piece_by_value(column: Any, type_: Type) -> Piece:
     return pa.array([encode(value) for value in column_values(column, type_)], pa.large_binary())
 
 
 def integer_words(column: Any) -> Words:
-    """Whole numbers, days or microseconds as words that sort like them; none is null."""
+    """Whole numbers, days or microseconds without nulls, as words that sort the same way."""
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
     numbers: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -180,15 +180,18 @@ def integer_words(column: Any) -> Words:
 
 
 def float_words(column: Any) -> Words:
-    """Floating point numbers as words that sort like them; none is null."""
+    """Floating point numbers without nulls, as words that sort the same way."""
+    # Adding 0.0 makes -0.0 equal to 0.0, and all NaNs get the same bits: both are one key each.
     numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0
     numbers = np.where(np.isnan(numbers), np.float64("nan"), numbers)
     bits = np.ascontiguousarray(numbers).view(np.uint64)
     return np.where(bits & _SIGN, ~bits, bits ^ _SIGN)
 
 
-def _decimals(column: Any) -> Matrix:
-    """Multiples of 10**-38 in 256 bits: what Arrow holds for the widest decimal, turned round."""
+def _decimal_bytes(column: Any) -> Matrix:
+    """Multiples of 10**-38 in 256 bits, most significant byte first."""
+    # Arrow's widest decimal holds these bits, least significant byte first. Flipping the sign bit
+    # makes unsigned bytes sort like signed numbers.
     wide = column.cast(pa.decimal256(2 * tags.DIGITS, tags.DIGITS))
     width = tags.DECIMAL_BYTES
     raw = np.frombuffer(wide.buffers()[1], np.uint8)[wide.offset * width :][: len(wide) * width]
@@ -197,7 +200,7 @@ def _decimals(column: Any) -> Matrix:
     return matrix
 
 
-def escaped(column: Any) -> Any:
+def escape_zeros(column: Any) -> Any:
     """Strings without nulls as byte strings in which each zero byte is followed by 255."""
     content = column.cast(pa.large_binary())
     if pc.any(pc.match_substring(content, pattern=b"\x00")).as_py():
@@ -209,11 +212,11 @@ def _big_endian(words: Words) -> Matrix:
     return words.astype(">u8").view(np.uint8).reshape(-1, 8)
 
 
-def _tagged(tag: bytes, body: Matrix) -> Matrix:
+def _with_tag(tag: bytes, body: Matrix) -> Matrix:
     return np.concatenate([np.full((len(body), 1), tag[0], np.uint8), body], axis=1)
 
 
-def joined(pieces: Sequence[Piece | bytes], count: int) -> Piece:
+def concat_pieces(pieces: Sequence[Piece | bytes], count: int) -> Piece:
     """Pieces and fixed bytes, one after the other."""
     if all(isinstance(piece, bytes | np.ndarray) for piece in pieces):
         columns = [
@@ -240,8 +243,8 @@ def binary(piece: Piece) -> Any:
     return fixed.cast(pa.large_binary())
 
 
-def _words(matrix: Matrix) -> list[Words]:
-    """Rows of bytes as columns of words that sort like them."""
+def _sort_words(matrix: Matrix) -> list[Words]:
+    """Rows of bytes as columns of words that sort the same way."""
     count, width = matrix.shape
     padded = np.zeros((count, -(-width // 8) * 8), np.uint8)
     padded[:, :width] = matrix
@@ -249,8 +252,8 @@ def _words(matrix: Matrix) -> list[Words]:
     return [words[:, i] for i in range(words.shape[1])]
 
 
-def _filler(arrow: Any) -> Any:
-    """Some value of an Arrow type, to stand in the places of nulls; None if that has no use."""
+def _null_placeholder(arrow: Any) -> Any:
+    """A value of an Arrow type to replace nulls; None for nested types, which have none."""
     if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
         return pa.scalar(b"", pa.binary()).cast(arrow)
     if pa.types.is_boolean(arrow):
@@ -265,90 +268,103 @@ def _filler(arrow: Any) -> Any:
 
 # --- Hashes and equality ---
 #
-# A hash is of the canonical bytes. Whether two keys are the same is seen from the columns where
-# that comes to the same thing, and from the bytes elsewhere.
+# Keys are hashed by their canonical bytes. They are compared by their columns where this is
+# equivalent, which is faster, and by their bytes elsewhere.
 
 
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Some keys: their columns and types; the canonical bytes once they are made."""
+    """Keys: their columns and types, and their canonical bytes once these are computed."""
 
     columns: tuple[Any, ...]
     types: tuple[Type, ...]
-    made: Encoded | None = field(default=None, repr=False, compare=False)
+    cached_bytes: KeyBytes | None = field(default=None, repr=False, compare=False)
     count: int = 0
-    """How many keys there are, where no column says it."""
+    """The number of keys, which matters only without any column."""
 
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else self.count
 
-    def encoded(self) -> Encoded:
+    def key_bytes(self) -> KeyBytes:
         """The canonical bytes."""
-        return encoded(self.columns, self.types, self.count) if self.made is None else self.made
+        return (
+            key_bytes(self.columns, self.types, self.count)
+            if self.cached_bytes is None
+            else self.cached_bytes
+        )
 
     def with_bytes(self) -> Keys:
-        """The same keys, their bytes kept at hand."""
-        return Keys(self.columns, self.types, self.encoded(), self.count)
+        """The same keys, with their bytes computed."""
+        return Keys(self.columns, self.types, self.key_bytes(), self.count)
 
-    def take(self, places: Places) -> Keys:
-        """The keys at these places."""
-        index = pa.array(places)
-        made = None if self.made is None else self.made.take(places)
-        columns = tuple(column.take(index) for column in self.columns)
-        return Keys(columns, self.types, made, len(places))
+    def take(self, indices: Indices) -> Keys:
+        """The keys at these indices."""
+        arrow_indices = pa.array(indices)
+        cached_bytes = None if self.cached_bytes is None else self.cached_bytes.take(indices)
+        columns = tuple(column.take(arrow_indices) for column in self.columns)
+        return Keys(columns, self.types, cached_bytes, len(indices))
 
     def slice(self, start: int, stop: int) -> Keys:
-        """The keys from one place to another."""
+        """The keys from `start` to `stop`."""
         cut = tuple(column.slice(start, stop - start) for column in self.columns)
         return Keys(cut, self.types, None, stop - start)
 
 
 def hash_keys(keys: Keys) -> Hashes:
     """The hash of each key."""
-    return keys.encoded().hashes()
+    return keys.key_bytes().hashes()
 
 
 def no_keys(types: tuple[Type, ...]) -> Keys:
-    """Keys of some types, of which there are none."""
+    """Zero keys of these types."""
     return Keys(tuple(pa.array([], arrow_type(type_)) for type_ in types), types)
 
 
 def concat_keys(parts: Sequence[Keys]) -> Keys:
-    """All keys of several."""
+    """The keys of all parts, one after the other."""
     columns = zip(*[part.columns for part in parts], strict=True)
-    joined = tuple(pa.concat_arrays(list(column)) for column in columns)
-    return Keys(joined, parts[0].types, None, sum(map(len, parts)))
+    concat_pieces = tuple(pa.concat_arrays(list(column)) for column in columns)
+    return Keys(concat_pieces, parts[0].types, None, sum(map(len, parts)))
 
 
-def same_keys(one: Keys, at: Places, two: Keys, other: Places) -> Mask:
-    """Which keys at places of one are those at places of another, pair by pair."""
-    same = np.ones(len(at), np.bool_)
-    for mine, yours, type_ in zip(one.columns, two.columns, one.types, strict=True):
-        same &= _same_values(mine, at, yours, other, type_)
+def same_keys(left: Keys, left_rows: Indices, right: Keys, right_rows: Indices) -> Mask:
+    """Which keys of the left rows equal those of the right rows, pair by pair."""
+    same = np.ones(len(left_rows), np.bool_)
+    for left_column, right_column, type_ in zip(
+        left.columns, right.columns, left.types, strict=True
+    ):
+        same &= _same_values(left_column, left_rows, right_column, right_rows, type_)
     return same
 
 
-def _same_values(one: Any, at: Places, two: Any, other: Places, type_: Type) -> Mask:
-    full = one.null_count == 0 and two.null_count == 0
-    if full and (is_integer(type_) or is_float(type_) or type_ in (DATE, TIMESTAMP)):
-        mine, yours = _numbers(one)[at], _numbers(two)[other]
-        same: Mask = mine == yours
-        return same | (np.isnan(mine) & np.isnan(yours)) if is_float(type_) else same
-    mine, yours = one.take(pa.array(at)), two.take(pa.array(other))
+def _same_values(
+    left: Any, left_rows: Indices, right: Any, right_rows: Indices, type_: Type
+) -> Mask:
+    is_non_null = left.null_count == 0 and right.null_count == 0
+    if is_non_null and (is_integer(type_) or is_float(type_) or type_ in (DATE, TIMESTAMP)):
+        left_values, right_values = (
+            _memory_numbers(left)[left_rows],
+            _memory_numbers(right)[right_rows],
+        )
+        same: Mask = left_values == right_values
+        return same | (np.isnan(left_values) & np.isnan(right_values)) if is_float(type_) else same
+    left_values, right_values = left.take(pa.array(left_rows)), right.take(pa.array(right_rows))
     if type_ not in (STRING, EXACT_SUM) and not isinstance(type_, DecimalType):
-        return encoded([mine], [type_]).equal(encoded([yours], [type_]))
-    same = pc.equal(mine, yours).fill_null(False).to_numpy(zero_copy_only=False)
-    if not full:
-        same = same | pc.and_(mine.is_null(), yours.is_null()).to_numpy(zero_copy_only=False)
+        return key_bytes([left_values], [type_]).equal(key_bytes([right_values], [type_]))
+    same = pc.equal(left_values, right_values).fill_null(False).to_numpy(zero_copy_only=False)
+    if not is_non_null:
+        same = same | pc.and_(left_values.is_null(), right_values.is_null()).to_numpy(
+            zero_copy_only=False
+        )
     return same
 
 
-def _numbers(column: Any) -> Any:
-    """A column of numbers or times as it lies in memory."""
+def _memory_numbers(column: Any) -> Any:
+    """A column of numbers or times as NumPy reads it, without a copy."""
     kinds = pa.types
     if kinds.is_temporal(column.type):
         column = column.view(pa.int32() if kinds.is_date32(column.type) else pa.int64())

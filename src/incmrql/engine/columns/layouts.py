@@ -1,7 +1,7 @@
-"""Layouts: in which columns the values of a type lie.
+"""Layouts: the columns that hold the values of a type.
 
-A tuple or record that is known never to be null is spread over the columns of its parts, and so
-are these in turn; anything else is one column.  What nobody reads has no column and is null.
+A tuple or record that is never null is spread over the columns of its parts, recursively; any
+other value is one column.  A part that nobody reads has no column: it reads as null.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
-from incmrql.reference.aggregates import bytes_of, part_of_bytes
+from incmrql.reference.aggregates import pack_part, unpack_part
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Collection, Record, Tuple, Type
 from incmrql.values import Record as RecordValue
@@ -37,13 +37,13 @@ class Struct:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """What is not kept, as nobody reads it."""
+class Unused:
+    """A part without a column, because nobody reads it."""
 
     type: Type
 
 
-Layout: TypeAlias = Leaf | Struct | Gone
+Layout: TypeAlias = Leaf | Struct | Unused
 Scope: TypeAlias = Mapping[typed.Variable, Layout]
 
 
@@ -54,7 +54,7 @@ def leaves(layout: Layout) -> tuple[Type, ...]:
             return (type_,)
         case Struct(parts):
             return tuple(type_ for part in parts for type_ in leaves(part))
-        case Gone():
+        case Unused():
             return ()
         case _:
             assert_never(layout)
@@ -74,7 +74,7 @@ def of_rows(element: Type, *, packed: bool) -> Layout:
 
 
 def pair_of(key: Layout, value: Layout) -> Struct:
-    """The layout of pairs."""
+    """The layout of pairs of a key and a value."""
     return Struct((key, value), Tuple((key.type, value.type)))
 
 
@@ -94,56 +94,56 @@ def part(layout: Layout, index: int) -> Layout:
     match layout:
         case Struct(parts):
             return parts[index]
-        case Leaf(type_) | Gone(type_):
+        case Leaf(type_) | Unused(type_):
             inner = parts_of(type_)[index]
-            return Leaf(inner) if isinstance(layout, Leaf) else Gone(inner)
+            return Leaf(inner) if isinstance(layout, Leaf) else Unused(inner)
         case _:
             assert_never(layout)
 
 
 def index_of(type_: Type, name: str) -> int:
-    """The place of a field."""
+    """The index of a field in a record."""
     assert isinstance(type_, Record)
     return type_.names.index(name)
 
 
-def meet(one: Layout, other: Layout) -> Layout:
-    """The layout that rows of both can be brought to."""
-    if isinstance(one, Struct) and isinstance(other, Struct):
-        return Struct(tuple(map(meet, one.parts, other.parts)), one.type)
-    return Leaf(one.type)
+def common_layout(left: Layout, right: Layout) -> Layout:
+    """A layout to which rows of both layouts can be converted."""
+    if isinstance(left, Struct) and isinstance(right, Struct):
+        return Struct(tuple(map(common_layout, left.parts, right.parts)), left.type)
+    return Leaf(left.type)
 
 
-def narrowed(layout: Layout, columns: tuple[int | str, ...] | None) -> Layout:
-    """The layout without the parts that are not among the columns that are kept."""
-    if columns is None or not isinstance(layout, Struct):
+def prune_layout(layout: Layout, used: tuple[int | str, ...] | None) -> Layout:
+    """The layout with the unused parts dropped; `used` are names or numbers, or None for all."""
+    if used is None or not isinstance(layout, Struct):
         return layout
     names = layout.type.names if isinstance(layout.type, Record) else range(len(layout.parts))
     parts = [
-        each if name in columns else Gone(each.type)
-        for name, each in zip(names, layout.parts, strict=True)
+        part if name in used else Unused(part.type)
+        for name, part in zip(names, layout.parts, strict=True)
     ]
     return Struct(tuple(parts), layout.type)
 
 
-def chosen(whole: Layout, kept: Layout) -> tuple[int, ...]:
-    """The columns of a layout that a narrower one of the same type keeps."""
-    found: list[int] = []
+def kept_columns(whole: Layout, pruned_layout: Layout) -> tuple[int, ...]:
+    """The numbers of the columns of a layout that a pruned layout of the same type keeps."""
+    columns: list[int] = []
 
-    def walk(one: Layout, other: Layout, start: int) -> int:
-        stop = start + width(one)
-        if isinstance(one, Struct) and isinstance(other, Struct):
-            for a, b in zip(one.parts, other.parts, strict=True):
-                start = walk(a, b, start)
-        elif not isinstance(other, Gone):
-            found.extend(range(start, stop))
+    def visit(full: Layout, prune_columns: Layout, start: int) -> int:
+        stop = start + width(full)
+        if isinstance(full, Struct) and isinstance(prune_columns, Struct):
+            for a, b in zip(full.parts, prune_columns.parts, strict=True):
+                start = visit(a, b, start)
+        elif not isinstance(prune_columns, Unused):
+            columns.extend(range(start, stop))
         return stop
 
-    walk(whole, kept, 0)
-    return tuple(found)
+    visit(whole, pruned_layout, 0)
+    return tuple(columns)
 
 
-def in_order(layout: Layout) -> Struct:
+def sort_layout(layout: Layout) -> Struct:
     """The layout of pairs of a key tuple and a value, with a part for each key of the order."""
     keys, value = part(layout, 0), part(layout, 1)
     assert isinstance(keys.type, Tuple)
@@ -151,12 +151,12 @@ def in_order(layout: Layout) -> Struct:
     return pair_of(Struct(parts, keys.type), value)
 
 
-def falling(layout: Struct, descending: tuple[bool, ...]) -> tuple[bool, ...]:
-    """For each column of pairs in order, whether it falls."""
+def descending_columns(layout: Struct, descending: tuple[bool, ...]) -> tuple[bool, ...]:
+    """For each column of ordered pairs, whether it sorts descending."""
     keys, value = layout.parts
     assert isinstance(keys, Struct)
     flags = [
-        flag for each, flag in zip(keys.parts, descending, strict=True) for _ in range(width(each))
+        flag for key, flag in zip(keys.parts, descending, strict=True) for _ in range(width(key))
     ]
     return (*flags, *[False] * width(value))
 
@@ -165,40 +165,40 @@ def falling(layout: Struct, descending: tuple[bool, ...]) -> tuple[bool, ...]:
 
 
 def of_value(expr: typed.Expr, scope: Scope) -> Layout:
-    """The layout of what an expression makes of variables whose layouts are known."""
+    """The layout of an expression's value, from the layouts of its variables."""
     match expr:
         case typed.MakeTuple(items) | typed.MakeRecord(items):
             return Struct(tuple(of_value(item, scope) for item in items), expr.type)
         case typed.Var(variable) if variable in scope:
-            return _whole(scope[variable])
+            return _unused_as_null(scope[variable])
         case typed.Item(subject, index):
-            return _whole(part(of_value(subject, scope), index))
+            return _unused_as_null(part(of_value(subject, scope), index))
         case typed.Field(subject, name) if isinstance(subject.type, Record):
-            return _whole(part(of_value(subject, scope), index_of(subject.type, name)))
+            return _unused_as_null(part(of_value(subject, scope), index_of(subject.type, name)))
         case typed.If(_, then, otherwise):
-            return meet(of_value(then, scope), of_value(otherwise, scope))
+            return common_layout(of_value(then, scope), of_value(otherwise, scope))
         case _:
             return Leaf(expr.type)
 
 
 def of_elements(body: typed.Expr, scope: Scope) -> Layout:
-    """The layout of the elements of a bag that an expression makes."""
+    """The layout of the elements of an expression's bag."""
     assert isinstance(body.type, Collection)
     element = body.type.element
     match body:
         case typed.MakeCollection(items) if items:
-            found = of_value(items[0], scope)
+            layout = of_value(items[0], scope)
             for item in items[1:]:
-                found = meet(found, of_value(item, scope))
-            return found
+                layout = common_layout(layout, of_value(item, scope))
+            return layout
         case typed.If(_, then, typed.MakeCollection(())):
             return of_elements(then, scope)
         case typed.If(_, then, otherwise):
-            return meet(of_elements(then, scope), of_elements(otherwise, scope))
+            return common_layout(of_elements(then, scope), of_elements(otherwise, scope))
         case typed.Select(group=None, order=(), limit=None, distinct=False):
             inner = dict(scope)
-            for each in body.qualifiers:
-                match each:
+            for qualifier in body.qualifiers:
+                match qualifier:
                     case typed.Generator(typed.Bind(variable), domain):
                         inner[variable] = _domain(domain, inner)
                     case typed.Binding(typed.Bind(variable), value):
@@ -216,12 +216,12 @@ def _domain(domain: typed.Expr, scope: Scope) -> Layout:
     return Leaf(domain.type)
 
 
-def _whole(layout: Layout) -> Layout:
-    """What is given on of parts that nobody reads: a column of nulls."""
+def _unused_as_null(layout: Layout) -> Layout:
+    """The layout with a column, which holds nulls, for each part that nobody reads."""
     match layout:
         case Struct(parts, type_):
-            return Struct(tuple(map(_whole, parts)), type_)
-        case Gone(type_):
+            return Struct(tuple(map(_unused_as_null, parts)), type_)
+        case Unused(type_):
             return Leaf(type_)
         case _:
             return layout
@@ -231,29 +231,29 @@ def _whole(layout: Layout) -> Layout:
 
 
 def spread(value: Value, layout: Layout) -> Iterator[Value]:
-    """The values of the columns of a value."""
+    """The value of each column of the layout, for one value."""
     match layout:
         case Leaf():
             yield value
         case Struct(parts, type_):
             items = value.values_ if isinstance(type_, Record) else value
-            for item, each in zip(items, parts, strict=True):
-                yield from spread(item, each)
-        case Gone():
+            for item, inner in zip(items, parts, strict=True):
+                yield from spread(item, inner)
+        case Unused():
             return
         case _:
             assert_never(layout)
 
 
-def gathered(values: Iterator[Value], layout: Layout) -> Value:
-    """The value whose columns hold these values."""
+def assemble(values: Iterator[Value], layout: Layout) -> Value:
+    """The value from the values of its columns: the inverse of `spread`."""
     match layout:
         case Leaf():
             return next(values)
         case Struct(parts, type_):
-            items = [gathered(values, each) for each in parts]
+            items = [assemble(values, part) for part in parts]
             return RecordValue.of(type_.names, items) if isinstance(type_, Record) else tuple(items)
-        case Gone():
+        case Unused():
             return None
         case _:
             assert_never(layout)
@@ -267,24 +267,24 @@ def column_type(type_: Type) -> Any:
 def column_of(values: Sequence[Value], type_: Type) -> Any:
     """Values as a column."""
     if type_ == EXACT_SUM:
-        return pa.array([None if v is None else bytes_of(v) for v in values], pa.binary())
+        return pa.array([None if v is None else pack_part(v) for v in values], pa.binary())
     return pa.array([to_arrow(value, type_) for value in values], arrow_type(type_))
 
 
 def values_of(column: Any, type_: Type) -> list[Value]:
     """The values of a column."""
     if type_ == EXACT_SUM:
-        return [None if each is None else part_of_bytes(each) for each in column.to_pylist()]
+        return [None if data is None else unpack_part(data) for data in column.to_pylist()]
     read = value_reader(column.type, type_)
     return [read(plain) for plain in column.cast(plain_type(column.type)).to_pylist()]
 
 
 def rows_of(columns: Sequence[Any], layout: Layout, count: int) -> list[Value]:
-    """The values that lie in columns, row by row."""
-    found = [values_of(c, t) for c, t in zip(columns, leaves(layout), strict=True)]
-    if not found:
-        return [gathered(iter(()), layout) for _ in range(count)]
-    return [gathered(iter(row), layout) for row in zip(*found, strict=True)]
+    """The values of columns, row by row."""
+    lists = [values_of(c, t) for c, t in zip(columns, leaves(layout), strict=True)]
+    if not lists:
+        return [assemble(iter(()), layout) for _ in range(count)]
+    return [assemble(iter(row), layout) for row in zip(*lists, strict=True)]
 
 
 def columns_of(values: Sequence[Value], layout: Layout) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Scalar functions on Arrow columns with the bits of the reference, for every engine to share.
+"""Scalar functions on Arrow columns with exactly the reference's results, shared by all engines.
 
-A call that an engine has no identical form for runs here instead.  By default the reference's
-own function is called once for each distinct row of arguments; `COLUMNS` has versions of the
-common ones for whole columns.
+A call runs here if an engine has no form of it with the same bits.  By default the reference's
+own function is called once for each distinct row of arguments; `COLUMNS` has versions of common
+functions for whole columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from incmrql.errors import InternalError
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
-from incmrql.reference.builtins import OTHER, SCALAR
+from incmrql.reference.builtins import NULL_AWARE, STRICT
 from incmrql.reference.casts import cast
 from incmrql.reference.operators import arithmetic, fit_to_type
 from incmrql.types.builtins import FUNCTIONS, TREE_FUNCTIONS, key_of
@@ -34,25 +34,25 @@ _OPERATORS: Final = frozenset("+-*/%")
 _WORD: Final = 1 << 64
 
 Columns: TypeAlias = Callable[[Sequence[Arrow]], Arrow | None]
-"""A function of whole columns; null where the columns at hand need another way."""
+"""A function of whole columns; None if it does not support the values in these columns."""
 
 
 def apply(
     function: str, arguments: Sequence[Arrow], parameter_types: Sequence[Type], result_type: Type
 ) -> Arrow:
     """A column of results of a scalar built-in, of an operator `+ - * / %`, or of exact sums."""
-    columns = [_whole(array) for array in arguments]
+    columns = [_combined_chunks(array) for array in arguments]
     if function in OF_SUMS:
         return OF_SUMS[function](columns)
     if function in _OPERATORS:
-        return _operated(function, columns, parameter_types, result_type)
+        return _apply_operator(function, columns, parameter_types, result_type)
     if not is_pinned(function):
         raise InternalError(f"{function} is not a function of scalars")
     key = key_of(function, tuple(parameter_types))
     results = COLUMNS[key](columns) if key in COLUMNS else None
     if results is not None:
         return results
-    return _by_row(_meaning(key, result_type), columns, parameter_types, result_type)
+    return _by_row(_reference_function(key, result_type), columns, parameter_types, result_type)
 
 
 def is_pinned(function: str) -> bool:
@@ -61,11 +61,11 @@ def is_pinned(function: str) -> bool:
 
 
 def apply_cast(array: Arrow, source: Type, target: Type) -> Arrow:
-    """A column in another type, null where a value has no form there."""
-    return _by_row(lambda value: cast(value, target), [_whole(array)], [source], target)
+    """A column cast to a different type, null where the cast fails."""
+    return _by_row(lambda value: cast(value, target), [_combined_chunks(array)], [source], target)
 
 
-def _operated(op: str, columns: list[Arrow], types: Sequence[Type], result: Type) -> Arrow:
+def _apply_operator(op: str, columns: list[Arrow], types: Sequence[Type], result: Type) -> Arrow:
     left, right = types
     if isinstance(left, Decimal) and isinstance(right, Decimal) and isinstance(result, Decimal):
         return _decimals(op, columns, (left.scale, right.scale), result)
@@ -75,23 +75,23 @@ def _operated(op: str, columns: list[Arrow], types: Sequence[Type], result: Type
 # --- by the reference, row by row -----------------------------------------------------------
 
 
-def _meaning(key: str, type_: Type) -> Callable[..., Value]:
-    """What the reference calls for one row."""
-    if key in OTHER:
-        return OTHER[key]
+def _reference_function(key: str, type_: Type) -> Callable[..., Value]:
+    """The reference's function for one row."""
+    if key in NULL_AWARE:
+        return NULL_AWARE[key]
 
-    def called(*arguments: Value) -> Value:
-        result = SCALAR[key](*arguments)
+    def call(*arguments: Value) -> Value:
+        result = STRICT[key](*arguments)
         return None if result is None else fit_to_type(result, type_)
 
-    return _unless_null(called)
+    return _unless_null(call)
 
 
 def _unless_null(function: Callable[..., Value]) -> Callable[..., Value]:
-    def called(*arguments: Value) -> Value:
+    def call(*arguments: Value) -> Value:
         return None if any(argument is None for argument in arguments) else function(*arguments)
 
-    return called
+    return call
 
 
 def _by_row(
@@ -100,46 +100,47 @@ def _by_row(
     types: Sequence[Type],
     result_type: Type,
 ) -> Arrow:
-    """The function of each distinct row of arguments, put where the row occurs."""
+    """The function, called for each distinct row of arguments."""
     codes, values = zip(*map(_distinct, arguments, types), strict=True)
-    rows, places = _distinct_rows(codes, [len(known) for known in values])
+    rows, row_of = _distinct_rows(codes, [len(distinct) for distinct in values])
     results = [
         to_arrow(
-            function(*[known[code] for known, code in zip(values, row, strict=True)]), result_type
+            function(*[distinct[code] for distinct, code in zip(values, row, strict=True)]),
+            result_type,
         )
         for row in rows
     ]
-    return pa.array(results, stored_type(result_type)).take(pa.array(places))
+    return pa.array(results, stored_type(result_type)).take(pa.array(row_of))
 
 
 def stored_type(type_: Type) -> Arrow:
-    """The type of a column of values of a type; nulls alone are kept as SQL has them."""
+    """The Arrow type of a column; a column of nulls only has the type that SQL gives it."""
     return pa.bool_() if type_ == NOTHING else arrow_type(type_)
 
 
-def _whole(array: Arrow) -> Arrow:
+def _combined_chunks(array: Arrow) -> Arrow:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _distinct(column: Arrow, type_: Type) -> tuple[Arrow, list[Value]]:
-    """A number for each row, and the value that each number stands for."""
+    """A code for each row, and the value of each code."""
     read = value_reader(column.type, type_)
     plain = column.cast(plain_type(column.type))
-    if pa.types.is_nested(plain.type):  # Arrow finds no distinct ones among these
+    if pa.types.is_nested(plain.type):  # Arrow cannot dictionary-encode nested types
         return np.arange(len(plain)), [read(value) for value in plain.to_pylist()]
     coded = plain.dictionary_encode(null_encoding="encode")
-    known = [read(value) for value in coded.dictionary.to_pylist()]
-    return coded.indices.to_numpy(zero_copy_only=False), known
+    values = [read(value) for value in coded.dictionary.to_pylist()]
+    return coded.indices.to_numpy(zero_copy_only=False), values
 
 
 def _distinct_rows(codes: Sequence[Arrow], sizes: Sequence[int]) -> tuple[Arrow, Arrow]:
-    """The distinct combinations of codes, and for each row which one it is."""
+    """The distinct combinations of codes, and the index of each row's combination."""
     keys = np.zeros(len(codes[0]), np.int64)
     for code, size in zip(codes, sizes, strict=True):
         _, keys = np.unique(keys * max(size, 1) + code, return_inverse=True)
-    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    _, first, row_of = np.unique(keys, return_index=True, return_inverse=True)
     rows = np.stack([np.asarray(code)[first] for code in codes], axis=1)
-    return rows.tolist(), places
+    return rows.tolist(), row_of
 
 
 # --- of whole columns -----------------------------------------------------------------------
@@ -147,23 +148,23 @@ def _distinct_rows(codes: Sequence[Arrow], sizes: Sequence[int]) -> tuple[Arrow,
 
 def _elementary(name: str, arguments: Sequence[Arrow]) -> Arrow:
     """exp, sin, ... of columns of doubles."""
-    known = arguments[0].is_valid()
+    valid = arguments[0].is_valid()
     for column in arguments[1:]:
-        known = pc.and_(known, column.is_valid())
+        valid = pc.and_(valid, column.is_valid())
     numbers = [c.fill_null(0.0).to_numpy(zero_copy_only=False) for c in arguments]
-    return pa.array(elementary(name, *numbers), mask=~known.to_numpy(zero_copy_only=False))
+    return pa.array(elementary(name, *numbers), mask=~valid.to_numpy(zero_copy_only=False))
 
 
-def _changed_case(function: Callable[[Arrow], Arrow], arguments: Sequence[Arrow]) -> Arrow | None:
-    """Lower or upper case where there are only letters of ASCII."""
-    only = pc.all(pc.string_is_ascii(arguments[0])).as_py()
-    return None if only is False else function(arguments[0])
+def _ascii_case(function: Callable[[Arrow], Arrow], arguments: Sequence[Arrow]) -> Arrow | None:
+    """Lower or upper case, if all letters are ASCII."""
+    is_ascii = pc.all(pc.string_is_ascii(arguments[0])).as_py()
+    return None if is_ascii is False else function(arguments[0])
 
 
 def _matches(arguments: Sequence[Arrow]) -> Arrow | None:
-    """Whether texts match one expression, if RE2 takes it as it is."""
+    """Whether texts match a constant pattern, if RE2 supports the pattern."""
     text, patterns = arguments
-    pattern = _only(patterns)
+    pattern = _constant(patterns)
     if pattern is None:
         return None
     try:
@@ -173,8 +174,8 @@ def _matches(arguments: Sequence[Arrow]) -> Arrow | None:
         return None
 
 
-def _only(column: Arrow) -> str | None:
-    """The one text that a column consists of, if it does."""
+def _constant(column: Arrow) -> str | None:
+    """The text that all rows share; None if they differ."""
     if not len(column) or column.null_count:
         return None
     bounds = pc.min_max(column.cast(pa.binary()))
@@ -192,17 +193,17 @@ def _decimals(
 
     The result is exact, by Python's integers, and rounded once.
     """
-    known = np.logical_and(
+    valid = np.logical_and(
         *(array.is_valid().to_numpy(zero_copy_only=False) for array in arguments)
     )
-    a, b = (_unscaled(array) for array in arguments)
+    a, b = (_unscaled_integers(array) for array in arguments)
     if op in "/%":
-        known &= b != 0
-        b = np.where(known, b, 1)
+        valid &= b != 0
+        b = np.where(valid, b, 1)
     numerator, denominator = _exact(op, (a, scales[0]), (b, scales[1]), result.scale)
     rounded = _half_up(numerator, denominator)
-    known &= np.abs(rounded) < 10**result.precision
-    return _column_of(np.where(known, rounded, 0), known, result)
+    valid &= np.abs(rounded) < 10**result.precision
+    return _column_of(np.where(valid, rounded, 0), valid, result)
 
 
 def _exact(
@@ -231,20 +232,20 @@ def _half_up(numerator: Arrow, denominator: Arrow) -> Arrow:
     return np.sign(numerator) * ((2 * np.abs(numerator) + denominator) // (2 * denominator))
 
 
-def _unscaled(array: Arrow) -> Arrow:
-    """The integers that a column of decimals is made of; 0 for null."""
+def _unscaled_integers(array: Arrow) -> Arrow:
+    """The unscaled integers of a column of decimals; 0 for null."""
     filled = array.fill_null(0)
     words = np.frombuffer(filled.buffers()[1], np.uint64).reshape(-1, 2)
-    mine = words[filled.offset : filled.offset + len(filled)]
-    high = mine[:, 1].view(np.int64).astype(object)
-    return high * _WORD + mine[:, 0].astype(object)
+    pairs = words[filled.offset : filled.offset + len(filled)]
+    high = pairs[:, 1].view(np.int64).astype(object)
+    return high * _WORD + pairs[:, 0].astype(object)
 
 
-def _column_of(numbers: Arrow, known: Arrow, type_: Decimal) -> Arrow:
+def _column_of(numbers: Arrow, valid: Arrow, type_: Decimal) -> Arrow:
     words = np.empty((len(numbers), 2), np.uint64)
     words[:, 0] = (numbers % _WORD).astype(np.uint64)
     words[:, 1] = (numbers // _WORD).astype(np.int64).view(np.uint64)
-    validity = pa.array(known).buffers()[1]
+    validity = pa.array(valid).buffers()[1]
     kind = pa.decimal128(type_.precision, type_.scale)
     return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(words.tobytes())])
 
@@ -255,9 +256,9 @@ def _column_of(numbers: Arrow, known: Arrow, type_: Decimal) -> Arrow:
 def _variances(columns: Sequence[Arrow]) -> Arrow:
     """A column of variances, rounded once, from exact sums in limbs of 32 bits.
 
-    The columns: how many values there are; the sum of those that are not finite, 0.0 if none;
-    the limbs of the sum of the others; those of the sum of their squares; what exponent of two
-    the lowest limb of the sum has, which for squares is twice as low.
+    The columns: the number of values; the sum of those that are not finite, 0.0 without any; the
+    limbs of the sum of the others; the limbs of the sum of their squares; the exponent of two of
+    the lowest limb of the sum.  For squares this exponent is twice as low.
     """
     rows = zip(*[column.to_pylist() for column in columns], strict=True)
     return pa.array([_variance(*row) for row in rows], pa.float64())
@@ -280,10 +281,10 @@ COLUMNS: Final[Mapping[str, Columns]] = {
     **{f"{name}(double)": partial(_elementary, name) for name in NAMES if name != "pow"},
     "pow(double, double)": partial(_elementary, "pow"),
     "matches(string, string)": _matches,
-    "toLowerCase(string)": partial(_changed_case, pc.ascii_lower),
-    "toUpperCase(string)": partial(_changed_case, pc.ascii_upper),
+    "toLowerCase(string)": partial(_ascii_case, pc.ascii_lower),
+    "toUpperCase(string)": partial(_ascii_case, pc.ascii_upper),
 }
-"""Built-ins of whole columns, none of them in chunks, by the keys of `types.builtins`."""
+"""Built-ins on whole columns without chunks, by the keys of `types.builtins`."""
 
 OF_SUMS: Final[Mapping[str, Callable[[Sequence[Arrow]], Arrow]]] = {
     "variance#sums": _variances,

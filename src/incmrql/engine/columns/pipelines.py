@@ -1,7 +1,7 @@
-"""Linear segments: rows with weights to other rows, each on its own in meaning.
+"""Linear pipelines: functions from rows with weights to rows, applied to each row by itself.
 
-`engine.compile.pipelines` compiles a segment to one of three forms: columns that are picked, a
-text that DuckDB runs, or expressions that the reference evaluator goes through row by row.
+`engine.compile.pipelines` compiles a pipeline to one of three forms: a projection of columns, a
+DuckDB query, or expressions that the reference evaluator applies row by row.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from incmrql.types.model import Type
 from incmrql.values import Value
 
 FEW = 4_096
-"""Rows up to which DuckDB's results may be copied once more."""
-MOST_STATEMENTS: Final = 1_024
+"""Up to this many rows, copying DuckDB's result is cheaper than parsing the query again."""
+MAX_STATEMENTS: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
-    """Columns that are given on as they are, for rows in which some others are not null."""
+class Projection:
+    """A selection of columns, of the rows in which the columns `present` are not null."""
 
     columns: tuple[int, ...]
     present: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
-    """A function that all engines share (`pinned.py`), and the name that a text has for it.
+class PinnedFunction:
+    """A function that all engines share (`pinned.py`), under the name that a query calls it by.
 
     Without a built-in it is a conversion.
     """
@@ -57,16 +57,16 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A text that DuckDB runs over the rows, which it knows as `given`."""
+class SqlText:
+    """A query that DuckDB runs over the rows, which it sees as the table `given`."""
 
     text: str
-    functions: tuple[Pinned, ...] = ()
+    functions: tuple[PinnedFunction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ByRow:
-    """Variables that columns hold one after the other, and maps: each over the elements before."""
+    """Variables, whose columns follow each other, and maps: each over the elements before it."""
 
     given: tuple[tuple[typed.Variable, Layout], ...]
     first: typed.Expr
@@ -78,7 +78,7 @@ class ByRow:
 class Pipeline:
     """A function from rows to rows of the layout `made`."""
 
-    how: Picked | Text | ByRow
+    how: Projection | SqlText | ByRow
     made: Layout
     types: tuple[Type, ...] = field(init=False)
 
@@ -86,24 +86,24 @@ class Pipeline:
         object.__setattr__(self, "types", leaves(self.made))
 
     def apply(self, rows: Rows, env: Environment) -> Rows:
-        """The rows that rows give; `env` is where expressions are evaluated."""
+        """The rows that the pipeline makes; `env` is the environment of its expressions."""
         if not len(rows):
             return no_rows(self.types)
         match self.how:
-            case Picked():
-                return _picked(self.how, rows)
-            case Text():
-                return _queried(self.how, rows, self.types)
+            case Projection():
+                return _project(self.how, rows)
+            case SqlText():
+                return _run_query(self.how, rows, self.types)
             case ByRow():
                 return _by_row(self.how, rows, self.made, env)
 
 
-def _picked(how: Picked, rows: Rows) -> Rows:
-    nulls = [place for place in how.present if rows.columns[place].null_count]
+def _project(how: Projection, rows: Rows) -> Rows:
+    nulls = [index for index in how.present if rows.columns[index].null_count]
     if nulls:
         there = np.ones(len(rows), np.bool_)
-        for place in nulls:
-            there &= rows.columns[place].is_valid().to_numpy(zero_copy_only=False)
+        for index in nulls:
+            there &= rows.columns[index].is_valid().to_numpy(zero_copy_only=False)
         rows = rows.take(there)
     return rows.pick(how.columns)
 
@@ -112,7 +112,7 @@ def _picked(how: Picked, rows: Rows) -> Rows:
 def _connection() -> Any:
     import duckdb
 
-    connection = duckdb.connect(config={"threads": 1, **_CONFINED, "memory_limit": _most_memory()})
+    connection = duckdb.connect(config={"threads": 1, **_CONFINED, "memory_limit": _memory_limit()})
     connection.execute("SET TimeZone='UTC'")
     connection.execute("SET lock_configuration=true")
     return connection
@@ -125,89 +125,87 @@ _CONFINED: Final = {
     "allow_community_extensions": "false",
     "temp_directory": "",
 }
-"""A statement sees the rows that it is given: no file, no network, no extension."""
+"""A query sees the rows that are registered, and nothing else: no file, network or extension."""
 
 
-def _most_memory() -> str:
-    """How much memory DuckDB may take in this process: half of the machine's."""
+def _memory_limit() -> str:
+    """DuckDB's memory limit in this process: half of the machine's memory."""
     size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{max(size // 2**21, 256)}MiB"
 
 
-@lru_cache(MOST_STATEMENTS)
+@lru_cache(MAX_STATEMENTS)
 def _statement(text: str) -> Any:
-    """A text, parsed."""
-    (found,) = _connection().extract_statements(text)
-    return found
+    """The parsed statement of a query."""
+    (statement,) = _connection().extract_statements(text)
+    return statement
 
 
 @cache
-def _known(function: Pinned) -> None:
-    """Make a function known to DuckDB, once."""
+def _register(function: PinnedFunction) -> None:
+    """Register a function with DuckDB, once."""
 
-    def called(*columns: Any) -> Any:
+    def apply_columns(*columns: Any) -> Any:
         return function.apply([flat(column) for column in columns])
 
     types = [type_text(type_, Dialect.DUCKDB) for type_ in function.types]
     result = type_text(function.result, Dialect.DUCKDB)
     _connection().create_function(
-        function.name, called, types, result, type="arrow", null_handling="special"
+        function.name, apply_columns, types, result, type="arrow", null_handling="special"
     )
 
 
-def _queried(how: Text, rows: Rows, types: tuple[Type, ...]) -> Rows:
+def _run_query(how: SqlText, rows: Rows, types: tuple[Type, ...]) -> Rows:
     for function in how.functions:
-        _known(function)
-    given = to_table(rows)
-    found = _few(how.text, given) if len(rows) <= FEW else _many(how.text, given)
+        _register(function)
+    table = to_table(rows)
+    result = _run_parsed(how.text, table) if len(rows) <= FEW else _run_uncopied(how.text, table)
     columns = [
         _cast(flat(column), column_type(type_))
-        for column, type_ in zip(found.columns[:-1], types, strict=True)
+        for column, type_ in zip(result.columns[:-1], types, strict=True)
     ]
-    return Rows(tuple(columns), flat(found.columns[-1]).to_numpy(zero_copy_only=False))
+    return Rows(tuple(columns), flat(result.columns[-1]).to_numpy(zero_copy_only=False))
 
 
-def _few(text: str, given: Any) -> Any:
-    """What a text makes of few rows: it is parsed once.
-
-    This is faster than the way of many rows, in which no result is copied; DuckDB warns of the
-    copy. The rows are registered: finding them by the name of a variable counts as access to the
-    outside, which is off. The next ones take their place, so that these need not be let go.
-    """
+def _run_parsed(text: str, table: Any) -> Any:
+    """The result of a query over few rows; the query is parsed once and cached."""
+    # For few rows this is faster than `_run_uncopied`, although DuckDB copies the result, and warns
+    # of the copy. The rows are registered explicitly: finding them by the name of a Python variable
+    # counts as external access, which is off. The next rows replace them, so nothing unregisters.
     connection = _connection()
-    connection.register("given", given)
+    connection.register("given", table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return connection.execute(_statement(text)).to_arrow_table()
 
 
-def _many(text: str, given: Any) -> Any:
+def _run_uncopied(text: str, table: Any) -> Any:
     connection = _connection()
-    connection.register("given", given)
+    connection.register("given", table)
     try:
         return connection.sql(text).to_arrow_table()
     finally:
         connection.unregister("given")
 
 
-def _cast(column: Any, wanted: Any) -> Any:
-    return column if column.type == wanted else column.cast(wanted)
+def _cast(column: Any, type_: Any) -> Any:
+    return column if column.type == type_ else column.cast(type_)
 
 
-def _by_row(how: ByRow, rows: Rows, made: Layout, env: Environment) -> Rows:
+def _by_row(how: ByRow, rows: Rows, layout_made: Layout, env: Environment) -> Rows:
     bound: list[tuple[typed.Variable, list[Value]]] = []
     start = 0
     for variable, layout in how.given:
         stop = start + width(layout)
         bound.append((variable, rows_of(rows.columns[start:stop], layout, len(rows))))
         start = stop
-    found: list[tuple[Value, int]] = []
-    for place, weight in enumerate(rows.weights.tolist()):
-        inner = env.extend({variable.number: values[place] for variable, values in bound})
+    results: list[tuple[Value, int]] = []
+    for row, weight in enumerate(rows.weights.tolist()):
+        inner = env.extend({variable.number: values[row] for variable, values in bound})
         elements = list(evaluate(how.first, inner) or ())
         for variable, body in how.then:
             elements = [
-                e for each in elements for e in evaluate(body, env.bind(variable, each)) or ()
+                e for outer in elements for e in evaluate(body, env.bind(variable, outer)) or ()
             ]
-        found += [(element, weight) for element in elements]
-    return of_values(found, made)
+        results += [(element, weight) for element in elements]
+    return of_values(results, layout_made)

@@ -27,46 +27,48 @@ class Rows:
     def __len__(self) -> int:
         return len(self.weights)
 
-    def take(self, places: npt.NDArray[Any]) -> Rows:
-        """The rows at some places, or where a mask is true."""
-        index = np.flatnonzero(places) if places.dtype == np.bool_ else places
-        wanted = pa.array(index)
-        return Rows(tuple(column.take(wanted) for column in self.columns), self.weights[index])
+    def take(self, rows: npt.NDArray[Any]) -> Rows:
+        """The rows at these indices, or where a mask is true."""
+        indices = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        arrow_indices = pa.array(indices)
+        return Rows(
+            tuple(column.take(arrow_indices) for column in self.columns), self.weights[indices]
+        )
 
     def pick(self, columns: Sequence[int]) -> Rows:
         """Some of the columns."""
-        return Rows(tuple(self.columns[place] for place in columns), self.weights)
+        return Rows(tuple(self.columns[index] for index in columns), self.weights)
 
     def times(self, factor: int | Integers) -> Rows:
-        """The same rows with other weights."""
+        """The same rows with their weights multiplied."""
         return Rows(self.columns, self.weights * factor)
 
-    def beside(self, *columns: Any) -> Rows:
+    def with_columns(self, *columns: Any) -> Rows:
         """The same rows with more columns."""
         return Rows((*self.columns, *columns), self.weights)
 
 
 def no_rows(types: Sequence[Type]) -> Rows:
-    """No rows of some types."""
+    """Rows without any row, for columns of these types."""
     return Rows(tuple(pa.array([], column_type(t)) for t in types), np.zeros(0, np.int64))
 
 
-def stacked(parts: Sequence[Rows], types: Sequence[Type]) -> Rows:
-    """The rows of several, one after the other."""
-    some = [part for part in parts if len(part)]
-    if not some:
+def concat_rows(parts: Sequence[Rows], types: Sequence[Type]) -> Rows:
+    """The rows of all parts, one after the other."""
+    non_empty = [part for part in parts if len(part)]
+    if not non_empty:
         return no_rows(types)
-    if len(some) == 1:
-        return some[0]
-    columns = zip(*[part.columns for part in some], strict=True)
-    weights = np.concatenate([part.weights for part in some])
+    if len(non_empty) == 1:
+        return non_empty[0]
+    columns = zip(*[part.columns for part in non_empty], strict=True)
+    weights = np.concatenate([part.weights for part in non_empty])
     return Rows(tuple(pa.concat_arrays(list(column)) for column in columns), weights)
 
 
 def to_table(rows: Rows) -> Any:
     """Rows as an Arrow table `c0, c1, …` with their weights."""
     columns = [*rows.columns, pa.array(rows.weights)]
-    names = [f"c{place}" for place in range(len(rows.columns))]
+    names = [f"c{index}" for index in range(len(rows.columns))]
     return pa.table(columns, names=[*names, WEIGHT])
 
 

@@ -9,31 +9,37 @@ from typing import TYPE_CHECKING, Final
 
 from incmrql.algebra import rows
 from incmrql.algebra import rows as build
-from incmrql.engine.columns.accumulators import Asked, How, Lift
+from incmrql.engine.columns.accumulators import AccumulatorRead, How, Lift
 from incmrql.engine.columns.layouts import (
     Layout,
     Leaf,
     Struct,
-    falling,
-    in_order,
+    descending_columns,
     leaves,
     of_elements,
     part,
+    sort_layout,
     width,
 )
 from incmrql.engine.columns.pipelines import ByRow, Pipeline
 from incmrql.engine.compile.physical import (
     Block,
+    CompiledRequest,
     Fused,
-    Merged,
+    GroupScan,
     Ranking,
-    Read,
+    RankingMerge,
+    RankingRead,
     Side,
-    Walked,
-    Wanted,
 )
 from incmrql.engine.compile.pipelines import Lowering
-from incmrql.engine.compile.single_rows import One, flattened, group_of, one, over
+from incmrql.engine.compile.single_rows import (
+    ElementAtMost,
+    as_conditional,
+    group_of,
+    inline_variables,
+    single_element,
+)
 from incmrql.engine.operators.base import Operator
 from incmrql.engine.operators.groups import GroupOp
 from incmrql.engine.operators.joins import JoinOp
@@ -136,7 +142,7 @@ class GroupsCompiler:
     def alone(self, expr: typed.Expr, side: int) -> typed.Expr:
         """An expression over a group that has one row, on this side."""
         rows = [build.var(self.values[side][0]) if n == side else None for n in self.numbers]
-        return over(expr, group_of(self.node.group, build.var(self.key_variable), rows))
+        return inline_variables(expr, group_of(self.node.group, build.var(self.key_variable), rows))
 
     @property
     def numbers(self) -> range:
@@ -156,7 +162,7 @@ class GroupsCompiler:
             if each.distinct is not None:
                 apart.append(self.of_different(number, each))
                 continue
-            found = one(self.alone(each.operand, side))
+            found = single_element(self.alone(each.operand, side))
             if found is None:
                 apart.append(self.of_bag(number, each, self.alone(each.operand, side), side))
             else:
@@ -184,7 +190,7 @@ class GroupsCompiler:
             places = tuple(start + exprs.index(column) for column in columns)
             lifts.append(self.lift(number, each, places, columns[0].type))
         block = Block(self.keyed(self.given(side), exprs), tuple(lifts), counted)
-        if len(together) < 2 or not isinstance(block.segment.how, ByRow):
+        if len(together) < 2 or not isinstance(block.pipeline.how, ByRow):
             return [block]
         found = [block] if counted else []
         if counted:
@@ -201,7 +207,7 @@ class GroupsCompiler:
         types = Tuple(tuple(expr.type for expr in exprs))
         columns = Struct(tuple(Leaf(expr.type) for expr in exprs), types)
         made = Struct((self.key, columns), row.type)
-        return self.all.lowering.segment(given, build.bag_of(row), made=made)
+        return self.all.lowering.pipeline(given, build.bag_of(row), made=made)
 
     def lift(self, number: int, each: Accumulator, places: tuple[int, ...], type_: Type) -> Lift:
         """The accumulator of this number, over these columns."""
@@ -219,7 +225,7 @@ class GroupsCompiler:
     ) -> Block:
         """A block for one accumulator, to which a row brings any number of elements."""
         assert isinstance(bag.type, Collection)
-        found = one(bag)
+        found = single_element(bag)
         if found is not None and given is not None:
             columns = columns_of(each, found.head, found.condition)
             return self.of_columns(number, each, columns, given, table)
@@ -230,11 +236,11 @@ class GroupsCompiler:
         types = Tuple(tuple(column.type for column in columns))
         parts = Struct(tuple(Leaf(column.type) for column in columns), types)
         made = Struct((self.key, parts), row.type)
-        segment = self.all.lowering.segment(given or self.given(side), body, made=made)
+        pipeline = self.all.lowering.pipeline(given or self.given(side), body, made=made)
         start = width(self.key)
         places = tuple(range(start, start + len(columns)))
         lift = self.lift(number, each, places, columns[0].type)
-        return Block(segment, (lift,), table=table)
+        return Block(pipeline, (lift,), table=table)
 
     def of_columns(
         self,
@@ -257,7 +263,7 @@ class GroupsCompiler:
         layout = part(ranking.element, 1) if ranking.paired else ranking.element
         value = typed.Variable("value", _BESIDE + 8, layout.type)
         known = group_of(each.distinct.group, build.var(self.key_variable), [build.var(value)])
-        bag = over(over(each.operand, known), {})
+        bag = inline_variables(inline_variables(each.operand, known), {})
         given: list[tuple[typed.Variable, Layout]] = [
             (self.key_variable, self.key),
             (value, layout),
@@ -299,7 +305,7 @@ class GroupsCompiler:
         """A table of what an operand makes of each row."""
         bag = self.alone(operand, side)
         assert isinstance(bag.type, Collection)
-        found = one(bag)
+        found = single_element(bag)
         element = typed.Variable("element", _BESIDE + 9, bag.type.element)
         if found is None:
             head: typed.Expr = build.var(element)
@@ -310,40 +316,42 @@ class GroupsCompiler:
             body = build.bag_of(row)
             if found.condition is not None:
                 body = build.when(found.condition, body)
-        segment = self.all.lowering.segment(self.given(side), body)
-        layout: Layout = part(segment.made, 1)
+        pipeline = self.all.lowering.pipeline(self.given(side), body)
+        layout: Layout = part(pipeline.made, 1)
         flags: tuple[bool, ...]
         if order is not None:
-            pairs = in_order(layout)
-            layout, flags = pairs, falling(pairs, order)
+            pairs = sort_layout(layout)
+            layout, flags = pairs, descending_columns(pairs, order)
         else:
             flags = (False,) * width(layout)
         wanted = Struct((self.key, layout), Tuple((self.key.type, layout.type)))
-        if segment.made != wanted:
-            segment = self.all.lowering.segment(self.given(side), body, made=wanted)
+        if pipeline.made != wanted:
+            pipeline = self.all.lowering.pipeline(self.given(side), body, made=wanted)
         schema = TableSchema(leaves(self.key), leaves(layout), flags, most, last)
         if not self.node.is_final:
             self.all.table(name, schema, holds, self.place)
         drops = order is None and isinstance(layout, Leaf)
-        return Ranking(name, side, segment, layout, schema, order is not None, drops)
+        return Ranking(name, side, pipeline, layout, schema, order is not None, drops)
 
     # --- what is asked ---------------------------------------------------------------------
 
-    def wanted(self, request: Request) -> Wanted:
+    def wanted(self, request: Request) -> CompiledRequest:
         """How a request is met."""
         method = read_method(self.node, request)
         if method == "rows":
-            return Walked(request)
+            return GroupScan(request)
         if method == "totals":
-            return Asked(request, tuple(self.lifts[place] for place in request.accumulators))
+            return AccumulatorRead(
+                request, tuple(self.lifts[place] for place in request.accumulators)
+            )
         if request.reading is not None:
-            return Read(request, request.reading.table, request.reading)
+            return RankingRead(request, request.reading.table, request.reading)
         first = self.node.accumulators[request.accumulators[0]]
         table = self.tabled[request.accumulators[0]]
         if method == "values":
-            return Merged(request, table, first.monoid.name)
+            return RankingMerge(request, table, first.monoid.name)
         reading = TableRead(table, "least" if first.kind == "least" else "greatest")
-        return Read(request, table, reading)
+        return RankingRead(request, table, reading)
 
     def body(self, mode: Mode, sides: Sequence[Side]) -> Pipeline:
         """The answer over the key, maybe a row, and what is asked."""
@@ -356,12 +364,14 @@ class GroupsCompiler:
             return Pipeline(ByRow((), node.body), of_elements(node.body, {}))
         if mode == "fold":
             rows: list[typed.Expr | None] = [None for _ in self.numbers]
-            body = over(node.body, group_of(node.group, build.var(self.key_variable), rows))
-            return self.all.lowering.segment([*key, *requests], flattened(body))
+            body = inline_variables(
+                node.body, group_of(node.group, build.var(self.key_variable), rows)
+            )
+            return self.all.lowering.pipeline([*key, *requests], as_conditional(body))
         assert node.linear is not None
         value = self.values[node.linear][0], sides[node.linear].value
         body = self.alone(node.body, node.linear)
-        return self.all.lowering.segment([*key, value, *requests], flattened(body))
+        return self.all.lowering.pipeline([*key, value, *requests], as_conditional(body))
 
 
 def columns_of(
@@ -444,7 +454,7 @@ def _fusion(
         )
     )
     known = group_of(below_.group, rows.var(key), [rows.var(left), rows.var(right)])
-    pair = one(over(below_.body, known))
+    pair = single_element(inline_variables(below_.body, known))
     if pair is None or pair.condition is not None or not isinstance(pair.head, typed.MakeTuple):
         return None
     grouped, value = pair.head.items
@@ -466,7 +476,9 @@ def _lift_columns(
     found = []
     for number in numbers:
         each = node.accumulators[number]
-        element: One | None = one(over(each.operand, group_of(node.group, key, [value])))
+        element: ElementAtMost | None = single_element(
+            inline_variables(each.operand, group_of(node.group, key, [value]))
+        )
         if element is None:
             return None
         found.append(columns_of(each, element.head, element.condition))
@@ -493,10 +505,10 @@ def _fusion_of(  # noqa: PLR0913, PLR0917 (two steps, and what they come to)
     types = Tuple(tuple(expr.type for expr in exprs))
     made = Struct(tuple(Leaf(expr.type) for expr in exprs), types)
     layouts = {own: join.sides[side].value, other: join.sides[1 - side].value}
-    added = lowering.segment(
+    added = lowering.pipeline(
         [(key, join.key), (own, layouts[own])], rows.bag_of(rows.tuple_of(*exprs)), made=made
     )
-    by = lowering.segment(
+    by = lowering.pipeline(
         [(key, join.key), (other, layouts[other])], rows.bag_of(grouped), made=step.key
     )
     if isinstance(added.how, ByRow) or isinstance(by.how, ByRow):

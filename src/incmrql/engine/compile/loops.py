@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from incmrql.engine.columns.layouts import Layout, Leaf, leaves, meet, part
+from incmrql.engine.columns.layouts import Layout, Leaf, common_layout, leaves, part
 from incmrql.engine.compile.groups import fuse
 from incmrql.engine.compile.physical import Inner, Means, Numbered
 from incmrql.engine.loops.affine.compile import affine_compiled
@@ -109,7 +109,7 @@ class LoopCompiler:
             found = [compiler.layouts[place] for place in looping.initial]
             if variables:
                 both = zip(found, looping.step, strict=True)
-                found = [meet(layout, compiler.layouts[place]) for layout, place in both]
+                found = [common_layout(layout, compiler.layouts[place]) for layout, place in both]
             if found == variables:
                 break
             variables = found

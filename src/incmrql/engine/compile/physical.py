@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from incmrql.engine.columns.accumulators import Asked, Lift
+from incmrql.engine.columns.accumulators import AccumulatorRead, Lift
 from incmrql.engine.columns.layouts import Layout
 from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.operators.base import NamedSchema, Operator, any_by_row
@@ -74,7 +74,7 @@ class Block:
     The segment makes the columns of the key, and then those that the lifts look at.
     """
 
-    segment: Pipeline
+    pipeline: Pipeline
     lifts: tuple[Lift, ...]
     counted: bool = False
     """Whether the rows themselves are counted."""
@@ -91,7 +91,7 @@ class Ranking:
 
     name: str
     side: int
-    segment: Pipeline
+    pipeline: Pipeline
     element: Layout
     schema: TableSchema
     paired: bool
@@ -99,7 +99,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class RankingRead:
     """A request that reads a table."""
 
     request: Request
@@ -108,7 +108,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class RankingMerge:
     """A request that merges all values of a table as a user says."""
 
     request: Request
@@ -117,13 +117,13 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class GroupScan:
     """A request that goes through the rows of a side."""
 
     request: Request
 
 
-Wanted: TypeAlias = Asked | Read | Merged | Walked
+CompiledRequest: TypeAlias = AccumulatorRead | RankingRead | RankingMerge | GroupScan
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ class Inner:
     @property
     def is_by_row(self) -> bool:
         """Whether the reference evaluator goes through rows one by one in some step."""
-        segments = (*self.initial, *self.step)
-        return any_by_row(segments) or any(step.is_by_row for step in self.steps)
+        pipelines = (*self.initial, *self.step)
+        return any_by_row(pipelines) or any(step.is_by_row for step in self.steps)
 
     @property
     def is_cross(self) -> bool:

@@ -9,18 +9,18 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from incmrql.engine.columns.layouts import Gone, Layout, Leaf, Struct, of_elements
+from incmrql.engine.columns.layouts import Layout, Leaf, Struct, Unused, of_elements
 from incmrql.engine.columns.pinned import is_pinned
-from incmrql.engine.columns.pipelines import ByRow, Picked, Pinned, Pipeline, Text
+from incmrql.engine.columns.pipelines import ByRow, PinnedFunction, Pipeline, Projection, SqlText
 from incmrql.io.arrow.columns import WEIGHT
 from incmrql.lower import tree
-from incmrql.lower.context import Context, PythonPlace
+from incmrql.lower.context import Context, PythonExpression
 from incmrql.lower.expressions.dispatch import lower
 from incmrql.lower.relations.builder import Builder
 from incmrql.lower.relations.flows import Flow, emit
 from incmrql.lower.relations.terms import relation
 from incmrql.lower.shapes import Cell, Env, NotNative, Parts, Shape, split
-from incmrql.lower.sums.rounding import in_place
+from incmrql.lower.sums.rounding import inline_functions
 from incmrql.lower.tree import Dialect
 from incmrql.plan.program import Program
 from incmrql.types import typed
@@ -35,7 +35,7 @@ class Lowering:
 
     program: Program
 
-    def segment(
+    def pipeline(
         self,
         given: Given,
         first: typed.Expr,
@@ -56,7 +56,7 @@ class Lowering:
         first: typed.Expr,
         then: Sequence[tuple[typed.Variable, typed.Expr]],
         made: Layout,
-    ) -> Picked | Text:
+    ) -> Projection | SqlText:
         program = self.program
         stored = dict(program.stored)
         ctx = Context(lower, Dialect.DUCKDB, program.script, stored, program.arguments)
@@ -71,14 +71,14 @@ class Lowering:
         cells = list(_brought(head, made, ctx))
         if builder.sources or builder.relations:
             raise NotNative("a source inside of a row")
-        shared = {place.name: _shared(place) for place in ctx.places}
+        shared = {place.name: _shared(place) for place in ctx.python_calls}
         picked = _picked(cells, flow, columns)
         if picked is not None:
             return picked
-        return Text(_printed(cells, flow, ctx, shared), tuple(shared.values()))
+        return SqlText(_printed(cells, flow, ctx, shared), tuple(shared.values()))
 
 
-def _shared(place: PythonPlace) -> Pinned:
+def _shared(place: PythonExpression) -> PinnedFunction:
     """The function that a place calls, if it is one that all engines share."""
     types = tuple(variable.type for variable in place.parameters)
     given = tuple(typed.Var(variable, type=variable.type) for variable in place.parameters)
@@ -93,10 +93,10 @@ def _shared(place: PythonPlace) -> Pinned:
     raise NotNative(place.reason)
 
 
-def _named(builtin: str | None, types: tuple[Type, ...], result: Type) -> Pinned:
+def _named(builtin: str | None, types: tuple[Type, ...], result: Type) -> PinnedFunction:
     text = f"{builtin} {types} {result}"
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    return Pinned(f"pinned_{digest}", builtin, types, result)
+    return PinnedFunction(f"pinned_{digest}", builtin, types, result)
 
 
 def _made(
@@ -122,7 +122,7 @@ class _Columns:
                 return Cell(self._next(), type_)
             case Struct(parts, type_):
                 return Parts(tuple(map(self.shape, parts)), type_)
-            case Gone(type_):
+            case Unused(type_):
                 return Cell(tree.typed_null(type_, Dialect.DUCKDB), type_)
             case _:
                 assert_never(layout)
@@ -147,21 +147,21 @@ def _brought(shape: Shape, layout: Layout, ctx: Context) -> Iterator[exp.Express
         case Struct(parts):
             for inner, part in zip(split(shape).parts, parts, strict=True):
                 yield from _brought(inner, part, ctx)
-        case Gone():
+        case Unused():
             return
         case _:
             assert_never(layout)
 
 
-def _picked(cells: list[exp.Expression], flow: Flow, columns: _Columns) -> Picked | None:
+def _picked(cells: list[exp.Expression], flow: Flow, columns: _Columns) -> Projection | None:
     """Columns as they are, and tests for their presence, if there is nothing else."""
-    if flow.exploded or flow.empty:
+    if flow.explodes or flow.empty:
         return None
     places = [columns.place(cell) for cell in cells]
     present = [_present(test, columns) for test in flow.tests]
     if any(place is None for place in (*places, *present)):
         return None
-    return Picked(
+    return Projection(
         tuple(p for p in places if p is not None), tuple(p for p in present if p is not None)
     )
 
@@ -176,12 +176,12 @@ def _present(test: exp.Expression, columns: _Columns) -> int | None:
 
 
 def _printed(
-    cells: list[exp.Expression], flow: Flow, ctx: Context, shared: Mapping[str, Pinned]
+    cells: list[exp.Expression], flow: Flow, ctx: Context, shared: Mapping[str, PinnedFunction]
 ) -> str:
     """The text of a segment, which calls shared functions by their own names."""
     named = [exp.alias_(cell, f"r{place}") for place, cell in enumerate(cells)]
     select = exp.select(*named, exp.column(WEIGHT, quoted=True)).from_("given")
-    for array, column in flow.exploded:
+    for array, column in flow.explodes:
         alias = exp.TableAlias(
             this=exp.to_identifier(ctx.fresh("each")), columns=[exp.to_identifier(column)]
         )
@@ -191,7 +191,7 @@ def _printed(
     condition = tree.conjunction(tests)
     if condition is not None:
         select = select.where(condition)
-    whole = in_place(select)
+    whole = inline_functions(select)
     for call in whole.find_all(exp.Anonymous):  # in the tree: a text may have such a name in it
         if call.name in shared:
             call.set("this", shared[call.name].name)

@@ -11,24 +11,24 @@ from incmrql.engine.columns.layouts import (
     Layout,
     Leaf,
     Struct,
-    chosen,
-    falling,
-    in_order,
+    common_layout,
+    descending_columns,
+    kept_columns,
     leaves,
-    meet,
-    narrowed,
     of_elements,
     of_rows,
     pair_of,
     part,
+    prune_layout,
+    sort_layout,
     width,
 )
-from incmrql.engine.columns.pipelines import Picked, Pipeline
+from incmrql.engine.columns.pipelines import Pipeline, Projection
 from incmrql.engine.compile.groups import GroupsCompiler, fuse
 from incmrql.engine.compile.loops import LoopCompiler
 from incmrql.engine.compile.physical import Answer, AnswerPart, Derived, Physical, Side
 from incmrql.engine.compile.pipelines import Lowering
-from incmrql.engine.compile.single_rows import flattened, group_of, over
+from incmrql.engine.compile.single_rows import as_conditional, group_of, inline_variables
 from incmrql.engine.context import environment
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.operators.base import (
@@ -57,9 +57,9 @@ from incmrql.plan.nodes import (
     Merge,
     Node,
     Ordered,
-    Part,
     Repeated,
-    edge,
+    ResultPart,
+    edge_of,
 )
 from incmrql.plan.program import LoopSettings, Output, Program
 from incmrql.plan.reading import limit_value
@@ -132,8 +132,8 @@ class ProgramCompiler:
             case LoopParam():
                 return ParamOp(), self.given[place]
             case Linear(input=below, steps=((variable, body), *rest)):
-                segment = self.lowering.segment([(variable, self.layouts[below])], body, rest)
-                return MapOp(segment, inputs=(below,)), segment.made
+                pipeline = self.lowering.pipeline([(variable, self.layouts[below])], body, rest)
+                return MapOp(pipeline, inputs=(below,)), pipeline.made
             case Merge(parts):
                 return self._union_op(parts)
             case Join():
@@ -166,11 +166,11 @@ class ProgramCompiler:
             row = typed.Variable("row", _BESIDE, node.element)
             key = build.tuple_of(*[build.field(build.var(row), name) for name in node.unique])
             pairs = build.bag_of(build.tuple_of(key, build.var(row)))
-            segment = self.lowering.segment([(row, layout)], pairs)
-            assert isinstance(segment.made, Struct)
-            key_layout, row_layout = segment.made.parts
+            pipeline = self.lowering.pipeline([(row, layout)], pairs)
+            assert isinstance(pipeline.made, Struct)
+            key_layout, row_layout = pipeline.made.parts
             ledger = self._ledger(place, TableSchema(leaves(key_layout), leaves(row_layout)))
-            return SourceOp(stream, layout, node.insert_only, segment, ledger), layout
+            return SourceOp(stream, layout, node.insert_only, pipeline, ledger), layout
         counts = self._ledger(place, TableSchema(leaves(layout))) if node.ledger else None
         return SourceOp(stream, layout, node.insert_only, None, counts), layout
 
@@ -180,7 +180,7 @@ class ProgramCompiler:
     def _union_op(self, parts: tuple[int, ...]) -> tuple[Operator, Layout]:
         layout = self.layouts[parts[0]]
         for each in parts[1:]:
-            layout = meet(layout, self.layouts[each])
+            layout = common_layout(layout, self.layouts[each])
         segments = tuple(self.brought(each, layout) for each in parts)
         return UnionOp(segments, inputs=parts), layout
 
@@ -193,7 +193,7 @@ class ProgramCompiler:
         if given == wanted:
             return None
         row = typed.Variable("row", _BESIDE, given.type)
-        return self.lowering.segment([(row, given)], build.bag_of(build.var(row)), made=wanted)
+        return self.lowering.pipeline([(row, given)], build.bag_of(build.var(row)), made=wanted)
 
     # --- pairs -----------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class ProgramCompiler:
         """The layout of the keys by which the pairs of several nodes meet."""
         found = self._pair(places[0]).parts[0]
         for place in places[1:]:
-            found = meet(found, self._pair(place).parts[0])
+            found = common_layout(found, self._pair(place).parts[0])
         return found
 
     def _pair(self, place: int) -> Struct:
@@ -222,13 +222,13 @@ class ProgramCompiler:
         `node` is the one that has the side, and `place` the one whose rows it takes.
         """
         value = self._pair(place).parts[1]
-        kept = narrowed(value, columns)
+        kept = prune_layout(value, columns)
         schema = TableSchema(leaves(key), leaves(kept))
         if table is not None:
             self.table(table, schema, "rows by key", node)
         paired = self.brought(place, pair_of(key, value))
         start = width(key)
-        picked = tuple(start + column for column in chosen(value, kept))
+        picked = tuple(start + column for column in kept_columns(value, kept))
         return Side(paired, kept, picked, table, schema)
 
     def with_shared_table(self, place: int, side: Side) -> Side:
@@ -262,18 +262,18 @@ class ProgramCompiler:
             )
         ]
         rows = [build.var(name) for name in names]
-        body = over(node.body, group_of(node.group, rows[0], rows[1:]))
+        body = inline_variables(node.body, group_of(node.group, rows[0], rows[1:]))
         given = list(zip(names, (key, left.value, right.value), strict=True))
-        segment = self.lowering.segment(given, flattened(body))
-        return JoinOp((left, right), key, segment, inputs=(node.left, node.right)), segment.made
+        pipeline = self.lowering.pipeline(given, as_conditional(body))
+        return JoinOp((left, right), key, pipeline, inputs=(node.left, node.right)), pipeline.made
 
     # --- order -------------------------------------------------------------------
 
     def _order_op(self, place: int, node: Ordered) -> tuple[Operator, Layout]:
         layout = self.layouts[node.input]
-        wanted = in_order(layout)
+        wanted = sort_layout(layout)
         limit = limit_value(node.limit, self.env) or 0
-        schema = TableSchema((), leaves(wanted), falling(wanted, node.descending))
+        schema = TableSchema((), leaves(wanted), descending_columns(wanted, node.descending))
         if node.grows:
             schema = TableSchema(schema.keys, schema.rest, schema.descending, most=limit)
         name = self.table(f"n{place}t", schema, "values in order", place)
@@ -300,20 +300,20 @@ class ProgramCompiler:
         layout = self.layouts[one.place]
         if one.order is None:
             return None, layout
-        layout = in_order(layout)
+        layout = sort_layout(layout)
         row = typed.Variable("row", _BESIDE, layout.type)
         body = build.bag_of(build.item(build.var(row), 1))
-        segment = self.lowering.segment([(row, layout)], body)
-        return segment, segment.made
+        pipeline = self.lowering.pipeline([(row, layout)], body)
+        return pipeline, pipeline.made
 
-    def answer_part(self, number: int, n: int, one: Part, *, spread: bool) -> AnswerPart:
+    def answer_part(self, number: int, n: int, one: ResultPart, *, spread: bool) -> AnswerPart:
         """A part of an answer, kept in a table unless it follows from another one."""
         layout = self.layouts[one.place]
         schema, paired = TableSchema(leaves(layout)), None
         if one.order is not None:
-            pairs = in_order(layout)
+            pairs = sort_layout(layout)
             paired, layout = self.in_layout(layout, pairs), pairs
-            schema = TableSchema((), leaves(pairs), falling(pairs, one.order))
+            schema = TableSchema((), leaves(pairs), descending_columns(pairs, one.order))
         # A watch is usually empty: it has a table of its own, so that nothing else is read for it.
         is_watch = number >= len(self.program.outputs)
         derived = self.derivation(one.place) if spread and not is_watch else None
@@ -329,22 +329,22 @@ class ProgramCompiler:
         maps: list[Pipeline] = []
         step, whole = self.steps[place], True
         while isinstance(step, MapOp):
-            maps.insert(0, step.segment)
+            maps.insert(0, step.pipeline)
             (place,) = step.inputs
-            whole = whole and _keeps_all(step.segment, self.layouts[place])
+            whole = whole and _keeps_all(step.pipeline, self.layouts[place])
             step = self.steps[place]
         if not isinstance(step, GroupOp) or step.mode != "fold" or step.table is None:
             return None
         how = step.body.how
         keys = range(len(step.schema.keys))
-        keyed = whole and isinstance(how, Picked) and set(keys) <= set(how.columns)
+        keyed = whole and isinstance(how, Projection) and set(keys) <= set(how.columns)
         return Derived(place, step, tuple(maps), keyed)
 
 
-def _keeps_all(segment: Pipeline, given: Layout) -> bool:
+def _keeps_all(pipeline: Pipeline, given: Layout) -> bool:
     """Whether a segment gives on every column, so that rows that differ still do."""
-    how = segment.how
-    return isinstance(how, Picked) and set(how.columns) == set(range(width(given)))
+    how = pipeline.how
+    return isinstance(how, Projection) and set(how.columns) == set(range(width(given)))
 
 
 # --- A loop on its own ---
@@ -362,7 +362,7 @@ def compile_single_task_loop(
     nodes: list[Node] = [*[LoopParam(layout.type) for layout in layouts], node]
     edges: list[Edge] = []
     for each in nodes:
-        edges.append(edge(each, edges))
+        edges.append(edge_of(each, edges))
     again = LoopSettings("recompute")
     program = Program(
         tuple(nodes), tuple(edges), (), (), script, tuple(arguments), tuple(stored), again

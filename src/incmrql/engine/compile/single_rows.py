@@ -17,18 +17,18 @@ from incmrql.types.walk import map_children, substitute
 
 
 @dataclass(frozen=True, slots=True)
-class One:
+class ElementAtMost:
     """At most one element: `head`, where the condition holds."""
 
     head: typed.Expr
     condition: typed.Expr | None = None
 
-    def when(self, condition: typed.Expr | None) -> One:
+    def when(self, condition: typed.Expr | None) -> ElementAtMost:
         """The element where another condition holds too."""
         if condition is None:
             return self
         both = [*build.conjuncts(self.condition), *build.conjuncts(condition)]
-        return One(self.head, build.conjunction(both))
+        return ElementAtMost(self.head, build.conjunction(both))
 
     def value(self) -> typed.Expr:
         """The element, or null where there is none."""
@@ -49,7 +49,7 @@ def group_of(
     return {group: build.tuple_of(key, bags[0] if len(bags) == 1 else build.tuple_of(*bags))}
 
 
-def over(expr: typed.Expr, known: dict[typed.Variable, typed.Expr]) -> typed.Expr:
+def inline_variables(expr: typed.Expr, known: dict[typed.Variable, typed.Expr]) -> typed.Expr:
     """An expression with variables replaced, and parts of what is made on the spot taken."""
     return simple(substitute(expr, known))
 
@@ -66,42 +66,50 @@ def simple(expr: typed.Expr) -> typed.Expr:
             return expr
 
 
-def flattened(expr: typed.Expr) -> typed.Expr:
+def as_conditional(expr: typed.Expr) -> typed.Expr:
     """A bag of at most one element, as that element under its condition."""
-    found = one(expr)
+    found = single_element(expr)
     if found is None:
         return expr
     row = build.bag_of(found.head)
     return row if found.condition is None else build.when(found.condition, row)
 
 
-def one(expr: typed.Expr) -> One | None:
+def single_element(expr: typed.Expr) -> ElementAtMost | None:
     """The one element of a bag, if that is what it has at most."""
     match expr:
         case typed.MakeCollection((item,)):
-            return One(item)
+            return ElementAtMost(item)
         case typed.MakeCollection(()):
-            return One(_null(_element(expr.type)), typed.Const(False, type=BOOL))
+            return ElementAtMost(_null(_element(expr.type)), typed.Const(False, type=BOOL))
         case typed.If(condition, then, typed.MakeCollection(())):
-            found = one(then)
-            return None if found is None else One(found.head, condition).when(found.condition)
+            found = single_element(then)
+            return (
+                None
+                if found is None
+                else ElementAtMost(found.head, condition).when(found.condition)
+            )
         case typed.Widen(operand) if isinstance(expr.type, Collection):
-            found = one(operand)
+            found = single_element(operand)
             if found is None:
                 return None
             element = _element(expr.type)
             same = found.head.type == element
             head = found.head if same else typed.Widen(found.head, type=element)
-            return One(head, found.condition)
+            return ElementAtMost(head, found.condition)
         case typed.MapOver(variable, subject, body, flatten):
-            found = one(subject)
+            found = single_element(subject)
             if found is None:
                 return None
-            inner = over(body, {variable: found.head})
+            inner = inline_variables(body, {variable: found.head})
             if not flatten:
-                return One(inner, found.condition)
-            made = one(inner)
-            return None if made is None else One(made.head, found.condition).when(made.condition)
+                return ElementAtMost(inner, found.condition)
+            made = single_element(inner)
+            return (
+                None
+                if made is None
+                else ElementAtMost(made.head, found.condition).when(made.condition)
+            )
         case typed.Select(False, head, qualifiers, where, None, None, (), None):
             return _of_query(head, qualifiers, where)
         case _:
@@ -110,25 +118,25 @@ def one(expr: typed.Expr) -> One | None:
 
 def _of_query(
     head: typed.Expr, qualifiers: Sequence[typed.Qualifier], where: typed.Expr | None
-) -> One | None:
+) -> ElementAtMost | None:
     known: dict[typed.Variable, typed.Expr] = {}
     conditions: list[typed.Expr] = []
     for each in qualifiers:
         match each:
             case typed.Generator(typed.Bind(variable), domain):
-                found = one(over(domain, known))
+                found = single_element(inline_variables(domain, known))
                 if found is None:
                     return None
                 known[variable] = found.head
                 conditions += build.conjuncts(found.condition)
             case typed.Binding(typed.Bind(variable), value):
-                known[variable] = over(value, known)
+                known[variable] = inline_variables(value, known)
             case typed.Condition(condition):
-                conditions += build.conjuncts(over(condition, known))
+                conditions += build.conjuncts(inline_variables(condition, known))
             case _:
                 return None
-    conditions += [over(each, known) for each in build.conjuncts(where)]
-    return One(over(head, known), build.conjunction(conditions))
+    conditions += [inline_variables(each, known) for each in build.conjuncts(where)]
+    return ElementAtMost(inline_variables(head, known), build.conjunction(conditions))
 
 
 def _or_null(condition: typed.Expr, head: typed.Expr) -> typed.Expr:

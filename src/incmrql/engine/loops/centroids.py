@@ -15,12 +15,12 @@ import numpy as np
 
 from incmrql.engine.columns.accumulators import Parts
 from incmrql.engine.columns.layouts import Layout, leaves, rows_of
-from incmrql.engine.columns.rows import Rows, of_values, stacked, to_values
+from incmrql.engine.columns.rows import Rows, concat_rows, of_values, to_values
 from incmrql.engine.compile.physical import Means
-from incmrql.engine.context import BatchContext, Overlay, content_of, overlay
+from incmrql.engine.context import BatchContext, Overlay, overlay, sorted_rows_of
 from incmrql.engine.loops.recompute.steps import Steps
 from incmrql.engine.operators.groups import GroupOp
-from incmrql.engine.store.content import SortedRows, added_up, empty
+from incmrql.engine.store.content import SortedRows, aggregate_rows, empty
 from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.engine.store.tables import scan
 from incmrql.plan.changes import NegativeWeight
@@ -95,7 +95,7 @@ def follow(
     ]
     norm = math.fsum(abs(x) for each in now for x in _doubles(each.row))
     error = StatedError("residual", math.fsum(figures), norm)
-    return stacked(found, leaves(means.row)), error
+    return concat_rows(found, leaves(means.row)), error
 
 
 def reset(means: Means, inputs: Sequence[Rows], before: Rows, context: BatchContext) -> bool:
@@ -145,7 +145,7 @@ def _sums_of_points(
         ranked = changes[shape.ranked]
         gone = _absolute(ranked.take(ranked.weights < 0))
         types = leaves(means.inner.layouts[means.inner.looping.inputs[shape.ranked]])
-        given[shape.ranked] = stacked([every[shape.ranked](), gone], types)
+        given[shape.ranked] = concat_rows([every[shape.ranked](), gone], types)
         found = _sums_of_nearest(means, given, centres, sign, context)
     return found
 
@@ -186,7 +186,7 @@ def _content_like(
     def same(_groups: Groups) -> Parts:
         return parts
 
-    return added_up(content.schema, columns, weights, same)
+    return aggregate_rows(content.schema, columns, weights, same)
 
 
 def _add_points(means: Means, key: Value, content: SortedRows, inside: Overlay) -> list[Rows]:
@@ -194,9 +194,9 @@ def _add_points(means: Means, key: Value, content: SortedRows, inside: Overlay) 
     columns = of_values([(key, 1)], means.averaged.key).columns
     mine = _content_like(content, columns, content.weights, content.parts)
     others = [empty(schema) for schema in means.averaged.delta_schemas[1:]]
-    segment = means.inner.step[0]
+    pipeline = means.inner.step[0]
     made = list(means.averaged.meet([mine, *others], inside))
-    return [rows if segment is None else segment.apply(rows, inside.env) for rows in made]
+    return [rows if pipeline is None else pipeline.apply(rows, inside.env) for rows in made]
 
 
 # --- places ----------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def _keep(
         if centres:
             weights = np.full(len(centres), sign, np.int64)
             parts.append(Rows(tuple(c for rows in columns for c in rows.columns), weights))
-    context.add(name, content_of(schema, stacked(parts, (*schema.keys, *schema.rest))))
+    context.add(name, sorted_rows_of(schema, concat_rows(parts, (*schema.keys, *schema.rest))))
 
 
 def _absolute(rows: Rows) -> Rows:

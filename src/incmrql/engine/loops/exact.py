@@ -17,16 +17,16 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from incmrql.engine.columns.accumulators import Parts, tidy
+from incmrql.engine.columns.accumulators import Parts, normalize_parts
 from incmrql.engine.columns.keys import Keys, concat_keys
 from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.pipelines import Pipeline
-from incmrql.engine.columns.rows import Rows, no_rows, stacked
+from incmrql.engine.columns.rows import Rows, concat_rows, no_rows
 from incmrql.engine.compile.physical import Inner, Numbered
-from incmrql.engine.context import BatchContext, Overlay, consolidated, content_of, overlay
+from incmrql.engine.context import BatchContext, Overlay, consolidate_rows, overlay, sorted_rows_of
 from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
 from incmrql.engine.operators.base import Operator, StatefulOp
-from incmrql.engine.store.content import SortedRows, added_up, asked_keys, empty, merge
+from incmrql.engine.store.content import SortedRows, aggregate_rows, distinct_keys, empty, merge
 from incmrql.engine.store.lookup import partners
 from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.engine.store.tables import scan
@@ -114,14 +114,14 @@ class Machine(StepInterpreter):
             self.numbered.differences, self.inner.variables, strict=True
         ):
             types = leaves(layout)[1:]
-            hashes, keys, _ = asked_keys(Keys((asked,), (LONG,)))
+            hashes, keys, _ = distinct_keys(Keys((asked,), (LONG,)))
             parts = [
                 Rows(rows.rest.columns, rows.weights)
                 for _, rows in partners(
                     self.context.table(name, schema), self.context.reader, hashes, keys
                 )
             ]
-            found.append(consolidated(TableSchema(types), stacked(parts, types)))
+            found.append(consolidate_rows(TableSchema(types), concat_rows(parts, types)))
         return found
 
     def forget(self, number: int) -> None:
@@ -138,8 +138,8 @@ class Machine(StepInterpreter):
         found = []
         for variable, layout in enumerate(self.inner.variables):
             types = leaves(layout)[1:]
-            whole = stacked([part[variable] for part in parts], types)
-            found.append(consolidated(TableSchema(types), whole) if len(whole) else whole)
+            whole = concat_rows([part[variable] for part in parts], types)
+            found.append(consolidate_rows(TableSchema(types), whole) if len(whole) else whole)
         return found
 
     @staticmethod
@@ -200,7 +200,7 @@ class Machine(StepInterpreter):
         keys = [*waiting, *[each.keys for each in brought if each is not None]]
         if not keys:
             return []
-        hashes, touched, _ = asked_keys(concat_keys(keys))
+        hashes, touched, _ = distinct_keys(concat_keys(keys))
         variants: list[SortedRows] = []
         for (name, schema), new, whole in zip(slots, brought, step.delta_schemas, strict=True):
             old, added = self._rows_of_keys(name, schema, hashes, touched)
@@ -246,7 +246,7 @@ class Machine(StepInterpreter):
         types = [leaves(layout) for layout in self.inner.variables]
         numbered = self.results(flow, zip(places, segments, types, strict=True))
         return [
-            consolidated(TableSchema(each[1:]), Rows(rows.columns[1:], rows.weights))
+            consolidate_rows(TableSchema(each[1:]), Rows(rows.columns[1:], rows.weights))
             if len(rows)
             else no_rows(each[1:])
             for rows, each in zip(numbered, types, strict=True)
@@ -258,7 +258,7 @@ def difference(
 ) -> tuple[str, SortedRows]:
     """Rows as a change of the table of a variable's differences."""
     name, schema = numbered.differences[variable]
-    return name, content_of(
+    return name, sorted_rows_of(
         schema, Rows((_numbers(number, len(rows)), *rows.columns), rows.weights)
     )
 
@@ -268,14 +268,14 @@ def _by_key(content: SortedRows, schema: TableSchema) -> SortedRows:
     width = len(content.schema.keys)
     columns = content.columns
     moved = (*columns[1:width], columns[0], *columns[width:])
-    return added_up(schema, moved, content.weights, _parts_as_they_are(content.parts))
+    return aggregate_rows(schema, moved, content.weights, _parts_as_they_are(content.parts))
 
 
 def _parts_as_they_are(parts: Parts) -> Any:
-    def lifted(groups: Groups) -> Parts:
-        return tidy({name: groups.add_up(column) for name, column in parts.items()})
+    def lift_rows(groups: Groups) -> Parts:
+        return normalize_parts({name: groups.add_up(column) for name, column in parts.items()})
 
-    return lifted if parts else None
+    return lift_rows if parts else None
 
 
 def _variants(
@@ -306,14 +306,14 @@ def _variants(
 def _with_tag(content: SortedRows, schema: TableSchema, tag: int) -> SortedRows:
     keys, rest = content.keys.columns, content.rest.columns
     columns = (_numbers(tag, len(content)), *keys, *rest[1:])
-    return added_up(schema, columns, content.weights, _parts_as_they_are(content.parts))
+    return aggregate_rows(schema, columns, content.weights, _parts_as_they_are(content.parts))
 
 
 def _with_signs(rows: Rows, number: int, types: Sequence[Type]) -> Rows:
     """What a step changes, from the answers before and after, up to it and up to the one before."""
     weights = rows.weights * _SIGNS[_longs(rows.columns[0])]
     columns = (_numbers(number, len(rows)), *rows.columns[1:])
-    return consolidated(TableSchema(tuple(types)), Rows(columns, weights))
+    return consolidate_rows(TableSchema(tuple(types)), Rows(columns, weights))
 
 
 def _numbers(number: int, count: int) -> Any:

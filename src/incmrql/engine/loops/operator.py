@@ -18,16 +18,16 @@ from functools import partial
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from incmrql.engine.columns.layouts import Layout, leaves
-from incmrql.engine.columns.rows import Rows, stacked
+from incmrql.engine.columns.rows import Rows, concat_rows
 from incmrql.engine.compile.physical import Inner, Means, Numbered
 from incmrql.engine.context import (
     BatchContext,
     Counters,
-    content_of,
     counters_in,
     keep_counters,
-    merged,
+    merge_all,
     rows_of,
+    sorted_rows_of,
 )
 from incmrql.engine.loops.affine.operator import affine_follow, affine_reset
 from incmrql.engine.loops.affine.tables import AffineTables
@@ -135,7 +135,7 @@ class LoopOp(StatefulOp):
 
         def rows(inputs: Sequence[Iterable[Rows]], context: BatchContext) -> list[Rows]:
             given = [
-                stacked(list(map(plain_rows, chunks)), leaves(layout))
+                concat_rows(list(map(plain_rows, chunks)), leaves(layout))
                 for chunks, layout in zip(inputs, self.layouts, strict=True)
             ]
             return [recompute_loop(self, given, context, most)[0]]
@@ -237,7 +237,7 @@ class LoopBatch:
         given = [rows_of(change) for change in self.changes]
         rows, self.note = self.drive(given, is_first=False)
         self.counters["cost"] = DEARER * (tally.rows - before + self.note["rows"])
-        return content_of(self.step.schema, self.answer_rows(rows))
+        return sorted_rows_of(self.step.schema, self.answer_rows(rows))
 
     def build_exact(self) -> SortedRows:
         """Begin to keep the loop exactly, from all rows of its inputs."""
@@ -288,7 +288,7 @@ class LoopBatch:
         if numbered is None:
             return
         for name, schema in numbered.own:
-            if self.context.table(name, schema).runs:
+            if self.context.table(name, schema).segments:
                 self.context.truncate(name, schema)
         for number, count in counters.numbers("flags").items():
             counters.add("flags", number, -count)
@@ -351,7 +351,7 @@ class LoopBatch:
                 change, error = found
                 if error.figure <= (step.asked.tolerance or math.inf) * error.norm:
                     self.note = {"steps": 1, "rows": len(change), "error": error.as_json()}
-                    return content_of(step.schema, change), "diffuse", "asked for"
+                    return sorted_rows_of(step.schema, change), "diffuse", "asked for"
                 reason = f"its {error.kind} passes the tolerance: {error.figure:.3g}"
         inputs = self.inputs()
         rows, ran = recompute_loop(step, inputs, self.context)
@@ -389,7 +389,7 @@ class LoopBatch:
         step = self.step
         table = self.context.table(step.result, step.schema)
         old = (scan(table, self.context.reader, bucket) for bucket in range(table.buckets))
-        return replacement(step.schema, [content_of(step.schema, rows)], old)
+        return replacement(step.schema, [sorted_rows_of(step.schema, rows)], old)
 
     def input_tables(self) -> list[tuple[str, TableSchema]]:
         """The tables of the inputs."""
@@ -420,4 +420,6 @@ def replacement(
     schema: TableSchema, new: Sequence[SortedRows], old: Iterable[SortedRows]
 ) -> SortedRows:
     """The change that puts new rows in the place of old ones."""
-    return merged(schema, [*new, *[each.with_weights(-each.weights) for each in old if len(each)]])
+    return merge_all(
+        schema, [*new, *[each.with_weights(-each.weights) for each in old if len(each)]]
+    )

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from incmrql.engine.columns.pipelines import Pipeline
-from incmrql.engine.columns.rows import Rows, stacked
+from incmrql.engine.columns.rows import Rows, concat_rows
 from incmrql.engine.operators.base import Operator
 from incmrql.reference import Environment
 from incmrql.types.model import Type
@@ -49,10 +49,10 @@ class StepInterpreter(ABC):
     def results(self, rows: RowsByStep, outputs: Iterable[Output]) -> list[Rows]:
         """The rows of some steps, in the columns that are wanted."""
         return [
-            stacked([self.brought(each, segment) for each in rows.get(place, ())], types)
-            for place, segment, types in outputs
+            concat_rows([self.brought(each, pipeline) for each in rows.get(place, ())], types)
+            for place, pipeline, types in outputs
         ]
 
-    def brought(self, rows: Rows, segment: Pipeline | None) -> Rows:
+    def brought(self, rows: Rows, pipeline: Pipeline | None) -> Rows:
         """Rows as a segment makes them; they themselves without one."""
-        return rows if segment is None else segment.apply(rows, self.env)
+        return rows if pipeline is None else pipeline.apply(rows, self.env)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from incmrql.engine.columns.rows import Rows, of_values, stacked, to_values
+from incmrql.engine.columns.rows import Rows, concat_rows, of_values, to_values
 from incmrql.engine.compile.physical import Answer, AnswerPart
-from incmrql.engine.context import BatchContext, content_of, merged, rows_of
+from incmrql.engine.context import BatchContext, merge_all, rows_of, sorted_rows_of
 from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.ordered import ranks_of
 from incmrql.engine.store.sorting import TableSchema
@@ -28,7 +28,7 @@ def answer_gather(
 ) -> list[SortedRows]:
     """The changes of an answer's parts, equal rows added up."""
     return [
-        merged(
+        merge_all(
             part.schema, [_part_delta(part, rows, env) for rows in found[part.place] if len(rows)]
         )
         for part in answer.parts
@@ -36,7 +36,9 @@ def answer_gather(
 
 
 def _part_delta(part: AnswerPart, rows: Rows, env: Environment) -> SortedRows:
-    return content_of(part.schema, rows if part.paired is None else part.paired.apply(rows, env))
+    return sorted_rows_of(
+        part.schema, rows if part.paired is None else part.paired.apply(rows, env)
+    )
 
 
 def answer_meet(answer: Answer, changes: Sequence[SortedRows], context: BatchContext) -> Rows:
@@ -57,8 +59,8 @@ def answer_meet(answer: Answer, changes: Sequence[SortedRows], context: BatchCon
         ranks_of(table, context.reader, None, old),
         ranks_of(table, context.reader, change, new),
     )
-    both = stacked([rows_of(old), rows_of(new)], change.schema.rest)
-    return answer.row.apply(both, context.env).beside(pa.array(np.concatenate(places)))
+    both = concat_rows([rows_of(old), rows_of(new)], change.schema.rest)
+    return answer.row.apply(both, context.env).with_columns(pa.array(np.concatenate(places)))
 
 
 def _value_delta(answer: Answer, changes: Sequence[SortedRows], context: BatchContext) -> Rows:
@@ -67,7 +69,7 @@ def _value_delta(answer: Answer, changes: Sequence[SortedRows], context: BatchCo
         return of_values([], answer.layout)
     before = [_all_rows(part, context) for part in answer.parts]
     both = zip(answer.parts, before, changes, strict=True)
-    after = [merged(part.schema, [old, change]) for part, old, change in both]
+    after = [merge_all(part.schema, [old, change]) for part, old, change in both]
     for part, change in zip(answer.parts, changes, strict=True):
         context.add(part.table, change)
     new = value_of(answer, after, context.env)
@@ -81,9 +83,9 @@ def _value_delta(answer: Answer, changes: Sequence[SortedRows], context: BatchCo
 def _all_rows(part: AnswerPart, context: BatchContext) -> SortedRows:
     """All rows of a part before a batch."""
     buckets = range(max((table.buckets for table in context.tables.values()), default=1))
-    parts = [content_of(part.schema, part_rows(part, bucket, context)) for bucket in buckets]
+    parts = [sorted_rows_of(part.schema, part_rows(part, bucket, context)) for bucket in buckets]
     context.part_reads[part.place] += sum(map(len, parts))
-    return merged(part.schema, parts)
+    return merge_all(part.schema, parts)
 
 
 def part_rows(part: AnswerPart, bucket: int, context: BatchContext) -> Rows:
@@ -91,8 +93,8 @@ def part_rows(part: AnswerPart, bucket: int, context: BatchContext) -> Rows:
     if part.derived is None:
         return rows_of(scan(context.table(part.table, part.schema), context.reader, bucket))
     rows = part.derived.fold.bucket_rows(bucket, context)
-    for segment in part.derived.maps:
-        rows = segment.apply(rows, context.env)
+    for pipeline in part.derived.maps:
+        rows = pipeline.apply(rows, context.env)
     return rows
 
 

@@ -26,10 +26,10 @@ import numpy as np
 from incmrql.engine.columns.keys import no_keys
 from incmrql.engine.columns.layouts import Layout
 from incmrql.engine.columns.pipelines import ByRow, Pipeline
-from incmrql.engine.columns.rows import Rows, of_values, stacked
-from incmrql.engine.context import BatchContext, consolidated, content_of, rows_of
-from incmrql.engine.loops.recompute.columns import apply_segment, plain_rows
-from incmrql.engine.store.content import SortedRows, added_up, empty, merge
+from incmrql.engine.columns.rows import Rows, concat_rows, of_values
+from incmrql.engine.context import BatchContext, consolidate_rows, rows_of, sorted_rows_of
+from incmrql.engine.loops.recompute.columns import apply_pipeline, plain_rows
+from incmrql.engine.store.content import SortedRows, aggregate_rows, empty, merge
 from incmrql.engine.store.ordered import front
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.plan.changes import Weighted
@@ -82,9 +82,9 @@ class Operator(ABC):
         return self.advance
 
 
-def any_by_row(segments: Iterable[Pipeline | None]) -> bool:
+def any_by_row(pipelines: Iterable[Pipeline | None]) -> bool:
     """Whether one of some segments goes through rows one by one."""
-    return any(each is not None and isinstance(each.how, ByRow) for each in segments)
+    return any(each is not None and isinstance(each.how, ByRow) for each in pipelines)
 
 
 # --- operators without state -----------------------------------------------------------------
@@ -94,7 +94,7 @@ def any_by_row(segments: Iterable[Pipeline | None]) -> bool:
 class ParamOp(Operator):
     """Rows that are given from outside of the program: of an input or a variable of a loop."""
 
-    def advance(self, _inputs: Sequence[Iterable[Rows]], _desk: BatchContext) -> Iterable[Rows]:
+    def advance(self, _inputs: Sequence[Iterable[Rows]], _context: BatchContext) -> Iterable[Rows]:
         """No rows of its own."""
         return ()
 
@@ -117,12 +117,12 @@ class ConstOp(Operator):
 class MapOp(Operator):
     """A segment over the rows of its input."""
 
-    segment: Pipeline
+    pipeline: Pipeline
 
     @property
     def is_by_row(self) -> bool:
         """Whether the segment goes through rows one by one."""
-        return any_by_row([self.segment])
+        return any_by_row([self.pipeline])
 
     def has_rows(self, given: Sequence[bool]) -> bool:
         """Whether the input has any."""
@@ -130,12 +130,12 @@ class MapOp(Operator):
 
     def advance(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterator[Rows]:
         """The segment over each chunk."""
-        return (self.segment.apply(rows, context.env) for rows in inputs[0] if len(rows))
+        return (self.pipeline.apply(rows, context.env) for rows in inputs[0] if len(rows))
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
         """The segment over each chunk, in the columns of loops."""
         return lambda inputs, context: (
-            apply_segment(self.segment, rows, context.env) for rows in inputs[0]
+            apply_pipeline(self.pipeline, rows, context.env) for rows in inputs[0]
         )
 
 
@@ -143,13 +143,13 @@ class MapOp(Operator):
 class UnionOp(Operator):
     """The rows of several inputs, each brought to one layout."""
 
-    segments: tuple[Pipeline | None, ...]
+    pipelines: tuple[Pipeline | None, ...]
     """For each input; None where it has the layout."""
 
     @property
     def is_by_row(self) -> bool:
         """Whether a segment goes through rows one by one."""
-        return any_by_row(self.segments)
+        return any_by_row(self.pipelines)
 
     def has_rows(self, given: Sequence[bool]) -> bool:
         """Whether an input has any."""
@@ -157,15 +157,15 @@ class UnionOp(Operator):
 
     def advance(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterator[Rows]:
         """All chunks of all inputs."""
-        for segment, chunks in zip(self.segments, inputs, strict=True):
+        for pipeline, chunks in zip(self.pipelines, inputs, strict=True):
             for rows in chunks:
-                yield rows if segment is None else segment.apply(rows, context.env)
+                yield rows if pipeline is None else pipeline.apply(rows, context.env)
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
         """All chunks of all inputs, in the columns of loops."""
         return lambda inputs, context: (
-            rows if segment is None else apply_segment(segment, rows, context.env)
-            for segment, chunks in zip(self.segments, inputs, strict=True)
+            rows if pipeline is None else apply_pipeline(pipeline, rows, context.env)
+            for pipeline, chunks in zip(self.pipelines, inputs, strict=True)
             for rows in chunks
         )
 
@@ -241,7 +241,7 @@ class OrderOp(StatefulOp):
             _, new = front(table, context.reader, delta, hashes, keys, self.limit)
             both = [rows_of(old).times(-1), rows_of(new)]
             schema = TableSchema(self.schema.rest)
-            yield rows_of(content_of(schema, stacked(both, schema.keys)))
+            yield rows_of(sorted_rows_of(schema, concat_rows(both, schema.keys)))
         context.add(self.table, delta)
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
@@ -250,9 +250,9 @@ class OrderOp(StatefulOp):
         def first(inputs: Sequence[Iterable[Rows]], context: BatchContext) -> list[Rows]:
             chunks = inputs[0]
             if self.paired is not None:
-                chunks = [apply_segment(self.paired, rows, context.env) for rows in chunks]
-            rows = stacked(list(map(plain_rows, chunks)), self.schema.rest)
-            return [consolidated(replace(self.schema, most=self.limit), rows)]
+                chunks = [apply_pipeline(self.paired, rows, context.env) for rows in chunks]
+            rows = concat_rows(list(map(plain_rows, chunks)), self.schema.rest)
+            return [consolidate_rows(replace(self.schema, most=self.limit), rows)]
 
         return first
 
@@ -265,5 +265,5 @@ def all_rows(
     for chunk in chunks:
         rows = chunk if paired is None else paired.apply(chunk, env)
         if len(rows):
-            found.append(added_up(schema, rows.columns, rows.weights))
+            found.append(aggregate_rows(schema, rows.columns, rows.weights))
     return merge(found) if found else empty(schema)

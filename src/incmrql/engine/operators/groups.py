@@ -15,18 +15,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from incmrql.engine.columns.accumulators import Asked, Parts, add, lifted
+from incmrql.engine.columns.accumulators import AccumulatorRead, Parts, add, lift_rows
 from incmrql.engine.columns.keys import Keys, concat_keys, no_keys, same_keys
 from incmrql.engine.columns.layouts import Layout, leaves, part, width
 from incmrql.engine.columns.pipelines import Pipeline
-from incmrql.engine.columns.rows import Rows, no_rows, stacked
-from incmrql.engine.compile.physical import Block, Merged, Ranking, Read, Side, Walked, Wanted
-from incmrql.engine.context import BatchContext, merged, zeros
+from incmrql.engine.columns.rows import Rows, concat_rows, no_rows
+from incmrql.engine.compile.physical import (
+    Block,
+    CompiledRequest,
+    GroupScan,
+    Ranking,
+    RankingMerge,
+    RankingRead,
+    Side,
+)
+from incmrql.engine.context import BatchContext, merge_all, zeros
 from incmrql.engine.loops.recompute.groups import Grouping, reads_first
 from incmrql.engine.operators.base import Evaluator, NamedSchema, StatefulOp, any_by_row
 from incmrql.engine.operators.joins import Sums
 from incmrql.engine.operators.requests import Affected, Answers, request_columns, whole_delta
-from incmrql.engine.store.content import SortedRows, added_up, asked_keys, empty
+from incmrql.engine.store.content import SortedRows, aggregate_rows, distinct_keys, empty
 from incmrql.engine.store.lookup import look_up, partners
 from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.engine.store.tables import scan
@@ -52,7 +60,7 @@ class GroupOp(StatefulOp):
     blocks: tuple[tuple[Block, ...], ...]
     """By side."""
     rankings: tuple[Ranking, ...]
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[CompiledRequest, ...]
     mode: Mode
     body: Pipeline
     """Over the key, a row of the linear side, and what is asked; by row in mode `whole`."""
@@ -73,8 +81,8 @@ class GroupOp(StatefulOp):
     @property
     def is_by_row(self) -> bool:
         """Whether an expression or a request goes through rows or values one by one."""
-        blocks = [block.segment for blocks in self.blocks for block in blocks]
-        rankings = [ranking.segment for ranking in self.rankings]
+        blocks = [block.pipeline for blocks in self.blocks for block in blocks]
+        rankings = [ranking.pipeline for ranking in self.rankings]
         return (
             self.mode == "whole"
             or any_by_row([*[side.paired for side in self.sides], *blocks, *rankings, self.body])
@@ -119,13 +127,13 @@ class GroupOp(StatefulOp):
                         rankings[place].append(_ranking_rows(ranking, pairs, env))
         parts = [sums, *rankings, *rows]
         return [
-            merged(schema, each) for schema, each in zip(self.delta_schemas, parts, strict=True)
+            merge_all(schema, each) for schema, each in zip(self.delta_schemas, parts, strict=True)
         ]
 
     def meet(self, deltas: Sequence[SortedRows], context: BatchContext) -> Iterator[Rows]:
         """What the rows that were brought do to the answers of their keys."""
         sums, rankings, rows = _by_kind(self, deltas)
-        sums = merged(self.schema, [sums, *_distinct_deltas(self, rankings, context)])
+        sums = merge_all(self.schema, [sums, *_distinct_deltas(self, rankings, context)])
         affected = _affected_keys(self, sums, rankings, rows, context)
         if len(affected):
             answers = request_columns(self, affected, context)
@@ -164,14 +172,14 @@ class GroupOp(StatefulOp):
         return self.body.apply(rows_, context.env)
 
 
-def _goes_through(wanted: Wanted, rankings: Sequence[Ranking]) -> bool:
+def _goes_through(wanted: CompiledRequest, rankings: Sequence[Ranking]) -> bool:
     """Whether rows or values are read group by group for a request."""
     match wanted:
-        case Read(table=table):
+        case RankingRead(table=table):
             return not reads_first(wanted, rankings[table])
-        case Asked():
+        case AccumulatorRead():
             return False
-        case Walked() | Merged():
+        case GroupScan() | RankingMerge():
             return True
 
 
@@ -203,30 +211,30 @@ def _needs_rows(step: GroupOp, side: int) -> bool:
 
 def _side_rows(side: Side, pairs: Rows) -> SortedRows:
     columns = (*range(side.key_width), *side.columns)
-    return added_up(side.schema, pairs.pick(columns).columns, pairs.weights)
+    return aggregate_rows(side.schema, pairs.pick(columns).columns, pairs.weights)
 
 
 def _accumulators(step: GroupOp, block: Block, pairs: Rows, env: Environment) -> SortedRows:
     """What rows add to the accumulators of their keys."""
-    rows = block.segment.apply(pairs, env)
+    rows = block.pipeline.apply(pairs, env)
     columns, weights = list(rows.columns), rows.weights
 
     def parts(groups: Groups) -> Parts:
         of, n = groups.of_row, len(groups)
         found: Parts = {}
         for lift in block.lifts:
-            found |= lifted(lift, columns, weights, of, n)
+            found |= lift_rows(lift, columns, weights, of, n)
         return found
 
     counts = weights if block.counted else zeros(len(rows))
-    return added_up(step.schema, columns[: len(step.schema.keys)], counts, parts)
+    return aggregate_rows(step.schema, columns[: len(step.schema.keys)], counts, parts)
 
 
 def _ranking_rows(ranking: Ranking, pairs: Rows, env: Environment) -> SortedRows:
-    rows = ranking.segment.apply(pairs, env)
+    rows = ranking.pipeline.apply(pairs, env)
     if ranking.drops_null and rows.columns[-1].null_count:
         rows = rows.take(rows.columns[-1].is_valid().to_numpy(zero_copy_only=False))
-    return added_up(ranking.schema, rows.columns, rows.weights)
+    return aggregate_rows(ranking.schema, rows.columns, rows.weights)
 
 
 def _distinct_changes(ranking: Ranking, change: SortedRows, context: BatchContext) -> Rows:
@@ -258,7 +266,7 @@ def _affected_keys(
         hashes, keys = sums.hashes, sums.keys
         places: list[Integers] = [np.arange(len(sums))]
     else:
-        hashes, keys, of_row = asked_keys(concat_keys([content.keys for content in some]))
+        hashes, keys, of_row = distinct_keys(concat_keys([content.keys for content in some]))
         ends = np.cumsum([len(content) for content in some])
         places = np.split(of_row, ends[:-1])
     where = {id(content): at for content, at in zip(some, places, strict=True)}
@@ -308,7 +316,7 @@ def _fold_delta(step: GroupOp, affected: Affected, answers: Answers, context: Ba
         )
     ]
     types = (*step.schema.keys, *answers.types)
-    return step.body.apply(stacked(given, types), context.env)
+    return step.body.apply(concat_rows(given, types), context.env)
 
 
 def _linear_delta(
@@ -323,7 +331,7 @@ def _linear_delta(
         yield step.body.apply(rows, context.env)
     differs = np.flatnonzero(changed_keys(affected, answers)) if answers.types else zeros(0)
     table = context.table(side.table, side.schema)
-    if not len(differs) or not table.runs:
+    if not len(differs) or not table.segments:
         return
     keys = affected.keys.take(differs)
     for places, old in partners(table, context.reader, affected.hashes[differs], keys):
@@ -331,7 +339,7 @@ def _linear_delta(
         before = Rows((*old.columns, *_columns_at(answers.before, at)), -old.weights)
         after = Rows((*old.columns, *_columns_at(answers.after, at)), old.weights)
         types = (*side.schema.keys, *leaves(side.value), *answers.types)
-        yield step.body.apply(stacked([before, after], types), context.env)
+        yield step.body.apply(concat_rows([before, after], types), context.env)
 
 
 def _columns_at(columns: Sequence[Any], places: npt.NDArray[Any]) -> list[Any]:

@@ -10,8 +10,8 @@ from typing import ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
-from incmrql.engine.columns.accumulators import Parts, lifted, scaled_sums, tidy
-from incmrql.engine.columns.keys import Keys, Places
+from incmrql.engine.columns.accumulators import Parts, lift_rows, normalize_parts, scaled_sums
+from incmrql.engine.columns.keys import Indices, Keys
 from incmrql.engine.columns.layouts import Layout, leaves
 from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows
@@ -19,8 +19,8 @@ from incmrql.engine.compile.physical import Fused, Side
 from incmrql.engine.context import BatchContext
 from incmrql.engine.loops.recompute.joins import Joining
 from incmrql.engine.operators.base import Evaluator, NamedSchema, StatefulOp, any_by_row
-from incmrql.engine.store.content import SortedRows, added_up, empty, merge, touched_keys
-from incmrql.engine.store.lookup import expanded, partners, portions, span_of
+from incmrql.engine.store.content import SortedRows, aggregate_rows, empty, keys_of_rows, merge
+from incmrql.engine.store.lookup import expand_ranges, partners, slices_by_count, span_of
 from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.sorting import Groups, TableSchema
 from incmrql.reference import Environment
@@ -109,7 +109,7 @@ def _delta(side: Side, chunks: Iterable[Rows], env: Environment) -> SortedRows:
     for chunk in chunks:
         if len(chunk):
             pairs = chunk if side.paired is None else side.paired.apply(chunk, env)
-            found.append(added_up(side.schema, pairs.pick(columns).columns, pairs.weights))
+            found.append(aggregate_rows(side.schema, pairs.pick(columns).columns, pairs.weights))
     return merge(found) if found else empty(side.schema)
 
 
@@ -123,13 +123,13 @@ def _pairs_with_partners(
 ) -> Iterator[Rows]:
     """Rows of a change with their partners: those that are remembered, and `more`."""
     other = join.sides[0 if flipped else 1]
-    hashes, keys, of_row = touched_keys(change)
+    hashes, keys, of_row = keys_of_rows(change)
     starts = np.searchsorted(of_row, np.arange(len(hashes)))
     counts = np.diff(np.append(starts, len(change)))
     table = context.table(other.table, other.schema)
     found = partners(table, context.reader, hashes, keys)
     for places, rows in chain(found, _among(more, hashes, keys)):
-        for chosen in portions(counts[places], MOST_PAIRS):
+        for chosen in slices_by_count(counts[places], MOST_PAIRS):
             some, partner = places[chosen], rows.slice(chosen.start, chosen.stop)
             mine, yours = _pairs(starts[some], counts[some])
             pairs = _rows(change, mine, partner, yours, flipped=flipped)
@@ -142,13 +142,13 @@ def _sums_with_partners(
     """What the partners of a change bring to the fold above: each the sum of the rows it meets."""
     fused = join.fused
     assert fused is not None
-    hashes, keys, of_row = touched_keys(change)
+    hashes, keys, of_row = keys_of_rows(change)
     n = len(hashes)
     columns = list(fused.added.apply(Rows(change.columns, change.weights), context.env).columns)
     parts: Parts = {}
     for lift in fused.lifts:
-        parts |= lifted(lift, columns, change.weights, of_row, n)
-    parts = tidy(parts)
+        parts |= lift_rows(lift, columns, change.weights, of_row, n)
+    parts = normalize_parts(parts)
     counts = np.zeros(n, np.int64)
     np.add.at(counts, of_row, change.weights)
     other = join.sides[1 - fused.side]
@@ -161,17 +161,17 @@ def _sums_with_partners(
         def brought(groups: Groups, at: Integers = places, rows: SortedRows = rows) -> Parts:
             return scaled_sums(parts, at, rows.weights, groups.of_row, len(groups))
 
-        content = added_up(fused.schema, by.columns, weights, brought)
+        content = aggregate_rows(fused.schema, by.columns, weights, brought)
         yield Sums((), content.weights, content)
 
 
 def _among(
     more: SortedRows | None, hashes: Hashes, keys: Keys
-) -> Iterator[tuple[Places, SortedRows]]:
+) -> Iterator[tuple[Indices, SortedRows]]:
     """The rows of keys in a change."""
     if more is not None and len(more):
         span = span_of(SegmentRows.of(more), hashes, keys)
-        yield span.places, more.take(span.positions)
+        yield span.row_keys, more.take(span.positions)
 
 
 def _pairs(starts: Integers, times: Integers) -> tuple[Integers, Integers | None]:
@@ -179,7 +179,7 @@ def _pairs(starts: Integers, times: Integers) -> tuple[Integers, Integers | None
     if (times == 1).all():
         return starts, None
     yours = np.repeat(np.arange(len(times)), times)
-    return expanded(starts, times), yours
+    return expand_ranges(starts, times), yours
 
 
 def _rows(

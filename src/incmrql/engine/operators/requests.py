@@ -19,16 +19,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from incmrql.engine.columns.accumulators import Asked, Parts, finished
-from incmrql.engine.columns.keys import Keys, Places
+from incmrql.engine.columns.accumulators import AccumulatorRead, Parts, aggregate_column
+from incmrql.engine.columns.keys import Indices, Keys
 from incmrql.engine.columns.layouts import Leaf, column_of, column_type, rows_of, values_of
 from incmrql.engine.columns.pipelines import ByRow
 from incmrql.engine.columns.rows import Rows, of_values
-from incmrql.engine.compile.physical import Merged, Ranking, Read, Walked, Wanted
+from incmrql.engine.compile.physical import (
+    CompiledRequest,
+    GroupScan,
+    Ranking,
+    RankingMerge,
+    RankingRead,
+)
 from incmrql.engine.context import BatchContext
 from incmrql.engine.store.content import SortedRows
-from incmrql.engine.store.lookup import expanded, grouped_rows, span_of
-from incmrql.engine.store.ordered import at, front, totals
+from incmrql.engine.store.lookup import expand_ranges, grouped_rows, span_of
+from incmrql.engine.store.ordered import front, rows_between, totals
 from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.sorting import decides
 from incmrql.engine.store.tables import Reader, StateTable
@@ -50,7 +56,7 @@ if TYPE_CHECKING:
 _KeysOfTable: TypeAlias = tuple[StateTable, Reader, SortedRows | None, Hashes, Keys]
 """A table, its reader, a change that counts as part of it, and the keys that are asked."""
 
-Found = tuple[Places, SortedRows]
+Found = tuple[Indices, SortedRows]
 """Rows, and the places of their keys."""
 
 
@@ -69,7 +75,7 @@ class Affected:
     parts_before: Parts
     parts_after: Parts
     rankings: Sequence[SortedRows]
-    rows: Sequence[tuple[SortedRows, Places]]
+    rows: Sequence[tuple[SortedRows, Indices]]
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -96,18 +102,18 @@ def request_columns(step: GroupOp, affected: Affected, context: BatchContext) ->
 
 
 def _column_pair(
-    wanted: Wanted, step: GroupOp, affected: Affected, context: BatchContext
+    wanted: CompiledRequest, step: GroupOp, affected: Affected, context: BatchContext
 ) -> tuple[Any, Any]:
     n = len(affected)
     match wanted:
-        case Asked():
-            old = finished(wanted, affected.parts_before, n)
-            return old, finished(wanted, affected.parts_after, n)
-        case Walked():
+        case AccumulatorRead():
+            old = aggregate_column(wanted, affected.parts_before, n)
+            return old, aggregate_column(wanted, affected.parts_after, n)
+        case GroupScan():
             return _side_columns(wanted.request, step, affected, context)
-        case Read() | Merged():
+        case RankingRead() | RankingMerge():
             ranking, change = step.rankings[wanted.table], affected.rankings[wanted.table]
-            if isinstance(wanted, Read) and wanted.reading.how in ("least", "greatest"):
+            if isinstance(wanted, RankingRead) and wanted.reading.how in ("least", "greatest"):
                 table = context.table(ranking.name, ranking.schema)
                 type_ = wanted.request.variable.type
                 last = wanted.reading.how == "greatest"
@@ -122,7 +128,7 @@ def _column_pair(
 
 
 def _table_column(
-    wanted: Read | Merged,
+    wanted: RankingRead | RankingMerge,
     ranking: Ranking,
     step: GroupOp,
     affected: Affected,
@@ -133,7 +139,7 @@ def _table_column(
     asked: _KeysOfTable = table, context.reader, extra, affected.hashes, affected.keys
     type_ = wanted.request.variable.type
     counts = totals(*asked)
-    if isinstance(wanted, Merged):
+    if isinstance(wanted, RankingMerge):
         spans = [(0, count) for count in counts.tolist()]
         values = _values(ranking, asked, spans)
         return column_of([_merged_value(wanted, each, context.env) for each in values], type_)
@@ -180,7 +186,7 @@ class _Given:
         return self.values[start - self.at[0] : stop - self.at[0]]
 
 
-def _span(wanted: Read, env: Environment, count: int) -> tuple[int, int]:
+def _span(wanted: RankingRead, env: Environment, count: int) -> tuple[int, int]:
     """Which values a request reads of a key."""
     try:
         read_value(wanted.request, wanted.reading, _Unknown(count), env)
@@ -199,14 +205,14 @@ def _values(
     found: list[list[Value]] = [[] for _ in spans]
     if not (stops > starts).any():
         return found
-    places, rows = at(*asked, starts, stops)
+    places, rows = rows_between(*asked, starts, stops)
     values = rows_of(rows.rest.columns, ranking.element, len(rows))
     for place, value, weight in zip(places.tolist(), values, rows.weights.tolist(), strict=True):
         found[place] += [value[1] if ranking.paired else value] * weight
     return found
 
 
-def _merged_value(wanted: Merged, values: Sequence[Value], env: Environment) -> Value:
+def _merged_value(wanted: RankingMerge, values: Sequence[Value], env: Environment) -> Value:
     """All values merged as a user says."""
     aggregation = env.world.script.aggregations[wanted.aggregation]
     monoid = user_monoid(aggregation, env, commutative=True)
@@ -257,7 +263,7 @@ def extremes(  # noqa: PLR0913 (a table, keys, a change of it, and what is asked
 
 def _better_rows(
     before: Found, change: SortedRows, affected: Affected, *, last: bool
-) -> tuple[Found, Places]:
+) -> tuple[Found, Indices]:
     """The rows that came and are better than those before; and the keys whose best one went."""
     n = len(affected)
     assert change.order is not None
@@ -268,20 +274,20 @@ def _better_rows(
     words[before[0]] = before[1].order
     span = span_of(SegmentRows.of(change), affected.hashes, affected.keys)
     key_of = np.zeros(len(change), np.int64)
-    key_of[expanded(span.starts, span.counts)] = np.repeat(span.asked, span.counts)
+    key_of[expand_ranges(span.starts, span.counts)] = np.repeat(span.key_indices, span.counts)
     leaving = np.flatnonzero(change.weights < 0)
     at = key_of[leaving]
     again = np.unique(at[there[at] & (words[at] == change.order[leaving])])
     coming = np.flatnonzero(change.weights > 0)
-    best, keys = _best_rows(coming, span.starts, span.stops, span.asked, last=last)
+    best, keys = _best_rows(coming, span.starts, span.stops, span.key_indices, last=last)
     fresh, old = change.order[best], words[keys]
     better = ~there[keys] | ((fresh > old) if last else (fresh < old))
     return (keys[better], change.take(best[better])), again
 
 
 def _best_rows(
-    coming: Places, starts: Places, stops: Places, asked: Places, *, last: bool
-) -> tuple[Places, Places]:
+    coming: Indices, starts: Indices, stops: Indices, asked: Indices, *, last: bool
+) -> tuple[Indices, Indices]:
     """The first or last of the rows that came of each key, and the key."""
     at = np.searchsorted(coming, stops) - 1 if last else np.searchsorted(coming, starts)
     inside = (at >= 0) & (at < len(coming))
@@ -384,7 +390,7 @@ def bags_of(
 
 
 def _rows_by_key(
-    places: Places, rows: SortedRows, step: GroupOp, number: int, count: int
+    places: Indices, rows: SortedRows, step: GroupOp, number: int, count: int
 ) -> list[dict[bytes, tuple[Value, int]]]:
     found: list[dict[bytes, tuple[Value, int]]] = [{} for _ in range(count)]
     values = rows_of(rows.rest.columns, step.sides[number].value, len(rows))

@@ -14,9 +14,9 @@ import numpy as np
 from incmrql.engine.columns.layouts import Layout
 from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows, to_values
-from incmrql.engine.context import BatchContext, content_of, merged
+from incmrql.engine.context import BatchContext, merge_all, sorted_rows_of
 from incmrql.engine.operators.base import NamedSchema, Operator
-from incmrql.engine.store.content import SortedRows, touched_keys
+from incmrql.engine.store.content import SortedRows, keys_of_rows
 from incmrql.engine.store.lookup import grouped_rows, look_up
 from incmrql.errors import DataError
 from incmrql.plan.program import Stream
@@ -40,7 +40,7 @@ class SourceOp(Operator):
         """The ledger, if there is one."""
         return () if self.ledger is None else (self.ledger,)
 
-    def advance(self, _inputs: Sequence[Iterable[Rows]], _desk: BatchContext) -> Iterable[Rows]:
+    def advance(self, _inputs: Sequence[Iterable[Rows]], _context: BatchContext) -> Iterable[Rows]:
         """No rows of its own: a batch gives them."""
         return ()
 
@@ -55,7 +55,7 @@ class SourceOp(Operator):
             return None
         _, schema = self.ledger
         keyed = rows if self.key is None else [self.key.apply(each, context.env) for each in rows]
-        return merged(schema, [content_of(schema, each) for each in keyed])
+        return merge_all(schema, [sorted_rows_of(schema, each) for each in keyed])
 
     def check(self, deltas: Sequence[SortedRows | None], context: BatchContext) -> None:
         """Refuse a change of the source that cannot be; the ledger remembers one that can."""
@@ -63,7 +63,7 @@ class SourceOp(Operator):
         if not some or self.ledger is None:
             return
         name, schema = self.ledger
-        delta = merged(schema, some)
+        delta = merge_all(schema, some)
         absent = self.missing(delta, context)
         if len(absent):
             raise self._of_missing(absent)
@@ -88,7 +88,7 @@ class SourceOp(Operator):
     ) -> Iterator[list[tuple[Value, int]]]:
         """For each declared key that several rows share after a delta: these rows with weights."""
         assert self.ledger is not None
-        hashes, keys, _ = touched_keys(delta)
+        hashes, keys, _ = keys_of_rows(delta)
         places, rows = grouped_rows(
             context.table(*self.ledger), context.reader, hashes, keys, delta
         )

@@ -1,4 +1,4 @@
-"""State tables: immutable sorted segments on disk, which add up.
+"""State tables: immutable sorted segments on disk, whose rows are summed by key.
 
 * `content` has sorted rows with weights; `sorting` has the schema and the order of a table's rows.
 * `segments` writes and maps segment files, `blocks` verifies their checksums as they are read.

@@ -1,11 +1,11 @@
-"""Checksums of the blocks of run files, compared where a block is first read.
+"""Checksums of the blocks of state files, verified when a block is first read.
 
-    section of a run  =  data, a checksum for each block of the data, tail
+    section of a segment  =  data, a checksum for each block of the data, tail
 
-The tail says how long the data are and where in them the columns lie.  The manifest has the
+The tail has the length of the data and the position of the columns in it.  The manifest has the
 checksum of everything after the data, so a chain of checksums leads from the manifest to every
-byte.  A block is verified once in a process and for each open map; blocks that nobody reads are
-not read for their checksum either, so opening a run costs no more than its first and last block.
+byte.  A process verifies a block once for each open file.  Blocks that nobody reads are not
+verified, so opening a segment reads only its first and last block.
 """
 
 from __future__ import annotations
@@ -32,18 +32,21 @@ BLOCK: Final = 1 << SHIFT
 
 _CHECKSUM: Final = np.dtype("<u4")
 MAGIC: Final = b"RUN1"
-"""The last bytes of a section."""
+"""The last bytes of a section, which are on disk and stay as they are."""
 _TAIL: Final = struct.Struct(f"<QQQ{len(MAGIC)}s")
 
 
 def block_checksums(data: Any) -> list[int]:
-    """The checksum of each block of some bytes."""
+    """The checksum of each block of the data."""
     view = memoryview(data)
     return [zlib.crc32(view[at : at + BLOCK]) for at in range(0, len(view), BLOCK)]
 
 
 class ChecksummedFile:
-    """A file that is written, with the checksums of its blocks as they were meant to be."""
+    """A file open for writing, which computes the checksums of its blocks from the data in memory.
+
+    So an error while writing to disk is found when the block is read.
+    """
 
     closed = False
 
@@ -53,7 +56,7 @@ class ChecksummedFile:
         self._open, self._filled = 0, 0
 
     def write(self, data: Any) -> int:
-        """Append some bytes."""
+        """Append bytes."""
         view = memoryview(data).cast("B")
         at = 0
         while at < len(view):
@@ -71,34 +74,34 @@ class ChecksummedFile:
         return [*self._done, self._open] if self._filled else self._done
 
     def tell(self) -> int:
-        """How many bytes there are."""
+        """The number of bytes written."""
         return self._stream.tell()
 
     def flush(self) -> None:
-        """Hand on what was written."""
+        """Flush the stream."""
         self._stream.flush()
 
     def close(self) -> None:
-        """The file is closed by whoever opened it."""
+        """Do nothing: the owner of the stream closes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trailer:
-    """What follows the data of a run: checksums, the length of the data, where columns lie."""
+    """What follows the data of a segment: checksums, the data's length, where the columns are."""
 
     checksums: npt.NDArray[np.uint32]
     size: int
     """Bytes of data."""
     body: tuple[int, int]
-    """From where to where the data are columns; what is before and after says how they lie."""
+    """The start and end of the columns in the data; before and after are Arrow's descriptions."""
 
-    def packed(self) -> bytes:
-        """The bytes that are written after the data."""
+    def to_bytes(self) -> bytes:
+        """The trailer as bytes, to be written after the data."""
         return self.checksums.astype(_CHECKSUM).tobytes() + _TAIL.pack(self.size, *self.body, MAGIC)
 
     @staticmethod
     def of_section(section: Any, checksum: int) -> Trailer | None:
-        """The trailer at the end of a section; None if its checksum is another one."""
+        """The trailer at the end of a section; None if its checksum differs."""
         view = memoryview(section)
         if len(view) < _TAIL.size:
             return None
@@ -111,7 +114,7 @@ class Trailer:
 
 
 class Blocks:
-    """The blocks of an open run, and which of them were found to be as they were written."""
+    """The blocks of an open segment, and which of them are verified."""
 
     def __init__(self, path: Path, data: Any, trailer: Trailer) -> None:
         self.path = path
@@ -119,56 +122,56 @@ class Blocks:
         self._checksums = trailer.checksums
         self._verified = np.zeros(len(trailer.checksums), np.bool_)
         self.left = len(trailer.checksums)
-        """Blocks that were not verified yet."""
+        """The number of blocks that are not verified yet."""
 
     @property
-    def verified(self) -> int:
-        """Blocks that were verified."""
+    def verified_count(self) -> int:
+        """The number of verified blocks."""
         return len(self._checksums) - self.left
 
     def verify(self, starts: Offsets, stops: Offsets) -> None:
-        """Verify the blocks that hold the bytes from starts to stops, stops not included."""
+        """Verify the blocks of the byte ranges [start, stop)."""
         if not self.left:
             return
         some = starts < stops
         firsts, lasts = starts[some] >> SHIFT, (stops[some] - 1) >> SHIFT
         wide = np.flatnonzero(lasts > firsts + 1)
         ends = np.concatenate([firsts, lasts])
-        unknown = np.unique(ends[~self._verified[ends]]).tolist()
+        unverified = np.unique(ends[~self._verified[ends]]).tolist()
         for first, last in zip(firsts[wide].tolist(), lasts[wide].tolist(), strict=True):
-            unknown += (first + np.flatnonzero(~self._verified[first:last])).tolist()
-        for block in unknown:
+            unverified += (first + np.flatnonzero(~self._verified[first:last])).tolist()
+        for block in unverified:
             self._verify(block)
-        if unknown:  # counted anew, so that two threads never count a block twice
+        if unverified:  # counted anew, so that two threads never count a block twice
             self.left = int(np.count_nonzero(~self._verified))
 
     def verify_bytes(self, start: int, stop: int) -> None:
-        """Verify the blocks that hold a stretch of bytes."""
+        """Verify the blocks of one byte range."""
         self.verify(np.array([start]), np.array([stop]))
 
     def _verify(self, block: int) -> None:
         data = self._data[block << SHIFT : (block + 1) << SHIFT]
         if zlib.crc32(data) != self._checksums[block]:
-            raise damaged(self.path, f"block {block} of a run has another checksum")
+            raise damage_of(self.path, f"block {block} of a run has another checksum")
         self._verified[block] = True
 
 
-def damaged(path: Path, what: str) -> CheckpointError:
-    """The error for a run file that is not what was written."""
+def damage_of(path: Path, what: str) -> CheckpointError:
+    """The error for a state file with bytes that differ from those written."""
     return files.damage_error(f"state file {path} is damaged: {what} than when it was written")
 
 
 # --- Regions of a column ---
 #
-# Where the values of a column lie in a file, so that they can be verified by row.
+# Where the values of a column are in a file, so that single rows can be verified.
 #
-# A column of an open run consists of regions: values of a fixed number of bits, or offsets that
-# say where in further regions a value lies. Offsets are verified before they are followed.
+# A column of an open segment consists of regions: values of a fixed number of bits, or offsets into
+# further regions. Offsets are verified before they are followed: a corrupt one could lead anywhere.
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
-    """Values of so many bits each, from a byte of the run on."""
+class FixedWidth:
+    """Values of `bits` bits each, starting at a byte of the segment."""
 
     at: int
     bits: int
@@ -179,8 +182,8 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
-    """Offsets, from a byte of the run on, into regions of the values."""
+class VariableWidth:
+    """Offsets into the regions of the values, starting at a byte of the segment."""
 
     at: int
     offsets: npt.NDArray[Any]
@@ -198,66 +201,68 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Anything:
-    """A column of a kind that is not known here: all of the run counts as its values."""
+class WholeSegment:
+    """A column with a layout that is not known here: any read verifies the whole segment."""
 
     size: int
 
     def verify(self, blocks: Blocks, starts: Offsets, stops: Offsets) -> None:
-        """Verify the whole run."""
+        """Verify the whole segment, if there is any value."""
         if (starts < stops).any():
             blocks.verify_bytes(0, self.size)
 
 
-Region: TypeAlias = Fixed | Variable | Anything
+Region: TypeAlias = FixedWidth | VariableWidth | WholeSegment
 
 
 def regions_of(array: Any, data: Any) -> tuple[Region, ...]:
-    """The regions of an array that lies in a buffer."""
+    """The regions of an array inside a buffer."""
     return tuple(_regions(array, data))
 
 
 def _regions(array: Any, data: Any) -> Iterator[Region]:
     kinds, type_ = pa.types, array.type
     if array.offset:
-        yield Anything(data.size)
+        yield WholeSegment(data.size)
         return
     if kinds.is_null(type_):
         return
     buffers = array.buffers()
-    yield from _fixed(buffers[0], 1, data)
+    yield from _fixed_width(buffers[0], 1, data)
     if kinds.is_struct(type_):
         for i in range(type_.num_fields):
             yield from _regions(array.field(i), data)
     elif kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_map(type_):
         large = kinds.is_large_list(type_)
-        yield from _variable(buffers[1], _regions(array.values, data), data, large=large)
+        yield from _variable_width(buffers[1], _regions(array.values, data), data, large=large)
     elif kinds.is_string(type_) or kinds.is_binary(type_):
-        yield from _variable(buffers[1], _fixed(buffers[2], 8, data), data, large=False)
+        yield from _variable_width(buffers[1], _fixed_width(buffers[2], 8, data), data, large=False)
     elif kinds.is_large_string(type_) or kinds.is_large_binary(type_):
-        yield from _variable(buffers[1], _fixed(buffers[2], 8, data), data, large=True)
+        yield from _variable_width(buffers[1], _fixed_width(buffers[2], 8, data), data, large=True)
     elif kinds.is_primitive(type_) or kinds.is_decimal(type_) or kinds.is_fixed_size_binary(type_):
-        yield from _fixed(buffers[1], type_.bit_width, data)
+        yield from _fixed_width(buffers[1], type_.bit_width, data)
     else:
-        yield Anything(data.size)
+        yield WholeSegment(data.size)
 
 
-def _variable(buffer: Any, inner: Iterable[Region], data: Any, *, large: bool) -> Iterator[Region]:
+def _variable_width(
+    buffer: Any, inner: Iterable[Region], data: Any, *, large: bool
+) -> Iterator[Region]:
     if _is_empty(buffer):
         return
     at = _position(buffer, data)
     if at is None:
-        yield Anything(data.size)
+        yield WholeSegment(data.size)
         return
     dtype = np.dtype(np.int64 if large else np.int32)
     offsets = np.frombuffer(buffer, dtype, buffer.size // dtype.itemsize)
-    yield Variable(at, offsets, tuple(inner))
+    yield VariableWidth(at, offsets, tuple(inner))
 
 
-def _fixed(buffer: Any, bits: int, data: Any) -> Iterator[Region]:
+def _fixed_width(buffer: Any, bits: int, data: Any) -> Iterator[Region]:
     if not _is_empty(buffer):
         at = _position(buffer, data)
-        yield Anything(data.size) if at is None else Fixed(at, bits)
+        yield WholeSegment(data.size) if at is None else FixedWidth(at, bits)
 
 
 def _is_empty(buffer: Any) -> bool:
@@ -265,13 +270,13 @@ def _is_empty(buffer: Any) -> bool:
 
 
 def _position(buffer: Any, data: Any) -> int | None:
-    """Where in the data a buffer starts; None if it is a copy."""
+    """The start of a buffer in the data; None if the buffer is a copy."""
     at = int(buffer.address - data.address)
     return at if 0 <= at <= data.size - buffer.size else None
 
 
 def body_of(table: Any, data: Any) -> tuple[int, int]:
-    """From where to where a buffer holds the columns of a table."""
+    """The start and end, in the data, of the columns of a table."""
     buffers = [
         buffer
         for column in table.columns
@@ -280,7 +285,7 @@ def body_of(table: Any, data: Any) -> tuple[int, int]:
         if not _is_empty(buffer)
     ]
     starts = [_position(buffer, data) for buffer in buffers]
-    known = [(at, at + b.size) for at, b in zip(starts, buffers, strict=True) if at is not None]
-    if not known:
+    ranges = [(at, at + b.size) for at, b in zip(starts, buffers, strict=True) if at is not None]
+    if not ranges:
         return data.size, data.size
-    return min(start for start, _ in known), max(stop for _, stop in known)
+    return min(start for start, _ in ranges), max(stop for _, stop in ranges)

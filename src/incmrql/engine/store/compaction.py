@@ -1,10 +1,10 @@
-"""Compaction: sorted contents are merged and written in pieces, never in memory as a whole.
+"""Compaction: segments are merged and written piece by piece, never in memory as a whole.
 
-    sum of parts  =  piece 1, piece 2, ...      cut at the same places of the order in all parts
+    sum of parts  =  piece 1, piece 2, ...      all parts are cut at the same points of the order
 
 A cut is before a hash, or before an order word within a hash that only one key has.  Tables whose
-keys keep a few rows only (`Form.most`) are not cut within a key.  The columns grow in scratch files
-without a name, and are written from there.
+keys keep only their first rows (`TableSchema.most`) are not cut within a key.  Columns grow in
+unnamed scratch files and are written from there.
 """
 
 from __future__ import annotations
@@ -21,44 +21,49 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from incmrql.engine.store.content import BEFORE, SortedRows, concat, consolidated, to_table
-from incmrql.engine.store.segments import Segment, SegmentRows, write_run
+from incmrql.engine.store.content import BEFORE, SortedRows, concat, consolidate, to_table
+from incmrql.engine.store.segments import Segment, SegmentRows, write_segment
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import LEAST_BASE, RATIO, Reader, StateTable
 from incmrql.io.arrow.columns import flat
 
 MOST: Final = 1 << 20
-"""Rows that are added up at a time."""
+"""Rows that are merged at a time."""
 _LONGEST: Final = (1 << 31) - 1
-"""Bytes of text that a column of Arrow's can have."""
+"""Maximum bytes of text in an Arrow column with 32-bit offsets."""
 
 
 # --- pieces --------------------------------------------------------------------------------
 
 
 def pieces(parts: Sequence[SegmentRows], most: int = MOST) -> Iterator[SortedRows]:
-    """What sorted rows add up to, piece by piece; a piece is verified when its turn comes."""
+    """The sum of sorted parts, piece by piece; a piece is read and verified when it is needed."""
+    # Parts are cut at keys of the longest one, in steps that make a piece of about `most` rows.
     longest = max(parts, key=len)
     step = max(most * len(longest) // max(sum(map(len, parts)), 1), 1)
     starts = [0] * len(parts)
-    for place in [*range(step, len(longest), step), None]:
-        stops = [len(part) for part in parts] if place is None else _cuts(parts, longest, place)
-        between = [each for each in zip(parts, starts, stops, strict=True) if each[1] < each[2]]
+    for position in [*range(step, len(longest), step), None]:
+        stops = (
+            [len(part) for part in parts] if position is None else _cuts(parts, longest, position)
+        )
+        between = [
+            range_ for range_ in zip(parts, starts, stops, strict=True) if range_[1] < range_[2]
+        ]
         cut = [part.slice(a, b).content() for part, a, b in between]
-        piece = consolidated(concat(cut)) if cut else None
+        piece = consolidate(concat(cut)) if cut else None
         if piece is not None and len(piece):
             yield piece
         starts = stops
 
 
-def _cuts(parts: Sequence[SegmentRows], longest: SegmentRows, place: int) -> list[int]:
-    """Where all parts are cut, at about a place of the longest one."""
-    hashes = longest.hashes_at(np.array([place]))
+def _cuts(parts: Sequence[SegmentRows], longest: SegmentRows, position: int) -> list[int]:
+    """The positions at which all parts are cut, at or before a position of the longest one."""
+    hashes = longest.hashes_at(np.array([position]))
     spans = [(int(part.search(hashes)[0]), int(part.search(hashes, "right")[0])) for part in parts]
     is_cut_by_key = not longest.has_order or longest.schema.most is not None
     if is_cut_by_key or not _is_one_key(parts, spans):
         return [start for start, _ in spans]
-    word = longest.order_at(np.array([place]))[0]
+    word = longest.order_at(np.array([position]))[0]
     return [
         part.search_order(start, stop, word)
         for part, (start, stop) in zip(parts, spans, strict=True)
@@ -66,11 +71,12 @@ def _cuts(parts: Sequence[SegmentRows], longest: SegmentRows, place: int) -> lis
 
 
 def _is_one_key(parts: Sequence[SegmentRows], spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether rows of the same hash have the same key; within a part they are sorted by it."""
-    there = [(part, a, b) for part, (a, b) in zip(parts, spans, strict=True) if a < b]
-    first, at, _ = there[0]
+    """Whether all rows of a hash have the same key."""
+    # Rows of a hash are sorted by key within a part, so comparing the first and last is enough.
+    ranges = [(part, a, b) for part, (a, b) in zip(parts, spans, strict=True) if a < b]
+    first, at, _ = ranges[0]
     key = first.keys_at(np.array([at]))
-    ends = [(part, np.array([place])) for part, a, b in there for place in (a, b - 1)]
+    ends = [(part, np.array([position])) for part, a, b in ranges for position in (a, b - 1)]
     return all(part.same_keys(end, key, np.array([0]))[0] for part, end in ends)
 
 
@@ -78,15 +84,17 @@ def _is_one_key(parts: Sequence[SegmentRows], spans: Sequence[tuple[int, int]]) 
 
 
 def _scratch(folder: Path, dtype: Any, count: int) -> Any:
-    """An array of zeros in a file without a name; a full disk is told here, not by a signal."""
+    """An array of zeros in an unnamed file."""
+    # Allocating the blocks up front makes a full disk an error here; writing to a sparse mapping
+    # would kill the process with a signal instead.
     with tempfile.TemporaryFile(dir=folder) as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, max(count, 1) * np.dtype(dtype).itemsize)
         return np.memmap(file, dtype, "w+", shape=max(count, 1))
 
 
-class _Fixed:
-    """Values of one width, and which of them are there."""
+class _FixedWidthColumn:
+    """A growing column of fixed-width values, with a mask of those that are not null."""
 
     def __init__(self, type_: Any, folder: Path, count: int) -> None:
         self.type, self.width, self.some_null = type_, type_.bit_width // 8, False
@@ -108,8 +116,8 @@ class _Fixed:
         return pa.Array.from_buffers(self.type, count, buffers)
 
 
-class _Text:
-    """Strings or bytes: where each ends, and all of them one after the other."""
+class _TextColumn:
+    """A growing column of strings or bytes: the end of each, and all bytes one after the other."""
 
     def __init__(self, type_: Any, folder: Path, count: int) -> None:
         self.type, self.folder, self.some_null, self.size = type_, folder, False, 0
@@ -144,15 +152,15 @@ class _Text:
         return pa.Array.from_buffers(self.type, count, buffers)
 
 
-def _mask(there: Any, count: int, some_null: bool) -> Any:
-    """The bits of what is there; None where all is."""
+def _mask(valid: Any, count: int, some_null: bool) -> Any:
+    """The validity bitmap of a column; None without nulls."""
     if not some_null:
         return None
-    return pa.py_buffer(np.packbits(there[:count], bitorder="little"))
+    return pa.py_buffer(np.packbits(valid[:count], bitorder="little"))
 
 
-class _Other:
-    """Values of any type, in memory."""
+class _MemoryColumn:
+    """A growing column of any type, in memory."""
 
     def __init__(self) -> None:
         self.arrays: list[Any] = []
@@ -170,8 +178,8 @@ class _Other:
 
 
 @dataclass(slots=True)
-class Gathered:
-    """Pieces of a content one after the other, at most `most` rows in all."""
+class ScratchTable:
+    """A table that grows piece by piece to at most `most` rows."""
 
     schema: TableSchema
     folder: Path
@@ -179,10 +187,12 @@ class Gathered:
     count: int = 0
     weight: int = 0
     """The sum of all weights."""
-    columns: dict[str, _Fixed | _Text | _Other] = field(default_factory=dict)
+    columns: dict[str, _FixedWidthColumn | _TextColumn | _MemoryColumn] = field(
+        default_factory=dict
+    )
 
     def add(self, piece: SortedRows) -> None:
-        """Put in the next rows."""
+        """Append rows."""
         table = to_table(piece)
         given = {name: flat(table.column(name)) for name in table.column_names}
         if self.schema.ordered:
@@ -194,95 +204,99 @@ class Gathered:
             self.columns[name].add(column, self.count)
         self.count += len(piece)
 
-    def _column(self, type_: Any) -> _Fixed | _Text | _Other:
+    def _column(self, type_: Any) -> _FixedWidthColumn | _TextColumn | _MemoryColumn:
         is_fixed = pa.types.is_primitive(type_) and not pa.types.is_boolean(type_)
         if is_fixed or pa.types.is_decimal128(type_):
-            return _Fixed(type_, self.folder, self.most)
+            return _FixedWidthColumn(type_, self.folder, self.most)
         if pa.types.is_string(type_) or pa.types.is_binary(type_):
-            return _Text(type_, self.folder, self.most)
-        return _Other()
+            return _TextColumn(type_, self.folder, self.most)
+        return _MemoryColumn()
 
     def table(self) -> Any:
-        """All rows as an Arrow table of one piece."""
+        """All rows as an Arrow table of one chunk."""
         return pa.table({name: each.column(self.count) for name, each in self.columns.items()})
 
 
 # --- Merging beside the batches ---
 #
-# Runs only ever add up, so that some of them may be merged at any time. While a chore is at work
-# its runs are locked: batches leave them alone, and a later manifest has the merged run in their
-# place. A chore whose runs are no longer there is forgotten.
+# A table is the sum of its segments, so any of them may be merged at any time. While a task runs,
+# its segments are locked: batches do not merge them, and a later manifest has the merged segment
+# instead. A task whose segments are gone by then is dropped.
 
 
 INLINE: Final = 1 << 17
-"""Old rows that a batch merges itself at the most, for each table and bucket."""
+"""Maximum old rows that a batch merges itself, for each table and bucket."""
 
 MERGED: Final = "-merged-"
-"""Is in the names of files that chores have written."""
+"""Part of the name of every file that a compaction writes."""
 
-Place = tuple[str, int]
-"""Where a run lies: its file and offset."""
+SegmentId = tuple[str, int]
+"""The file and offset of a segment, which identify it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionTask:
-    """Runs of a table, and their buckets, that are merged to one: the base of a bucket or not."""
+    """Segments of a table to merge, in some buckets, into the base of a bucket or into a level."""
 
     table: str
     buckets: tuple[int, ...]
-    runs: tuple[Segment, ...]
+    segments: tuple[Segment, ...]
     base: bool
     attempt: str = ""
-    """Epoch and attempt; it is in the names of all files that are written for this merge."""
+    """Epoch and attempt, part of the names of all files that this task writes."""
 
     @property
     def rows(self) -> int:
-        """How many rows are merged."""
-        return sum(run.rows for run in self.runs)
+        """The number of rows to merge."""
+        return sum(segment.rows for segment in self.segments)
 
     @property
-    def places(self) -> frozenset[Place]:
-        """Where its runs lie."""
-        return frozenset((run.file, run.offset) for run in self.runs)
+    def segment_ids(self) -> frozenset[SegmentId]:
+        """The files and offsets of its segments."""
+        return frozenset((segment.file, segment.offset) for segment in self.segments)
 
     def as_json(self) -> dict[str, Any]:
-        """The chore as text can hold it."""
-        runs = [run.as_json() for run in self.runs]
+        """The task as JSON data."""
+        segments = [segment.as_json() for segment in self.segments]
         return {
             "table": self.table,
             "buckets": self.buckets,
-            "runs": runs,
+            "runs": segments,
             "base": self.base,
             "attempt": self.attempt,
         }
 
     @staticmethod
-    def of_json(found: Mapping[str, Any]) -> CompactionTask:
-        """The chore that a text holds."""
-        runs = tuple(map(Segment.of_json, found["runs"]))
-        buckets = tuple(found["buckets"])
-        return CompactionTask(found["table"], buckets, runs, found["base"], found["attempt"])
+    def of_json(data: Mapping[str, Any]) -> CompactionTask:
+        """The inverse of `as_json`."""
+        segments = tuple(map(Segment.of_json, data["runs"]))
+        buckets = tuple(data["buckets"])
+        return CompactionTask(data["table"], buckets, segments, data["base"], data["attempt"])
 
 
-def chore_of(tables: Iterable[StateTable], inline: int = INLINE) -> CompactionTask | None:
-    """The largest merge that is due and that batches leave alone, if there is one."""
-    found = [chore for table in tables for chore in (_base(table, inline), _levels(table, inline))]
-    return max((chore for chore in found if chore is not None), key=lambda c: c.rows, default=None)
+def next_compaction(tables: Iterable[StateTable], inline: int = INLINE) -> CompactionTask | None:
+    """The largest merge that is due and too large for a batch; None if there is none."""
+    tasks = [
+        task for table in tables for task in (_base_task(table, inline), _level_task(table, inline))
+    ]
+    return max((task for task in tasks if task is not None), key=lambda c: c.rows, default=None)
 
 
-def _base(table: StateTable, inline: int) -> CompactionTask | None:
-    """Levels that have grown to a fraction of the base of their bucket."""
+def _base_task(table: StateTable, inline: int) -> CompactionTask | None:
+    """A merge of a bucket's levels, which have grown to a fraction of its base, into the base."""
     small, large = rows_by_bucket(table)
     due = (small >= np.maximum(LEAST_BASE, large // RATIO)) & (small + large > inline)
     if not due.any():
         return None
     bucket = int(np.argmax(np.where(due, small / np.maximum(large, 1), 0)))
-    runs = tuple(run.only((bucket,)) for run in table.runs if bucket in run.buckets)
-    return CompactionTask(table.name, (bucket,), runs, base=True)
+    segments = tuple(
+        segment.only((bucket,)) for segment in table.segments if bucket in segment.buckets
+    )
+    return CompactionTask(table.name, (bucket,), segments, base=True)
 
 
-def _levels(table: StateTable, inline: int) -> CompactionTask | None:
-    """Neighbours among the levels of which the older one is not much larger."""
+def _level_task(table: StateTable, inline: int) -> CompactionTask | None:
+    """A merge of two neighbouring levels, of which the older is not much larger."""
     for older, newer in zip(table.levels, table.levels[1:], strict=False):
         if older.rows < RATIO * newer.rows and older.rows + newer.rows > inline:
             buckets = tuple(sorted({*older.buckets, *newer.buckets}))
@@ -291,50 +305,59 @@ def _levels(table: StateTable, inline: int) -> CompactionTask | None:
 
 
 def rows_by_bucket(table: StateTable) -> tuple[Any, Any]:
-    """The rows that the levels and the bases have in each bucket."""
+    """The number of rows in each bucket, of levels and of bases."""
     small, large = np.zeros(table.buckets, np.int64), np.zeros(table.buckets, np.int64)
-    for run in table.levels:
-        small[list(run.buckets)] += run.counts
-    for run in table.bases:
-        large[list(run.buckets)] += run.counts
+    for segment in table.levels:
+        small[list(segment.buckets)] += segment.counts
+    for segment in table.bases:
+        large[list(segment.buckets)] += segment.counts
     return small, large
 
 
-def merge_runs(chore: CompactionTask, table: StateTable, reader: Reader) -> Segment | None:
-    """Write the run that the runs of a chore come to; None if they come to nothing."""
-    whole = Gathered(table.schema, reader.folder, chore.rows)
+def run_compaction(task: CompactionTask, table: StateTable, reader: Reader) -> Segment | None:
+    """Write the merged segment of a task; None if its rows sum to nothing."""
+    table_ = ScratchTable(table.schema, reader.folder, task.rows)
     counts: dict[int, int] = {}
-    for bucket in chore.buckets:
-        runs = [run for run in chore.runs if bucket in run.buckets]
-        mine = [reader.bucket_rows(table, run, bucket) for run in runs]
-        before = whole.count
-        for piece in pieces(mine) if mine else ():
-            whole.add(piece)
-        counts[bucket] = whole.count - before
-    if not whole.count:
+    for bucket in task.buckets:
+        segments = [segment for segment in task.segments if bucket in segment.buckets]
+        parts = [reader.bucket_rows(table, segment, bucket) for segment in segments]
+        before = table_.count
+        for piece in pieces(parts) if parts else ():
+            table_.add(piece)
+        counts[bucket] = table_.count - before
+    if not table_.count:
         return None
-    newest = max(run.file for run in chore.runs).split("-")[0]
-    file = f"{newest}-{chore.attempt}{MERGED}{uuid.uuid4().hex[:8]}.run"
-    return write_run(reader.folder, file, whole.table(), counts)
+    newest = max(segment.file for segment in task.segments).split("-")[0]
+    file = f"{newest}-{task.attempt}{MERGED}{uuid.uuid4().hex[:8]}.run"
+    return write_segment(reader.folder, file, table_.table(), counts)
 
 
-def swapped(table: StateTable, chore: CompactionTask, merged: Segment | None) -> StateTable | None:
-    """A table with a merged run in the place of those it was made of; None if one is gone."""
-    there = {(run.file, run.offset): run for run in table.runs}
-    for run in chore.runs:
-        known = there.get((run.file, run.offset))
-        if known is None or not set(run.buckets) <= set(known.buckets):
+def with_merged_segment(
+    table: StateTable, task: CompactionTask, merged: Segment | None
+) -> StateTable | None:
+    """The table with the merged segment instead of the task's segments; None if one is gone."""
+    segments = {(segment.file, segment.offset): segment for segment in table.segments}
+    for segment in task.segments:
+        current = segments.get((segment.file, segment.offset))
+        if current is None or not set(segment.buckets) <= set(current.buckets):
             return None
-    gone = {(run.file, run.offset): frozenset(run.buckets) for run in chore.runs}
+    merged_buckets = {
+        (segment.file, segment.offset): frozenset(segment.buckets) for segment in task.segments
+    }
 
-    def rest(runs: Iterable[Segment]) -> list[Segment]:
-        cut = [run.only(frozenset(run.buckets) - gone.get((run.file, run.offset), frozenset()))
-               for run in runs]  # fmt: skip
-        return [run for run in cut if run.buckets]
+    def rest(segments: Iterable[Segment]) -> list[Segment]:
+        cut = [
+            segment.only(
+                frozenset(segment.buckets)
+                - merged_buckets.get((segment.file, segment.offset), frozenset())
+            )
+            for segment in segments
+        ]
+        return [segment for segment in cut if segment.buckets]
 
     levels, bases = rest(table.levels), rest(table.bases)
-    if merged is not None and chore.base:
+    if merged is not None and task.base:
         bases.append(merged)
     elif merged is not None:
-        levels = sorted([*levels, merged], key=lambda run: run.file)
+        levels = sorted([*levels, merged], key=lambda segment: segment.file)
     return replace(table, levels=tuple(levels), bases=tuple(bases))

@@ -1,7 +1,7 @@
-"""What a state table or a change of one holds: rows in order, and per row what is added up.
+"""The rows of a state table or of its delta: sorted, distinct, with weights and accumulators.
 
-Sorted by (hash of the key, key, order within the key), each row once.  A bag of rows with weights
-is the same thing without accumulators.  Merging two contents adds up equal rows.
+Rows are sorted by (hash of the key, key, order within the key).  A bag of rows with weights is the
+same without accumulators.  Merging sums the weights and accumulators of equal rows.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from incmrql.engine.columns.accumulators import Parts, is_neutral, pick, tidy
+from incmrql.engine.columns.accumulators import Parts, is_neutral, normalize_parts, pick
 from incmrql.engine.columns.keys import (
+    Indices,
     Keys,
     Mask,
-    Places,
     concat_keys,
     hash_keys,
     no_keys,
     same_keys,
 )
-from incmrql.engine.store.sorting import Groups, TableSchema, Within, group, order_words
+from incmrql.engine.store.sorting import Groups, RowOrder, TableSchema, group, order_words
 from incmrql.io.arrow.columns import WEIGHT, flat, names
 from incmrql.values.exact.sums import Integers
 from incmrql.values.hashing.columns import Hashes
@@ -43,22 +43,22 @@ class SortedRows:
     keys: Keys
     rest: Keys
     order: Hashes | None
-    """A word that sorts like the rest within a key, as far as it goes; None if there is no rest."""
+    """A word that sorts like the rest within a key, except for ties; None if there is no rest."""
     weights: Integers
     parts: Parts = field(default_factory=dict)
     before: Integers | None = None
-    """The sums of the weights up to each row, the row included; in runs of ordered tables."""
+    """The running sums of the weights, each row included; only in segments of ordered tables."""
 
     def __len__(self) -> int:
         return len(self.hashes)
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """The columns of the key and of the rest."""
+        """The columns of the key, then those of the rest."""
         return self.keys.columns + self.rest.columns
 
     def take(self, places: npt.NDArray[Any]) -> SortedRows:
-        """The rows at some places, or where a mask is true."""
+        """The rows at these indices, or where a mask is true."""
         index = np.flatnonzero(places) if places.dtype == np.bool_ else places
         return SortedRows(
             self.schema,
@@ -71,7 +71,7 @@ class SortedRows:
         )
 
     def slice(self, start: int, stop: int) -> SortedRows:
-        """The rows from one place to another; nothing is copied."""
+        """The rows from `start` to `stop`; nothing is copied."""
         return SortedRows(
             self.schema,
             self.hashes[start:stop],
@@ -84,91 +84,88 @@ class SortedRows:
         )
 
     def with_before(self) -> SortedRows:
-        """The same rows with the sums of their weights."""
+        """The same rows with the running sums of their weights."""
         if self.before is not None:
             return self
         return replace(self, before=np.cumsum(self.weights))
 
     def with_weights(self, weights: Integers) -> SortedRows:
-        """The same rows with other weights."""
+        """The same rows with different weights."""
         return replace(self, weights=weights, before=None)
 
     def grouped(self) -> Groups:
-        """The groups of equal rows; the content may consist of a few that are sorted."""
+        """The groups of equal rows, where the rows consist of a few sorted parts."""
         return group(self.hashes, self.keys, self.within(), merged=True)
 
-    def within(self) -> Within | None:
-        """What sorts the rows within their keys."""
-        return None if self.order is None else Within(self.schema, self.order, self.rest)
+    def within(self) -> RowOrder | None:
+        """The columns that order the rows within their keys; None if there are none."""
+        return None if self.order is None else RowOrder(self.schema, self.order, self.rest)
 
 
-def added_up(
+def aggregate_rows(
     schema: TableSchema,
     columns: Sequence[Any],
     weights: Integers,
-    lifted: Callable[[Groups], Parts] | None = None,
+    lift_rows: Callable[[Groups], Parts] | None = None,
 ) -> SortedRows:
-    """Rows with weights, in any order, as a content; `lifted` gives the accumulators of groups.
+    """Rows with weights, in any order, as sorted rows; `lift_rows` gives accumulators of groups.
 
-    `columns` are those of the key and of the rest.
+    `columns` are the columns of the key, then those of the rest.
     """
     width = len(schema.keys)
     keys = Keys(tuple(columns[:width]), schema.keys, None, len(weights)).with_bytes()
     rest = Keys(tuple(columns[width:]), schema.rest, None, len(weights))
     if not schema.ordered and schema.rest:
         rest = rest.with_bytes()
-    whole = SortedRows(schema, hash_keys(keys), keys, rest, _order(schema, rest), weights)
+    whole = SortedRows(schema, hash_keys(keys), keys, rest, _order_of(schema, rest), weights)
     groups = group(whole.hashes, keys, whole.within())
-    return _of_groups(whole, groups, {} if lifted is None else lifted(groups))[0]
+    return _rows_of_groups(whole, groups, {} if lift_rows is None else lift_rows(groups))[0]
 
 
-def _order(schema: TableSchema, rest: Keys) -> Hashes | None:
+def _order_of(schema: TableSchema, rest: Keys) -> Hashes | None:
     if not schema.rest:
         return None
     return hash_keys(rest) if schema.descending is None else order_words(rest, schema.descending)
 
 
-def consolidated(content: SortedRows) -> SortedRows:
-    """Rows in any order to rows in order, each once; what adds up to nothing is left out."""
-    return settled(content, content.grouped())[0]
+def consolidate(rows: SortedRows) -> SortedRows:
+    """Rows in any order as sorted distinct rows, without rows that sum to zero."""
+    return sum_groups(rows, rows.grouped())[0]
 
 
-def settled(content: SortedRows, groups: Groups) -> tuple[SortedRows, Places]:
-    """The groups of a content as rows, without those that add up to nothing; and their places.
-
-    A place is that of some row of the group.
-    """
-    parts = tidy({name: groups.add_up(column) for name, column in content.parts.items()})
-    return _of_groups(content, groups, parts)
+def sum_groups(rows: SortedRows, groups: Groups) -> tuple[SortedRows, Indices]:
+    """The sums of groups, without groups that sum to zero; and the index of a row of each group."""
+    parts = normalize_parts({name: groups.add_up(column) for name, column in rows.parts.items()})
+    return _rows_of_groups(rows, groups, parts)
 
 
-def _of_groups(content: SortedRows, groups: Groups, parts: Parts) -> tuple[SortedRows, Places]:
-    """The rows of groups that have these accumulators."""
-    weights = groups.add_up(content.weights)
-    kept = ~is_neutral(parts, weights)
-    if content.schema.most is not None:
-        weights = _cut(content.schema, weights, groups.key_starts)
-        kept &= weights != 0
+def _rows_of_groups(rows: SortedRows, groups: Groups, parts: Parts) -> tuple[SortedRows, Indices]:
+    """The groups as rows with these accumulators; and the index of a row of each group."""
+    weights = groups.add_up(rows.weights)
+    is_kept = ~is_neutral(parts, weights)
+    if rows.schema.most is not None:
+        weights = _limit_weights(rows.schema, weights, groups.key_starts)
+        is_kept &= weights != 0
     places = groups.firsts
-    if not kept.all():
-        places, weights = places[kept], weights[kept]
-        parts = pick(parts, np.flatnonzero(kept))
-    if len(places) == len(content) and (places[1:] > places[:-1]).all():
-        return replace(content, weights=weights, parts=parts, before=None), places
-    bare = replace(content, weights=content.weights, parts={})
+    if not is_kept.all():
+        places, weights = places[is_kept], weights[is_kept]
+        parts = pick(parts, np.flatnonzero(is_kept))
+    if len(places) == len(rows) and (places[1:] > places[:-1]).all():
+        return replace(rows, weights=weights, parts=parts, before=None), places
+    bare = replace(rows, weights=rows.weights, parts={})
     return replace(bare.take(places), weights=weights, parts=parts), places
 
 
-def _cut(schema: TableSchema, weights: Integers, key_starts: Mask) -> Integers:
-    """Weights of which each key keeps only its first or last ones."""
+def _limit_weights(schema: TableSchema, weights: Integers, key_starts: Mask) -> Integers:
+    """The weights, limited to the first or last rows of each key."""
     assert schema.most is not None
-    until = upto(weights, key_starts, last=schema.last)
-    kept: Integers = np.clip(schema.most - (until - weights), 0, weights)
-    return kept
+    until = running_weights(weights, key_starts, last=schema.last)
+    limited: Integers = np.clip(schema.most - (until - weights), 0, weights)
+    return limited
 
 
-def upto(weights: Integers, key_starts: Mask, *, last: bool = False) -> Integers:
-    """The sums of the weights of a key up to each row, that included; or from its last row on."""
+def running_weights(weights: Integers, key_starts: Mask, *, last: bool = False) -> Integers:
+    """The running sums of weights within each key, from its first row or from its last."""
     if not len(weights):
         return weights
     sums: Integers = np.cumsum(weights)
@@ -180,58 +177,58 @@ def upto(weights: Integers, key_starts: Mask, *, last: bool = False) -> Integers
     return until
 
 
-def key_starts(content: SortedRows) -> Mask:
-    """Which rows of a content are the first of their key."""
-    starts = np.ones(len(content), np.bool_)
-    twins = np.flatnonzero(content.hashes[1:] == content.hashes[:-1]) + 1
-    starts[twins] = ~same_keys(content.keys, twins - 1, content.keys, twins)
+def key_starts(rows: SortedRows) -> Mask:
+    """Which rows are the first row of their key."""
+    starts = np.ones(len(rows), np.bool_)
+    twins = np.flatnonzero(rows.hashes[1:] == rows.hashes[:-1]) + 1
+    starts[twins] = ~same_keys(rows.keys, twins - 1, rows.keys, twins)
     return starts
 
 
-def touched_keys(content: SortedRows) -> tuple[Hashes, Keys, Places]:
-    """The keys of a content, each once and in order, and which of them each row has."""
-    starts = key_starts(content)
+def keys_of_rows(rows: SortedRows) -> tuple[Hashes, Keys, Indices]:
+    """The distinct keys of the rows, in order, and the index of each row's key."""
+    starts = key_starts(rows)
     firsts = np.flatnonzero(starts)
-    return content.hashes[firsts], content.keys.take(firsts), np.cumsum(starts) - 1
+    return rows.hashes[firsts], rows.keys.take(firsts), np.cumsum(starts) - 1
 
 
-def asked_keys(keys: Keys) -> tuple[Hashes, Keys, Places]:
-    """Keys in any order: each once and in order, and which of them each one is."""
+def distinct_keys(keys: Keys) -> tuple[Hashes, Keys, Indices]:
+    """The distinct keys, in order, and the index of each given key among them."""
     keys = keys.with_bytes()
     hashes = hash_keys(keys)
     groups = group(hashes, keys)
     return hashes[groups.firsts], keys.take(groups.firsts), groups.of_row
 
 
-def merge(contents: Sequence[SortedRows]) -> SortedRows:
-    """The rows of several contents, equal ones added up."""
-    some = [content for content in contents if len(content)]
-    return consolidated(concat(some)) if len(some) > 1 else (some or contents)[0]
+def merge(parts_: Sequence[SortedRows]) -> SortedRows:
+    """The rows of all parts, with equal rows summed."""
+    non_empty = [rows for rows in parts_ if len(rows)]
+    return consolidate(concat(non_empty)) if len(non_empty) > 1 else (non_empty or parts_)[0]
 
 
-def concat(contents: Sequence[SortedRows]) -> SortedRows:
-    """The rows of several contents one after the other."""
-    if len(contents) == 1:
-        return contents[0]
-    ends = np.cumsum([0, *map(len, contents)])
+def concat(parts_: Sequence[SortedRows]) -> SortedRows:
+    """The rows of all parts one after the other, not sorted."""
+    if len(parts_) == 1:
+        return parts_[0]
+    ends = np.cumsum([0, *map(len, parts_)])
     parts: Parts = {}
-    for content, start, stop in zip(contents, ends, ends[1:], strict=False):
-        for name, column in content.parts.items():
+    for rows, start, stop in zip(parts_, ends, ends[1:], strict=False):
+        for name, column in rows.parts.items():
             parts.setdefault(name, np.zeros(ends[-1], np.int64))[start:stop] = column
-    orders = [content.order for content in contents if content.order is not None]
+    orders = [rows.order for rows in parts_ if rows.order is not None]
     return SortedRows(
-        contents[0].schema,
-        np.concatenate([content.hashes for content in contents]),
-        concat_keys([content.keys for content in contents]),
-        concat_keys([content.rest for content in contents]),
+        parts_[0].schema,
+        np.concatenate([rows.hashes for rows in parts_]),
+        concat_keys([rows.keys for rows in parts_]),
+        concat_keys([rows.rest for rows in parts_]),
         np.concatenate(orders) if orders else None,
-        np.concatenate([content.weights for content in contents]),
+        np.concatenate([rows.weights for rows in parts_]),
         parts,
     )
 
 
 def empty(schema: TableSchema) -> SortedRows:
-    """No rows."""
+    """Sorted rows without any row."""
     none = np.zeros(0, np.uint64)
     order = none if schema.rest else None
     return SortedRows(
@@ -239,27 +236,27 @@ def empty(schema: TableSchema) -> SortedRows:
     )
 
 
-def to_table(content: SortedRows) -> Any:
-    """The columns (hash, key, order, rest, multiplicity, accumulators) as an Arrow table."""
-    schema = content.schema
-    columns = {HASH: pa.array(content.hashes)}
-    columns.update(zip(names("k", len(schema.keys)), content.keys.columns, strict=True))
-    if content.order is not None:
-        columns[ORDER] = pa.array(content.order)
-        columns.update(zip(names("r", len(schema.rest)), content.rest.columns, strict=True))
-    columns[WEIGHT] = pa.array(content.weights)
+def to_table(rows: SortedRows) -> Any:
+    """The columns (hash, key, order, rest, weight, accumulators) as an Arrow table."""
+    schema = rows.schema
+    columns = {HASH: pa.array(rows.hashes)}
+    columns.update(zip(names("k", len(schema.keys)), rows.keys.columns, strict=True))
+    if rows.order is not None:
+        columns[ORDER] = pa.array(rows.order)
+        columns.update(zip(names("r", len(schema.rest)), rows.rest.columns, strict=True))
+    columns[WEIGHT] = pa.array(rows.weights)
     if schema.ordered:
-        columns[BEFORE] = pa.array(np.cumsum(content.weights))
-    columns.update({name: pa.array(column) for name, column in content.parts.items()})
+        columns[BEFORE] = pa.array(np.cumsum(rows.weights))
+    columns.update({name: pa.array(column) for name, column in rows.parts.items()})
     return pa.table(columns)
 
 
 def from_table(table: Any, schema: TableSchema) -> SortedRows:
-    """The content of an Arrow table, without copying."""
+    """The sorted rows of an Arrow table, without copying."""
     labels = names("k", len(schema.keys)), names("r", len(schema.rest))
     keys, rest = (
-        Keys(tuple(flat(table.column(name)) for name in each), types, None, table.num_rows)
-        for each, types in zip(labels, (schema.keys, schema.rest), strict=True)
+        Keys(tuple(flat(table.column(name)) for name in labels_), types, None, table.num_rows)
+        for labels_, types in zip(labels, (schema.keys, schema.rest), strict=True)
     )
     own = {HASH, ORDER, WEIGHT, BEFORE, *labels[0], *labels[1]}
     return SortedRows(

@@ -1,10 +1,10 @@
 """The schema of a state table, and how its rows are sorted and grouped by it.
 
-    order_words   from the first column: eight bytes, most significant first, null least
-    order_bytes   canonical bytes, column after column; those of a falling column are inverted
+    order_words   eight bytes of the first column, most significant first, null least
+    order_bytes   canonical bytes, column after column; a descending column is inverted
 
-A word never contradicts the bytes.  It is a function of the row alone, so rows of all segments
-compare; `decides` says where no two different rows have the same word.
+A word never contradicts the bytes.  It depends on the row alone, so that rows of different segments
+compare; `decides` says which words belong to one row of a key only.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from incmrql.engine.columns.keys import (
-    Encoded,
+    Indices,
+    KeyBytes,
     Keys,
     Mask,
     Piece,
-    Places,
     Words,
     binary,
-    escaped,
+    concat_pieces,
+    escape_zeros,
     float_words,
     integer_words,
-    joined,
     piece_of,
     same_keys,
 )
@@ -60,21 +60,20 @@ class TableSchema:
     """
 
     keys: tuple[Type, ...]
-    """The columns by which rows meet, hashed and bucketed.  Without any, all rows have one key."""
+    """The key columns, which are hashed into buckets.  Without any, all rows share one key."""
     rest: tuple[Type, ...] = ()
-    """Further columns."""
+    """The other columns."""
     descending: tuple[bool, ...] | None = None
-    """None: the rows of a key are in no order that matters.  Else, for each column of `rest`,
-    whether rows of a key fall in it; they are in canonical order, and a falling column is in the
-    exact reverse of it."""
+    """None if the order of the rows of a key does not matter.  Otherwise, for each column of
+    `rest`, whether it sorts in the exact reverse of canonical order."""
     most: int | None = None
-    """A key keeps only its first rows, by weight as many as this; weights are then positive."""
+    """A key keeps only its first rows, up to this total weight; weights are then positive."""
     last: bool = False
-    """A key keeps its last rows rather than its first."""
+    """A key keeps its last rows instead of its first."""
 
     @property
     def ordered(self) -> bool:
-        """Whether the rows of a key are in an order that matters."""
+        """Whether the order of the rows of a key matters."""
         return self.descending is not None
 
 
@@ -83,9 +82,9 @@ STATE_OF_A_STEP: Final = "what a step of the loop keeps"
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A state table: what it holds, in a few words, and the node that it belongs to.
+    """A state table: its schema, a description of its rows, and the node that owns it.
 
-    A table with rows of an answer belongs to that answer, and to no node.
+    A table with the rows of an answer belongs to the answer and not to a node.
     """
 
     name: str
@@ -101,45 +100,46 @@ class TableInfo:
 _LONG_DIGITS: Final = 18
 """Digits of a decimal that always fit a word."""
 _DROPPED_BITS: Final = 32
-"""Bits of a wider decimal that its word leaves out."""
+"""Low bits of a wider decimal that its word leaves out."""
 _TOP: Final = np.uint64(1 << 63)
 _ALL: Final = np.uint64((1 << 64) - 1)
 _WORD: Final = 8
 
 
 def order_words(rest: Keys, descending: tuple[bool, ...]) -> Words:
-    """A word for each row that sorts like it, as far as it goes."""
+    """A word for each row: rows sort like their words, except where words are equal."""
     words = _words(rest.columns[0], rest.types[0])
     return ~words if descending[0] else words
 
 
-def order_bytes(rest: Keys, descending: tuple[bool, ...] | None) -> Encoded:
-    """Bytes for each row that sort like it; canonical ones if the order does not matter."""
+def order_bytes(rest: Keys, descending: tuple[bool, ...] | None) -> KeyBytes:
+    """Bytes for each row that sort like the row; canonical bytes if the order does not matter."""
     if descending is None:
-        return rest.encoded()
+        return rest.key_bytes()
     pieces = [
-        _inverted(piece_of(column, type_)) if falls else piece_of(column, type_)
+        _inverse(piece_of(column, type_)) if falls else piece_of(column, type_)
         for column, type_, falls in zip(rest.columns, rest.types, descending, strict=True)
     ]
-    return Encoded(pieces[0] if len(pieces) == 1 else joined(pieces, len(rest)))
+    return KeyBytes(pieces[0] if len(pieces) == 1 else concat_pieces(pieces, len(rest)))
 
 
 def decides(schema: TableSchema, words: Words) -> Mask:
-    """Which words no other row of the same key can have."""
-    if schema.descending is None or len(schema.rest) > 1 or not _fits(schema.rest[0]):
+    """Which words belong to only one row of their key."""
+    # The word of a null is the least, which a value may have too: it decides nothing.
+    if schema.descending is None or len(schema.rest) > 1 or not _fits_word(schema.rest[0]):
         return np.zeros(len(words), np.bool_)
-    sure: Mask = words != (_ALL if schema.descending[0] else np.uint64(0))
-    return sure
+    is_exact: Mask = words != (_ALL if schema.descending[0] else np.uint64(0))
+    return is_exact
 
 
-def _fits(type_: Type) -> bool:
+def _fits_word(type_: Type) -> bool:
     if isinstance(type_, Decimal):
         return type_.precision <= _LONG_DIGITS
     return is_integer(type_) or is_float(type_) or type_ in (BOOL, DATE, TIMESTAMP)
 
 
 def _words(column: Any, type_: Type) -> Words:
-    """Words of a column; that of null is 0."""
+    """The words of a column; the word of a null is 0."""
     if column.null_count == 0:
         return _valid_words(column, type_)
     words = np.zeros(len(column), np.uint64)
@@ -163,13 +163,15 @@ def _valid_words(column: Any, type_: Type) -> Words:
             bits: Words = column.to_numpy(zero_copy_only=False).astype(np.uint64)
             return bits + np.uint64(1)
         case _ if type_ in (STRING, EXACT_SUM):
-            return _leading(escaped(column), 0)
+            return _leading_words(escape_zeros(column), 0)
         case _:
-            return _leading(binary(piece_of(column, type_)), 0 if isinstance(type_, AnyType) else 1)
+            return _leading_words(
+                binary(piece_of(column, type_)), 0 if isinstance(type_, AnyType) else 1
+            )
 
 
 def _decimal_words(column: Any, precision: int) -> Words:
-    """The unscaled number; of a wide one the middle bits, the nearest word if it is beyond."""
+    """The unscaled number; the middle bits of a wide decimal, clipped to the range of a word."""
     raw = np.frombuffer(column.buffers()[1], np.int64)
     low, high = raw[2 * column.offset :][: 2 * len(column)].reshape(-1, 2).T
     if precision <= _LONG_DIGITS:
@@ -184,23 +186,23 @@ def _decimal_words(column: Any, precision: int) -> Words:
     return np.where(near, middle, far).view(np.uint64) ^ _TOP
 
 
-def _leading(strings: Any, skipped: int) -> Words:
-    """Eight bytes of each byte string as a number, with zeros after its end."""
+def _leading_words(strings: Any, skipped: int) -> Words:
+    """Eight bytes of each byte string as a number, padded with zeros."""
     if not len(strings):
         return np.zeros(0, np.uint64)
     _, offsets, data = strings.buffers()
     ends = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
-    some = data is not None and data.size
-    content = np.frombuffer(data, np.uint8) if some else np.zeros(1, np.uint8)
+    has_data = data is not None and data.size
+    content = np.frombuffer(data, np.uint8) if has_data else np.zeros(1, np.uint8)
     index = (ends[:-1] + skipped)[:, None] + np.arange(_WORD)
-    taken = content[np.minimum(index, len(content) - 1)]
-    taken[index >= ends[1:, None]] = 0
-    words: Words = taken.view(">u8").ravel().astype(np.uint64)
+    words_bytes = content[np.minimum(index, len(content) - 1)]
+    words_bytes[index >= ends[1:, None]] = 0
+    words: Words = words_bytes.view(">u8").ravel().astype(np.uint64)
     return words
 
 
-def _inverted(piece: Piece) -> Piece:
-    """Bytes that sort in the reverse order, as no piece is the beginning of another."""
+def _inverse(piece: Piece) -> Piece:
+    """Bytes that sort in the reverse order; this holds because no piece is a prefix of another."""
     if isinstance(piece, np.ndarray):
         return ~piece
     _, offsets, data = piece.buffers()
@@ -211,9 +213,9 @@ def _inverted(piece: Piece) -> Piece:
 
 # --- Sorting and grouping ---
 #
-# The hashes and the order words are sorted as numbers. Keys are compared only where hashes are the
-# same, and the bytes of the rest only where words are the same and do not decide; rows are sorted
-# by bytes only where they are found to differ.
+# Sorting bytes is slow, so hashes and order words are sorted as numbers first. Keys are compared
+# only where hashes are equal, and other columns only where words are equal and do not decide. Rows
+# are sorted by bytes only where such a comparison finds a difference, which is rare.
 
 
 Integers = npt.NDArray[np.int64]
@@ -221,26 +223,26 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows in order, equal ones together."""
+    """The order of rows, in which equal rows form groups."""
 
-    rows: Places
-    """All rows, sorted."""
-    starts: Places
+    rows: Indices
+    """The indices of all rows, sorted."""
+    starts: Indices
     """Where in `rows` each group starts."""
     key_starts: Mask
-    """Which groups are the first of their key."""
+    """Which groups are the first group of their key."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @property
-    def firsts(self) -> Places:
-        """A row of each group."""
+    def firsts(self) -> Indices:
+        """The index of one row of each group."""
         return self.rows[self.starts]
 
     @property
-    def of_row(self) -> Places:
-        """The group of each row of the input."""
+    def of_row(self) -> Indices:
+        """The group of each input row."""
         starting = np.zeros(len(self.rows), np.int64)
         starting[self.starts] = 1
         groups = np.empty(len(self.rows), np.int64)
@@ -258,8 +260,8 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
-    """What sorts rows within their key."""
+class RowOrder:
+    """The columns that order rows within their key."""
 
     schema: TableSchema
     order: Hashes
@@ -267,17 +269,17 @@ class Within:
 
 
 def group(
-    hashes: Hashes, keys: Keys | None, within: Within | None = None, *, merged: bool = False
+    hashes: Hashes, keys: Keys | None, within: RowOrder | None = None, *, merged: bool = False
 ) -> Groups:
     """The groups of equal rows.
 
-    Without `keys` the hashes are taken for the keys.  `merged` says that the rows consist of a
-    few parts that are sorted already.
+    Without `keys` the hashes are the keys.  `merged` says that the rows consist of a few sorted
+    parts, which a stable sort merges fast.
     """
     rows = np.argsort(hashes, kind="stable" if merged else None)
-    same = _repeated(hashes[rows])
+    same = _equals_previous(hashes[rows])
     if keys is not None:
-        _tell_apart(rows, same, np.flatnonzero(same), keys, None)
+        _split_ties(rows, same, np.flatnonzero(same), keys, None)
     key_starts = ~same
     if within is not None:
         _sort_within(rows, same, within)
@@ -285,7 +287,7 @@ def group(
     return Groups(rows, starts, key_starts[starts])
 
 
-def _sort_within(rows: Places, same: Mask, within: Within) -> None:
+def _sort_within(rows: Indices, same: Mask, within: RowOrder) -> None:
     words = within.order[rows]
     fallen = np.zeros(len(rows), np.bool_)
     fallen[1:] = words[1:] < words[:-1]
@@ -293,16 +295,16 @@ def _sort_within(rows: Places, same: Mask, within: Within) -> None:
     if fallen.any():
         _sort_again(rows, same, fallen, lambda doubtful: within.order[doubtful])
         words = within.order[rows]
-    same &= _repeated(words)
+    same &= _equals_previous(words)
     tied = np.flatnonzero(same)
     tied = tied[~decides(within.schema, words[tied])]
-    _tell_apart(rows, same, tied, within.rest, within.schema.descending)
+    _split_ties(rows, same, tied, within.rest, within.schema.descending)
 
 
-def _tell_apart(
-    rows: Places, same: Mask, tied: Places, keys: Keys, descending: tuple[bool, ...] | None
+def _split_ties(
+    rows: Indices, same: Mask, tied: Indices, keys: Keys, descending: tuple[bool, ...] | None
 ) -> None:
-    """Where a row is tied with the one before, look at the bytes; sort and part by them."""
+    """Compare rows that are tied with the row before them; sort and split them by their bytes."""
     if not len(tied):
         return
     different = tied[~same_keys(keys, rows[tied - 1], keys, rows[tied])]
@@ -322,9 +324,9 @@ def _tell_apart(
 
 
 def _sort_again(
-    rows: Places, same: Mask, broken: Mask, rank: Callable[[Places], npt.NDArray[Any]]
-) -> tuple[Places, npt.NDArray[Any]]:
-    """Sort the stretches of equal rows that hold a broken place; the places, and their ranks."""
+    rows: Indices, same: Mask, broken: Mask, rank: Callable[[Indices], npt.NDArray[Any]]
+) -> tuple[Indices, npt.NDArray[Any]]:
+    """Sort the stretches of tied rows that have a broken row; the rows, and their ranks."""
     stretch = np.cumsum(~same)
     chosen = np.zeros(stretch[-1] + 1, np.bool_)
     chosen[stretch[broken]] = True
@@ -335,8 +337,8 @@ def _sort_again(
     return doubtful, ranks[sorted_]
 
 
-def _repeated(words: Hashes) -> Mask:
-    """Which words are those before them."""
+def _equals_previous(words: Hashes) -> Mask:
+    """Which words equal the word before them."""
     same = np.zeros(len(words), np.bool_)
     same[1:] = words[1:] == words[:-1]
     return same

@@ -1,9 +1,9 @@
-"""State tables: a list of immutable runs, looked up and merged by adding.
+"""State tables: lists of immutable segments; a table is the sum of its segments.
 
-A table has *levels*, runs over all buckets of which each newer one is much smaller than the one
-before, and at most one *base* run for each bucket, to which a bucket's part of the levels is
-merged when it has grown to a fraction of the base.  So a row is rewritten O(log) times, a look-up
-is a binary search in O(log) runs, and only buckets whose turn it is cost more than the change.
+A table has *levels*, segments over all buckets, each much smaller than the level before it.  It
+has at most one *base* segment for each bucket.  When a bucket's rows in the levels reach a fraction
+of its base, they are merged into it.  So a row is rewritten O(log) times, a lookup is a binary
+search in O(log) segments, and only buckets that are merged cost more than the delta.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from incmrql.engine.columns.accumulators import tidy
+from incmrql.engine.columns.accumulators import normalize_parts
 from incmrql.engine.columns.layouts import values_of
-from incmrql.engine.store.content import SortedRows, concat, consolidated, empty, merge
-from incmrql.engine.store.segments import Opened, Segment, SegmentRows, bounds
+from incmrql.engine.store.content import SortedRows, concat, consolidate, empty, merge
+from incmrql.engine.store.segments import OpenSegments, Segment, SegmentRows, bounds
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.values import Value
 
 RATIO: Final = 4
-"""A level is merged with a newer one that has more than 1/RATIO of its rows; so is a base."""
+"""A level or base is merged with newer rows that are more than 1/RATIO of its own."""
 LEAST_BASE: Final = 8192
-"""A bucket gets a base when its levels have this many rows."""
+"""A bucket gets a base once its levels have this many rows."""
 BUDGET: Final = 8
-"""Rows of bases rewritten in a batch, per row of the change; one bucket's turn is always done."""
+"""Rows of bases that a batch rewrites for each row of its delta; at least one bucket is merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
-    """The runs that make up a state table, oldest first."""
+    """The segments of a state table, oldest first."""
 
     name: str
     schema: TableSchema
@@ -41,86 +41,86 @@ class StateTable:
     bases: tuple[Segment, ...] = ()
 
     @property
-    def runs(self) -> tuple[Segment, ...]:
-        """All runs."""
+    def segments(self) -> tuple[Segment, ...]:
+        """All segments."""
         return self.bases + self.levels
 
     @property
     def rows(self) -> int:
-        """Rows in all runs; a key counts once for each run that holds it."""
-        return sum(run.rows for run in self.runs)
+        """Rows in all segments; a key counts once for each segment that holds it."""
+        return sum(segment.rows for segment in self.segments)
 
     @property
     def size(self) -> int:
-        """Bytes of all runs."""
-        return sum(run.size for run in self.runs)
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
 
-    def with_runs(self, levels: Iterable[Segment], bases: Iterable[Segment]) -> StateTable:
-        """The table with newer runs."""
+    def with_segments(self, levels: Iterable[Segment], bases: Iterable[Segment]) -> StateTable:
+        """The table with newer segments added."""
         return replace(self, levels=(*self.levels, *levels), bases=(*self.bases, *bases))
 
     def as_json(self) -> dict[str, Any]:
-        """The runs for a manifest."""
+        """The segments as JSON data, for a manifest."""
         return {
-            "levels": [run.as_json() for run in self.levels],
-            "bases": [run.as_json() for run in self.bases],
+            "levels": [segment.as_json() for segment in self.levels],
+            "bases": [segment.as_json() for segment in self.bases],
         }
 
-    def of_json(self, found: dict[str, Any]) -> StateTable:
-        """The table with the runs that a manifest lists."""
-        levels, bases = (tuple(map(Segment.of_json, found[kind])) for kind in ("levels", "bases"))
+    def of_json(self, data: dict[str, Any]) -> StateTable:
+        """The table with the segments that a manifest lists."""
+        levels, bases = (tuple(map(Segment.of_json, data[kind])) for kind in ("levels", "bases"))
         return replace(self, levels=levels, bases=bases)
 
     def only(self, buckets: Iterable[int]) -> StateTable:
         """The part of the table in some buckets."""
-        wanted = frozenset(buckets)
+        chosen = frozenset(buckets)
         return replace(
-            self, levels=_restricted(self.levels, wanted), bases=_restricted(self.bases, wanted)
+            self, levels=_in_buckets(self.levels, chosen), bases=_in_buckets(self.bases, chosen)
         )
 
 
 @dataclass(slots=True)
 class Tally:
-    """How many rows of state were looked at as values; steps of a search do not count."""
+    """The number of rows of state that were read; the steps of a search do not count."""
 
     rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Where runs lie, the maps that are open, and a count of what is read."""
+    """The directory of segments, the open files, and a count of the rows that are read."""
 
     folder: Path
-    opened: Opened
+    open_segments: OpenSegments
     tally: Tally = field(default_factory=Tally, compare=False)
 
-    def read(self, table: StateTable, run: Segment) -> SortedRows:
-        """The live rows of a run."""
-        whole = self.whole(table, run)
-        if len(run.buckets) == table.buckets:
+    def read(self, table: StateTable, segment: Segment) -> SortedRows:
+        """The live rows of a segment."""
+        whole = self.whole(table, segment)
+        if len(segment.buckets) == table.buckets:
             return whole.content()
         cuts = whole.cuts(bounds(table.buckets))
-        parts = [whole.slice(cuts[b], cuts[b + 1]).content() for b in sorted(run.buckets)]
+        parts = [whole.slice(cuts[b], cuts[b + 1]).content() for b in sorted(segment.buckets)]
         return parts[0] if len(parts) == 1 else concat(parts)
 
-    def bucket(self, table: StateTable, run: Segment, bucket: int) -> SortedRows:
-        """The rows of one bucket of a run."""
-        return self.bucket_rows(table, run, bucket).content()
+    def bucket(self, table: StateTable, segment: Segment, bucket: int) -> SortedRows:
+        """The rows of one bucket of a segment."""
+        return self.bucket_rows(table, segment, bucket).content()
 
-    def bucket_rows(self, table: StateTable, run: Segment, bucket: int) -> SegmentRows:
-        """The rows of one bucket of a run, read when they are needed."""
-        whole = self.whole(table, run)
+    def bucket_rows(self, table: StateTable, segment: Segment, bucket: int) -> SegmentRows:
+        """The rows of one bucket of a segment, read lazily."""
+        whole = self.whole(table, segment)
         cuts = whole.cuts(bounds(table.buckets))
         return whole.slice(cuts[bucket], cuts[bucket + 1])
 
-    def whole(self, table: StateTable, run: Segment) -> SegmentRows:
-        """All rows of a run, those of buckets that do not count too."""
-        return self.opened.rows(self.folder, run, table.schema)
+    def whole(self, table: StateTable, segment: Segment) -> SegmentRows:
+        """All rows of a segment, including buckets that are no longer live."""
+        return self.open_segments.rows(self.folder, segment, table.schema)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A content that is to be written, the rows of its buckets, and whether it is their base."""
+class NewSegment:
+    """A segment to write: its rows, the number of rows by bucket, and whether it is a base."""
 
     content: SortedRows
     counts: dict[int, int]
@@ -128,41 +128,43 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The runs that stay, what is written, and how many old rows that rewrites."""
+class WritePlan:
+    """The segments that stay, those to write, and the number of old rows that this rewrites."""
 
     kept: StateTable
-    written: tuple[Written, ...]
+    written: tuple[NewSegment, ...]
     rewritten: int
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a batch leaves to others: merges of more old rows than `inline`, and locked runs."""
+    """What a batch does not merge: more old rows than `inline`, and locked segments."""
 
     inline: int = 1 << 62
     locked: frozenset[tuple[str, int]] = frozenset()
 
-    def leaves(self, run: Segment) -> bool:
-        """Whether a run is not to be merged now."""
-        return run.rows > self.inline or (run.file, run.offset) in self.locked
+    def leaves(self, segment: Segment) -> bool:
+        """Whether a segment must not be merged now."""
+        return segment.rows > self.inline or (segment.file, segment.offset) in self.locked
 
 
 NO_LIMITS: Final = Limits()
 
 
-def plan(
+def plan_writes(
     table: StateTable,
     reader: Reader,
     delta: SortedRows,
     turn: int,
     mine: Sequence[int],
     limits: Limits = NO_LIMITS,
-) -> Plan:
-    """The table after a change: what is merged with what.  `mine` are the buckets at hand.
+) -> WritePlan:
+    """The segments to write for a delta, and what they are merged with.
 
-    Of the buckets whose base is due, as many as the budget allows have their turn now.
+    `mine` are the buckets of this task.  Buckets whose base is due are merged up to a budget.
     """
+    # First the newest levels that are not much larger than the delta are merged with it. Then the
+    # buckets that are due move from all levels into their bases; `newest` is written without them.
     levels = list(table.levels)
     absorbed = [delta]
     size = len(delta)
@@ -172,24 +174,30 @@ def plan(
     newest = merge(absorbed)
     chosen = _due(replace(table, levels=tuple(levels)), newest, turn, mine, len(delta), limits)
     cuts = cuts_of(newest, table.buckets)
-    written: list[Written] = []
+    written: list[NewSegment] = []
     rewritten = size - len(delta)
     for bucket in chosen:
-        older = [reader.bucket(table, run, bucket) for run in table.bases if bucket in run.buckets]
-        older += [reader.bucket(table, run, bucket) for run in levels if bucket in run.buckets]
+        older = [
+            reader.bucket(table, segment, bucket)
+            for segment in table.bases
+            if bucket in segment.buckets
+        ]
+        older += [
+            reader.bucket(table, segment, bucket) for segment in levels if bucket in segment.buckets
+        ]
         whole = merge([*older, newest.slice(cuts[bucket], cuts[bucket + 1])])
         rewritten += sum(map(len, older))
         if len(whole):
-            written.append(Written(whole, {bucket: len(whole)}, base=True))
+            written.append(NewSegment(whole, {bucket: len(whole)}, base=True))
     rest = tuple(bucket for bucket in mine if bucket not in chosen)
     remaining = [newest.slice(cuts[b], cuts[b + 1]) for b in rest]
     small = newest if not chosen else concat(remaining) if remaining else empty(table.schema)
     if len(small):
         counts = {bucket: int(cuts[bucket + 1] - cuts[bucket]) for bucket in rest}
-        written.append(Written(small, counts, base=False))
+        written.append(NewSegment(small, counts, base=False))
     left = frozenset(range(table.buckets)) - chosen
-    kept = replace(table, levels=_restricted(levels, left), bases=_restricted(table.bases, left))
-    return Plan(kept, tuple(written), rewritten)
+    kept = replace(table, levels=_in_buckets(levels, left), bases=_in_buckets(table.bases, left))
+    return WritePlan(kept, tuple(written), rewritten)
 
 
 def _due(
@@ -200,14 +208,16 @@ def _due(
     change: int,
     limits: Limits,
 ) -> frozenset[int]:
-    """The buckets whose levels are merged into their base now."""
+    """The buckets whose levels are merged into their base in this batch."""
+    # Buckets take turns, starting at the batch number: the budget would otherwise always go to the
+    # first buckets, and the levels of the last ones would grow for ever.
     old, large = (np.zeros(table.buckets, np.int64) for _ in range(2))
     free = np.ones(table.buckets, np.bool_)
-    for runs, counted in ((table.levels, old), (table.bases, large)):
-        for run in runs:
-            counted[list(run.buckets)] += run.counts
-            if (run.file, run.offset) in limits.locked:
-                free[list(run.buckets)] = False
+    for segments, counted in ((table.levels, old), (table.bases, large)):
+        for segment in segments:
+            counted[list(segment.buckets)] += segment.counts
+            if (segment.file, segment.offset) in limits.locked:
+                free[list(segment.buckets)] = False
     small = old + np.diff(cuts_of(newest, table.buckets))
     due = small >= np.maximum(LEAST_BASE, large // RATIO)
     due &= free & (old + large <= limits.inline)
@@ -225,70 +235,77 @@ def _due(
 
 
 def scan(table: StateTable, reader: Reader, bucket: int) -> SortedRows:
-    """All keys of a bucket, each with what all runs add up to."""
-    parts = [reader.bucket(table, run, bucket) for run in table.runs if bucket in run.buckets]
-    return consolidated(concat(parts)) if parts else empty(table.schema)
+    """All rows of a bucket, summed over all segments."""
+    parts = [
+        reader.bucket(table, segment, bucket)
+        for segment in table.segments
+        if bucket in segment.buckets
+    ]
+    return consolidate(concat(parts)) if parts else empty(table.schema)
 
 
 def by_bucket(content: SortedRows, buckets: int) -> Iterator[tuple[int, SortedRows]]:
-    """A content cut into its buckets, without those that have no rows."""
+    """The rows of each bucket that has any."""
     cuts = cuts_of(content, buckets)
     for bucket in range(buckets):
         if cuts[bucket] < cuts[bucket + 1]:
             yield bucket, content.slice(cuts[bucket], cuts[bucket + 1])
 
 
-def combined(tables: Sequence[StateTable]) -> StateTable:
-    """One table from the parts that several tasks have of it, each with buckets of its own."""
+def combine_tables(tables: Sequence[StateTable]) -> StateTable:
+    """One table from the tables of several tasks, each with different buckets."""
     return replace(
         tables[0],
-        levels=_united([run for table in tables for run in table.levels]),
-        bases=_united([run for table in tables for run in table.bases]),
+        levels=_union_segments([segment for table in tables for segment in table.levels]),
+        bases=_union_segments([segment for table in tables for segment in table.bases]),
     )
 
 
-def _united(runs: Iterable[Segment]) -> tuple[Segment, ...]:
-    together: dict[tuple[str, int], Segment] = {}
-    for run in runs:
-        place = run.file, run.offset
-        together[place] = together[place].joined(run) if place in together else run
-    return tuple(together[place] for place in sorted(together))  # names start with the batch
+def _union_segments(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    by_location: dict[tuple[str, int], Segment] = {}
+    for segment in segments:
+        location = segment.file, segment.offset
+        by_location[location] = (
+            by_location[location].union(segment) if location in by_location else segment
+        )
+    return tuple(
+        by_location[location] for location in sorted(by_location)
+    )  # names start with the batch
 
 
-def _restricted(runs: Iterable[Segment], buckets: frozenset[int]) -> tuple[Segment, ...]:
-    cut = [run.only(buckets) for run in runs]
-    return tuple(run for run in cut if run.buckets)
+def _in_buckets(segments: Iterable[Segment], buckets: frozenset[int]) -> tuple[Segment, ...]:
+    cut = [segment.only(buckets) for segment in segments]
+    return tuple(segment for segment in cut if segment.buckets)
 
 
 def cuts_of(content: SortedRows, buckets: int) -> Any:
-    """Where each bucket starts, and where the last one ends."""
+    """The position at which each bucket starts, and the end of the last one."""
     inner = np.searchsorted(content.hashes, bounds(buckets))
     return np.concatenate([[0], inner, [len(content)]]).astype(np.int64)
 
 
 # --- Differences of tables ---
 #
-# Tables only add up, so that the difference of two is the sum of one and of the other turned
-# round.
+# Tables are sums, so the difference of two tables is the sum of one and the negated other.
 
 
 def difference(
     one: tuple[StateTable, Reader], other: tuple[StateTable, Reader], bucket: int
 ) -> SortedRows:
-    """The rows of a bucket in which two tables differ, with how much they differ."""
-    mine, yours = (_unlimited(scan(table, reader, bucket)) for table, reader in (one, other))
+    """The rows of a bucket in which two tables differ, with the differences of their weights."""
+    mine, yours = (_without_limit(scan(table, reader, bucket)) for table, reader in (one, other))
     parts = {name: -column for name, column in yours.parts.items()}
-    return consolidated(concat([mine, replace(yours, weights=-yours.weights, parts=parts)]))
+    return consolidate(concat([mine, replace(yours, weights=-yours.weights, parts=parts)]))
 
 
-def _unlimited(content: SortedRows) -> SortedRows:
-    """The same rows in a form that keeps all of them."""
+def _without_limit(content: SortedRows) -> SortedRows:
+    """The same rows under a schema that keeps all rows of a key."""
     schema = replace(content.schema, most=None)
-    return replace(content, schema=schema, parts=tidy(content.parts), before=None)
+    return replace(content, schema=schema, parts=normalize_parts(content.parts), before=None)
 
 
 def rows_of(content: SortedRows, most: int) -> list[tuple[Value, ...]]:
-    """The first rows of a content: the values of their columns."""
+    """The first rows, as tuples of the values of their columns."""
     first = content.slice(0, most)
     types = (*first.schema.keys, *first.schema.rest)
     columns = [values_of(c, t) for c, t in zip(first.columns, types, strict=True)]

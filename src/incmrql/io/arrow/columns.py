@@ -119,30 +119,30 @@ _MICROSECONDS: Final = tuple(
 
 def element_array(batch: Any, element: Type) -> Any:
     """The rows of a record batch as an array of the Arrow form of a type."""
-    column = _chosen(batch, element)
-    own = _own_type(column.type)
-    if not widens_to(own, element):
-        message = f"the table has rows of type {own}, expected {element}"
+    column = _element_column(batch, element)
+    type_ = _column_type(column.type)
+    if not widens_to(type_, element):
+        message = f"the table has rows of type {type_}, expected {element}"
         raise DataError("R306", message, hint="Cast the columns, or declare their types.")
-    made = _cast(column, element)
-    return _one_by_one(column, element) if made is None else made
+    array = _cast(column, element)
+    return _cast_by_value(column, element) if array is None else array
 
 
-def _chosen(batch: Any, element: Type) -> Any:
+def _element_column(batch: Any, element: Type) -> Any:
     """The one column that the rows are in, or the wanted columns as one."""
     names = batch.schema.names
-    wanted = [name for name, _ in parts_of(element)]
-    if names == [_ONE] and not (isinstance(element, Record) and _ONE in wanted):
+    used_names = [name for name, _ in parts_of(element)]
+    if names == [_ONE] and not (isinstance(element, Record) and _ONE in used_names):
         return batch.column(0)
     if not is_spread(element):
-        wanted = [_ONE]
-    for name in wanted:
+        used_names = [_ONE]
+    for name in used_names:
         if names.count(name) != 1:
             many = "no column" if name not in names else "several columns"
             hint = f"{nearest(name, names)} Columns are: {', '.join(names)}.".strip()
             raise DataError("R306", f'the table has {many} "{name}"', hint=hint)
-    columns = [batch.column(names.index(name)) for name in wanted]
-    return columns[0] if not is_spread(element) else _struct(columns, wanted)
+    columns = [batch.column(names.index(name)) for name in used_names]
+    return columns[0] if not is_spread(element) else _struct(columns, used_names)
 
 
 def _struct(columns: list[Any], names: list[str]) -> Any:
@@ -150,7 +150,7 @@ def _struct(columns: list[Any], names: list[str]) -> Any:
     return pa.StructArray.from_arrays(columns, fields=fields)
 
 
-def _own_type(arrow: Any) -> Type:
+def _column_type(arrow: Any) -> Type:
     try:
         row = struct_type([pa.field(_ONE, arrow)])
     except NoSuchType as problem:
@@ -170,7 +170,7 @@ def _cast(column: Any, type_: Type) -> Any | None:
             return None
         missing = column.is_null() if column.null_count else None
         return pa.StructArray.from_arrays(inner, fields=list(arrow_type(type_)), mask=missing)
-    if not _is_near(column.type, type_):
+    if not _is_castable(column.type, type_):
         return None
     try:
         return _scalars(column, type_)
@@ -180,11 +180,11 @@ def _cast(column: Any, type_: Type) -> Any | None:
 
 def _fields(column: Any, type_: Type) -> list[Any]:
     flat = column.flatten()
-    places = [column.type.get_field_index(name) for name, _ in parts_of(type_)]
-    return [flat[place] for place in places]
+    indices = [column.type.get_field_index(name) for name, _ in parts_of(type_)]
+    return [flat[index] for index in indices]
 
 
-def _is_near(arrow: Any, type_: Type) -> bool:
+def _is_castable(arrow: Any, type_: Type) -> bool:
     if type_ in _INTEGERS:
         return bool(pa.types.is_integer(arrow))
     if type_ in (FLOAT, DOUBLE):
@@ -202,17 +202,17 @@ def _scalars(column: Any, type_: Type) -> Any | None:
     if type_ in (DATE, TIMESTAMP):
         limits = _DAYS if type_ == DATE else _MICROSECONDS
         numbers = column.cast(pa.int32() if type_ == DATE else pa.int64())
-        found = pc.min_max(numbers)
+        extremes = pc.min_max(numbers)
         if numbers.null_count < len(numbers) and not (
-            limits[0] <= found["min"].as_py() and found["max"].as_py() <= limits[1]
+            limits[0] <= extremes["min"].as_py() and extremes["max"].as_py() <= limits[1]
         ):
             return None
         return numbers.cast(arrow_type(type_))
-    made = column.cast(arrow_type(type_))
-    return normalize_floats(made) if type_ in (FLOAT, DOUBLE) else made
+    array = column.cast(arrow_type(type_))
+    return normalize_floats(array) if type_ in (FLOAT, DOUBLE) else array
 
 
-def _one_by_one(column: Any, element: Type) -> Any:
+def _cast_by_value(column: Any, element: Type) -> Any:
     make, made = value_reader(column.type, element), []
     for number, plain in enumerate(column.cast(plain_type(column.type)).to_pylist(), 1):
         try:

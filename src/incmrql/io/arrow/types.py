@@ -139,13 +139,15 @@ def widens_to(source: Type, target: Type) -> bool:
             order = (BYTE, SHORT, INT, LONG, FLOAT, DOUBLE)
             both = source in order and target in order
             return both and order.index(source) <= order.index(target)
-        case Collection(_, element), Collection(_, wanted):
-            return widens_to(element, wanted)
+        case Collection(_, element), Collection(_, expected):
+            return widens_to(element, expected)
         case Tuple(items), Tuple(others):
             return len(items) == len(others) and all(map(widens_to, items, others))
         case Record(), Record(fields):
-            pairs = [(source.field(name), wanted) for name, wanted in fields]
-            return all(own is not None and widens_to(own, wanted) for own, wanted in pairs)
+            pairs = [(source.field(name), expected) for name, expected in fields]
+            return all(
+                actual is not None and widens_to(actual, expected) for actual, expected in pairs
+            )
         case _:
             return False
 

@@ -57,7 +57,7 @@ def to_arrow(value: Value, type_: Type) -> Arrow:
         case Record(fields):
             return {name: to_arrow(value[name], field) for name, field in fields}
         case Tuple(items):
-            return {f"_{i}": to_arrow(v, t) for i, (v, t) in _numbered(value, items)}
+            return {f"_{i}": to_arrow(v, t) for i, (v, t) in _items_with_types(value, items)}
         case Collection(kind, element):
             items = canonical(value) if kind == "bag" else value
             return [to_arrow(item, element) for item in items]
@@ -109,17 +109,17 @@ def value_reader(arrow: Arrow, type_: Type) -> Reader:
     """How values of a type are made from a plain column that came from an Arrow type."""
     if kinds.is_dictionary(arrow):
         return value_reader(arrow.value_type, type_)
-    make = _maker(arrow, type_)
+    make = _value_reader(arrow, type_)
     return lambda plain: None if plain is None else make(plain)
 
 
-def _maker(arrow: Arrow, type_: Type) -> Reader:
+def _value_reader(arrow: Arrow, type_: Type) -> Reader:
     """The same for what is not null."""
     if kinds.is_null(arrow):
-        return _same
+        return _identity
     match type_:
         case Data() | Any():
-            return _decoded
+            return _from_bytes
         case Record(()):
             return lambda _: RecordValue()
         case Tuple(()):
@@ -129,8 +129,8 @@ def _maker(arrow: Arrow, type_: Type) -> Reader:
             readers = [(n, value_reader(arrow.field(n).type, field)) for n, field in fields]
             return lambda plain: RecordValue.of(names, [read(plain[n]) for n, read in readers])
         case Tuple(items):
-            named = [(f"_{i}", item) for i, item in enumerate(items, 1)]
-            parts = [(n, value_reader(arrow.field(n).type, item)) for n, item in named]
+            items_ = [(f"_{i}", item) for i, item in enumerate(items, 1)]
+            parts = [(n, value_reader(arrow.field(n).type, item)) for n, item in items_]
             return lambda plain: tuple([read(plain[n]) for n, read in parts])
         case Collection(kind, element):
             is_map = kinds.is_map(arrow)
@@ -142,9 +142,9 @@ def _maker(arrow: Arrow, type_: Type) -> Reader:
         case Decimal():
             return DecimalValue
         case Nothing():
-            return _same
+            return _identity
         case _:
-            return _SCALARS[type_](arrow) if type_ in _SCALARS else _same
+            return _SCALARS[type_](arrow) if type_ in _SCALARS else _identity
 
 
 def _pair_reader(arrow: Arrow, element: Type) -> Reader:
@@ -155,15 +155,15 @@ def _pair_reader(arrow: Arrow, element: Type) -> Reader:
     return lambda plain: (key(plain[0]), item(plain[1]))
 
 
-def _numbered(value: Value, items: tuple[Type, ...]) -> enumerate[tuple[Value, Type]]:
+def _items_with_types(value: Value, items: tuple[Type, ...]) -> enumerate[tuple[Value, Type]]:
     return enumerate(zip(value, items, strict=True), 1)
 
 
-def _same(plain: Arrow) -> Value:
+def _identity(plain: Arrow) -> Value:
     return plain
 
 
-def _decoded(plain: bytes) -> Value:
+def _from_bytes(plain: bytes) -> Value:
     try:
         return decode(plain)
     except InternalError as problem:

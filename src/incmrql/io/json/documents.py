@@ -65,29 +65,31 @@ class _Block:
     def drop(self, number: int) -> int:
         """Forget the lines before a number; how many characters these are."""
         count = number - self.first
-        gone = sum(len(text) + 1 for text in self.texts[:count])
+        dropped = sum(len(text) + 1 for text in self.texts[:count])
         del self.texts[:count]
-        self.first, self.size = number, self.size - gone
-        return gone
+        self.first, self.size = number, self.size - dropped
+        return dropped
 
     def lines(self, number: int) -> Iterator[Line]:
         """The lines from a number on."""
-        for place in range(number - self.first, len(self.texts)):
-            yield Line(self.first + place, self.texts[place], "\n")
+        for index in range(number - self.first, len(self.texts)):
+            yield Line(self.first + index, self.texts[index], "\n")
 
 
 @dataclass(slots=True)
-class _Cut:
+class _BadText:
     """The text of a bad document, of which no more is kept than can be shown."""
 
     parts: list[str] = field(default_factory=list)
-    room: int = _LONGEST_SHOWN
+    remaining: int = _LONGEST_SHOWN
 
     def add(self, text: str) -> None:
         """Append a line."""
-        if self.room > 0:
-            self.parts.append(text if len(text) <= self.room else f"{text[: self.room]}...")
-            self.room -= len(text) + 1
+        if self.remaining > 0:
+            self.parts.append(
+                text if len(text) <= self.remaining else f"{text[: self.remaining]}..."
+            )
+            self.remaining -= len(text) + 1
 
     def __str__(self) -> str:
         return "\n".join(self.parts)
@@ -115,7 +117,7 @@ class Documents:
             elif line.text.strip(SPACE):
                 block = _Block(line.number, [line.text], len(line.text) + 1)
                 if line.number in self._doomed:
-                    yield self._refused_again(block)
+                    yield self._doomed_document(block)
                 else:
                     yield from self._documents(block)
 
@@ -142,12 +144,12 @@ class Documents:
                         yield from self._items(block, text, start, number)
                         return
                     if block.is_deep or is_large:
-                        yield self._given_up(block, number, self._limit(block))
+                        yield self._oversized_document(block, number, self._limit(block))
                         return
                 elif block.is_deep and not isinstance(problem, Broken):
-                    yield self._given_up(block, number, problem.reason)
+                    yield self._oversized_document(block, number, problem.reason)
                     return
-                yield self._broken(block, text, start, number, problem, missing=missing)
+                yield self._broken_document(block, text, start, number, problem, missing=missing)
                 return
             height = text.count("\n", start, at)
             yield number, raw, text[start:at] if height else ""
@@ -179,32 +181,32 @@ class Documents:
         self, block: _Block, text: str, start: int, number: int
     ) -> Iterator[Document | BadRow]:
         """The items of the array that starts at a place, one by one."""
-        at, wanted = start + 1, ""
+        at, expected = start + 1, ""
         indent = _indentation(text[text.rfind("\n", 0, start) + 1 :])
         while True:
             begin = skip_space(text, at)
             number += text.count("\n", at, begin)
             at = begin
             problem: Unparsable | None = None
-            if at < len(text) and wanted:
+            if at < len(text) and expected:
                 if text[at] == "]":
                     break
                 if text[at] != ",":
-                    problem = Unparsable(f"expected {wanted} after an item of an array")
+                    problem = Unparsable(f"expected {expected} after an item of an array")
                 else:
-                    at, wanted = at + 1, ""
+                    at, expected = at + 1, ""
                     continue
             elif at < len(text):
                 try:
                     raw, end = raw_json(text, at)
-                except Unparsable as found:
-                    problem = found
-                    if isinstance(found, Broken) and found.position >= len(text):
+                except Unparsable as failure:
+                    problem = failure
+                    if isinstance(failure, Broken) and failure.position >= len(text):
                         problem = None
                 else:
                     yield number, [raw], ""
                     number += text.count("\n", at, end)
-                    at, wanted = end, "a comma or a bracket"
+                    at, expected = end, "a comma or a bracket"
                     continue
             if problem is None:
                 at -= block.drop(number)
@@ -213,7 +215,7 @@ class Documents:
                     continue
                 is_large = block.size > self._longest
                 problem = Unparsable(self._limit(block) if is_large else _NO_END)
-            yield self._given_up(block, number, problem.reason, indent)
+            yield self._oversized_document(block, number, problem.reason, indent)
             return
         yield from self._after_array(block, text, at + 1, number)
 
@@ -246,11 +248,11 @@ class Documents:
             return f"nested deeper than {DEEPEST} levels"
         return f"the document is longer than max_line ({self._longest} bytes)"
 
-    def _given_up(
+    def _oversized_document(
         self, block: _Block, number: int, reason: str, indent: int | None = None
     ) -> BadRow:
         """A document that takes all lines along that were read for it."""
-        bad = _Cut()
+        bad = _BadText()
         lines = block.lines(number)
         first = next(lines)
         bad.add(first.text)
@@ -259,7 +261,7 @@ class Documents:
         self._skip(bad, _indentation(first.text) if indent is None else indent)
         return BadRow(self._path, number, str(bad), reason)
 
-    def _broken(
+    def _broken_document(
         self,
         block: _Block,
         text: str,
@@ -273,32 +275,32 @@ class Documents:
         reason = _NO_END if missing else problem.reason
         if isinstance(problem, Broken):
             end = len(text) if missing else problem.position
-            line, column = _where(text, start, end)
+            line, column = _line_and_column(text, start, end)
             if not missing:
                 reason = f"not JSON at {place_of(line, column)}: {problem.what}"
             verdict = None if missing else (number + line, column, problem.what)
             self._doom(text, start, end, number, verdict)
         return self._bad(block, number, text[start], reason)
 
-    def _refused_again(self, block: _Block) -> BadRow:
+    def _doomed_document(self, block: _Block) -> BadRow:
         """A document that breaks where one around it has broken."""
         number, text = block.first, block.text()
-        found = self._doomed.pop(number)
+        verdict = self._doomed.pop(number)
         reason = _NO_END
-        if found is not None:
-            line, column, what = found
+        if verdict is not None:
+            line, column, what = verdict
             reason = f"not JSON at {place_of(line - number, column)}: {what}"
         return self._bad(block, number, text[skip_space(text, 0)], reason)
 
     def _bad(self, block: _Block, number: int, opening: str, reason: str) -> BadRow:
         self._ahead.extendleft(reversed(list(block.lines(number + 1))))
         first = next(block.lines(number)).text
-        bad = _Cut([first], _LONGEST_SHOWN)
+        bad = _BadText([first], _LONGEST_SHOWN)
         if opening in "{[":
             self._skip(bad, _indentation(first))
         return BadRow(self._path, number, str(bad), reason)
 
-    def _skip(self, bad: _Cut, indent: int) -> None:
+    def _skip(self, bad: _BadText, indent: int) -> None:
         """Read to the next line that starts a document at an indentation."""
         while (line := self._next()) is not None:
             if _opens(line.text, indent):
@@ -309,22 +311,22 @@ class Documents:
 
     def _doom(self, text: str, start: int, end: int, number: int, verdict: _Verdict | None) -> None:
         """Note the lines inside a broken document whose own document is open where it breaks."""
-        self._doomed = {n: known for n, known in self._doomed.items() if n > number}
-        places: list[int] = []
-        for found in _BRACKETS.finditer(text, start, end):
-            if found[0] in "[{":
-                places.append(found.start())
-            elif found[0] in "]}" and places:
-                places.pop()
+        self._doomed = {n: verdict_ for n, verdict_ in self._doomed.items() if n > number}
+        open_positions: list[int] = []
+        for bracket in _BRACKETS.finditer(text, start, end):
+            if bracket[0] in "[{":
+                open_positions.append(bracket.start())
+            elif bracket[0] in "]}" and open_positions:
+                open_positions.pop()
         at = start
-        for place in places[1:]:
-            number += text.count("\n", at, place)
-            at = place
-            if not text[text.rfind("\n", 0, place) + 1 : place].strip(SPACE):
+        for position in open_positions[1:]:
+            number += text.count("\n", at, position)
+            at = position
+            if not text[text.rfind("\n", 0, position) + 1 : position].strip(SPACE):
                 self._doomed[number] = verdict
 
 
-def _where(text: str, start: int, position: int) -> tuple[int, int]:
+def _line_and_column(text: str, start: int, position: int) -> tuple[int, int]:
     """A place in a text: the line, from 0 where `start` is, and the column, from 1."""
     return text.count("\n", start, position), position - text.rfind("\n", 0, position)
 
@@ -332,11 +334,11 @@ def _where(text: str, start: int, position: int) -> tuple[int, int]:
 def _depths(text: str) -> tuple[int, int]:
     """How many brackets a line leaves open, and how many are open on it at once."""
     depth = highest = 0
-    for found in _BRACKETS.finditer(text):
-        if found[0] in "[{":
+    for bracket in _BRACKETS.finditer(text):
+        if bracket[0] in "[{":
             depth += 1
             highest = max(depth, highest)
-        elif found[0] in "]}":
+        elif bracket[0] in "]}":
             depth -= 1
     return depth, highest
 

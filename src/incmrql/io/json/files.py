@@ -144,13 +144,13 @@ class _JsonReader:
 
 def _item_lines(line: int, text: str) -> Iterator[int]:
     """The lines on which the items of an array start; the array starts on `line`."""
-    before, at = 0, 1
+    previous, at = 0, 1
     while True:
         start = skip_space(text, at)
-        line += text.count("\n", before, start)
+        line += text.count("\n", previous, start)
         yield line
         _, end = raw_json(text, start)
-        before, at = start, skip_space(text, end) + 1
+        previous, at = start, skip_space(text, end) + 1
 
 
 def _members(document: Raw, keys: frozenset[str]) -> Iterator[Raw]:
@@ -245,23 +245,23 @@ def _data(raw: Raw, type_: Data, data: DataTypes, path: str) -> Value:
             raise Unparsable(f"{path}: {problem.reason}") from None
     if isinstance(raw, dict) and len(raw) == 1:
         ((name, content),) = raw.items()
-        for made in data.get(type_.name, ()):
-            if made.name == name:
-                value = typed_json(content, made.content, data, f"{path}.{name}")
-                return DataValue(name, made.position, value)
+        for constructor in data.get(type_.name, ()):
+            if constructor.name == name:
+                value = typed_json(content, constructor.content, data, f"{path}.{name}")
+                return DataValue(name, constructor.position, value)
     raise _mismatch(raw, type_, path)
 
 
 def _mismatch(raw: Raw, type_: Type, path: str) -> Unparsable:
     match raw:
         case list() if isinstance(type_, Tuple):
-            found = f"an array of {len(raw)}"
+            actual = f"an array of {len(raw)}"
         case list():
-            found = "an array"
+            actual = "an array"
         case dict():
-            found = "an object"
+            actual = "an object"
         case str() if not isinstance(raw, Number):
-            found = quote(raw)
+            actual = quote(raw)
         case _:
-            found = dump_raw(raw)
-    return Unparsable(f"{path}: expected {type_}, found {found}")
+            actual = dump_raw(raw)
+    return Unparsable(f"{path}: expected {type_}, found {actual}")

@@ -80,7 +80,7 @@ def raw_json(text: str, start: int) -> tuple[Raw, int]:
     """The document that starts at `start`, after white space, and where it ends."""
     start = skip_space(text, start)
     try:
-        with _shallow():
+        with _bounded_recursion():
             raw, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as problem:
         what = problem.msg.lower()
@@ -95,15 +95,15 @@ def raw_json(text: str, start: int) -> tuple[Raw, int]:
 
 
 @contextmanager
-def _shallow() -> Iterator[None]:
+def _bounded_recursion() -> Iterator[None]:
     """A recursion limit that Python's decoder, which recurs in C, cannot overrun the stack with."""
-    before = sys.getrecursionlimit()
+    saved = sys.getrecursionlimit()
     with suppress(RecursionError):  # refused where the calls are nested deeper than that already
-        sys.setrecursionlimit(min(before, _DECODER_LIMIT))
+        sys.setrecursionlimit(min(saved, _DECODER_LIMIT))
     try:
         yield
     finally:
-        sys.setrecursionlimit(before)
+        sys.setrecursionlimit(saved)
 
 
 def skip_space(text: str, start: int) -> int:
@@ -116,17 +116,17 @@ def tree_of(raw: Raw) -> Data:
     """A document as a tree."""
     match raw:
         case None:
-            return _make("Jnull", ())
+            return _data_value("Jnull", ())
         case bool():
-            return _make("Jbool", raw)
+            return _data_value("Jbool", raw)
         case Number():
             return _number(raw)
         case str():
-            return _make("Jstring", raw)
+            return _data_value("Jstring", raw)
         case list():
-            return _make("JArray", [tree_of(item) for item in raw])
+            return _data_value("JArray", [tree_of(item) for item in raw])
         case _:
-            return _make("JObject", Bag((name, tree_of(item)) for name, item in raw.items()))
+            return _data_value("JObject", Bag((name, tree_of(item)) for name, item in raw.items()))
 
 
 def check_tree(raw: Raw) -> Raw:
@@ -239,11 +239,11 @@ def _not_finite(number: float) -> str:
 def _number(text: Number) -> Data:
     """A long where the number is whole and fits, else the nearest double."""
     if text.lstrip("-").isdigit() and len(text) <= _MOST_LONG_DIGITS and fits(LONG, int(text)):
-        return _make("Jlong", int(text))
+        return _data_value("Jlong", int(text))
     number = normal(float(text))
     if math.isinf(number):
         raise Unparsable(f"{shorten(text)} does not fit a double")
-    return _make("Jdouble", number)
+    return _data_value("Jdouble", number)
 
 
 def shorten(number: str) -> str:
@@ -251,7 +251,7 @@ def shorten(number: str) -> str:
     return number if len(number) <= _LONGEST_SHOWN else f"{number[:10]}...{number[-10:]}"
 
 
-def _make(constructor: str, content: Value) -> Data:
+def _data_value(constructor: str, content: Value) -> Data:
     return Data(constructor, _POSITIONS[constructor], content)
 
 

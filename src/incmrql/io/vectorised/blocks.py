@@ -20,14 +20,14 @@ BLOCK: Final = 1 << 22
 class Block:
     """Whole lines, each with its end, and the number of the first.
 
-    The last line of a file may have no end; here it has got one, and `ended` is false.  A line that
-    is too long is a block of its own: `refused` stands for it, and `data` is an empty line.
+    If the last line of a file has no end, one is added and `has_last_newline` is false.  A line
+    that is too long is a block of its own: `long_line` stands for it, and `data` is an empty line.
     """
 
     data: bytes
     first: int
-    ended: bool = True
-    refused: Line | None = None
+    has_last_newline: bool = True
+    long_line: Line | None = None
 
     def lines(self) -> Arrow:
         """The lines as an Arrow array of bytes."""
@@ -37,15 +37,15 @@ class Block:
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.binary(), len(ends), buffers)
 
-    def decoded(self, lines: Arrow, places: Iterable[int]) -> Iterator[Line]:
+    def text_lines(self, lines: Arrow, indices: Iterable[int]) -> Iterator[Line]:
         """Some lines by their places, counted from 0, for the row-by-row reader."""
-        if self.refused is not None:
-            yield self.refused
+        if self.long_line is not None:
+            yield self.long_line
             return
-        last = -1 if self.ended else self.data.count(b"\n") - 1
-        for place in places:
-            raw = lines[place].as_py()
-            yield line_of(self.first + place, raw.removesuffix(b"\n") if place == last else raw)
+        last = -1 if self.has_last_newline else self.data.count(b"\n") - 1
+        for index in indices:
+            raw = lines[index].as_py()
+            yield line_of(self.first + index, raw.removesuffix(b"\n") if index == last else raw)
 
 
 def blocks(
@@ -64,12 +64,12 @@ def blocks(
             if len(rest) > longest and not rest.endswith(b"\n"):
                 skipped = skip_line(stream)
         size = None if size is None else size - len(piece) - skipped
-        for block in _divided(piece, first, longest):
+        for block in _split_at_long_lines(piece, first, longest):
             yield block
             first += block.data.count(b"\n")
 
 
-def _divided(piece: bytes, first: int, longest: int) -> Iterator[Block]:
+def _split_at_long_lines(piece: bytes, first: int, longest: int) -> Iterator[Block]:
     """The lines of a piece, those that are too long in blocks of their own."""
     start, number = 0, first
     if len(piece) > longest:
@@ -77,12 +77,12 @@ def _divided(piece: bytes, first: int, longest: int) -> Iterator[Block]:
         if not piece.endswith(b"\n"):
             ends = np.append(ends, len(piece))
         starts = np.concatenate([[0], ends[:-1] + 1])
-        for place in np.flatnonzero(ends - starts > longest).tolist():
-            begin, end = int(starts[place]), int(ends[place])
+        for index in np.flatnonzero(ends - starts > longest).tolist():
+            begin, end = int(starts[index]), int(ends[index])
             yield from _block(piece[start:begin], number)
-            line = too_long(first + place, piece[begin : begin + longest], longest)
-            yield Block(b"\n", first + place, refused=line)
-            start, number = end + 1, first + place + 1
+            line = too_long(first + index, piece[begin : begin + longest], longest)
+            yield Block(b"\n", first + index, long_line=line)
+            start, number = end + 1, first + index + 1
     yield from _block(piece[start:], number)
 
 

@@ -59,29 +59,29 @@ class JsonParser(Parser):
         assert isinstance(spec.source.row, Record)
         assert isinstance(spec.element, Record)
         self.path, self.spec, self.row = path, spec, spec.source.row
-        self.wanted = spec.element
+        self.element = spec.element
         """The fields that are used: all are looked at, and the others not read."""
         self.raw = pa.schema([(name, _raw_type(type_)) for name, type_ in spec.element.fields])
-        self.learnt: dict[str, None] = {}
+        self.shapes: dict[str, None] = {}
         """Expressions for lines with the same members in the same order."""
 
     def matches(self, lines: Arrow) -> Mask:
         """Lines of a learnt shape; more are learnt of the first lines that have none."""
-        found = self._known(lines)
-        while len(self.learnt) < _MOST_SHAPES and not found.all():
-            some = np.flatnonzero(~found)[:_MOST_LOOKED_AT]
-            before = len(self.learnt)
-            for place in some:
-                self._learn(lines[int(place)].as_py())
-            if len(self.learnt) == before:
+        matching = self._matching(lines)
+        while len(self.shapes) < _MOST_SHAPES and not matching.all():
+            samples = np.flatnonzero(~matching)[:_MOST_LOOKED_AT]
+            shapes_before = len(self.shapes)
+            for index in samples:
+                self._learn(lines[int(index)].as_py())
+            if len(self.shapes) == shapes_before:
                 break
-            found = self._known(lines)
-        return found
+            matching = self._matching(lines)
+        return matching
 
-    def _known(self, lines: Arrow) -> Mask:
-        if not self.learnt:
+    def _matching(self, lines: Arrow) -> Mask:
+        if not self.shapes:
             return np.zeros(len(lines), bool)
-        expression = rf"^(?:{'|'.join(self.learnt)}){_SPACE}\r?\n$"
+        expression = rf"^(?:{'|'.join(self.shapes)}){_SPACE}\r?\n$"
         return np.array(pc.match_substring_regex(lines, expression))
 
     def _learn(self, line: bytes) -> None:
@@ -93,8 +93,8 @@ class JsonParser(Parser):
             shape = _object(raw, self.row)
         except (UnicodeDecodeError, Unparsable, Odd):
             return
-        if len(self.learnt) < _MOST_SHAPES and re.fullmatch(shape, text):
-            self.learnt[shape] = None
+        if len(self.shapes) < _MOST_SHAPES and re.fullmatch(shape, text):
+            self.shapes[shape] = None
 
     def parse(self, lines: bytes) -> tuple[Arrow, int]:
         """All members at once, by Arrow's reader."""
@@ -104,10 +104,10 @@ class JsonParser(Parser):
             json.ParseOptions(explicit_schema=self.raw, unexpected_field_behavior="ignore"),
         )
         columns = [
-            _finished(table.column(name).combine_chunks(), type_)
-            for name, type_ in self.wanted.fields
+            _to_column(table.column(name).combine_chunks(), type_)
+            for name, type_ in self.element.fields
         ]
-        return pa.StructArray.from_arrays(columns, fields=list(arrow_type(self.wanted))), 0
+        return pa.StructArray.from_arrays(columns, fields=list(arrow_type(self.element))), 0
 
     def stands_alone(self, line: bytes, following: bytes) -> bool:
         """Whether the documents of a line end on it, and a bad one does not take more lines."""
@@ -123,7 +123,7 @@ class JsonParser(Parser):
             return not missing and following.startswith((b"{", b"["))
         return True
 
-    def is_clear(self, block: Block) -> bool:
+    def is_clearly_independent(self, block: Block) -> bool:
         """Where the only brackets of each line are one brace at its start and one at its end.
 
         Such a line is a document, or wrong before its end.
@@ -142,15 +142,15 @@ class JsonParser(Parser):
             and b"]" not in block.data
         )
 
-    def is_apart(self, block: Block) -> bool:
+    def is_independent(self, block: Block) -> bool:
         """Its first line must open a document, or a bad one before the block would take it."""
-        return block.data.startswith(b"{") and super().is_apart(block)
+        return block.data.startswith(b"{") and super().is_independent(block)
 
     def read_rows(self, lines: Iterable[Line]) -> Iterator[Read]:
         """Lines by the row-by-row reader."""
         return read_json(lines, self.path, self.spec)
 
-    def read_apart(self, lines: Iterable[Line]) -> Iterator[Read]:
+    def read_independent(self, lines: Iterable[Line]) -> Iterator[Read]:
         """Without empty lines, which a bad document would take for its own."""
         return self.read_rows(line for line in lines if line.problem or line.text.strip(SPACE))
 
@@ -239,16 +239,16 @@ def _raw_type(type_: Type) -> Arrow:
             raise Odd
 
 
-def _finished(column: Arrow, type_: Type) -> Arrow:
+def _to_column(column: Arrow, type_: Type) -> Arrow:
     match type_:
         case Record(fields):
-            inner = [_finished(column.field(name), field) for name, field in fields]
+            inner = [_to_column(column.field(name), field) for name, field in fields]
             return pa.StructArray.from_arrays(
                 inner, fields=list(arrow_type(type_)), mask=column.is_null()
             )
         case Collection(_, element):
-            made = _finished(column.flatten(), element)
-            return pa.ListArray.from_arrays(_offsets(column), made, mask=column.is_null())
+            elements = _to_column(column.flatten(), element)
+            return pa.ListArray.from_arrays(_offsets(column), elements, mask=column.is_null())
         case _:
             return finished(column, type_)
 

@@ -54,10 +54,10 @@ class LineParser(Parser):
         if not quote:
             self.text = plain
         self.fields = [self._field(type_) for _, type_ in layout.columns]
-        self.kept = [
-            (name, place, type_)
-            for name, (place, type_) in zip(self.names, layout.columns, strict=True)
-            if place is not None
+        self.read_columns = [
+            (name, index, type_)
+            for name, (index, type_) in zip(self.names, layout.columns, strict=True)
+            if index is not None
         ]
 
     def _field(self, type_: Type) -> str:
@@ -67,27 +67,29 @@ class LineParser(Parser):
         """Lines of the right fields, and as many beyond them as the first line has."""
         filled = np.flatnonzero(np.asarray(pc.binary_length(lines)) > 1)
         first = lines[int(filled[0])].as_py() if len(filled) else b""
-        found = _width(first, self.options) - len(self.names)
-        self.more = max(0, found if self.is_open else min(found, 1))
+        extra = _width(first, self.options) - len(self.names)
+        self.more = max(0, extra if self.is_open else min(extra, 1))
         more = [self.text if self.is_open else ""] * self.more
         pattern = re.escape(self.options.delimiter).join([*self.fields, *more])
         return np.array(pc.match_substring_regex(lines, rf"^{pattern}\r?\n$"))
 
     def parse(self, lines: bytes) -> tuple[Arrow, int]:
         """All fields at once, by Arrow's reader."""
-        others = [f"more{i}" for i in range(self.more)]
+        extra_names = [f"more{i}" for i in range(self.more)]
         table = csv.read_csv(
             pa.BufferReader(lines),
             csv.ReadOptions(
-                use_threads=False, block_size=len(lines) + 1, column_names=[*self.names, *others]
+                use_threads=False,
+                block_size=len(lines) + 1,
+                column_names=[*self.names, *extra_names],
             ),
             csv.ParseOptions(
                 delimiter=self.options.delimiter, quote_char=self.options.quote or False
             ),
             csv.ConvertOptions(
-                column_types={name: raw_type(type_) for name, _, type_ in self.kept}
-                | dict.fromkeys(others[:1], pa.string()),
-                include_columns=[*(name for name, _, _ in self.kept), *others[:1]],
+                column_types={name: raw_type(type_) for name, _, type_ in self.read_columns}
+                | dict.fromkeys(extra_names[:1], pa.string()),
+                include_columns=[*(name for name, _, _ in self.read_columns), *extra_names[:1]],
                 null_values=[""],
                 strings_can_be_null=False,
             ),
@@ -95,13 +97,13 @@ class LineParser(Parser):
         beyond = table.num_rows if self.more > 1 else 0
         if self.more == 1:  # an ending delimiter has an empty field behind it
             beyond = pc.sum(pc.not_equal(table.column("more0"), "")).as_py()
-        made: list[Arrow] = [None] * len(self.kept)
-        for name, place, type_ in self.kept:
+        columns: list[Arrow] = [None] * len(self.read_columns)
+        for name, index, type_ in self.read_columns:
             column = table.column(name).combine_chunks()
             if type_ not in (STRING, ANY) and column.type == pa.string():
                 column = _null_where_empty(column)
-            made[place] = finished(column, type_)
-        return _rows(made, self.element), beyond
+            columns[index] = finished(column, type_)
+        return _rows(columns, self.element), beyond
 
     def stands_alone(self, line: bytes, following: bytes) -> bool:  # noqa: ARG002
         """Whether the quotes of a line are closed on it, or the line is wrong by itself."""
@@ -113,7 +115,7 @@ class LineParser(Parser):
         except Unparsable:
             return True
 
-    def is_clear(self, block: Block) -> bool:
+    def is_clearly_independent(self, block: Block) -> bool:
         """It is where nothing is quoted."""
         quote = self.options.quote.encode()
         return not quote or quote not in block.data
@@ -144,7 +146,7 @@ class TextParser(Parser):
         """Every line does."""
         return True
 
-    def is_clear(self, block: Block) -> bool:  # noqa: ARG002
+    def is_clearly_independent(self, block: Block) -> bool:  # noqa: ARG002
         """Always."""
         return True
 
@@ -173,29 +175,29 @@ def line_columns(row: Type, options: LineOptions, head: bytes | None) -> Columns
     if not all(type_ in (STRING, ANY) or pattern(type_) for type_ in types) or set(types) == {ANY}:
         return None
     if not options.header:
-        return Columns(tuple(_numbered(types)))
+        return Columns(tuple(_columns_by_position(types)))
     if head is None or not isinstance(row, Record):
         return None
-    return _named(row, options, line_of(1, head))
+    return _columns_by_header(row, options, line_of(1, head))
 
 
-def _numbered(types: Sequence[Type]) -> Iterator[tuple[int | None, Type]]:
-    place = 0
+def _columns_by_position(types: Sequence[Type]) -> Iterator[tuple[int | None, Type]]:
+    index = 0
     for type_ in types:
-        yield (None if type_ == ANY else place), type_
-        place += type_ != ANY
+        yield (None if type_ == ANY else index), type_
+        index += type_ != ANY
 
 
-def _named(row: Record, options: LineOptions, header: Line) -> Columns | None:
+def _columns_by_header(row: Record, options: LineOptions, header: Line) -> Columns | None:
     if header.problem or (options.quote and options.quote in header.text):
         return None
     names = [name.strip() for name in header.text.split(options.delimiter)]
-    wanted = element_type(row)
-    assert isinstance(wanted, Record)
-    if any(names.count(name) != 1 for name in wanted.names):
+    element = element_type(row)
+    assert isinstance(element, Record)
+    if any(names.count(name) != 1 for name in element.names):
         return None
-    types = dict(wanted.fields)
-    order = wanted.names
+    types = dict(element.fields)
+    order = element.names
     columns = [(order.index(n), types[n]) if n in types else (None, ANY) for n in names]
     return Columns(tuple(columns), header)
 

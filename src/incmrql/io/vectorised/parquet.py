@@ -25,8 +25,8 @@ def parquet_arrays(path: Path, element: Type) -> Iterator[Arrow | None]:
     That is so where the columns are not just those of the element, and from the first text on
     that is not UTF-8, which Parquet does not promise.
     """
-    wanted = arrow_type(element)
-    file = _plain_file(path, wanted) if pa.types.is_struct(wanted) else None
+    element_array_type = arrow_type(element)
+    file = _plain_file(path, element_array_type) if pa.types.is_struct(element_array_type) else None
     if file is None:
         yield None
         return
@@ -35,22 +35,22 @@ def parquet_arrays(path: Path, element: Type) -> Iterator[Arrow | None]:
             normalize_floats(column) if pa.types.is_floating(column.type) else column
             for column in batch.columns
         ]
-        array = pa.StructArray.from_arrays(columns, fields=list(wanted))
+        array = pa.StructArray.from_arrays(columns, fields=list(element_array_type))
         if not _is_text(array):
             yield None
             return
         yield array
 
 
-def _plain_file(path: Path, wanted: Arrow) -> Arrow | None:
+def _plain_file(path: Path, expected: Arrow) -> Arrow | None:
     """The file, if it has just these columns."""
     try:
         file = pq.ParquetFile(path)
     except (OSError, pa.ArrowException):
         return None
-    found = [(field.name, field.type) for field in file.schema_arrow]
-    same = found == [(field.name, field.type) for field in wanted]
-    return file if same and all(type_ in _PLAIN for _, type_ in found) else None
+    columns = [(field.name, field.type) for field in file.schema_arrow]
+    same = columns == [(field.name, field.type) for field in expected]
+    return file if same and all(type_ in _PLAIN for _, type_ in columns) else None
 
 
 def _is_text(array: Arrow) -> bool:

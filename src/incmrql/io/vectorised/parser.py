@@ -46,33 +46,33 @@ class Parser(ABC):
     def read_rows(self, lines: Iterable[Line]) -> Iterator[Read]:
         """What the row-by-row reader makes of lines."""
 
-    def read_apart(self, lines: Iterable[Line]) -> Iterator[Read]:
+    def read_independent(self, lines: Iterable[Line]) -> Iterator[Read]:
         """The same of lines that stand alone, between which others may be missing."""
         return self.read_rows(lines)
 
-    def is_clear(self, block: Block) -> bool:  # noqa: ARG002
+    def is_clearly_independent(self, block: Block) -> bool:  # noqa: ARG002
         """Whether it is seen at a glance that no line of a block has to do with another."""
         return False
 
-    def is_apart(self, block: Block) -> bool:
+    def is_independent(self, block: Block) -> bool:
         """Whether surely no line of a block has to do with another."""
-        return self.is_clear(block) or self.divide(block).bound is None
+        return self.is_clearly_independent(block) or self.split_block(block).first_dependent is None
 
-    def divide(self, block: Block) -> Divided:
+    def split_block(self, block: Block) -> SplitBlock:
         """The lines of a block, divided into those that match and those that are odd."""
         lines = block.lines()
-        if block.refused is not None:
+        if block.long_line is not None:
             none = np.zeros(1, bool)
-            return Divided(block, lines, none, ~none, None)
+            return SplitBlock(block, lines, none, ~none, None)
         matching, empty = self.matches(lines), self._empty(lines)
         if not is_text(block.data):
             matching &= np.array([is_text(line) for line in lines.to_pylist()], bool)
         # Arrow drops this mark wherever what it is given starts; only the start of a file counts.
         matching &= ~np.array(pc.starts_with(lines, pattern=BOM))
-        if not block.ended:  # the row-by-row reader knows what a line without an end is
+        if not block.has_last_newline:  # the row-by-row reader knows what a line without an end is
             matching[-1:] = empty[-1:] = False
         odd = ~(matching | empty)
-        return Divided(block, lines, matching & ~empty, odd, self._first_open(lines, odd))
+        return SplitBlock(block, lines, matching & ~empty, odd, self._first_continued(lines, odd))
 
     def _empty(self, lines: Arrow) -> Mask:
         """Which lines have no character and are no rows."""
@@ -80,54 +80,58 @@ class Parser(ABC):
             return np.zeros(len(lines), bool)
         return np.array(pc.is_in(lines, pa.array([b"\n", b"\r\n"])))
 
-    def _first_open(self, lines: Arrow, odd: Mask) -> int | None:
+    def _first_continued(self, lines: Arrow, odd: Mask) -> int | None:
         """The place of the first odd line that does not stand alone.
 
         A line that is not UTF-8 does: the readers refuse it wherever a row may start.
         """
-        for place in np.flatnonzero(odd).tolist():
-            following = lines[place + 1].as_py() if place + 1 < len(lines) else b""
-            line = lines[place].as_py()
+        for index in np.flatnonzero(odd).tolist():
+            following = lines[index + 1].as_py() if index + 1 < len(lines) else b""
+            line = lines[index].as_py()
             if is_text(line) and not self.stands_alone(line, following):
-                return place
+                return index
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Divided:
+class SplitBlock:
     """The lines of a block: those that match, and those that are odd; others are no rows.
 
-    From the line at `bound` on, lines may have to do with each other.
+    From the line at `first_dependent` on, lines may have to do with each other.
     """
 
     block: Block
     lines: Arrow
     matching: Mask
     odd: Mask
-    bound: int | None
+    first_dependent: int | None
 
-    def parsed(self, parser: Parser) -> tuple[Arrow | None, int, Numbers, Iterator[Line]]:
-        """What a parser makes of the lines before `bound`.
+    def parse(self, parser: Parser) -> tuple[Arrow | None, int, Numbers, Iterator[Line]]:
+        """What a parser makes of the lines before `first_dependent`.
 
         That is the rows of lines that match, how many have columns beyond the declared ones, the
         numbers of their lines, and the lines that are left to the row-by-row reader.
         """
-        lines = self.lines if self.bound is None else self.lines.slice(0, self.bound)
+        lines = (
+            self.lines
+            if self.first_dependent is None
+            else self.lines.slice(0, self.first_dependent)
+        )
         matching, odd = self.matching[: len(lines)], self.odd[: len(lines)]
         values, beyond = None, 0
         if matching.any():
-            chosen = lines if matching.all() else lines.filter(pa.array(matching))
+            matching_lines = lines if matching.all() else lines.filter(pa.array(matching))
             try:
-                values, beyond = parser.parse(bytes_of(chosen))
+                values, beyond = parser.parse(bytes_of(matching_lines))
             except pa.ArrowInvalid:
                 matching, odd = np.zeros(len(lines), bool), matching | odd
         numbers = np.flatnonzero(matching) + self.block.first
-        return values, beyond, numbers, self.block.decoded(lines, np.flatnonzero(odd).tolist())
+        return values, beyond, numbers, self.block.text_lines(lines, np.flatnonzero(odd).tolist())
 
     def rest(self, following: Iterable[Block]) -> Iterator[Line]:
-        """The lines from `bound` on, and those of blocks that follow."""
-        assert self.bound is not None
-        yield from self.block.decoded(self.lines, range(self.bound, len(self.lines)))
+        """The lines from `first_dependent` on, and those of blocks that follow."""
+        assert self.first_dependent is not None
+        yield from self.block.text_lines(self.lines, range(self.first_dependent, len(self.lines)))
         for block in following:
             lines = block.lines()
-            yield from block.decoded(lines, range(len(lines)))
+            yield from block.text_lines(lines, range(len(lines)))

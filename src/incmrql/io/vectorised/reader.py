@@ -8,7 +8,7 @@ from pathlib import Path
 
 from incmrql.io.files import BOM, COMPRESSED, open_bytes
 from incmrql.io.line import LineOptions
-from incmrql.io.spec import Part, ReadSpec
+from incmrql.io.spec import FileSplit, ReadSpec
 from incmrql.io.vectorised.blocks import Block, blocks
 from incmrql.io.vectorised.json import JsonParser, json_is_plain
 from incmrql.io.vectorised.line import LineParser, TextParser, line_columns
@@ -19,7 +19,7 @@ from incmrql.io.vectorised.parser import Parser
 class VectorReader:
     """The lines of a part, without a header, and who parses them."""
 
-    part: Part
+    split: FileSplit
     parser: Parser
     longest: int
     """Bytes of the longest line that is no problem."""
@@ -29,42 +29,42 @@ class VectorReader:
 
     def blocks(self) -> Iterator[Block]:
         """The lines."""
-        part = self.part
-        with open_bytes(Path(part.path)) as stream:
-            if part.path.endswith(COMPRESSED):
+        split = self.split
+        with open_bytes(Path(split.path)) as stream:
+            if split.path.endswith(COMPRESSED):
                 stream.read(self.offset)
             else:
                 stream.seek(self.offset)
-            size = None if part.end is None else part.end - self.offset
+            size = None if split.end is None else split.end - self.offset
             yield from blocks(stream, self.first, size, self.longest)
 
 
-def vector_reader(spec: ReadSpec, part: Part) -> VectorReader | None:
+def vector_reader(spec: ReadSpec, split: FileSplit) -> VectorReader | None:
     """Who reads a part block by block; None where it is read row by row."""
     source = spec.source
     parser: Parser
-    offset, first = part.start, part.first
+    offset, first = split.start, split.first
     match source.format:
         case "text":
-            parser = TextParser(part.shown)
+            parser = TextParser(split.display_path)
         case "json" if not source.keys and not spec.options.get("sign"):
             if not json_is_plain(source.row):
                 return None
-            parser = JsonParser(part.shown, spec)
+            parser = JsonParser(split.display_path, spec)
         case "line":
             options = LineOptions.of(source.delimiter, spec.options)
             head, after, second = None, 0, 1
             if options.header:
-                head, after, second = _header(Path(part.path), spec.longest)
+                head, after, second = _header(Path(split.path), spec.longest)
             columns = line_columns(source.row, options, head)
             if columns is None:
                 return None
-            parser = LineParser(part.shown, source.row, options, columns)
-            if part.start == 0:
+            parser = LineParser(split.display_path, source.row, options, columns)
+            if split.start == 0:
                 offset, first = after, second
         case _:
             return None
-    return VectorReader(part, parser, spec.longest, offset, first)
+    return VectorReader(split, parser, spec.longest, offset, first)
 
 
 def _header(path: Path, longest: int) -> tuple[bytes | None, int, int]:

@@ -52,29 +52,29 @@ from incmrql.types.model import Data as DataType
 from incmrql.values import Bag, Data, Value
 from incmrql.values import Record as RecordValue
 
-Found: TypeAlias = Data | str
+Selected: TypeAlias = Data | str
 _Place: TypeAlias = tuple[int, ...]
 """Where a node stands: the positions that lead to it.  Sorts in document order."""
-_Node: TypeAlias = tuple[_Place, Found]
+_Node: TypeAlias = tuple[_Place, Selected]
 
 
-def select(tree: Found, steps: Iterable[Step]) -> list[Found]:
+def select(tree: Selected, steps: Iterable[Step]) -> list[Selected]:
     """What a path selects, starting at an element."""
-    nodes: dict[_Place, Found] = {(): tree}
+    nodes: dict[_Place, Selected] = {(): tree}
     for step in steps:
-        nodes = dict(found for node in nodes.items() for found in _step(node, step))
-    return [nodes[place] for place in sorted(nodes)]
+        nodes = dict(child for node in nodes.items() for child in _step(node, step))
+    return [nodes[position] for position in sorted(nodes)]
 
 
 def _step(node: _Node, step: Step) -> Iterator[_Node]:
     match step.axis:
         case "self":
-            yield from _filtered([node], step)
+            yield from _filter_nodes([node], step)
         case "child":
-            yield from _filtered(_next(node, step), step)
+            yield from _filter_nodes(_next(node, step), step)
         case "descendant":
             for inner in _with_descendants(node):
-                yield from _filtered(_next(inner, step), step)
+                yield from _filter_nodes(_next(inner, step), step)
         case _:
             assert_never(step.axis)
 
@@ -106,7 +106,7 @@ def _with_descendants(node: _Node) -> Iterator[_Node]:
             pending.extend(reversed(_children(place, tree)))
 
 
-def _filtered(nodes: list[_Node], step: Step) -> list[_Node]:
+def _filter_nodes(nodes: list[_Node], step: Step) -> list[_Node]:
     for condition in step.conditions:
         if isinstance(condition, int):
             nodes = nodes[condition - 1 : condition] if condition > 0 else []
@@ -115,11 +115,11 @@ def _filtered(nodes: list[_Node], step: Step) -> list[_Node]:
     return nodes
 
 
-def _holds(tree: Found, condition: PathCondition) -> bool:
-    found = select(tree, condition.path)
+def _holds(tree: Selected, condition: PathCondition) -> bool:
+    selected = select(tree, condition.path)
     if condition.equals is None:
-        return bool(found)
-    texts = (text_of(item) if isinstance(item, Data) else item for item in found)
+        return bool(selected)
+    texts = (text_of(item) if isinstance(item, Data) else item for item in selected)
     return any(_equals(text, condition.equals) for text in texts)
 
 
@@ -146,38 +146,38 @@ def _equals(text: str, constant: Literal) -> bool:
 # type takes the text, of which an empty one is null unless a string is wanted.
 
 
-def typed_xml(found: Data | str, type_: Type, path: str = "") -> Value:
+def typed_xml(node: Data | str, type_: Type, path: str = "") -> Value:
     """The value of a type that an element or an attribute's text holds; raises `Unparsable`."""
-    here = path or (f"/{tag_of(found) or 'text()'}" if isinstance(found, Data) else "@")
+    location = path or (f"/{tag_of(node) or 'text()'}" if isinstance(node, Data) else "@")
     match type_:
         case Any():
-            return _tree(found)
+            return _tree(node)
         case DataType() if type_ == XML:
-            return _tree(found)
+            return _tree(node)
         case Basic() | Decimal():
-            return _scalar(found, type_, here)
+            return _scalar(node, type_, location)
         case DataType() if type_ == JSON:
-            return _json(found, here)
-        case Record(fields) if isinstance(found, Data):
-            values = [_field(found, name, field, f"{here}/{name}") for name, field in fields]
+            return _json(node, location)
+        case Record(fields) if isinstance(node, Data):
+            values = [_field(node, name, field, f"{location}/{name}") for name, field in fields]
             return RecordValue.of(type_.names, values)
-        case Tuple(items) if isinstance(found, Data):
-            inner = children(found)
+        case Tuple(items) if isinstance(node, Data):
+            inner = children(node)
             if len(inner) != len(items):
-                raise Unparsable(f"{here}: expected {len(items)} elements, found {len(inner)}")
+                raise Unparsable(f"{location}: expected {len(items)} elements, found {len(inner)}")
             pairs = zip(inner, items, strict=True)
-            return tuple(typed_xml(c, t, f"{here}/{tag_of(c)}") for c, t in pairs)
-        case Collection() if isinstance(found, Data):
-            return _collection(list(children(found)), type_, f"{here}/*")
+            return tuple(typed_xml(c, t, f"{location}/{tag_of(c)}") for c, t in pairs)
+        case Collection() if isinstance(node, Data):
+            return _collection(list(children(node)), type_, f"{location}/*")
         case Function():
             raise InternalError("no document holds a function")
         case Record() | Tuple() | Collection() | Nothing() | DataType():
-            raise Unparsable(f"{here}: expected {type_}, found text")
+            raise Unparsable(f"{location}: expected {type_}, found text")
 
 
-def _field(found: Data, name: str, type_: Type, path: str) -> Value:
-    inner: list[Data | str] = [*children(found, name)]
-    if not inner and (text := attribute(found, name)) is not None:
+def _field(node: Data, name: str, type_: Type, path: str) -> Value:
+    inner: list[Data | str] = [*children(node, name)]
+    if not inner and (text := attribute(node, name)) is not None:
         inner = [text]
     if isinstance(type_, Collection):
         return _collection(inner, type_, path)
@@ -191,8 +191,8 @@ def _collection(inner: list[Data | str], type_: Collection, path: str) -> Value:
     return Bag(values) if type_.kind == "bag" else values
 
 
-def _scalar(found: Data | str, type_: Type, path: str) -> Value:
-    text = _text(found)
+def _scalar(node: Data | str, type_: Type, path: str) -> Value:
+    text = _text(node)
     if type_ != STRING and not text.strip():
         return None
     try:
@@ -201,19 +201,19 @@ def _scalar(found: Data | str, type_: Type, path: str) -> Value:
         raise Unparsable(f"{path}: {problem.reason}") from None
 
 
-def _json(found: Data | str, path: str) -> Value:
+def _json(node: Data | str, path: str) -> Value:
     try:
-        return parse_json(_text(found))
+        return parse_json(_text(node))
     except Unparsable as problem:
         raise Unparsable(f"{path}: {problem.reason}") from None
 
 
-def _tree(found: Data | str) -> Data:
-    return found if isinstance(found, Data) else cdata(found)
+def _tree(node: Data | str) -> Data:
+    return node if isinstance(node, Data) else cdata(node)
 
 
-def _text(found: Data | str) -> str:
-    return text_of(found) if isinstance(found, Data) else found
+def _text(node: Data | str) -> str:
+    return text_of(node) if isinstance(node, Data) else node
 
 
 # --- Files ---
@@ -242,36 +242,36 @@ def read_xml(
             yield item
             continue
         line, fragment = item
-        for found in select(fragment, steps) if steps else [fragment]:
+        for node in select(fragment, steps) if steps else [fragment]:
             try:
-                yield Row(_value(found, row))
+                yield Row(_value(node, row))
             except Unparsable as problem:
-                text = xml_text(found) if isinstance(found, Data) else found
+                text = xml_text(node) if isinstance(node, Data) else node
                 yield BadRow(str(path), line, text, problem.reason)
 
 
-def _value(found: Found, row: Type) -> Value:
+def _value(node: Selected, row: Type) -> Value:
     """What was found as it is, where the row is an XML tree or an attribute's string."""
-    if row in (XML, ANY) or (row == STRING and isinstance(found, str)):
-        return found
-    return typed_xml(found, row)
+    if row in (XML, ANY) or (row == STRING and isinstance(node, str)):
+        return node
+    return typed_xml(node, row)
 
 
 def _fragments(path: Path, tags: frozenset[str], longest: int) -> Iterator[Fragment | BadRow]:
     builder = Builder(tags, longest)
     parser = new_parser(builder)
-    piece, before, reason, line = b"", 0, "", 1
+    piece, offset, reason, line = b"", 0, "", 1
     with open_bytes(path) as stream:
         while not reason:
-            before += len(piece)
+            offset += len(piece)
             # Expat reads an unfinished tag again from its start: each time it gets twice as much.
-            unfinished = before - parser.CurrentByteIndex
+            unfinished = offset - parser.CurrentByteIndex
             piece = stream.read(max(_PIECE, min(unfinished, longest - unfinished)))
-            if not piece and not before:
+            if not piece and not offset:
                 return
             try:
                 parser.Parse(piece, not piece)
-                builder.check_size(before + len(piece))
+                builder.check_size(offset + len(piece))
             except expat.ExpatError as problem:
                 reason, line = why(problem), problem.lineno
             except Unparsable as problem:
@@ -282,6 +282,6 @@ def _fragments(path: Path, tags: frozenset[str], longest: int) -> Iterator[Fragm
             if not piece:
                 break
         if reason:
-            at = max(0, min(parser.ErrorByteIndex - before, len(piece)))
+            at = max(0, min(parser.ErrorByteIndex - offset, len(piece)))
             excerpt = piece[max(0, at - _EXCERPT) : at + _EXCERPT]
             yield BadRow(str(path), line, excerpt.decode(errors="replace"), reason)

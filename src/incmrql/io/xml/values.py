@@ -67,7 +67,7 @@ def children(tree: Data, tag: str = "*") -> list[Data]:
 
 def attribute(tree: Data, name: str) -> str | None:
     """The value of an attribute, or null."""
-    return next((value for other, value in attributes(tree) if other == name), None)
+    return next((value for key, value in attributes(tree) if key == name), None)
 
 
 def attributes(tree: Data) -> list[tuple[str, str]]:
@@ -93,10 +93,10 @@ def xml_text(tree: Data) -> str:
     if tree.constructor == "CData":
         return _clean(tree.content).translate(_TEXT)
     tag, pairs, inner = tree.content
-    shown = "".join(f' {n}="{_clean(v).translate(_ATTRIBUTE)}"' for n, v in sorted(pairs))
+    attributes_text = "".join(f' {n}="{_clean(v).translate(_ATTRIBUTE)}"' for n, v in sorted(pairs))
     if not inner:
-        return f"<{tag}{shown}/>"
-    return f"<{tag}{shown}>{''.join([xml_text(child) for child in inner])}</{tag}>"
+        return f"<{tag}{attributes_text}/>"
+    return f"<{tag}{attributes_text}>{''.join([xml_text(child) for child in inner])}</{tag}>"
 
 
 def _clean(text: str) -> str:
@@ -165,41 +165,41 @@ class Builder:
         self.tags, self.longest = tags, longest
         self.stack: list[_Open] = []
         self.slots: list[tuple[int, Data | None]] = []
-        self.finished: list[Fragment] = []
+        self.complete: list[Fragment] = []
         self.line: Callable[[], int] = int
         self.position: Callable[[], int] = int
         """The first byte of the tag, text or comment at hand."""
-        self.begun = 0
+        self.fragment_start = 0
         """The first byte of the outermost fragment at hand."""
 
     def take(self) -> list[Fragment]:
         """The fragments that were finished since the last call."""
-        taken, self.finished = self.finished, []
-        return taken
+        fragments, self.complete = self.complete, []
+        return fragments
 
     def give_up(self) -> list[Fragment]:
         """The fragments that were finished, also those inside one that is not."""
-        self.finished += [(line, made) for line, made in self.slots if made is not None]
+        self.complete += [(line, element) for line, element in self.slots if element is not None]
         self.slots.clear()
         return self.take()
 
     def start(self, tag: str, pairs: list[str]) -> None:
         """The start of an element."""
-        wanted = tag in self.tags or not (self.tags or self.stack)
-        if not (wanted or self.stack):
+        is_fragment = tag in self.tags or not (self.tags or self.stack)
+        if not (is_fragment or self.stack):
             return
         self._check("a tag", len(tag) + sum(map(len, pairs)))
         if not self.stack:
-            self.begun = self.position()
+            self.fragment_start = self.position()
         if len(self.stack) >= DEEPEST:
             raise Unparsable(f"elements are nested deeper than {DEEPEST} levels")
         if self.stack:
             self.stack[-1].flush()
-        slot = len(self.slots) if wanted else None
-        if wanted:
+        slot = len(self.slots) if is_fragment else None
+        if is_fragment:
             self.slots.append((self.line(), None))
-        named = Bag(zip(pairs[::2], pairs[1::2], strict=True))
-        self.stack.append(_Open(tag, named, slot))
+        attributes = Bag(zip(pairs[::2], pairs[1::2], strict=True))
+        self.stack.append(_Open(tag, attributes, slot))
 
     def text(self, text: str) -> None:
         """Text between tags."""
@@ -208,27 +208,27 @@ class Builder:
 
     def other(self, text: str) -> None:
         """Anything else; of this only the names of characters matter."""
-        if self.stack and (found := _ENTITY.fullmatch(text)):
-            self.stack[-1].texts.append(html.entities.html5.get(f"{found[1]};", text))
+        if self.stack and (match := _ENTITY.fullmatch(text)):
+            self.stack[-1].texts.append(html.entities.html5.get(f"{match[1]};", text))
 
     def end(self, _: str) -> None:
         """The end of an element."""
         if not self.stack:
             return
         closed = self.stack.pop()
-        made = closed.close()
+        element = closed.close()
         if closed.slot is not None:
-            self.slots[closed.slot] = (self.slots[closed.slot][0], made)
+            self.slots[closed.slot] = (self.slots[closed.slot][0], element)
         if self.stack:
-            self.stack[-1].children.append(made)
+            self.stack[-1].children.append(element)
         else:
-            self._check("an element", self.position() - self.begun)
-            self.finished = self.give_up()
+            self._check("an element", self.position() - self.fragment_start)
+            self.complete = self.give_up()
 
     def check_size(self, count: int) -> None:
         """Refuse an element or a tag that is not complete after `count` bytes and too long."""
         if self.stack:
-            self._check("an element", count - self.begun)
+            self._check("an element", count - self.fragment_start)
         self._check("a tag or a comment", count - self.position())
 
     def _check(self, what: str, size: int) -> None:

@@ -1,7 +1,7 @@
-"""Elements of collections inside a row: by place, by key, in slices, and the first in order.
+"""Elements of collections inside a row: by index, by key, in slices, and the first in order.
 
 `elem(select … order by …)` and `(select … order by …)[0]` are the head beside the least keys.
-Over the rows of a group that is a native aggregate, whose state is one row.
+Over the rows of a group this is a native `min`, whose state is a single row.
 """
 
 from __future__ import annotations
@@ -15,30 +15,31 @@ from incmrql.lower import tree
 from incmrql.lower.context import Context
 from incmrql.lower.expressions import arrays, linear, ranking
 from incmrql.lower.expressions.collections import items_of, rows
-from incmrql.lower.shapes import Cell, Env, Many, NotNative, Parts
+from incmrql.lower.shapes import Cell, Env, GroupBag, NotNative, Parts
 from incmrql.types import typed
 from incmrql.types.model import BOOL, INT, Collection, Tuple
 
 
 def first_of(expr: typed.Expr, env: Env, ctx: Context, *, present: bool) -> Cell | None:
-    """The first element of an ordered query, or the first that is `present`; None if it is not one.
+    """The first element of an ordered query; None if the expression is not an ordered query.
 
-    A query with a limit has the same first element, but not the same first one that is present.
+    With `present`, the first element that is not null: a query with a limit has the same first
+    element, but not necessarily the same first element that is not null.
     """
     if (
         not isinstance(expr, typed.Select)
         or not expr.order
-        or not ranking.can_turn(expr.order, ctx)
+        or not ranking.can_reverse(expr.order, ctx)
     ):
         return None
-    if expr.group is not None or not _leaves_one(expr.limit, present=present):
+    if expr.group is not None or not _keeps_first(expr.limit, present=present):
         return None
     query = _without_null(replace(expr, limit=None)) if present else replace(expr, limit=None)
-    return _of_group(query, env, ctx) or _of_row(query, env, ctx)
+    return _first_of_group(query, env, ctx) or _first_of_array(query, env, ctx)
 
 
-def _leaves_one(limit: typed.Expr | None, *, present: bool) -> bool:
-    """Whether the first element is still the first under a limit."""
+def _keeps_first(limit: typed.Expr | None, *, present: bool) -> bool:
+    """Whether a query without the limit has the same first element."""
     match limit:
         case None:
             return True
@@ -49,13 +50,15 @@ def _leaves_one(limit: typed.Expr | None, *, present: bool) -> bool:
 
 
 def _without_null(query: typed.Select) -> typed.Select:
-    """A query whose heads are not null."""
-    known = typed.Compare("=", query.head, query.head, type=BOOL)
-    kept = known if query.having is None else typed.Logic("and", query.having, known, type=BOOL)
-    return replace(query, having=kept)
+    """The query restricted to heads that are not null."""
+    not_null = typed.Compare("=", query.head, query.head, type=BOOL)
+    condition = (
+        not_null if query.having is None else typed.Logic("and", query.having, not_null, type=BOOL)
+    )
+    return replace(query, having=condition)
 
 
-def _of_group(query: typed.Select, env: Env, ctx: Context) -> Cell | None:
+def _first_of_group(query: typed.Select, env: Env, ctx: Context) -> Cell | None:
     """A native minimum beside the group's key."""
     first = query.qualifiers[0] if query.qualifiers else None
     if env.lambdas or not isinstance(first, typed.Generator):
@@ -69,58 +72,60 @@ def _of_group(query: typed.Select, env: Env, ctx: Context) -> Cell | None:
         head=typed.MakeTuple(parts, type=pair),
         type=Collection("bag", pair),
     )
-    many = linear.selected(plain, ctx.lower(first.domain, env, ctx), ctx)
-    if not isinstance(many, Many) or not isinstance(many.head, Parts):
+    many = linear.select_elements(plain, ctx.lower(first.domain, env, ctx), ctx)
+    if not isinstance(many, GroupBag) or not isinstance(many.head, Parts):
         return None
     *keys, head = many.head.parts
-    made = ranking.ranked(query, keys, head, ctx)
+    ranked = ranking.sort_tuple(query, keys, head, ctx)
     condition = tree.conjunction(many.tests)
-    whole = ctx.whole(made)
-    kept = whole if condition is None else tree.case([(condition, whole)], None)
-    least = many.side.want(tree.call("min", kept), "first", ctx)
-    return Cell(ranking.last_part(least, made.type), query.head.type)
+    whole = ctx.whole(ranked)
+    filtered = whole if condition is None else tree.case([(condition, whole)], None)
+    least = many.side.aggregate_column(tree.call("min", filtered), "first", ctx)
+    return Cell(ranking.last_part(least, ranked.type), query.head.type)
 
 
-def _of_row(query: typed.Select, env: Env, ctx: Context) -> Cell:
+def _first_of_array(query: typed.Select, env: Env, ctx: Context) -> Cell:
     """The least of the ranked heads of an array."""
-    type_ = ranking.ranked_type(query, ctx)
+    type_ = ranking.sort_tuple_type(query, ctx)
     where = [typed.Condition(c) for c in (query.where, query.having) if c is not None]
-    made: exp.Expression = rows(
+    pairs: exp.Expression = rows(
         (*query.qualifiers, *where),
-        lambda inner: ranking.lowered(query, inner, ctx),
+        lambda inner: ranking.lower_sort_tuple(query, inner, ctx),
         type_,
         env,
         ctx,
     )
-    least = tree.call(arrays.function("array_min", ctx), made)
+    least = tree.call(arrays.function("array_min", ctx), pairs)
     return Cell(ranking.last_part(least, type_), query.head.type)
 
 
-# --- By place, key and slice ---
+# --- By index, key and slice ---
 
 
 MOST_IN_ROW: Final = 2**31
-"""Elements that no array has more of."""
+"""No array has more elements."""
 
 
 def at(expr: typed.At, env: Env, ctx: Context) -> Cell:
     """`xs[i]`: null where there is no such element."""
     if not isinstance(expr.subject.type, Collection):
         raise NotNative("an index into a tree")
-    known = expr.index.value if isinstance(expr.index, typed.Const) else None
-    if known == 0:
-        best = first_of(expr.subject, env, ctx, present=False)
-        if best is not None:
-            return best
+    constant = expr.index.value if isinstance(expr.index, typed.Const) else None
+    if constant == 0:
+        first = first_of(expr.subject, env, ctx, present=False)
+        if first is not None:
+            return first
     array, index = ctx.tree(expr.subject, env), ctx.tree(expr.index, env)
-    if known is not None and 0 <= known < MOST_IN_ROW:
-        return Cell(arrays.at(array, tree.number(known), ctx), expr.type)
-    place = tree.cast(_from_end(array, index, ctx), tree.type_text(INT, ctx.dialect), attempt=True)
-    return Cell(arrays.at(array, place, ctx), expr.type)
+    if constant is not None and 0 <= constant < MOST_IN_ROW:
+        return Cell(arrays.at(array, tree.number(constant), ctx), expr.type)
+    position = tree.cast(
+        _from_end(array, index, ctx), tree.type_text(INT, ctx.dialect), attempt=True
+    )
+    return Cell(arrays.at(array, position, ctx), expr.type)
 
 
 def _from_end(array: exp.Expression, index: exp.Expression, ctx: Context) -> exp.Expression:
-    """A place counted from the front: negative ones count from the end."""
+    """An index from the front; negative indexes count from the end."""
     behind = tree.binary(exp.Add, arrays.size(array, ctx), index)
     return tree.case([(tree.binary(exp.LT, index, tree.number(0)), behind)], index)
 
@@ -131,30 +136,32 @@ def look_up(expr: typed.LookUp, env: Env, ctx: Context) -> Cell:
     if not isinstance(expr.subject.type, Collection):
         raise NotNative("a look-up in a tree")
     pair = typed.Variable("pair", -4, expr.subject.type.element)
-    found = typed.Item(typed.Var(pair, type=pair.type), 0, type=key.type)
-    wanted = typed.Variable("key", -5, key.type)
-    same = typed.Compare("=", found, typed.Var(wanted, type=key.type), type=BOOL)
-    inner = env.inside().bind(wanted, Cell(ctx.tree(key, env), key.type))
+    pair_key = typed.Item(typed.Var(pair, type=pair.type), 0, type=key.type)
+    key_variable = typed.Variable("key", -5, key.type)
+    same = typed.Compare("=", pair_key, typed.Var(key_variable, type=key.type), type=BOOL)
+    inner = env.inside().bind(key_variable, Cell(ctx.tree(key, env), key.type))
     array = arrays.keep(
         items_of(expr.subject, env, ctx),
         lambda x: ctx.tree(same, inner.bind(pair, Cell(x, pair.type))),
         ctx,
     )
     values = arrays.transform(array, lambda x: tree.get(x, "_2"), ctx)
-    ranked = arrays.in_canonical_order(values, expr.type, ctx)
-    return Cell(arrays.at(ranked, tree.number(0), ctx), expr.type)
+    sort_tuple = arrays.in_canonical_order(values, expr.type, ctx)
+    return Cell(arrays.at(sort_tuple, tree.number(0), ctx), expr.type)
 
 
 def slice_of(expr: typed.SliceOf, env: Env, ctx: Context) -> Cell:
-    """`xs[i:j]`: the elements from one place to another, both included."""
+    """`xs[i:j]`: the elements from one index to another, both included."""
     array = ctx.tree(expr.subject, env)
     zero, one = tree.number(0), tree.number(1)
     first, last = (_from_end(array, ctx.tree(end, env), ctx) for end in (expr.first, expr.last))
     start = tree.call("greatest", first, zero)
     end = tree.call("least", tree.binary(exp.Add, last, one), arrays.size(array, ctx))
     length = tree.call("greatest", tree.binary(exp.Sub, end, start), zero)
-    known = tree.conjunction([tree.not_null(array), tree.not_null(first), tree.not_null(last)])
-    assert known is not None
+    all_present = tree.conjunction(
+        [tree.not_null(array), tree.not_null(first), tree.not_null(last)]
+    )
+    assert all_present is not None
     ints = [tree.cast(n, "INT", attempt=True) for n in (tree.binary(exp.Add, start, one), length)]
-    cut = tree.call(arrays.function("slice", ctx), array, *ints)
-    return Cell(tree.case([(known, cut)], None), expr.type)
+    elements = tree.call(arrays.function("slice", ctx), array, *ints)
+    return Cell(tree.case([(all_present, elements)], None), expr.type)

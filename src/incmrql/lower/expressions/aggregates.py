@@ -1,7 +1,7 @@
 """Aggregates and folds: over a collection inside a row, or native over the rows of a group.
 
-An aggregate whose operand goes through the rows of one group and nothing else is a native
-aggregate beside the group's key.  Any other is a fold over an array.
+If the operand iterates over the rows of one group only, the aggregate is a native SQL aggregate of
+that group.  Otherwise it is a fold over an array.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from incmrql.lower.context import WIDE, Context
 from incmrql.lower.expressions import arrays
 from incmrql.lower.expressions.access import first_of
 from incmrql.lower.expressions.collections import array_of
-from incmrql.lower.shapes import Cell, Env, Many, NotNative, Parts, Shape
+from incmrql.lower.shapes import Cell, Env, GroupBag, NotNative, Parts, Shape
 from incmrql.lower.sums import aggregates, limbs
 from incmrql.lower.sums.aggregates import Summing, or_else
-from incmrql.lower.sums.rounding import OUTSIDE, integer_mean, mean_of, narrow_mean, rounded
+from incmrql.lower.sums.rounding import OUTSIDE, integer_mean, mean_of, narrow_mean, round_sum
 from incmrql.lower.tree import Dialect
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Decimal, Type, is_float, is_integer
@@ -37,8 +37,8 @@ def aggregate_elements(
     present = arrays.keep(array, tree.not_null, ctx)
     match name:
         case "exists":
-            some = tree.binary(exp.GT, arrays.size(array, ctx), tree.number(0))
-            return Cell(some, type_, present=True)
+            is_nonempty = tree.binary(exp.GT, arrays.size(array, ctx), tree.number(0))
+            return Cell(is_nonempty, type_, present=True)
         case "count":
             return Cell(arrays.size(present, ctx), type_, present=True)
         case "collect":
@@ -46,12 +46,14 @@ def aggregate_elements(
         case "first" if shape.type.kind == "list":
             return Cell(arrays.at(present, tree.number(0), ctx), type_)
         case "min" | "max" | "first":
-            which = arrays.function("array_max" if name == "max" else "array_min", ctx)
-            return Cell(tree.call(which, arrays.canonical_items(array, element, ctx)), type_)
+            name_in_dialect = arrays.function("array_max" if name == "max" else "array_min", ctx)
+            return Cell(
+                tree.call(name_in_dialect, arrays.canonical_items(array, element, ctx)), type_
+            )
         case "some" | "all":
             test = "exists" if name == "some" else "forall"
-            found = arrays.apply(test, array, lambda x: x, ctx)
-            return Cell(or_else(found, tree.boolean(name == "all")), type_, present=True)
+            result = arrays.apply(test, array, lambda x: x, ctx)
+            return Cell(or_else(result, tree.boolean(name == "all")), type_, present=True)
         case "sum" | "avg":
             return _sum(name, present, element, type_, ctx)
         case "median":
@@ -61,43 +63,48 @@ def aggregate_elements(
 
 
 def _sum(name: str, present: exp.Expression, element: Type, type_: Type, ctx: Context) -> Shape:
-    """An exact sum, by one fold for each of its parts."""
+    """An exact sum as one fold for each of its limbs."""
     if ctx.dialect is not Dialect.SPARK or isinstance(element, Decimal):
         raise NotNative(f"{name} of {element} in a row")
 
-    def total(f: limbs.Of, zero: exp.Expression) -> exp.Expression:
+    def total(f: limbs.Elementwise, zero: exp.Expression) -> exp.Expression:
         return arrays.fold(present, zero, lambda a, x: tree.binary(exp.Add, a, f(x)), ctx)
 
-    found = Summing(total, arrays.size(present, ctx), element, narrow=False).result(
+    shape = Summing(total, arrays.size(present, ctx), element, narrow=False).result(
         name, type_, ctx
     )
-    if found is None:
+    if shape is None:
         raise NotNative(f"{name} of {element} in a row")
-    return found
+    return shape
 
 
 def _median(present: exp.Expression, element: Type, ctx: Context) -> exp.Expression:
-    """The middle value, or the mean of the two, rounded once."""
+    """The middle value, or the mean of the two middle values, rounded once."""
     if not (is_float(element) or is_integer(element)):
         raise NotNative(f"median of {element} in a row")
-    in_line = tree.call(arrays.function("sort_array", ctx), present)
+    ordered = tree.call(arrays.function("sort_array", ctx), present)
     size = tree.call(arrays.function("size", ctx), present)
-    places = [tree.binary(exp.Sub, size, tree.number(1)), size]
-    halves = [exp.IntDiv(this=tree.wrapped(place), expression=tree.number(2)) for place in places]
-    low, high = (arrays.at(in_line, tree.cast(half, "INT"), ctx) for half in halves)
+    positions = [tree.binary(exp.Sub, size, tree.number(1)), size]
+    halves = [
+        exp.IntDiv(this=tree.parenthesize(position), expression=tree.number(2))
+        for position in positions
+    ]
+    low, high = (arrays.at(ordered, tree.cast(half, "INT"), ctx) for half in halves)
     if element == LONG:
-        both = [tree.cast(each, "DECIMAL(38, 0)") for each in (low, high)]
-        return integer_mean(tree.binary(exp.Add, both[0], both[1]), limbs.long(2))
+        middle = [tree.cast(value, "DECIMAL(38, 0)") for value in (low, high)]
+        return integer_mean(tree.binary(exp.Add, middle[0], middle[1]), limbs.long(2))
     two = limbs.double(2.0)
-    low, high = (tree.cast(each, "DOUBLE") for each in (low, high))
+    low, high = (tree.cast(value, "DOUBLE") for value in (low, high))
     sum_ = tree.binary(exp.Add, low, high)
-    apart = tree.binary(exp.Add, tree.binary(exp.Div, low, two), tree.binary(exp.Div, high, two))
+    sum_of_halves = tree.binary(
+        exp.Add, tree.binary(exp.Div, low, two), tree.binary(exp.Div, high, two)
+    )
     large = tree.binary(exp.GT, tree.call("abs", sum_), limbs.double(1e308))
-    return tree.case([(large, apart)], tree.binary(exp.Div, sum_, two))
+    return tree.case([(large, sum_of_halves)], tree.binary(exp.Div, sum_, two))
 
 
 def user_aggregate(expr: typed.UserAggregate, env: Env, ctx: Context) -> Shape:
-    """A user aggregation: its merge over what its unit makes of each element."""
+    """A user aggregation as a fold: merges the unit of each element."""
     aggregation = ctx.script.aggregations[expr.aggregation]
     operand = ctx.lower(expr.operand, env, ctx)
     array, element = _in_order(operand, ctx)
@@ -106,12 +113,12 @@ def user_aggregate(expr: typed.UserAggregate, env: Env, ctx: Context) -> Shape:
     inside = Env(lambdas=True)
 
     def step(so_far: exp.Expression, x: exp.Expression) -> exp.Expression:
-        one: Shape = Cell(x, element)
+        accumulator: Shape = Cell(x, element)
         if aggregation.unit is not None:
             (parameter,) = aggregation.unit.parameters
-            one = ctx.lower(aggregation.unit.body, inside.bind(parameter, one), ctx)
+            accumulator = ctx.lower(aggregation.unit.body, inside.bind(parameter, accumulator), ctx)
         left, right = aggregation.merge.parameters
-        inner = inside.bind(left, Cell(so_far, left.type)).bind(right, one)
+        inner = inside.bind(left, Cell(so_far, left.type)).bind(right, accumulator)
         return tree.cast(ctx.tree(aggregation.merge.body, inner), kind)
 
     zero = tree.cast(ctx.tree(aggregation.zero, Env(lambdas=env.lambdas)), kind)
@@ -133,7 +140,7 @@ def fold(expr: typed.Fold, env: Env, ctx: Context) -> Shape:
 
 
 def _in_order(shape: Shape, ctx: Context) -> tuple[exp.Expression, Type]:
-    """The elements in the order in which folds take them, and their type."""
+    """The elements in the order of folds, and their type."""
     if not isinstance(shape.type, Collection):
         raise NotNative("the elements of a tree")
     array, element = array_of(shape, ctx), shape.type.element
@@ -146,7 +153,7 @@ def _in_order(shape: Shape, ctx: Context) -> tuple[exp.Expression, Type]:
 
 
 _SUMS = ("sum", "avg", "sum#part")
-_OF_PARTS = ("sum#total", "avg#total")
+_TOTALS = ("sum#total", "avg#total")
 
 
 def aggregate(
@@ -160,63 +167,69 @@ def aggregate(
     """An aggregate of a collection."""
     if name == "count" and isinstance(operand, typed.Builtin) and operand.function == "distinct":
         inner = ctx.lower(operand.arguments[0], env, ctx)
-        if isinstance(inner, Many):
-            return _different(inner, type_, ctx)
+        if isinstance(inner, GroupBag):
+            return _count_distinct(inner, type_, ctx)
     if name == "first":
-        best = first_of(operand, env, ctx, present=True)
-        if best is not None:
-            return best
+        first = first_of(operand, env, ctx, present=True)
+        if first is not None:
+            return first
     shape = ctx.lower(operand, env, ctx)
-    if isinstance(shape, Many) and extra is None:
+    if isinstance(shape, GroupBag) and extra is None:
         if name in aggregates.NAMES and env.lambdas:
             raise NotNative(f"{name} of a group for every element")
-        found = _of_group(name, shape, type_, ctx)
-        if found is not None:
-            return found
+        result = _aggregate_group(name, shape, type_, ctx)
+        if result is not None:
+            return result
     return aggregate_elements(name, shape, extra, type_, ctx)
 
 
-def _kept(many: Many, value: exp.Expression) -> exp.Expression:
-    """A value for the rows that a bag keeps, null for the others."""
+def _filtered(many: GroupBag, value: exp.Expression) -> exp.Expression:
+    """The value for rows that pass the tests of a bag, null for the others."""
     condition = tree.conjunction(many.tests)
     return value if condition is None else tree.case([(condition, value)], None)
 
 
-def _of_group(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
-    """A native aggregate beside the group's key; what it is without rows stands outside."""
+def _aggregate_group(name: str, many: GroupBag, type_: Type, ctx: Context) -> Shape | None:
+    """A native aggregate of the group's rows, with its default for an empty group."""
 
-    def want(aggregated: exp.Expression) -> exp.Expression:
-        return many.side.want(aggregated, name, ctx)
+    def group_column(aggregated: exp.Expression) -> exp.Expression:
+        return many.side.aggregate_column(aggregated, name, ctx)
 
     if name == "exists":
-        rows = want(tree.call("count", _kept(many, tree.number(1))))
-        some = tree.binary(exp.GT, rows, tree.number(0))
-        return Cell(or_else(some, tree.boolean(False)), type_, present=True)
-    if name in _OF_PARTS:
-        return _of_parts(name, many, type_, ctx)
+        rows = group_column(tree.call("count", _filtered(many, tree.number(1))))
+        is_nonempty = tree.binary(exp.GT, rows, tree.number(0))
+        return Cell(or_else(is_nonempty, tree.boolean(False)), type_, present=True)
+    if name in _TOTALS:
+        return _total_of_parts(name, many, type_, ctx)
     element = many.head.type
-    argument = _kept(many, ctx.whole(many.head))
+    argument = _filtered(many, ctx.whole(many.head))
     match name:
         case "count":
             head = many.head
-            there = isinstance(head, Parts) or (isinstance(head, Cell) and head.present)
-            counted = _kept(many, tree.number(1)) if there else argument
-            return Cell(or_else(want(tree.call("count", counted)), limbs.long(0)), type_, True)
+            never_null = isinstance(head, Parts) or (isinstance(head, Cell) and head.present)
+            counted = _filtered(many, tree.number(1)) if never_null else argument
+            return Cell(
+                or_else(group_column(tree.call("count", counted)), limbs.long(0)), type_, True
+            )
         case "min" | "max":
-            return Cell(want(tree.call(name, arrays.canonical(argument, element, ctx))), type_)
+            return Cell(
+                group_column(tree.call(name, arrays.canonical(argument, element, ctx))), type_
+            )
         case "first":
-            return Cell(want(tree.call("min", arrays.canonical(argument, element, ctx))), type_)
+            return Cell(
+                group_column(tree.call("min", arrays.canonical(argument, element, ctx))), type_
+            )
         case "some" | "all":
-            test = want(tree.call("bool_or" if name == "some" else "bool_and", argument))
+            test = group_column(tree.call("bool_or" if name == "some" else "bool_and", argument))
             return Cell(or_else(test, tree.boolean(name == "all")), type_, present=True)
         case "collect":
-            listed = want(tree.call("collect_list", argument))
-            return Cell(or_else(listed, arrays.empty(element, ctx)), type_, present=True)
+            array = group_column(tree.call("collect_list", argument))
+            return Cell(or_else(array, arrays.empty(element, ctx)), type_, present=True)
         case _ if name in _SUMS:
-            number = want(tree.call("count", argument)) if name == "avg" else tree.null()
+            number = group_column(tree.call("count", argument)) if name == "avg" else tree.null()
             narrow = isinstance(many.head, Cell) and many.head.narrow
             summing = Summing(
-                lambda f, _: want(tree.call("sum", f(argument))),
+                lambda f, _: group_column(tree.call("sum", f(argument))),
                 number,
                 element,
                 narrow,
@@ -224,11 +237,11 @@ def _of_group(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
             )
             return summing.result(name, type_, ctx)
         case _ if name in aggregates.NAMES:
-            return aggregates.spread(
+            return aggregates.variance_or_stddev(
                 name,
                 argument,
                 element,
-                lambda value: want(tree.call("sum", value)),
+                lambda value: group_column(tree.call("sum", value)),
                 lambda value: many.side.prepare(value, name, ctx),
                 ctx,
             )
@@ -236,41 +249,49 @@ def _of_group(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
             return None
 
 
-def _different(many: Many, type_: Type, ctx: Context) -> Cell:
-    """The number of different elements that are not null."""
-    kept = _kept(many, arrays.canonical(ctx.whole(many.head), many.head.type, ctx))
-    if many.side.iterated:  # windows count no distinct values
-        counted = tree.call("size", many.side.want(tree.call("collect_set", kept), "set", ctx))
+def _count_distinct(many: GroupBag, type_: Type, ctx: Context) -> Cell:
+    """The number of distinct elements that are not null."""
+    values = _filtered(many, arrays.canonical(ctx.whole(many.head), many.head.type, ctx))
+    if many.side.iterated:  # SQL windows do not support count(distinct)
+        counted = tree.call(
+            "size", many.side.aggregate_column(tree.call("collect_set", values), "set", ctx)
+        )
         return Cell(or_else(tree.cast(counted, "BIGINT"), limbs.long(0)), type_, present=True)
-    counted = tree.call("count", exp.Distinct(expressions=[kept]))
-    return Cell(or_else(many.side.want(counted, "count", ctx), limbs.long(0)), type_, present=True)
+    counted = tree.call("count", exp.Distinct(expressions=[values]))
+    return Cell(
+        or_else(many.side.aggregate_column(counted, "count", ctx), limbs.long(0)),
+        type_,
+        present=True,
+    )
 
 
-def _of_parts(name: str, many: Many, type_: Type, ctx: Context) -> Shape | None:
-    """A sum or average of sums that were made below a join, each taken several times."""
+def _total_of_parts(name: str, many: GroupBag, type_: Type, ctx: Context) -> Shape | None:
+    """A sum or average of partial sums from below a join, each times its weight."""
     if not isinstance(many.head, Parts) or many.tests:
         return None
     part, *rest = many.head.parts
-    counts = [ctx.whole(each) for each in rest]
+    counts = [ctx.whole(cell) for cell in rest]
     weight = counts[-1]
 
     def total(value: exp.Expression) -> exp.Expression:
-        return many.side.want(tree.call("sum", value), "sum", ctx)
+        return many.side.aggregate_column(tree.call("sum", value), "sum", ctx)
 
     number = total(tree.binary(exp.Mul, counts[0], weight)) if name == "avg#total" else None
     if isinstance(part, Parts) and len(part.parts) == 1:  # Spark's own sum
         plain = total(tree.binary(exp.Mul, ctx.whole(part.parts[0]), weight))
-        found = or_else(plain, limbs.double(0.0))
-        return Cell(found if number is None else mean_of(found, number), type_)
+        result = or_else(plain, limbs.double(0.0))
+        return Cell(result if number is None else mean_of(result, number), type_)
     if isinstance(part, Parts):
-        summed = limbs.Summed.of([ctx.whole(each) for each in part.parts])
-        merge = limbs.wide_times if ctx.window is WIDE else limbs.times
-        merged = merge(total, summed, weight)
-        found = rounded(merged, ctx.window, lambda values: many.side.derive(values, "sum", ctx))
-        found = or_else(found, limbs.double(0.0))
+        summed = limbs.SumParts.of([ctx.whole(cell) for cell in part.parts])
+        merge = limbs.wide_weighted_sums if ctx.window is WIDE else limbs.weighted_sums
+        scaled_sum = merge(total, summed, weight)
+        result = round_sum(
+            scaled_sum, ctx.window, lambda values: many.side.derive(values, "sum", ctx)
+        )
+        result = or_else(result, limbs.double(0.0))
         if number is None:
-            return Cell(found, type_, present=True)
-        return Cell(mean_of(found, number), type_)
+            return Cell(result, type_, present=True)
+        return Cell(mean_of(result, number), type_)
     if part.type == LONG and ctx.window is not WIDE:  # a count, or a sum of 32-bit integers
         whole = or_else(total(tree.binary(exp.Mul, ctx.whole(part), weight)), limbs.long(0))
         size = total(tree.binary(exp.Mul, _size(ctx.whole(part)), weight))
@@ -294,6 +315,7 @@ def _size(value: exp.Expression) -> exp.Expression:
 
 
 def _unless_large(size: exp.Expression, result: exp.Expression) -> exp.Expression:
-    """What a sum of longs gives, unless it may not fit a long: then it is done in 38 digits."""
+    """The result of a sum of longs, or an error if the sum may not fit a long."""
+    # The error makes the session run the query again with sums of 38 digits.
     large = tree.binary(exp.GTE, size, limbs.double(2.0**62))
     return tree.case([(large, tree.call("raise_error", tree.text(OUTSIDE)))], result)

@@ -20,7 +20,7 @@ _DUCKDB: Final = {
     "size": "len",
     "concat": "list_concat",
 }
-"""Spark's names and DuckDB's, where both do the same."""
+"""DuckDB's names for Spark's functions, where both do the same."""
 
 Body = Callable[[exp.Expression], exp.Expression]
 
@@ -37,17 +37,17 @@ def function(name: str, ctx: Context) -> str:
 def make(items: list[exp.Expression], element: Type, ctx: Context) -> exp.Expression:
     """An array of these elements."""
     if ctx.dialect is Dialect.DUCKDB:
-        made: exp.Expression = exp.Array(expressions=items)
+        array: exp.Expression = exp.Array(expressions=items)
     else:
-        made = tree.call("array", *items)
-    return made if items else empty(element, ctx)
+        array = tree.call("array", *items)
+    return array if items else empty(element, ctx)
 
 
 def empty(element: Type, ctx: Context) -> exp.Expression:
-    """The array of no elements."""
+    """The empty array."""
     kind = tree.type_text(Collection("bag", element), ctx.dialect)
-    none = tree.call("array") if ctx.dialect is Dialect.SPARK else exp.Array(expressions=[])
-    return tree.cast(none, kind)
+    array = tree.call("array") if ctx.dialect is Dialect.SPARK else exp.Array(expressions=[])
+    return tree.cast(array, kind)
 
 
 def apply(
@@ -97,7 +97,7 @@ def concat(parts: list[exp.Expression], ctx: Context) -> exp.Expression:
 
 
 def at(array: exp.Expression, index: exp.Expression, ctx: Context) -> exp.Expression:
-    """The element at a place from 0, or null."""
+    """The element at an index that starts at 0, or null."""
     if ctx.dialect is Dialect.SPARK:
         return tree.call("get", array, index)
     one = tree.binary(exp.Add, index, tree.number(1))
@@ -105,19 +105,18 @@ def at(array: exp.Expression, index: exp.Expression, ctx: Context) -> exp.Expres
 
 
 def in_canonical_order(array: exp.Expression, element: Type, ctx: Context) -> exp.Expression:
-    """Sorted; null first, as the canonical bytes are."""
+    """The elements in canonical order; null comes first."""
     return tree.call(function("sort_array", ctx), canonical_items(array, element, ctx))
 
 
 def distinct(array: exp.Expression, element: Type, ctx: Context) -> exp.Expression:
-    """Each element once, where it first occurs.
-
-    Spark compares each structure with each other, but the keys of a map by a tree; a null is no
-    key, so that elements are wrapped.
-    """
+    """The distinct elements, in order of first occurrence."""
     items = canonical_items(array, element, ctx)
     if ctx.dialect is not Dialect.SPARK or isinstance(element, Basic | Decimal):
         return tree.call(function("array_distinct", ctx), items)
+
+    # For structs, Spark's `array_distinct` compares all pairs.  The keys of a map are found by a
+    # search tree instead.  Null cannot be a key, so elements are wrapped in a struct.
 
     def entry(item: exp.Expression) -> exp.Expression:
         key = tree.call("named_struct", tree.text("v"), item)
@@ -135,7 +134,7 @@ def canonical_items(array: exp.Expression, element: Type, ctx: Context) -> exp.E
 
 
 def canonical(value: exp.Expression, type_: Type, ctx: Context) -> exp.Expression:
-    """A value whose bags are sorted, so that it is equal and ordered as its canonical bytes are."""
+    """A value with its bags sorted, so that SQL compares it like its canonical bytes."""
     if not holds_bag(type_):
         return value
     match type_:
@@ -156,7 +155,7 @@ def or_null(subject: exp.Expression, value: exp.Expression) -> exp.Expression:
 
 
 def holds_bag(type_: Type) -> bool:
-    """Whether values have a bag somewhere, whose order in an array means nothing."""
+    """Whether values contain a bag, whose order in an array has no meaning."""
     match type_:
         case Collection(kind, element):
             return kind == "bag" or holds_bag(element)

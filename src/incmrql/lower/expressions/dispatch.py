@@ -2,8 +2,8 @@
 
     lower(typed expression, environment, context) -> shape
 
-What SQL cannot say raises `NotNative`.  The smallest expression around it that stands outside
-every function without a name becomes a call of a Python function instead.
+A construct that SQL cannot express raises `NotNative`.  The smallest enclosing expression that is
+outside of all lambdas then becomes a call of a Python function.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from incmrql.lower import builtins, conversions, literals, operators, tree
-from incmrql.lower.context import PYTHON_PREFIX, Context, name_of, why_not
+from incmrql.lower.context import PYTHON_PREFIX, Context, construct_name, python_reason
 from incmrql.lower.expressions import access, arrays, linear, patterns
 from incmrql.lower.expressions.aggregates import aggregate, fold, user_aggregate
 from incmrql.lower.expressions.collections import (
@@ -23,7 +23,7 @@ from incmrql.lower.expressions.collections import (
     items_of,
     map_over,
 )
-from incmrql.lower.shapes import Cell, Env, Many, NotNative, Parts, Shape, is_structure
+from incmrql.lower.shapes import Cell, Env, GroupBag, NotNative, Parts, Shape, is_structure
 from incmrql.types import typed
 from incmrql.types.model import (
     ANY,
@@ -48,13 +48,13 @@ _COLLECTION_BUILTINS = (
 
 
 def lower(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
-    """What an expression is in SQL."""
+    """The shape of an expression in SQL."""
     try:
         return _native(expr, env, ctx)
     except NotNative as problem:
         if env.lambdas:
             raise
-        return ctx.python(expr, env, problem.reason)
+        return ctx.call_python(expr, env, problem.reason)
 
 
 def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
@@ -66,7 +66,7 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
         case typed.Global(key):
             return ctx.lower(ctx.script.queries[key], Env(lambdas=env.lambdas), ctx)
         case typed.Stored(key) if key not in ctx.stored:
-            return Cell(ctx.to_be_stored(key), expr.type)
+            return Cell(ctx.stored_placeholder(key), expr.type)
         case typed.Stored(key):
             return Cell(literals.constant(ctx.stored[key], expr.type, ctx.dialect), expr.type)
         case typed.ScriptArguments():
@@ -75,36 +75,40 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
         case typed.MakeTuple(items) | typed.MakeRecord(items):
             return Parts(tuple(ctx.lower(item, env, ctx) for item in items), expr.type)
         case typed.MakeCollection(items):
-            made = arrays.make([ctx.tree(i, env) for i in items], _element(expr.type), ctx)
-            return Cell(made, expr.type, present=True)
+            array = arrays.make([ctx.tree(i, env) for i in items], _element(expr.type), ctx)
+            return Cell(array, expr.type, present=True)
         case typed.RangeOf(first, last):
             return collection_builtin("range", (first, last), expr.type, env, ctx)
         case typed.Arithmetic(op, left, right):
             both = ctx.tree(left, env), ctx.tree(right, env)
             types = left.type, right.type
-            found = operators.arithmetic(op, expr.type, *both, ctx.dialect, types)
-            return _told(expr, found)
+            result = operators.arithmetic(op, expr.type, *both, ctx.dialect, types)
+            return _native_or_raise(expr, result)
         case typed.Negate(operand):
-            return _told(expr, operators.negate(expr.type, ctx.tree(operand, env), ctx.dialect))
+            return _native_or_raise(
+                expr, operators.negate(expr.type, ctx.tree(operand, env), ctx.dialect)
+            )
         case typed.Compare():
             return _compare(expr, env, ctx)
         case typed.Logic(op, left, right):
-            _certain((right,), ctx)
+            _require_total((right,), ctx)
             both = ctx.tree(left, env), ctx.tree(right, env)
             join = operators.conjunction if op == "and" else operators.disjunction
-            return _told(expr, join(*both))
+            return _native_or_raise(expr, join(*both))
         case typed.Not(operand):
-            return _told(expr, operators.negation(ctx.tree(operand, env)))
+            return _native_or_raise(expr, operators.negation(ctx.tree(operand, env)))
         case typed.Exists(operand):
             return aggregate("exists", operand, None, expr.type, env, ctx)
         case typed.Combine():
             return _combine(expr, env, ctx)
         case typed.Concat(parts):
-            joined = [items_of(part, env, ctx) for part in parts]
-            return Cell(arrays.concat(joined, ctx), expr.type, present=True)
+            arrays_ = [items_of(part, env, ctx) for part in parts]
+            return Cell(arrays.concat(arrays_, ctx), expr.type, present=True)
         case typed.Widen(operand):
             subject = ctx.lower(operand, env, ctx)
-            many = linear.widened(expr, subject, ctx) if isinstance(subject, Many) else None
+            many = (
+                linear.widen_elements(expr, subject, ctx) if isinstance(subject, GroupBag) else None
+            )
             return many or _widen(subject, operand.type, expr.type, ctx)
         case typed.Cast(operand):
             return _cast(ctx.lower(operand, env, ctx), operand.type, expr.type, ctx)
@@ -122,7 +126,7 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
         case typed.MapOver():
             return map_over(expr, env, ctx)
         case typed.If(condition, then, otherwise):
-            _certain((then, otherwise), ctx)
+            _require_total((then, otherwise), ctx)
             test = ctx.tree(condition, env)
             return _choice(
                 [(test, ctx.lower(then, env, ctx))], ctx.lower(otherwise, env, ctx), expr.type, ctx
@@ -151,13 +155,14 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
             | typed.Trace()
             | typed.Read()
         ):
-            raise NotNative(why_not(expr))
+            raise NotNative(python_reason(expr))
         case _:
             assert_never(expr)
 
 
-def _certain(branches: Sequence[typed.Expr], ctx: Context) -> None:
-    """Python runs for all rows: what may fail or never end must not stand in a branch."""
+def _require_total(branches: Sequence[typed.Expr], ctx: Context) -> None:
+    """Raise `NotNative` if a branch may fail or never end."""
+    # Spark evaluates Python functions for all rows, even in a branch that a row does not take.
     for branch in branches:
         for node in nodes(branch):
             match node:
@@ -173,28 +178,28 @@ def _variable(variable: typed.Variable, env: Env) -> Shape:
     if variable not in env.values:
         raise NotNative("an aggregate that looks at more than its own rows")
     shape = env.values[variable]
-    if env.lambdas and _calls_functions(shape):
+    if env.lambdas and _calls_python(shape):
         raise NotNative("a value that Python makes, used for every element")
     return shape
 
 
-def _calls_functions(shape: Shape) -> bool:
-    """Whether a value is made by Python, which no lambda may call."""
+def _calls_python(shape: Shape) -> bool:
+    """Whether a value is computed by Python, which cannot be called in a lambda."""
     match shape:
-        case Cell(found):
-            calls = found.find_all(exp.Anonymous)
+        case Cell(expression):
+            calls = expression.find_all(exp.Anonymous)
             return any(call.name.startswith(PYTHON_PREFIX) for call in calls)
         case Parts(parts):
-            return any(map(_calls_functions, parts))
+            return any(map(_calls_python, parts))
         case _:
             return False
 
 
-def _told(expr: typed.Expr, found: exp.Expression | None) -> Cell:
-    """What a dialect offers; not native where it offers nothing that agrees."""
-    if found is None:
-        raise NotNative(f"no native {name_of(expr)} has the same bits everywhere")
-    return Cell(found, expr.type)
+def _native_or_raise(expr: typed.Expr, native: exp.Expression | None) -> Cell:
+    """The native form of an expression; raises `NotNative` if the dialect has none."""
+    if native is None:
+        raise NotNative(f"no native {construct_name(expr)} has the same bits everywhere")
+    return Cell(native, expr.type)
 
 
 def _element(type_: Type) -> Type:
@@ -204,17 +209,17 @@ def _element(type_: Type) -> Type:
 def _compare(expr: typed.Compare, env: Env, ctx: Context) -> Cell:
     op, type_ = expr.op, expr.left.type
     if op == "=" and expr.left == expr.right:
-        known = ctx.lower(expr.left, env, ctx)
-        if isinstance(known, Parts):
+        operand = ctx.lower(expr.left, env, ctx)
+        if isinstance(operand, Parts):
             return Cell(tree.boolean(True), expr.type, present=True)
-        present = tree.not_null(ctx.whole(known))
+        present = tree.not_null(ctx.whole(operand))
         return Cell(tree.case([(present, tree.boolean(True))], None), expr.type)
     left, right = ctx.lower(expr.left, env, ctx), ctx.lower(expr.right, env, ctx)
     if op == "=" and isinstance(left, Parts) and isinstance(right, Parts):
         return Cell(identical(left, right, ctx), expr.type, present=True)
     both = [arrays.canonical(ctx.whole(side), type_, ctx) for side in (left, right)]
     if is_scalar(type_):
-        return _told(expr, operators.compare(op, both[0], both[1]))
+        return _native_or_raise(expr, operators.compare(op, both[0], both[1]))
     if ctx.dialect is tree.Dialect.DUCKDB and not isinstance(type_, Data | Any):
         raise NotNative("DuckDB orders and compares nested nulls its own way")
     return Cell(tree.binary(_COMPARISONS[op], both[0], both[1]), expr.type)
@@ -226,10 +231,10 @@ _COMPARISONS: dict[str, type[exp.Binary]] = {
 
 
 def identical(left: Shape, right: Shape, ctx: Context) -> exp.Expression:
-    """Whether two values have the same canonical bytes; null is itself."""
+    """Whether two values have the same canonical bytes; null is identical to null."""
     if isinstance(left, Parts) and isinstance(right, Parts):
-        each = [identical(a, b, ctx) for a, b in zip(left.parts, right.parts, strict=True)]
-        return tree.conjunction(each) or tree.boolean(True)
+        equalities = [identical(a, b, ctx) for a, b in zip(left.parts, right.parts, strict=True)]
+        return tree.conjunction(equalities) or tree.boolean(True)
     both = [arrays.canonical(ctx.whole(side), side.type, ctx) for side in (left, right)]
     return tree.binary(exp.NullSafeEQ, both[0], both[1])
 
@@ -242,14 +247,14 @@ def _combine(expr: typed.Combine, env: Env, ctx: Context) -> Cell:
 
 
 def _widen(shape: Shape, source: Type, target: Type, ctx: Context) -> Shape:
-    return _converted(shape, source, target, ctx, cast=False)
+    return _convert(shape, source, target, ctx, cast=False)
 
 
 def _cast(shape: Shape, source: Type, target: Type, ctx: Context) -> Shape:
-    return _converted(shape, source, target, ctx, cast=True)
+    return _convert(shape, source, target, ctx, cast=True)
 
 
-def _converted(shape: Shape, source: Type, target: Type, ctx: Context, *, cast: bool) -> Shape:
+def _convert(shape: Shape, source: Type, target: Type, ctx: Context, *, cast: bool) -> Shape:
     """A value in another type, part by part and element by element."""
     if source == target:
         return shape
@@ -259,62 +264,60 @@ def _converted(shape: Shape, source: Type, target: Type, ctx: Context, *, cast: 
         case _ if target == ANY or isinstance(source, Data | Any) or isinstance(target, Data):
             raise NotNative(f"conversion from {source} to {target}")
         case ((Tuple() | Record()), (Tuple() | Record())):
-            return _converted_parts(shape, source, target, ctx, cast=cast)
-        case Collection(kind, element), Collection(other, wanted):
+            return _convert_parts(shape, source, target, ctx, cast=cast)
+        case Collection(kind, element), Collection(target_kind, target_element):
             array = ctx.whole(shape)
-            if kind == "bag" and other == "list":
+            if kind == "bag" and target_kind == "list":
                 array = arrays.in_canonical_order(array, element, ctx)
-            if element != wanted:
+            if element != target_element:
                 array = arrays.transform(
                     array,
                     lambda x: ctx.whole(
-                        _converted(Cell(x, element), element, wanted, ctx, cast=cast)
+                        _convert(Cell(x, element), element, target_element, ctx, cast=cast)
                     ),
                     ctx,
                 )
-            if kind == "bag" and other == "list" and element != wanted:
-                array = arrays.in_canonical_order(array, wanted, ctx)
+            if kind == "bag" and target_kind == "list" and element != target_element:
+                array = arrays.in_canonical_order(array, target_element, ctx)
             return Cell(array, target, present=_is_present(shape))
         case _:
-            change = conversions.cast if cast else conversions.widen
-            found = change(ctx.whole(shape), source, target, ctx.dialect)
-            if found is None:
+            convert = conversions.cast if cast else conversions.widen
+            converted = convert(ctx.whole(shape), source, target, ctx.dialect)
+            if converted is None:
                 raise NotNative(f"no native conversion from {source} to {target} is the same")
             narrow = source in (BYTE, SHORT, INT) and target == LONG
-            return Cell(found, target, present=_is_present(shape), narrow=narrow)
+            return Cell(converted, target, present=_is_present(shape), narrow=narrow)
 
 
 def _is_present(shape: Shape) -> bool:
-    return isinstance(shape, Parts | Many) or (isinstance(shape, Cell) and shape.present)
+    return isinstance(shape, Parts | GroupBag) or (isinstance(shape, Cell) and shape.present)
 
 
-def _converted_parts(
-    shape: Shape, source: Type, target: Type, ctx: Context, *, cast: bool
-) -> Shape:
-    own = [name for name, _ in tree.parts_of(source)]
+def _convert_parts(shape: Shape, source: Type, target: Type, ctx: Context, *, cast: bool) -> Shape:
+    names = [name for name, _ in tree.parts_of(source)]
     types = dict(tree.parts_of(source))
     parts = []
-    for name, wanted in tree.parts_of(target):
-        if name not in own:
+    for name, part_type in tree.parts_of(target):
+        if name not in names:
             raise NotNative(f"conversion from {source} to {target}")
-        found = ctx.part(shape, own.index(name))
-        parts.append(_converted(found, types[name], wanted, ctx, cast=cast))
-    made = Parts(tuple(parts), target)
+        source_part = ctx.part(shape, names.index(name))
+        parts.append(_convert(source_part, types[name], part_type, ctx, cast=cast))
+    converted = Parts(tuple(parts), target)
     if isinstance(shape, Parts):
-        return made
-    return Cell(arrays.or_null(ctx.whole(shape), ctx.whole(made)), target)
+        return converted
+    return Cell(arrays.or_null(ctx.whole(shape), ctx.whole(converted)), target)
 
 
 def _choice(
     branches: Sequence[tuple[exp.Expression, Shape]], otherwise: Shape, type_: Type, ctx: Context
 ) -> Shape:
-    """The first value whose test is true; part by part if all are known by their parts."""
+    """The first value whose test is true; part by part if all shapes are `Parts`."""
     shapes = [shape for _, shape in branches] + [otherwise]
     if is_structure(type_) and all(isinstance(shape, Parts) for shape in shapes):
         parts = []
         for index, (_, part_type) in enumerate(tree.parts_of(type_)):
-            chosen = [(test, ctx.part(shape, index)) for test, shape in branches]
-            parts.append(_choice(chosen, ctx.part(otherwise, index), part_type, ctx))
+            part_branches = [(test, ctx.part(shape, index)) for test, shape in branches]
+            parts.append(_choice(part_branches, ctx.part(otherwise, index), part_type, ctx))
         return Parts(tuple(parts), type_)
     trees = [(test, ctx.whole(shape)) for test, shape in branches]
     present = all(map(_is_present, shapes))
@@ -322,22 +325,22 @@ def _choice(
 
 
 def _case(expr: typed.Case, env: Env, ctx: Context) -> Shape:
-    _certain([branch.body for branch in expr.branches], ctx)
+    _require_total([branch.body for branch in expr.branches], ctx)
     subject = ctx.lower(expr.subject, env, ctx)
     branches: list[tuple[exp.Expression, Shape]] = []
     for branch in expr.branches:
-        tests, inner = patterns.matched(branch.pattern, subject, env, ctx)
+        tests, inner = patterns.match_pattern(branch.pattern, subject, env, ctx)
         body = ctx.lower(branch.body, inner, ctx)
         condition = tree.conjunction(tests)
         if condition is None:
             return _choice(branches, body, expr.type, ctx) if branches else body
         branches.append((condition, body))
-    nothing = Cell(tree.typed_null(expr.type, ctx.dialect), expr.type)
-    return _choice(branches, nothing, expr.type, ctx)
+    null = Cell(tree.typed_null(expr.type, ctx.dialect), expr.type)
+    return _choice(branches, null, expr.type, ctx)
 
 
 def _call(name: str, arguments: tuple[typed.Expr, ...], env: Env, ctx: Context) -> Shape:
-    """A function's body with its arguments in place; one that calls itself is Python's."""
+    """A function's body with its arguments substituted; recursive functions are not native."""
     if ctx.calls_itself(name):
         raise NotNative(f"{name} calls itself")
     function = ctx.script.functions[name]
@@ -356,10 +359,12 @@ def _builtin(expr: typed.Builtin, env: Env, ctx: Context) -> Shape:
     if expr.function == "pow" and _is_two(expr.arguments[1]):
         square = typed.Arithmetic("*", expr.arguments[0], expr.arguments[0], type=expr.type)
         return ctx.lower(square, env, ctx)
-    given = [
+    values = [
         arrays.canonical(ctx.tree(argument, env), argument.type, ctx) for argument in expr.arguments
     ]
-    return _told(expr, builtins.builtin(expr.function, given, types, expr.type, ctx.dialect))
+    return _native_or_raise(
+        expr, builtins.builtin(expr.function, values, types, expr.type, ctx.dialect)
+    )
 
 
 def _is_two(expr: typed.Expr) -> bool:

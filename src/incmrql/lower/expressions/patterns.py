@@ -1,4 +1,4 @@
-"""Patterns: the tests that a value must pass, and what its parts are then called."""
+"""Patterns: the tests that a value must pass, and the variables bound to its parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from incmrql.types import typed
 from incmrql.types.model import Collection, Record
 
 
-def matched(
+def match_pattern(
     pattern: typed.Pattern, subject: Shape, env: Env, ctx: Context
 ) -> tuple[list[exp.Expression], Env]:
     """The tests, and the environment with the pattern's variables."""
@@ -36,19 +36,19 @@ def _match(
             tests.append(tree.binary(exp.NullSafeEQ, own, constant))
             return env
         case typed.TupleOf(items):
-            _present(subject, ctx, tests)
+            _require_present(subject, ctx, tests)
             for index, item in enumerate(items):
                 env = _match(item, ctx.part(subject, index), env, ctx, tests)
             return env
         case typed.Fields(fields):
-            _present(subject, ctx, tests)
+            _require_present(subject, ctx, tests)
             names = subject.type.names if isinstance(subject.type, Record) else ()
             for name, inner in fields:
                 env = _match(inner, ctx.part(subject, names.index(name)), env, ctx, tests)
             return env
         case typed.ListOf(items):
-            return _list(items, subject, env, ctx, tests)
-        case typed.Made(constructor):
+            return _match_list(items, subject, env, ctx, tests)
+        case typed.DataOf(constructor):
             raise NotNative(f"a pattern of data type {constructor.owner}")
         case typed.Members() | typed.ReadAs():
             raise NotNative("a pattern that looks into a tree")
@@ -56,12 +56,12 @@ def _match(
             assert_never(pattern)
 
 
-def _present(subject: Shape, ctx: Context, tests: list[exp.Expression]) -> None:
+def _require_present(subject: Shape, ctx: Context, tests: list[exp.Expression]) -> None:
     if not isinstance(subject, Parts):
         tests.append(tree.not_null(ctx.whole(subject)))
 
 
-def _list(
+def _match_list(
     items: tuple[typed.Pattern, ...],
     subject: Shape,
     env: Env,
@@ -73,7 +73,7 @@ def _list(
     array, element = ctx.whole(subject), subject.type.element
     length = tree.binary(exp.EQ, arrays.size(array, ctx), tree.number(len(items)))
     tests.append(tree.call("coalesce", length, tree.boolean(False)))
-    for place, item in enumerate(items):
-        found = Cell(arrays.at(array, tree.number(place), ctx), element)
-        env = _match(item, found, env, ctx, tests)
+    for index, item in enumerate(items):
+        element_cell = Cell(arrays.at(array, tree.number(index), ctx), element)
+        env = _match(item, element_cell, env, ctx, tests)
     return env

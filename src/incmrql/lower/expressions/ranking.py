@@ -1,7 +1,7 @@
-"""`order by` inside a row: keys as values whose ascending order, null first, is the order wanted.
+"""`order by` inside a row: tuples whose ascending order, null first, is the requested order.
 
-Downward keys are turned where that is exact, so that one native sort, or a native minimum, does
-what several directions ask for; null is last then, and NaN first.
+Descending keys are reversed where that is exact, so that one native sort, or a native minimum,
+handles several directions; null comes last then, and NaN first.
 """
 
 from __future__ import annotations
@@ -30,70 +30,70 @@ from incmrql.types.model import (
 )
 
 
-def turned(key: Cell, ctx: Context) -> list[Cell] | None:
-    """What is in ascending order when a key is in descending order; None where nothing is."""
-    found = key.tree
+def reversed_key(key: Cell, ctx: Context) -> list[Cell] | None:
+    """Cells whose ascending order is the descending order of a key; None if there are none."""
+    value = key.tree
     if ctx.dialect is not Dialect.SPARK:
         return None
-    last = Cell(tree.is_null(found), BOOL, present=True)
+    null_last = Cell(tree.is_null(value), BOOL, present=True)
     match key.type:
         case type_ if type_ == BOOL:
-            return [last, Cell(exp.Not(this=tree.wrapped(found)), BOOL)]
+            return [null_last, Cell(exp.Not(this=tree.parenthesize(value)), BOOL)]
         case type_ if is_integer(type_):
-            return [last, Cell(_complement(found), type_)]
+            return [null_last, Cell(_complement(value), type_)]
         case type_ if is_float(type_):
-            number = exp.Not(this=tree.call("isnan", found))
-            return [last, Cell(number, BOOL), Cell(_minus(found), type_)]
+            not_nan = exp.Not(this=tree.call("isnan", value))
+            return [null_last, Cell(not_nan, BOOL), Cell(_minus(value), type_)]
         case Decimal() as type_:
-            return [last, Cell(_minus(found), type_)]
+            return [null_last, Cell(_minus(value), type_)]
         case type_ if type_ == DATE:
-            return [last, Cell(_complement(tree.call("unix_date", found)), INT)]
+            return [null_last, Cell(_complement(tree.call("unix_date", value)), INT)]
         case type_ if type_ == TIMESTAMP:
-            return [last, Cell(_complement(tree.call("unix_micros", found)), LONG)]
+            return [null_last, Cell(_complement(tree.call("unix_micros", value)), LONG)]
         case _:
             return None
 
 
 def _complement(value: exp.Expression) -> exp.Expression:
-    """-x - 1, which every integer has."""
-    return exp.BitwiseNot(this=tree.wrapped(value))
+    """-x - 1, which exists for every integer (unlike -x)."""
+    return exp.BitwiseNot(this=tree.parenthesize(value))
 
 
 def _minus(value: exp.Expression) -> exp.Expression:
-    return exp.Neg(this=tree.wrapped(value))
+    return exp.Neg(this=tree.parenthesize(value))
 
 
-def can_turn(order: Sequence[typed.Order], ctx: Context) -> bool:
-    """Whether all keys can be in ascending order."""
+def can_reverse(order: Sequence[typed.Order], ctx: Context) -> bool:
+    """Whether all descending keys can be reversed."""
     probe = tree.null()
-    return all(not o.descending or turned(Cell(probe, o.expr.type), ctx) for o in order)
+    return all(not o.descending or reversed_key(Cell(probe, o.expr.type), ctx) for o in order)
 
 
-def ranked(query: typed.Select, keys: Sequence[Shape], head: Shape, ctx: Context) -> Parts:
-    """The keys, all to be in ascending order, and then the head; all in canonical form."""
+def sort_tuple(query: typed.Select, keys: Sequence[Shape], head: Shape, ctx: Context) -> Parts:
+    """The keys, all for ascending order, and then the head; all in canonical form."""
     cells: list[Cell] = []
     for order, key in zip(query.order, keys, strict=True):
-        own = _canonical(key, ctx)
-        cells += (turned(own, ctx) if order.descending else None) or [own]
+        canonical_key = _canonical(key, ctx)
+        cells += (reversed_key(canonical_key, ctx) if order.descending else None) or [canonical_key]
     return _tuple([*cells, _canonical(head, ctx)])
 
 
-def as_they_are(query: typed.Select, env: Env, ctx: Context) -> Parts:
-    """The keys and the head of a query."""
+def lower_plain_tuple(query: typed.Select, env: Env, ctx: Context) -> Parts:
+    """The keys of a query, none reversed, and its head."""
     exprs = [*[order.expr for order in query.order], query.head]
-    return _tuple([_canonical(ctx.lower(each, env, ctx), ctx) for each in exprs])
+    return _tuple([_canonical(ctx.lower(part, env, ctx), ctx) for part in exprs])
 
 
-def lowered(query: typed.Select, env: Env, ctx: Context) -> Parts:
-    """The keys of a query, turned upward, and its head."""
+def lower_sort_tuple(query: typed.Select, env: Env, ctx: Context) -> Parts:
+    """The keys of a query, for ascending order, and its head."""
     keys = [ctx.lower(order.expr, env, ctx) for order in query.order]
-    return ranked(query, keys, ctx.lower(query.head, env, ctx), ctx)
+    return sort_tuple(query, keys, ctx.lower(query.head, env, ctx), ctx)
 
 
-def ranked_type(query: typed.Select, ctx: Context) -> Type:
-    """The type of `ranked`."""
+def sort_tuple_type(query: typed.Select, ctx: Context) -> Type:
+    """The type of `sort_tuple`."""
     probes = [Cell(tree.null(), order.expr.type) for order in query.order]
-    return ranked(query, probes, Cell(tree.null(), query.head.type), ctx).type
+    return sort_tuple(query, probes, Cell(tree.null(), query.head.type), ctx).type
 
 
 def _canonical(shape: Shape, ctx: Context) -> Cell:
@@ -105,25 +105,25 @@ def _tuple(cells: Sequence[Cell]) -> Parts:
 
 
 def last_part(pair: exp.Expression, type_: Type) -> exp.Expression:
-    """The head of what was ranked."""
+    """The head: the last field of a sort tuple."""
     return tree.get(pair, tree.parts_of(type_)[-1][0])
 
 
-def compared(pairs: exp.Expression, downward: list[bool], ctx: Context) -> exp.Expression:
-    """Structs by their parts, some of them downward; null is least."""
+def sort_by_comparison(pairs: exp.Expression, downward: list[bool], ctx: Context) -> exp.Expression:
+    """Structs sorted by their fields, some of them descending; null is least."""
     left, right = ctx.fresh("left"), ctx.fresh("right")
     branches: list[tuple[exp.Expression, exp.Expression]] = []
-    for place, down in enumerate(downward, 1):
-        a, b = (tree.get(tree.column(side), f"_{place}") for side in (left, right))
+    for field, down in enumerate(downward, 1):
+        a, b = (tree.get(tree.column(side), f"_{field}") for side in (left, right))
         if down:
             a, b = b, a
         less = tree.binary(exp.LT, a, b)
-        nothing = tree.conjunction([tree.is_null(a), tree.not_null(b)])
+        null_first = tree.conjunction([tree.is_null(a), tree.not_null(b)])
         more = tree.binary(exp.GT, a, b)
-        something = tree.conjunction([tree.not_null(a), tree.is_null(b)])
-        assert nothing is not None
-        assert something is not None
-        branches += [(test, tree.number(-1)) for test in (less, nothing)]
-        branches += [(test, tree.number(1)) for test in (more, something)]
+        null_second = tree.conjunction([tree.not_null(a), tree.is_null(b)])
+        assert null_first is not None
+        assert null_second is not None
+        branches += [(test, tree.number(-1)) for test in (less, null_first)]
+        branches += [(test, tree.number(1)) for test in (more, null_second)]
     body = tree.lambda_([left, right], tree.case(branches, tree.number(0)))
     return tree.call(arrays.function("array_sort", ctx), pairs, body)

@@ -14,7 +14,7 @@ from incmrql.errors import InternalError
 from incmrql.lower import tree
 from incmrql.lower.context import Context
 from incmrql.lower.expressions import arrays
-from incmrql.lower.shapes import Cell, Env, Hidden, Many, Parts, Shape, leaves, map_leaves
+from incmrql.lower.shapes import Cell, Env, GroupBag, Hidden, Parts, Shape, leaves, map_leaves
 from incmrql.lower.tree import Dialect
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Record, Type
@@ -49,7 +49,7 @@ class Side:
     value: Shape
     group: typed.Variable
     iterated: bool
-    wanted: dict[str, tuple[str, exp.Expression]] = field(default_factory=dict)
+    aggregates: dict[str, tuple[str, exp.Expression]] = field(default_factory=dict)
     prepared: list[tuple[str, exp.Expression]] = field(default_factory=list)
     """Columns that aggregates share, made of those of the relation and of earlier ones."""
     derived: list[list[tuple[str, exp.Expression]]] = field(default_factory=list)
@@ -57,17 +57,19 @@ class Side:
     test: Literal["", "semi", "anti"] = ""
     """Whether only the presence of a partner is asked for."""
 
-    def want(self, aggregated: exp.Expression, hint: str, ctx: Context) -> exp.Expression:
+    def aggregate_column(
+        self, aggregate: exp.Expression, hint: str, ctx: Context
+    ) -> exp.Expression:
         """The column that holds an aggregate of the group's rows."""
-        text = tree.print_tree(aggregated, Dialect.SPARK)
-        if text not in self.wanted:
-            self.wanted[text] = ctx.fresh(hint), aggregated
-        return tree.column(self.wanted[text][0])
+        key = tree.print_tree(aggregate, Dialect.SPARK)
+        if key not in self.aggregates:
+            self.aggregates[key] = ctx.fresh(hint), aggregate
+        return tree.column(self.aggregates[key][0])
 
     def prepare(self, value: exp.Expression, hint: str, ctx: Context) -> exp.Expression:
         """The column that holds an expression of each row, for several aggregates."""
-        for name, known in self.prepared:
-            if known == value:
+        for name, existing in self.prepared:
+            if existing == value:
                 return tree.column(name)
         self.prepared.append((ctx.fresh(hint), value))
         return tree.column(self.prepared[-1][0])
@@ -82,18 +84,18 @@ class Side:
         self.derived.append([(ctx.fresh(hint), value) for value in values])
         return [tree.column(name) for name, _ in self.derived[-1]]
 
-    def collected(self, many: Many, ctx: Context) -> exp.Expression:
+    def collect(self, many: GroupBag, ctx: Context) -> exp.Expression:
         """The elements of a bag of the group as an array."""
         whole, head = ctx.whole(many.head), many.head
         nullable = not isinstance(head, Parts) and not (isinstance(head, Cell) and head.present)
         if nullable:  # collect_list leaves nulls out
             whole = tree.call("named_struct", tree.text("v"), whole)
         condition = tree.conjunction(many.tests)
-        kept = whole if condition is None else tree.case([(condition, whole)], None)
-        listed = self.want(tree.call("collect_list", kept), "bag", ctx)
+        filtered = whole if condition is None else tree.case([(condition, whole)], None)
+        array = self.aggregate_column(tree.call("collect_list", filtered), "bag", ctx)
         if nullable:
-            listed = arrays.transform(listed, lambda item: tree.get(item, "v"), ctx)
-        return tree.call("coalesce", listed, arrays.empty(head.type, ctx))
+            array = arrays.transform(array, lambda item: tree.get(item, "v"), ctx)
+        return tree.call("coalesce", array, arrays.empty(head.type, ctx))
 
     def inner_env(self) -> Env:
         """What an aggregate of the rows can see: the key, and nothing else of the group."""
@@ -122,7 +124,7 @@ class Builder:
     repeats: list[tuple[str, Repeat]] = field(default_factory=list)
     shared: Mapping[int, Term] = field(default_factory=dict)
     """Terms that several places name, by the numbers of their variables."""
-    made: dict[int, Relation] = field(default_factory=dict)
+    shared_relations: dict[int, Relation] = field(default_factory=dict)
 
     def define(self, select: exp.Expression, hint: str = "t") -> str:
         """A name for a relation."""
@@ -141,24 +143,24 @@ def view(
 ) -> Relation:
     """A view under columns of its own."""
     columns = (("value", type_),) if packed else columns_of(type_)
-    fresh = [(b.ctx.fresh(column), column, part) for column, part in columns]
-    chosen = [exp.alias_(tree.column(column), own) for own, column, _ in fresh]
-    made = b.define(exp.select(*chosen).from_(exp.to_table(name)))
-    cells = tuple(Cell(tree.column(own), part) for own, _, part in fresh)
+    names = [(b.ctx.fresh(column), column, part) for column, part in columns]
+    columns_ = [exp.alias_(tree.column(column), own) for own, column, _ in names]
+    relation = b.define(exp.select(*columns_).from_(exp.to_table(name)))
+    cells = tuple(Cell(tree.column(own), part) for own, _, part in names)
     is_row = not packed and isinstance(type_, Record) and type_.fields
-    return Relation(made, Parts(cells, type_) if is_row else cells[0], size=size)
+    return Relation(relation, Parts(cells, type_) if is_row else cells[0], size=size)
 
 
-def copied(source: Relation, b: Builder) -> Relation:
+def copy_relation(source: Relation, b: Builder) -> Relation:
     """A relation under other columns."""
     names = [column_name(cell) for cell in leaves(source.row)]
     fresh = {name: b.ctx.fresh(name) for name in names}
-    chosen = [exp.alias_(tree.column(name), own) for name, own in fresh.items()]
-    name = b.define(exp.select(*chosen or [tree.boolean(True)]).from_(source.name))
+    columns = [exp.alias_(tree.column(name), own) for name, own in fresh.items()]
+    name = b.define(exp.select(*columns or [tree.boolean(True)]).from_(source.name))
     row = map_leaves(
         lambda cell: replace(cell, tree=tree.column(fresh[column_name(cell)])), source.row
     )
-    present = frozenset(fresh[each] for each in source.present)
+    present = frozenset(fresh[column_] for column_ in source.present)
     return replace(source, name=name, row=row, present=present)
 
 
@@ -169,10 +171,10 @@ def column_name(cell: Cell) -> str:
     return cell.tree.name
 
 
-def alike(left: Shape, right: Shape) -> bool:
+def same_structure(left: Shape, right: Shape) -> bool:
     """Whether two shapes are known by the same parts."""
     if isinstance(left, Parts) and isinstance(right, Parts):
-        return all(map(alike, left.parts, right.parts))
+        return all(map(same_structure, left.parts, right.parts))
     return isinstance(left, Cell) and isinstance(right, Cell)
 
 
@@ -180,28 +182,32 @@ def as_columns(
     head: Shape, b: Builder, never_null: AbstractSet[str] = frozenset()
 ) -> tuple[Shape, list[exp.Expr], frozenset[str]]:
     """A shape as columns with names of their own."""
-    chosen: list[exp.Expr] = []
-    present: set[str] = set()
+    columns: list[exp.Expr] = []
+    never_null_columns: set[str] = set()
 
-    def named(shape: Shape, hint: str) -> Shape:
+    def name_leaves(shape: Shape, hint: str) -> Shape:
         match shape:
             case Parts(parts, type_) if type_ == EXACT_SUM:
-                return Parts(tuple(named(part, "sum") for part in parts), type_)
+                return Parts(tuple(name_leaves(part, "sum") for part in parts), type_)
             case Parts(parts, type_):
                 names = [name for name, _ in tree.parts_of(type_)]
                 pairs = zip(parts, names, strict=True)
-                return Parts(tuple(named(p, n if n[0] != "_" else hint) for p, n in pairs), type_)
-            case Cell(found, type_, present_, narrow):
-                column = b.ctx.fresh(found.name if isinstance(found, exp.Column) else hint)
-                chosen.append(exp.alias_(found, column))
-                text = tree.print_tree(found, b.ctx.dialect)
+                return Parts(
+                    tuple(name_leaves(p, n if n[0] != "_" else hint) for p, n in pairs), type_
+                )
+            case Cell(expression, type_, present_, narrow):
+                column = b.ctx.fresh(
+                    expression.name if isinstance(expression, exp.Column) else hint
+                )
+                columns.append(exp.alias_(expression, column))
+                text = tree.print_tree(expression, b.ctx.dialect)
                 if present_ or text in never_null:
-                    present.add(column)
+                    never_null_columns.add(column)
                 return Cell(tree.column(column), type_, present_, narrow)
             case _:
-                return named(Cell(b.ctx.whole(shape), shape.type, present=True), hint)
+                return name_leaves(Cell(b.ctx.whole(shape), shape.type, present=True), hint)
 
-    row = named(head, "c")
-    if not chosen:
-        chosen.append(exp.alias_(tree.boolean(True), b.ctx.fresh("unit")))
-    return row, chosen, frozenset(present)
+    row = name_leaves(head, "c")
+    if not columns:
+        columns.append(exp.alias_(tree.boolean(True), b.ctx.fresh("unit")))
+    return row, columns, frozenset(never_null_columns)

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from incmrql.lower import tree
 from incmrql.lower.expressions import patterns
-from incmrql.lower.relations.builder import Builder, Relation, Side, as_columns, copied
-from incmrql.lower.shapes import Cell, Env, Many, Parts, Shape, split
+from incmrql.lower.relations.builder import Builder, Relation, Side, as_columns, copy_relation
+from incmrql.lower.shapes import Cell, Env, GroupBag, Parts, Shape, split
 from incmrql.lower.tree import Dialect
 from incmrql.types import typed
 from incmrql.types.model import Collection
@@ -24,8 +24,8 @@ class Flow:
     env: Env
     sides: list[Side]
     tests: list[exp.Expression] = field(default_factory=list)
-    exploded: list[tuple[exp.Expression, str]] = field(default_factory=list)
-    taken: list[int] = field(default_factory=list)
+    explodes: list[tuple[exp.Expression, str]] = field(default_factory=list)
+    iterated_sides: list[int] = field(default_factory=list)
     """The sides whose rows are gone through, in order."""
     copies: dict[int, Relation] = field(default_factory=dict)
     present: set[str] = field(default_factory=set)
@@ -58,7 +58,7 @@ def emit(body: typed.Expr, env: Env, flow: Flow, b: Builder) -> Shape:
             return ctx.lower(widened, env.bind(variable, inner), ctx)
         case typed.Select(group=None, order=(), limit=None, distinct=False):
             for qualifier in body.qualifiers:
-                env = _qualified(qualifier, env, flow, b)
+                env = _bind_qualifier(qualifier, env, flow, b)
             if body.where is not None:
                 _require(body.where, env, flow, b)
             if body.having is not None:
@@ -68,13 +68,13 @@ def emit(body: typed.Expr, env: Env, flow: Flow, b: Builder) -> Shape:
             return _elements(body, env, flow, b)
 
 
-def _qualified(qualifier: typed.Qualifier, env: Env, flow: Flow, b: Builder) -> Env:
+def _bind_qualifier(qualifier: typed.Qualifier, env: Env, flow: Flow, b: Builder) -> Env:
     match qualifier:
         case typed.Generator(pattern, domain):
-            found = _elements(domain, env, flow, b)
-            tests, env = patterns.matched(pattern, found, env, b.ctx)
+            element = _elements(domain, env, flow, b)
+            tests, env = patterns.match_pattern(pattern, element, env, b.ctx)
         case typed.Binding(pattern, value):
-            tests, env = patterns.matched(pattern, b.ctx.lower(value, env, b.ctx), env, b.ctx)
+            tests, env = patterns.match_pattern(pattern, b.ctx.lower(value, env, b.ctx), env, b.ctx)
         case typed.Condition(condition):
             _require(condition, env, flow, b)
             return env
@@ -87,16 +87,16 @@ def _qualified(qualifier: typed.Qualifier, env: Env, flow: Flow, b: Builder) -> 
 def _elements(domain: typed.Expr, env: Env, flow: Flow, b: Builder) -> Shape:
     """One element of a domain: a row of a side, or what an array is exploded to."""
     shape = b.ctx.lower(domain, env, b.ctx)
-    if isinstance(shape, Many) and shape.head is shape.side.value and not shape.tests:
+    if isinstance(shape, GroupBag) and shape.head is shape.side.value and not shape.tests:
         number = next(n for n, side in enumerate(flow.sides) if side is shape.side)
-        return taken(number, flow, b)
+        return iterate_side(number, flow, b)
     if not isinstance(shape.type, Collection):
         array: exp.Expression = _tree_elements(domain, env, b)
         type_ = domain.type
     else:
         array, type_ = b.ctx.whole(shape), shape.type.element
     column = b.ctx.fresh("item")
-    flow.exploded.append((array, column))
+    flow.explodes.append((array, column))
     return Cell(tree.column(column), type_)
 
 
@@ -107,17 +107,17 @@ def _tree_elements(domain: typed.Expr, env: Env, b: Builder) -> exp.Expression:
     generator = typed.Generator(typed.Bind(variable), domain)
     whole = Collection("bag", domain.type)
     query = typed.Select(False, itself, (generator,), None, None, None, (), None, type=whole)
-    return b.ctx.whole(b.ctx.python(query, env, "the elements of a tree"))
+    return b.ctx.whole(b.ctx.call_python(query, env, "the elements of a tree"))
 
 
-def taken(number: int, flow: Flow, b: Builder) -> Shape:
+def iterate_side(number: int, flow: Flow, b: Builder) -> Shape:
     """A row of a side; the second time that of a copy."""
-    if number in flow.taken:
-        copy = copied(flow.sides[number].relation, b)
-        flow.copies[len(flow.taken)] = copy
-        flow.taken.append(number)
+    if number in flow.iterated_sides:
+        copy = copy_relation(flow.sides[number].relation, b)
+        flow.copies[len(flow.iterated_sides)] = copy
+        flow.iterated_sides.append(number)
         return split(copy.row).parts[1]
-    flow.taken.append(number)
+    flow.iterated_sides.append(number)
     return flow.sides[number].value
 
 
@@ -128,12 +128,12 @@ def _require(condition: typed.Expr, env: Env, flow: Flow, b: Builder) -> None:
             _require(left, env, flow, b)
             _require(right, env, flow, b)
         case typed.Compare("=", left, right) if left == right:
-            present = b.ctx.lower(left, env, b.ctx)
-            if isinstance(present, Parts):
+            operand = b.ctx.lower(left, env, b.ctx)
+            if isinstance(operand, Parts):
                 return
-            found = b.ctx.whole(present)
-            flow.present.add(tree.print_tree(found, b.ctx.dialect))
-            flow.tests.append(tree.not_null(found))
+            value = b.ctx.whole(operand)
+            flow.present.add(tree.print_tree(value, b.ctx.dialect))
+            flow.tests.append(tree.not_null(value))
         case _:
             if not _partner_test(condition, env, flow):
                 test = b.ctx.tree(condition, env)
@@ -150,14 +150,14 @@ def _partner_test(condition: typed.Expr, env: Env, flow: Flow) -> bool:
         case _:
             return False
     variable = root_variable(operand)
-    place = None if variable is None else side_of(operand, variable)
+    index = None if variable is None else side_of(operand, variable)
     shape = None if variable is None else env.values.get(variable)
-    if place is None or len(flow.sides) < 2 or not isinstance(shape, Parts):
+    if index is None or len(flow.sides) < 2 or not isinstance(shape, Parts):
         return False
     if shape is not next(iter(flow.env.values.values())):
         return False
-    side, other = flow.sides[place], flow.sides[1 - place]
-    if side.iterated or side.wanted or side.test or not other.iterated:
+    side, opposite = flow.sides[index], flow.sides[1 - index]
+    if side.iterated or side.aggregates or side.test or not opposite.iterated:
         return False
     side.test = "semi" if kind == "semi" else "anti"
     return True
@@ -176,17 +176,17 @@ def side_of(domain: typed.Expr, group: typed.Variable) -> int | None:
             return None
 
 
-def selected(head: Shape, source: exp.Expression, flow: Flow, b: Builder) -> Relation:
+def select_rows(head: Shape, source: exp.Expression, flow: Flow, b: Builder) -> Relation:
     """The relation of a body's elements."""
     dialect = b.ctx.dialect
-    row, chosen, present = as_columns(head, b, flow.present)
-    select = exp.select(*chosen).from_(source)
+    row, columns_, present = as_columns(head, b, flow.present)
+    select = exp.select(*columns_).from_(source)
     if flow.hints and dialect is Dialect.SPARK:
-        sent = [tree.column(name) for name in flow.hints]
-        select.set("hint", exp.Hint(expressions=[tree.call("BROADCAST", *sent)]))
+        broadcast = [tree.column(name) for name in flow.hints]
+        select.set("hint", exp.Hint(expressions=[tree.call("BROADCAST", *broadcast)]))
     for join in source.args.pop("joins", None) or []:
         select.append("joins", join)
-    for array, column in flow.exploded:
+    for array, column in flow.explodes:
         if dialect is Dialect.SPARK:
             names = exp.TableAlias(
                 this=exp.to_identifier(b.ctx.fresh("each")), columns=[exp.to_identifier(column)]
@@ -205,5 +205,5 @@ def selected(head: Shape, source: exp.Expression, flow: Flow, b: Builder) -> Rel
     condition = tree.conjunction(tests)
     if condition is not None:
         select = select.where(condition)
-    size = None if flow.exploded else flow.size
+    size = None if flow.explodes else flow.size
     return Relation(b.define(select), row, present, size, flow.grouped and size is not None)

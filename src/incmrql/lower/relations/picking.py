@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from incmrql.algebra.term import CMap, Picks, Scan
 from incmrql.lower import tree
-from incmrql.lower.context import Context, PythonPlace
+from incmrql.lower.context import Context, PythonExpression
 from incmrql.lower.relations.compact import Relations
 from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
@@ -43,20 +43,20 @@ _TOTAL: Final = (
 )  # fmt: skip
 
 
-def picked(term: CMap, ctx: Context) -> CMap | None:
+def pick_steps(term: CMap, ctx: Context) -> CMap | None:
     """The same over what is picked of the rows; None where nothing is to be picked."""
     scan = term.source
     if not isinstance(scan, Scan) or scan.picks is not None or not is_parsed(scan.source):
         return None
-    picking = _Picking(term.variable, ctx)
-    picking.body(term.body)
-    if not any(_is_step(expr) for _, expr in picking.fields):
+    picker = _Picker(term.variable, ctx)
+    picker.body(term.body)
+    if not any(_is_step(expr) for _, expr in picker.fields):
         return None
-    row = Record(tuple((name, expr.type) for name, expr in picking.fields))
+    row = Record(tuple((name, expr.type) for name, expr in picker.fields))
     variable = typed.Variable(term.variable.name, term.variable.number, row)
-    body = _by_parts(term.body, picking.body(term.body, typed.Var(variable, type=row)))
-    found = Scan(scan.source, row, Picks(term.variable, tuple(picking.fields)))
-    return CMap(variable, body, found)
+    body = _by_parts(term.body, picker.body(term.body, typed.Var(variable, type=row)))
+    scan_ = Scan(scan.source, row, Picks(term.variable, tuple(picker.fields)))
+    return CMap(variable, body, scan_)
 
 
 def _by_parts(before: typed.Expr, body: typed.Expr) -> typed.Expr:
@@ -64,12 +64,12 @@ def _by_parts(before: typed.Expr, body: typed.Expr) -> typed.Expr:
     if not (isinstance(before, typed.Select) and isinstance(body, typed.Field)):
         return body
     item = typed.Variable("item", -1, before.head.type)
-    head = _apart(before.head, typed.Var(item, type=item.type))
+    head = _rebuild(before.head, typed.Var(item, type=item.type))
     through = (typed.Generator(typed.Bind(item), body),)
     return typed.Select(False, head, through, None, None, None, (), None, type=body.type)
 
 
-def _apart(like: typed.Expr, whole: typed.Expr) -> typed.Expr:
+def _rebuild(like: typed.Expr, whole: typed.Expr) -> typed.Expr:
     """A value as the tuple or record of its parts, where an expression makes one."""
     parts: list[typed.Expr]
     match like:
@@ -80,7 +80,7 @@ def _apart(like: typed.Expr, whole: typed.Expr) -> typed.Expr:
             parts = [typed.Field(whole, name, type=item.type) for name, item in pairs]
         case _:
             return whole
-    return replace(like, items=tuple(map(_apart, items, parts)))
+    return replace(like, items=tuple(map(_rebuild, items, parts)))
 
 
 def is_parsed(source: typed.Source) -> bool:
@@ -95,17 +95,17 @@ def is_never_null(scan: Scan, name: str) -> bool:
     return name == WHOLE and scan.source.row in (JSON, XML)
 
 
-def without(scan: Scan, names: set[str]) -> Scan:
+def without_picks(scan: Scan, names: set[str]) -> Scan:
     """A scan that picks less; one field stays, as rows are made of columns."""
     assert scan.picks is not None
-    kept = [each for each in scan.picks.fields if each[0] not in names]
-    kept = kept or [each for each in scan.picks.fields if each[0] != WHOLE][:1]
-    row = Record(tuple((name, expr.type) for name, expr in kept))
-    return Scan(scan.source, row, Picks(scan.picks.variable, tuple(kept)))
+    remaining = [field_ for field_ in scan.picks.fields if field_[0] not in names]
+    remaining = remaining or [field_ for field_ in scan.picks.fields if field_[0] != WHOLE][:1]
+    row = Record(tuple((name, expr.type) for name, expr in remaining))
+    return Scan(scan.source, row, Picks(scan.picks.variable, tuple(remaining)))
 
 
 @dataclass(slots=True)
-class _Picking:
+class _Picker:
     """The fields that are picked so far of the rows that a variable stands for."""
 
     variable: typed.Variable
@@ -117,16 +117,16 @@ class _Picking:
 
         Without a row, the fields are only noted.
         """
-        if expr == self._row or is_picked(expr, self.variable):
+        if expr == self._row or is_pickable(expr, self.variable):
             name = self._name(expr)
             return expr if row is None else typed.Field(row, name, type=expr.type, span=expr.span)
-        if isinstance(expr, typed.Call) and self._is_written_out(expr):
+        if isinstance(expr, typed.Call) and self._is_inlined(expr):
             function = self.ctx.script.functions[expr.function]
-            given = dict(zip(function.parameters, expr.arguments, strict=True))
-            return self.body(substitute(function.body, given), row)
+            substitution = dict(zip(function.parameters, expr.arguments, strict=True))
+            return self.body(substitute(function.body, substitution), row)
         return map_children(lambda child: self.body(child, row), expr)
 
-    def _is_written_out(self, call: typed.Call) -> bool:
+    def _is_inlined(self, call: typed.Call) -> bool:
         """Whether a function is given the row or steps into it, and does not call itself."""
         parts = [part for argument in call.arguments for part in nodes(argument)]
         is_plain = all(isinstance(part, typed.Var | typed.Const | typed.Navigate) for part in parts)
@@ -138,30 +138,30 @@ class _Picking:
         return typed.Var(self.variable, type=self.variable.type)
 
     def _name(self, expr: typed.Expr) -> str:
-        for name, known in self.fields:
-            if known == expr:
+        for name, picked in self.fields:
+            if picked == expr:
                 return name
         name = WHOLE if isinstance(expr, typed.Var) else f"step_{len(self.fields) + 1}"
         self.fields.append((name, expr))
         return name
 
 
-def is_picked(expr: typed.Expr, row: typed.Variable) -> bool:
+def is_pickable(expr: typed.Expr, row: typed.Variable) -> bool:
     """Whether an expression is a step into a row, and into nothing else.
 
     A query whose elements hold the row itself is none: it would be there once for each.
     """
-    if isinstance(expr, typed.Select) and _holds(expr, row):
+    if isinstance(expr, typed.Select) and _uses_row(expr, row):
         return False
     return _is_step(expr) and all(map(_is_total, nodes(expr))) and free_variables(expr) == {row}
 
 
-def _holds(expr: typed.Expr, row: typed.Variable) -> bool:
+def _uses_row(expr: typed.Expr, row: typed.Variable) -> bool:
     """Whether a row is used as it is, and not only stepped into."""
     if isinstance(expr, typed.Var):
         return expr.variable == row
     into = not isinstance(expr, typed.Select) and _is_step(expr)
-    return not into and any(_holds(child, row) for child in children(expr))
+    return not into and any(_uses_row(child, row) for child in children(expr))
 
 
 def _is_step(expr: typed.Expr) -> bool:
@@ -174,19 +174,19 @@ def _is_step(expr: typed.Expr) -> bool:
         case typed.Var() | typed.If() | typed.Concat():
             return False
         case typed.Aggregate(_, operand) | typed.Exists(operand):
-            return _is_step(operand) or _holds_trees(operand.type)
+            return _is_step(operand) or _has_trees(operand.type)
         case typed.Select(qualifiers=qualifiers):
             return any(
-                isinstance(each, typed.Generator) and (_holds_trees(each.domain.type))
-                for each in qualifiers
+                isinstance(qualifier, typed.Generator) and (_has_trees(qualifier.domain.type))
+                for qualifier in qualifiers
             )
         case typed.Field() | typed.Item():
             return False
         case _:
-            return any(_holds_trees(child.type) for child in children(expr))
+            return any(_has_trees(child.type) for child in children(expr))
 
 
-def _holds_trees(type_: Type) -> bool:
+def _has_trees(type_: Type) -> bool:
     """Whether values are trees, or collections of trees."""
     while isinstance(type_, Collection):
         type_ = type_.element
@@ -214,35 +214,39 @@ def _is_total(expr: typed.Expr) -> bool:
 Sources = Sequence[tuple[str, Scan]]
 
 
-def carried(
+def carry_steps(
     relations: Relations,
     final: exp.Select,
-    places: Sequence[PythonPlace],
+    python_calls: Sequence[PythonExpression],
     sources: Sources,
     fresh: Callable[[str], str],
 ) -> tuple[Relations, exp.Select, Sources]:
     """The same query with steps picked that Python would take in rows of a source."""
-    steps = {place.name: place for place in places if _is_tree_step(place)}
-    scans = {name: picking for name, scan in sources if (picking := _picking(scan)) is not None}
+    steps = {call.name: call for call in python_calls if _is_tree_step(call)}
+    scans = {
+        name: picking for name, scan in sources if (picking := _picking_scan(scan)) is not None
+    }
     if not steps or not scans:
         return relations, final, sources
-    carrying = _Carrying({name: each.copy() for name, each in relations}, scans, fresh)
-    done = [(name, carrying.replaced(each, steps)) for name, each in carrying.known.items()]
-    whole = carrying.replaced(final.copy(), steps)
+    carrier = _StepCarrier({name: select.copy() for name, select in relations}, scans, fresh)
+    carried = [
+        (name, carrier.replace_calls(select, steps)) for name, select in carrier.selects.items()
+    ]
+    whole = carrier.replace_calls(final.copy(), steps)
     assert isinstance(whole, exp.Select)
-    given = {name: scan for name, scan in scans.items() if name in carrying.asked}
-    return done, whole, [(name, given.get(name, scan)) for name, scan in sources]
+    picked = {name: scan for name, scan in scans.items() if name in carrier.picked_views}
+    return carried, whole, [(name, picked.get(name, scan)) for name, scan in sources]
 
 
-def _is_tree_step(place: PythonPlace) -> bool:
+def _is_tree_step(call: PythonExpression) -> bool:
     """Whether a place is a step from one tree, and leads from null to null."""
-    if len(place.parameters) != 1 or not is_picked(place.body, place.parameters[0]):
+    if len(call.parameters) != 1 or not is_pickable(call.body, call.parameters[0]):
         return False
-    env = Environment(new_world(EMPTY_SCRIPT)).bind(place.parameters[0], None)
-    return evaluate(place.body, env) is None
+    env = Environment(new_world(EMPTY_SCRIPT)).bind(call.parameters[0], None)
+    return evaluate(call.body, env) is None
 
 
-def _picking(scan: Scan) -> Scan | None:
+def _picking_scan(scan: Scan) -> Scan | None:
     """A scan that picks at least its rows; None where that cannot be."""
     if scan.picks is not None:
         return scan
@@ -254,60 +258,64 @@ def _picking(scan: Scan) -> Scan | None:
 
 
 @dataclass(slots=True)
-class _Carrying:
+class _StepCarrier:
     """The relations of a query, which get more columns, and what scans pick."""
 
-    known: dict[str, exp.Expression]
+    selects: dict[str, exp.Expression]
     scans: dict[str, Scan]
     fresh: Callable[[str], str]
-    asked: set[str] = field(default_factory=set)
-    passed: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    picked_views: set[str] = field(default_factory=set)
+    carried_columns: dict[tuple[str, str, str], str] = field(default_factory=dict)
     """The columns of relations that hold a step into another one of their columns."""
 
-    def replaced(self, select: exp.Expression, steps: dict[str, PythonPlace]) -> exp.Expression:
+    def replace_calls(
+        self, select: exp.Expression, steps: dict[str, PythonExpression]
+    ) -> exp.Expression:
         """A SELECT with columns in the place of calls."""
         for call in list(select.find_all(exp.Anonymous)):
-            place, given = steps.get(call.name), call.expressions
-            around = call.find_ancestor(exp.Select)
-            if place is None or around is None or not isinstance(given[0], exp.Column):
+            step, arguments = steps.get(call.name), call.expressions
+            select_ = call.find_ancestor(exp.Select)
+            if step is None or select_ is None or not isinstance(arguments[0], exp.Column):
                 continue
-            found = self._column(around, given[0].name, place)
-            if found is not None:
-                call.replace(tree.column(found))
+            replacement = self._column(select_, arguments[0].name, step)
+            if replacement is not None:
+                call.replace(tree.column(replacement))
         return select
 
-    def _column(self, select: exp.Select, name: str, place: PythonPlace) -> str | None:
+    def _column(self, select: exp.Select, name: str, step: PythonExpression) -> str | None:
         """The column that holds a step into another one, for rows that a SELECT takes."""
         for table in _tables(select):
             if table in self.scans and name == WHOLE:
-                return self._picked(table, place)
-            inner = self.known.get(table)
-            passed = None if inner is None else _passed(inner, name)
-            if passed is not None and isinstance(inner, exp.Select):
-                return self._carried(table, inner, passed, place)
+                return self._picked_column(table, step)
+            inner = self.selects.get(table)
+            carried_columns = None if inner is None else _passed_column(inner, name)
+            if carried_columns is not None and isinstance(inner, exp.Select):
+                return self._carried_column(table, inner, carried_columns, step)
         return None
 
-    def _carried(self, table: str, inner: exp.Select, name: str, place: PythonPlace) -> str | None:
-        key = table, name, place.name
-        if key not in self.passed:
-            below = self._column(inner, name, place)
+    def _carried_column(
+        self, table: str, inner: exp.Select, name: str, step: PythonExpression
+    ) -> str | None:
+        key = table, name, step.name
+        if key not in self.carried_columns:
+            below = self._column(inner, name, step)
             if below is None:
                 return None
-            self.passed[key] = self.fresh("step")
-            inner.append("expressions", exp.alias_(tree.column(below), self.passed[key]))
-        return self.passed[key]
+            self.carried_columns[key] = self.fresh("step")
+            inner.append("expressions", exp.alias_(tree.column(below), self.carried_columns[key]))
+        return self.carried_columns[key]
 
-    def _picked(self, view: str, place: PythonPlace) -> str | None:
+    def _picked_column(self, view: str, step: PythonExpression) -> str | None:
         scan = self.scans[view]
         assert scan.picks is not None
-        picks, (parameter,) = scan.picks, place.parameters
+        picks, (parameter,) = scan.picks, step.parameters
         if picks.variable.type != parameter.type:
             return None
         row = typed.Var(picks.variable, type=picks.variable.type)
-        expr = substitute(place.body, {parameter: row})
-        self.asked.add(view)
-        for name, known in picks.fields:
-            if known == expr:
+        expr = substitute(step.body, {parameter: row})
+        self.picked_views.add(view)
+        for name, picked in picks.fields:
+            if picked == expr:
                 return name
         name = f"step_{len(picks.fields) + 1}"
         fields = (*picks.fields, (name, expr))
@@ -319,11 +327,11 @@ class _Carrying:
 def _tables(select: exp.Select) -> list[str]:
     """The relations that a SELECT takes its rows from."""
     clauses = [select.args.get("from_"), *(select.args.get("joins") or [])]
-    found = [clause.this for clause in clauses if clause is not None]
-    return [table.name for table in found if isinstance(table, exp.Table)]
+    sources = [clause.this for clause in clauses if clause is not None]
+    return [table.name for table in sources if isinstance(table, exp.Table)]
 
 
-def _passed(select: exp.Expression, name: str) -> str | None:
+def _passed_column(select: exp.Expression, name: str) -> str | None:
     """Which column a SELECT passes on under a name, row by row."""
     if (
         not isinstance(select, exp.Select)
@@ -331,8 +339,8 @@ def _passed(select: exp.Expression, name: str) -> str | None:
         or select.args.get("distinct")
     ):
         return None
-    for each in select.expressions:
-        if each.alias_or_name == name:
-            column = each.this if isinstance(each, exp.Alias) else each
+    for definition in select.expressions:
+        if definition.alias_or_name == name:
+            column = definition.this if isinstance(definition, exp.Alias) else definition
             return column.name if isinstance(column, exp.Column) else None
     return None

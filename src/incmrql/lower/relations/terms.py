@@ -28,10 +28,10 @@ from incmrql.algebra.term import (
 )
 from incmrql.lower import tree
 from incmrql.lower.expressions import arrays
-from incmrql.lower.relations.builder import Builder, Relation, alike, copied, view
-from incmrql.lower.relations.flows import Flow, emit, selected
-from incmrql.lower.relations.joins import grouped
-from incmrql.lower.relations.picking import is_never_null, picked
+from incmrql.lower.relations.builder import Builder, Relation, copy_relation, same_structure, view
+from incmrql.lower.relations.flows import Flow, emit, select_rows
+from incmrql.lower.relations.joins import lower_groups
+from incmrql.lower.relations.picking import is_never_null, pick_steps
 from incmrql.lower.shapes import Cell, Env, Parts, leaves, map_leaves, split
 from incmrql.lower.tree import Dialect
 from incmrql.types import typed
@@ -44,19 +44,19 @@ def relation(term: Term, b: Builder) -> Relation:
     """A term as a relation."""
     match term:
         case Scan():
-            name, size = _known(b.sources, term, "source"), b.ctx.size_of(term)
-            found = view(name, element(term), b, packed=is_packed(term), size=size)
-            return found if term.picks is None else _with_present(found, term)
+            name, size = _view_name(b.sources, term, "source"), b.ctx.size_of(term)
+            view_ = view(name, element(term), b, packed=is_packed(term), size=size)
+            return view_ if term.picks is None else _mark_present(view_, term)
         case Values():
-            return view(_known(b.constants, term, "values"), element(term), b, packed=True)
+            return view(_view_name(b.constants, term, "values"), element(term), b, packed=True)
         case Loop(variable):
-            return copied(b.loops[variable.number], b)
+            return copy_relation(b.loops[variable.number], b)
         case Shared(variable):
-            if variable.number not in b.made:
-                b.made[variable.number] = relation(b.shared[variable.number], b)
-            return copied(b.made[variable.number], b)
+            if variable.number not in b.shared_relations:
+                b.shared_relations[variable.number] = relation(b.shared[variable.number], b)
+            return copy_relation(b.shared_relations[variable.number], b)
         case Repeat():
-            return view(_known(b.repeats, term, "loop"), element(term), b, packed=True)
+            return view(_view_name(b.repeats, term, "loop"), element(term), b, packed=True)
         case CMap():
             return _cmap(term, b)
         case GroupBy() | CoGroup():
@@ -64,18 +64,18 @@ def relation(term: Term, b: Builder) -> Relation:
         case Union(parts):
             return _union([relation(part, b) for part in parts], element(term), b)
         case Sort():
-            return _sorted(term, b)
+            return _sort(term, b)
         case _:
             assert_never(term)
 
 
-def _known(kept: list[tuple[str, T]], term: T, hint: str) -> str:
+def _view_name(views: list[tuple[str, T]], term: T, hint: str) -> str:
     """The name of a view: one for equal terms."""
-    for name, other in kept:
-        if other == term:
+    for name, existing in views:
+        if existing == term:
             return name
-    kept.append((f"{hint}_{len(kept) + 1}", term))
-    return kept[-1][0]
+    views.append((f"{hint}_{len(views) + 1}", term))
+    return views[-1][0]
 
 
 def may_hold_null(source: typed.Source) -> bool:
@@ -88,15 +88,15 @@ def is_packed(scan: Scan) -> bool:
     return scan.picks is None and may_hold_null(scan.source)
 
 
-def _with_present(found: Relation, scan: Scan) -> Relation:
+def _mark_present(view_: Relation, scan: Scan) -> Relation:
     """A view of what is picked, with what is known never to be null."""
-    parts = split(found.row).parts
+    parts = split(view_.row).parts
     names = [name for name, _ in tree.parts_of(scan.element)]
     cells = [
         replace(cell, present=is_never_null(scan, name)) if isinstance(cell, Cell) else cell
         for name, cell in zip(names, parts, strict=True)
     ]
-    return replace(found, row=Parts(tuple(cells), scan.element))
+    return replace(view_, row=Parts(tuple(cells), scan.element))
 
 
 def _groups_themselves(term: GroupBy | CoGroup) -> CMap:
@@ -109,25 +109,30 @@ def _groups_themselves(term: GroupBy | CoGroup) -> CMap:
 def _cmap(term: CMap, b: Builder) -> Relation:
     match term.source:
         case GroupBy(source):
-            return grouped(term, [source], b)
+            return lower_groups(term, [source], b)
         case CoGroup(left, right):
-            return grouped(term, [left, right], b)
+            return lower_groups(term, [left, right], b)
         case Scan() if (
-            b.ctx.dialect is Dialect.SPARK and (picking := picked(term, b.ctx)) is not None
+            b.ctx.dialect is Dialect.SPARK and (picking := pick_steps(term, b.ctx)) is not None
         ):
             return _cmap(picking, b)
         case _:
-            found = relation(term.source, b)
-            flow = Flow(Env({term.variable: found.row}), [], size=found.size, grouped=found.grouped)
-            flow.present |= set(found.present)
+            source_rows = relation(term.source, b)
+            flow = Flow(
+                Env({term.variable: source_rows.row}),
+                [],
+                size=source_rows.size,
+                grouped=source_rows.grouped,
+            )
+            flow.present |= set(source_rows.present)
             head = emit(term.body, flow.env, flow, b)
-            return selected(head, exp.to_table(found.name), flow, b)
+            return select_rows(head, exp.to_table(source_rows.name), flow, b)
 
 
 def _union(parts: list[Relation], type_: Type, b: Builder) -> Relation:
     """The rows of several relations, in the same columns."""
     rows = [part.row for part in parts]
-    if any(not alike(rows[0], row) for row in rows[1:]):
+    if any(not same_structure(rows[0], row) for row in rows[1:]):
         rows = [Cell(b.ctx.whole(row), type_) for row in rows]
     first = list(leaves(rows[0]))
     names = [b.ctx.fresh(_hint(cell)) for cell in first]
@@ -148,7 +153,7 @@ def _hint(cell: Cell) -> str:
     return cell.tree.name if isinstance(cell.tree, exp.Column) else "c"
 
 
-def _sorted(term: Sort, b: Builder) -> Relation:
+def _sort(term: Sort, b: Builder) -> Relation:
     source = relation(term.source, b)
     pair = split(source.row)
     value = pair.parts[1]
@@ -167,18 +172,18 @@ def order_of(term: Sort, source: Relation, b: Builder) -> list[exp.Expression]:
     keys = split(key).parts
     order: list[exp.Expression] = []
     for shape, down in zip(keys, term.descending, strict=True):
-        order += [_ordered(cell, b, down=down) for cell in leaves(shape)]
-    order += [_ordered(cell, b, down=False) for cell in leaves(value)]
+        order += [_order_item(cell, b, down=down) for cell in leaves(shape)]
+    order += [_order_item(cell, b, down=False) for cell in leaves(value)]
     return order
 
 
-def _ordered(cell: Cell, b: Builder, *, down: bool) -> exp.Expression:
-    found = arrays.canonical(cell.tree, cell.type, b.ctx)
-    return exp.Ordered(this=found, desc=down, nulls_first=not down)
+def _order_item(cell: Cell, b: Builder, *, down: bool) -> exp.Expression:
+    value = arrays.canonical(cell.tree, cell.type, b.ctx)
+    return exp.Ordered(this=value, desc=down, nulls_first=not down)
 
 
 def limit_of(limit: typed.Expr, b: Builder) -> exp.Expression:
     """How many rows a limit leaves: none where it is null or negative."""
-    if not b.ctx.knows(limit):
+    if not b.ctx.can_evaluate(limit):
         return b.ctx.tree(limit, Env())
-    return tree.number(max(b.ctx.evaluated(limit) or 0, 0))
+    return tree.number(max(b.ctx.constant_value(limit) or 0, 0))

@@ -24,7 +24,14 @@ from incmrql.lower.context import NARROW, Context, Window
 from incmrql.lower.shapes import Cell, Parts, Shape
 from incmrql.lower.sums import limbs
 from incmrql.lower.sums import limbs as sums
-from incmrql.lower.sums.rounding import OUTSIDE, Derive, integer_mean, mean_of, narrow_mean, rounded
+from incmrql.lower.sums.rounding import (
+    OUTSIDE,
+    Derive,
+    integer_mean,
+    mean_of,
+    narrow_mean,
+    round_sum,
+)
 from incmrql.lower.tree import Dialect
 from incmrql.types.model import (
     BYTE,
@@ -69,24 +76,24 @@ class Summing:
             return self._of_integers(name, type_, ctx)
         if isinstance(self.element, Decimal) and self.element.precision <= 28 and name == "sum":
             kind = tree.type_text(type_, ctx.dialect)
-            found = tree.cast(self.total(lambda x: x, tree.null()), kind, attempt=True)
-            return Cell(or_else(found, tree.cast(tree.number(0), kind)), type_)
+            sum_ = tree.cast(self.total(lambda x: x, tree.null()), kind, attempt=True)
+            return Cell(or_else(sum_, tree.cast(tree.number(0), kind)), type_)
         return None
 
     def _of_doubles(self, name: str, type_: Type, ctx: Context) -> Shape:
         if ctx.fast_sums:
-            found = self.total(lambda x: x, limbs.double(0.0))
+            sum_ = self.total(lambda x: x, limbs.double(0.0))
             if name == "sum#part":
-                return Parts((Cell(or_else(found, limbs.double(0.0)), DOUBLE, True),), EXACT_SUM)
+                return Parts((Cell(or_else(sum_, limbs.double(0.0)), DOUBLE, True),), EXACT_SUM)
         else:
-            parts = limbs.parts(self.total, ctx.window, ctx)
+            parts = limbs.sum_parts(self.total, ctx.window, ctx)
             if name == "sum#part":
-                return Parts(tuple(Cell(each, LONG, True) for each in parts.all), EXACT_SUM)
-            found = rounded(parts, ctx.window, self.derive)
-        found = or_else(found, limbs.double(0.0))
+                return Parts(tuple(Cell(part, LONG, True) for part in parts.all), EXACT_SUM)
+            sum_ = round_sum(parts, ctx.window, self.derive)
+        sum_ = or_else(sum_, limbs.double(0.0))
         if name == "sum":
-            return Cell(found, type_, present=True)
-        return Cell(mean_of(found, self.number), type_)
+            return Cell(sum_, type_, present=True)
+        return Cell(mean_of(sum_, self.number), type_)
 
     def _as_long(self, value: exp.Expression) -> exp.Expression:
         return value if self.element == LONG else tree.cast(value, "BIGINT")
@@ -128,7 +135,7 @@ _MOST: Final = 2.0**30
 """Values whose limbs a long can sum."""
 
 
-def spread(
+def variance_or_stddev(
     name: str,
     values: exp.Expression,
     element: Type,
@@ -159,10 +166,10 @@ def _of_integers(
 ) -> Cell:
     x = prepare(tree.cast(values, "BIGINT"))
     square = _square_of_int(x) if element in (BYTE, SHORT, INT) else _square_of_long(x)
-    limbs = [total(each) for each in (sums.low_half(x), sums.high_half(x))]
-    squares = [total(each) for each in square]
+    limbs = [total(half) for half in (sums.low_half(x), sums.high_half(x))]
+    squares = [total(half) for half in square]
     count = total(tree.case([(tree.not_null(x), sums.long(1))], sums.long(0)))
-    return _rounded(name, count, sums.double(0.0), (limbs, squares), 0, ctx)
+    return _pinned_result(name, count, sums.double(0.0), (limbs, squares), 0, ctx)
 
 
 def _square_of_int(x: exp.Expression) -> list[exp.Expression]:
@@ -199,21 +206,21 @@ def _of_doubles(
     ctx: Context,
 ) -> Cell:
     x = prepare(tree.cast(values, "DOUBLE"))
-    summed = sums.parts(lambda of, _: total(of(x)), NARROW, ctx)
-    held = prepare(sums.inside(x, NARROW))
-    hi = tree.binary(exp.Mul, held, held)
-    lo = prepare(_error_of_square(held, hi, prepare))
+    sum_ = sums.sum_parts(lambda of, _: total(of(x)), NARROW, ctx)
+    bounded = prepare(sums.inside(x, NARROW))
+    hi = tree.binary(exp.Mul, bounded, bounded)
+    lo = prepare(_error_of_square(bounded, hi, prepare))
     squares = [
-        total(tree.binary(exp.Add, sums.limb(hi, place, SQUARES), sums.limb(lo, place, SQUARES)))
-        for place in range(SQUARES.limbs)
+        total(tree.binary(exp.Add, sums.limb(hi, index, SQUARES), sums.limb(lo, index, SQUARES)))
+        for index in range(SQUARES.limbs)
     ]
-    many = tree.cast(
-        tree.call("floor", tree.binary(exp.Div, summed.count, sums.double(_MOST))), "BIGINT"
+    too_many = tree.cast(
+        tree.call("floor", tree.binary(exp.Div, sum_.count, sums.double(_MOST))), "BIGINT"
     )
-    noticed = tree.binary(exp.GT, tree.binary(exp.Add, summed.outside, many), tree.number(0))
-    again = tree.cast(tree.call("raise_error", tree.text(OUTSIDE)), "BIGINT")
-    count = tree.case([(noticed, again)], summed.count)
-    return _rounded(name, count, summed.special, (summed.limbs, squares), NARROW.lowest, ctx)
+    is_outside = tree.binary(exp.GT, tree.binary(exp.Add, sum_.outside, too_many), tree.number(0))
+    error = tree.cast(tree.call("raise_error", tree.text(OUTSIDE)), "BIGINT")
+    count = tree.case([(is_outside, error)], sum_.count)
+    return _pinned_result(name, count, sum_.special, (sum_.limbs, squares), NARROW.lowest, ctx)
 
 
 def _error_of_square(x: exp.Expression, hi: exp.Expression, prepare: Prepare) -> exp.Expression:
@@ -227,7 +234,7 @@ def _error_of_square(x: exp.Expression, hi: exp.Expression, prepare: Prepare) ->
     return tree.binary(plus, above, tree.binary(times, b, b))
 
 
-def _rounded(
+def _pinned_result(
     name: str,
     count: exp.Expression,
     special: exp.Expression,
@@ -237,10 +244,10 @@ def _rounded(
 ) -> Cell:
     """One number for the limbs of sum and squares; null where there is no group."""
     longs = Collection("list", LONG)
-    given = [
+    arguments = [
         Cell(count, LONG),
         Cell(special, DOUBLE),
-        *[Cell(tree.call("array", *each), longs) for each in limbs],
+        *[Cell(tree.call("array", *column), longs) for column in limbs],
         Cell(tree.number(lowest), INT),
     ]
-    return ctx.pinned(f"{name}#sums", given, DOUBLE, "rounded once, from exact sums")
+    return ctx.call_pinned(f"{name}#sums", arguments, DOUBLE, "rounded once, from exact sums")

@@ -21,8 +21,8 @@ from incmrql.lower.shapes import NotNative
 from incmrql.lower.tree import Dialect
 
 _BASE = 2**32
-Of = Callable[[exp.Expression], exp.Expression]
-Total = Callable[[Of, exp.Expression], exp.Expression]
+Elementwise = Callable[[exp.Expression], exp.Expression]
+Total = Callable[[Elementwise, exp.Expression], exp.Expression]
 """The sum, from a zero, of what a function makes of every value."""
 
 
@@ -46,7 +46,7 @@ def _power(exponent: int) -> exp.Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class SumParts:
     """The parts of an exact sum of doubles.
 
     Beside the limbs: the sum of what is not finite, how many values were outside the window,
@@ -64,17 +64,17 @@ class Summed:
         return [*self.limbs, self.special, self.outside, self.count]
 
     @staticmethod
-    def of(parts: list[exp.Expression]) -> Summed:
+    def of(columns: list[exp.Expression]) -> SumParts:
         """The inverse of `all`."""
-        return Summed(parts[:-3], *parts[-3:])
+        return SumParts(columns[:-3], *columns[-3:])
 
 
-def parts(total: Total, window: Window, ctx: Context) -> Summed:
+def sum_parts(total: Total, window: Window, ctx: Context) -> SumParts:
     """The sums that make up an exact sum of doubles."""
     if ctx.dialect is not Dialect.SPARK:
         raise NotNative("exact sums of doubles are the kernel's")
 
-    def limb_of(number: int) -> Of:
+    def limb_of(number: int) -> Elementwise:
         return lambda x: limb(inside(x, window), number, window)
 
     def special(x: exp.Expression) -> exp.Expression:
@@ -92,7 +92,7 @@ def parts(total: Total, window: Window, ctx: Context) -> Summed:
         return tree.case([(tree.binary(exp.Or, too_fine, too_large), long(1))], long(0))
 
     limbs = [total(limb_of(number), long(0)) for number in range(window.limbs)]
-    return Summed(
+    return SumParts(
         limbs,
         total(special, double(0.0)),
         total(outside, long(0)),
@@ -113,25 +113,25 @@ def _largest(window: Window) -> exp.Expression:
     return _power(min(window.lowest + 32 * window.limbs - 1, 1023))
 
 
-def times(
-    total: Callable[[exp.Expression], exp.Expression], part: Summed, weight: exp.Expression
-) -> Summed:
+def weighted_sums(
+    total: Callable[[exp.Expression], exp.Expression], part: SumParts, weight: exp.Expression
+) -> SumParts:
     """The sum of sums, each taken several times.
 
     Limbs are integers of 32 bits for each value, so a long holds the sum for 2^31 values; with
     more than that the query is done again with sums of 38 digits.
     """
-    scaled = [tree.binary(exp.Mul, each, weight) for each in part.all]
+    scaled = [tree.binary(exp.Mul, column, weight) for column in part.all]
     *limbs, special, outside, _ = scaled
     many = tree.binary(exp.Mul, tree.cast(part.count, "DOUBLE"), weight)
-    return Summed([total(limb) for limb in limbs], total(special), total(outside), total(many))
+    return SumParts([total(limb) for limb in limbs], total(special), total(outside), total(many))
 
 
-def wide_times(
-    total: Callable[[exp.Expression], exp.Expression], part: Summed, weight: exp.Expression
-) -> Summed:
+def wide_weighted_sums(
+    total: Callable[[exp.Expression], exp.Expression], part: SumParts, weight: exp.Expression
+) -> SumParts:
     """The same in sums of 38 digits, whose carries go to the limb above."""
-    found: list[exp.Expression] = []
+    digits: list[exp.Expression] = []
     carry: exp.Expression = long(0)
     for limb in part.limbs:
         product = tree.binary(exp.Mul, tree.cast(limb, "DECIMAL(20, 0)"),
@@ -139,11 +139,11 @@ def wide_times(
         sum_ = total(tree.cast(product, "DECIMAL(38, 0)"))
         low = tree.call("pmod", sum_, tree.cast(tree.number(_BASE), "DECIMAL(38, 0)"))
         high = tree.binary(exp.Sub, sum_, low)
-        found.append(tree.binary(exp.Add, tree.cast(low, "BIGINT"), carry))
+        digits.append(tree.binary(exp.Add, tree.cast(low, "BIGINT"), carry))
         carry = tree.cast(exp.IntDiv(this=exp.paren(high), expression=tree.number(_BASE)), "BIGINT")
-    found[-1] = tree.binary(exp.Add, found[-1], tree.call("shiftleft", carry, tree.number(32)))
+    digits[-1] = tree.binary(exp.Add, digits[-1], tree.call("shiftleft", carry, tree.number(32)))
     special = total(tree.binary(exp.Mul, part.special, weight))
-    return Summed(found, special, total(part.outside), total(part.count))
+    return SumParts(digits, special, total(part.outside), total(part.count))
 
 
 def _is_finite(x: exp.Expression) -> exp.Expression:
@@ -158,13 +158,13 @@ def _below(x: exp.Expression, largest: exp.Expression) -> exp.Expression:
 def limb(x: exp.Expression, number: int, window: Window) -> exp.Expression:
     """One limb of a value that is inside the window, as a long."""
     exponent = window.lowest + 32 * number
-    here = _nearest(x, exponent)
+    rounded = _nearest(x, exponent)
     if number == window.limbs - 1:
-        cut = here
+        difference = rounded
     else:
         above = tree.binary(exp.Mul, _nearest(x, exponent + 32), double(float(_BASE)))
-        cut = tree.binary(exp.Sub, here, above)
-    whole = tree.cast(cut, "BIGINT")
+        difference = tree.binary(exp.Sub, rounded, above)
+    whole = tree.cast(difference, "BIGINT")
     if window is not WIDE or exponent + 85 > 1023:
         return whole
     small = _below(x, _power(exponent + 85))  # else the limb is 0, and 2^-e · x may overflow
@@ -174,11 +174,11 @@ def limb(x: exp.Expression, number: int, window: Window) -> exp.Expression:
 def _nearest(x: exp.Expression, exponent: int) -> exp.Expression:
     """The integer nearest to x / 2^exponent."""
     scaled = x
-    left = -exponent
-    while left:
-        step = max(-1000, min(1000, left))
+    remaining = -exponent
+    while remaining:
+        step = max(-1000, min(1000, remaining))
         scaled = tree.binary(exp.Mul, scaled, _power(step))
-        left -= step
+        remaining -= step
     return tree.call("rint", scaled)
 
 

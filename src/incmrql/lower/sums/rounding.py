@@ -26,14 +26,14 @@ from sqlglot import exp
 
 from incmrql.lower import tree
 from incmrql.lower.context import NARROW, WIDE, Context, Window
-from incmrql.lower.sums.limbs import Summed, double, high_half, literal, long, low_half
+from incmrql.lower.sums.limbs import SumParts, double, high_half, literal, long, low_half
 from incmrql.lower.tree import Dialect
 
 OUTSIDE: Final = "incmrql: a double lies outside the window of the exact sum"
 """The error that asks for the same query with the wide window."""
 
 _NARROW_SUM, _WIDE_SUM, _MEAN = "exact_sum", "exact_sum_wide", "exact_mean"
-OURS: Final = (_NARROW_SUM, _WIDE_SUM, _MEAN)
+SQL_FUNCTIONS: Final = (_NARROW_SUM, _WIDE_SUM, _MEAN)
 """The functions that the texts call and a session must have (`functions`)."""
 
 _PARAMETERS: Final = {
@@ -41,29 +41,29 @@ _PARAMETERS: Final = {
     _WIDE_SUM: {"limbs": "ARRAY<BIGINT>", "special": "DOUBLE"},
     _MEAN: {"total": "DECIMAL(38, 0)", "number": "BIGINT"},
 }
-_GIVEN: Final = "given"
+_ARGUMENTS: Final = "given"
 
 Derive: TypeAlias = Callable[[Sequence[exp.Expression]], list[exp.Expression]]
 """Columns that hold expressions over the aggregates and over columns derived before."""
 
 
-def rounded(summed: Summed, window: Window, derive: Derive | None) -> exp.Expression:
+def round_sum(summed: SumParts, window: Window, derive: Derive | None) -> exp.Expression:
     """The double nearest to an exact sum; null where nothing was summed.
 
     It is rounded in columns where there can be some.
     """
     if derive is None or window is WIDE:
-        return _called(summed, window)
-    return _in_columns(summed, window, derive)
+        return _function_call(summed, window)
+    return _round_in_columns(summed, window, derive)
 
 
-def _called(summed: Summed, window: Window) -> exp.Expression:
-    given = [tree.call("array", *summed.limbs), summed.special]
+def _function_call(summed: SumParts, window: Window) -> exp.Expression:
+    arguments = [tree.call("array", *summed.limbs), summed.special]
     if window is WIDE:
-        return tree.call(_WIDE_SUM, *given)
-    many = tree.call("floor", tree.binary(exp.Div, summed.count, double(2.0**31)))
-    noticed = tree.binary(exp.Add, summed.outside, many)
-    return tree.call(_NARROW_SUM, *given, tree.cast(noticed, "BIGINT"))
+        return tree.call(_WIDE_SUM, *arguments)
+    too_many = tree.call("floor", tree.binary(exp.Div, summed.count, double(2.0**31)))
+    is_outside = tree.binary(exp.Add, summed.outside, too_many)
+    return tree.call(_NARROW_SUM, *arguments, tree.cast(is_outside, "BIGINT"))
 
 
 def _nearest(
@@ -77,9 +77,9 @@ def _nearest(
     tiers = []
     for bits, cut in ((8, 10), (16, 18), (24, 26), (32, 34)):
         shift = 64 - cut
-        whole = _shifted(top, shift)
+        whole = _shift_left(top, shift)
         if cut < 32:
-            whole = tree.binary(exp.Add, whole, _shifted(mid, shift - 32))
+            whole = tree.binary(exp.Add, whole, _shift_left(mid, shift - 32))
             whole = tree.binary(exp.Add, whole, tree.call("shiftright", low, tree.number(cut)))
             below = [_has(low, 2**cut - 1)]
         else:
@@ -87,8 +87,8 @@ def _nearest(
             whole = tree.binary(exp.Add, whole, part)
             below = [_has(mid, 2 ** (cut - 32) - 1), exp.Not(this=exp.paren(_is(low, 0)))]
         inexact = rest
-        for each in below:
-            inexact = tree.binary(exp.Or, inexact, each)
+        for bits_below in below:
+            inexact = tree.binary(exp.Or, inexact, bits_below)
         last = tree.case([(inexact, long(1))], long(0))
         value = tree.cast(tree.binary(exp.BitwiseOr, whole, last), "DOUBLE")
         fits = tree.binary(exp.LT, top, tree.number(2**bits))
@@ -96,7 +96,7 @@ def _nearest(
     return tree.case(tiers, None)
 
 
-def _shifted(value: exp.Expression, bits: int) -> exp.Expression:
+def _shift_left(value: exp.Expression, bits: int) -> exp.Expression:
     """A long times 2^bits."""
     return tree.call("shiftleft", value, tree.number(bits))
 
@@ -114,22 +114,22 @@ def _is(value: exp.Expression, number: int) -> exp.Expression:
 # --- in columns ---------------------------------------------------------------------------
 
 
-def _in_columns(summed: Summed, window: Window, derive: Derive) -> exp.Expression:
+def _round_in_columns(summed: SumParts, window: Window, derive: Derive) -> exp.Expression:
     (sign,) = derive([_sign(summed.limbs)])
-    turned = derive([tree.binary(exp.Mul, limb, sign) for limb in summed.limbs])
-    digits = derive(_digits(turned))
+    magnitude = derive([tree.binary(exp.Mul, limb, sign) for limb in summed.limbs])
+    digits = derive(_digits(magnitude))
     top, mid, low, rest, scale = derive(_leading(digits, window))
     value = tree.binary(exp.Mul, _nearest(top, mid, low, rest), scale)
     signed = tree.binary(exp.Mul, tree.cast(sign, "DOUBLE"), value)
     finite = tree.case([(_is(top, 0), double(0.0))], signed)
-    many = tree.binary(exp.GT, summed.count, tree.number(2**31))
-    noticed = tree.binary(exp.Or, tree.binary(exp.GT, summed.outside, tree.number(0)), many)
+    too_many = tree.binary(exp.GT, summed.count, tree.number(2**31))
+    is_outside = tree.binary(exp.Or, tree.binary(exp.GT, summed.outside, tree.number(0)), too_many)
     error = tree.call("raise_error", tree.text(OUTSIDE))
     ordinary = tree.binary(exp.EQ, summed.special, double(0.0))
-    return tree.case([(noticed, error), (ordinary, finite)], summed.special)
+    return tree.case([(is_outside, error), (ordinary, finite)], summed.special)
 
 
-def _carried(limbs: Sequence[exp.Expression]) -> exp.Expression:
+def _carry(limbs: Sequence[exp.Expression]) -> exp.Expression:
     """What limbs carry over to the one above them."""
     carry = high_half(limbs[0])
     for limb in limbs[1:]:
@@ -138,30 +138,30 @@ def _carried(limbs: Sequence[exp.Expression]) -> exp.Expression:
 
 
 def _sign(limbs: Sequence[exp.Expression]) -> exp.Expression:
-    negative = tree.binary(exp.LT, _carried(limbs), tree.number(0))
+    negative = tree.binary(exp.LT, _carry(limbs), tree.number(0))
     return tree.case([(negative, long(-1))], long(1))
 
 
 def _digits(limbs: Sequence[exp.Expression]) -> list[exp.Expression]:
     """The digits of a sum that is not negative, the lowest first."""
     digits = [low_half(limbs[0])]
-    for place in range(1, len(limbs)):
-        whole = tree.binary(exp.Add, limbs[place], _carried(limbs[:place]))
+    for index in range(1, len(limbs)):
+        whole = tree.binary(exp.Add, limbs[index], _carry(limbs[:index]))
         digits.append(low_half(whole))
-    return [*digits, _carried(limbs)]
+    return [*digits, _carry(limbs)]
 
 
 def _leading(digits: Sequence[exp.Expression], window: Window) -> list[exp.Expression]:
     """The first digit that is not 0, the two below, whether anything else is, and its worth."""
     choices: list[list[exp.Expression]] = []
-    for place in reversed(range(len(digits))):
-        below = [digits[place - n] if place >= n else long(0) for n in (1, 2)]
-        rest = [exp.Not(this=exp.paren(_is(each, 0))) for each in digits[: max(place - 2, 0)]]
+    for index in reversed(range(len(digits))):
+        below = [digits[index - n] if index >= n else long(0) for n in (1, 2)]
+        rest = [exp.Not(this=exp.paren(_is(nonzero, 0))) for nonzero in digits[: max(index - 2, 0)]]
         more = tree.boolean(False)
-        for each in rest:
-            more = tree.binary(exp.Or, more, each)
-        worth = double(2.0 ** (window.lowest + 32 * (place - 2)))
-        choices.append([digits[place], *below, more, worth])
+        for nonzero in rest:
+            more = tree.binary(exp.Or, more, nonzero)
+        worth = double(2.0 ** (window.lowest + 32 * (index - 2)))
+        choices.append([digits[index], *below, more, worth])
     leading = []
     for part in range(5):
         branches = [
@@ -176,57 +176,57 @@ def _leading(digits: Sequence[exp.Expression], window: Window) -> list[exp.Expre
 
 def functions() -> dict[str, str]:
     """The functions that the texts call, each as the statement that creates it."""
-    return {name: _function(name) for name in OURS}
+    return {name: _function(name) for name in SQL_FUNCTIONS}
 
 
 def _function(name: str) -> str:
-    parameters = ", ".join(f"{each} {kind}" for each, kind in _PARAMETERS[name].items())
+    parameters = ", ".join(f"{parameter} {kind}" for parameter, kind in _PARAMETERS[name].items())
     head = f"CREATE OR REPLACE TEMPORARY FUNCTION {name}({parameters}) RETURNS DOUBLE"
     return f"{head} RETURN {_body(name, '')}"
 
 
-def in_place(whole: exp.Expression) -> exp.Expression:
+def inline_functions(whole: exp.Expression) -> exp.Expression:
     """A tree in which every call that Spark refuses is the body of its function."""
     whole = whole.copy()  # no node stands at two places of a copy
-    calls = [each for each in whole.find_all(exp.Anonymous) if each.name in OURS]
+    calls = [node for node in whole.find_all(exp.Anonymous) if node.name in SQL_FUNCTIONS]
     for call in reversed(calls):
         if call.find(exp.Lambda) is not None or call.find_ancestor(exp.Lambda) is not None:
-            call.replace(_opened(call))
+            call.replace(_inline_call(call))
     return whole
 
 
-def _opened(call: exp.Anonymous) -> exp.Expression:
+def _inline_call(call: exp.Anonymous) -> exp.Expression:
     """The body of a function over a struct of its arguments."""
     fields: list[exp.Expression] = []
     for (name, kind), argument in zip(
         _PARAMETERS[call.name].items(), list(call.expressions), strict=True
     ):
         fields += [tree.text(name), tree.cast(argument, kind)]
-    one = tree.call("array", tree.call("named_struct", *fields))
-    body = tree.lambda_([_GIVEN], exp.Var(this=_body(call.name, f"{_GIVEN}.")))
-    return tree.call("get", tree.call("transform", one, body), tree.number(0))
+    arguments = tree.call("array", tree.call("named_struct", *fields))
+    body = tree.lambda_([_ARGUMENTS], exp.Var(this=_body(call.name, f"{_ARGUMENTS}.")))
+    return tree.call("get", tree.call("transform", arguments, body), tree.number(0))
 
 
-def _body(name: str, of: str) -> str:
+def _body(name: str, prefix: str) -> str:
     """What a function computes; `of` stands before the names of its parameters."""
     if name == _MEAN:
-        return _mean_body(f"{of}total", f"{of}number")
+        return _mean_body(f"{prefix}total", f"{prefix}number")
     window = NARROW if name == _NARROW_SUM else WIDE
-    rounded = f"WHEN {of}special = 0 THEN {_rounded_limbs(f'{of}limbs', window)}"
-    noticed = f"WHEN {of}outside > 0 THEN raise_error('{OUTSIDE}') " if window is NARROW else ""
-    return f"CASE {noticed}{rounded} ELSE {of}special END"
+    round_sum = f"WHEN {prefix}special = 0 THEN {_rounded_limbs(f'{prefix}limbs', window)}"
+    check = f"WHEN {prefix}outside > 0 THEN raise_error('{OUTSIDE}') " if window is NARROW else ""
+    return f"CASE {check}{round_sum} ELSE {prefix}special END"
 
 
 def _rounded_limbs(limbs: str, window: Window) -> str:
     """The limbs with carries, turned to a sum that is not negative, and rounded."""
     more = f"concat({limbs}, array(CAST(0 AS BIGINT), CAST(0 AS BIGINT)))"
-    carried = f"aggregate({more}, CAST(0 AS BIGINT), (c, limb) -> shiftright(c + limb, 32))"
-    turned = f"transform({more}, limb -> -limb)"
-    positive, negative = (_folded(digits, window) for digits in (more, turned))
-    return f"if({carried} < 0, -1 * {negative}, {positive})"
+    carry = f"aggregate({more}, CAST(0 AS BIGINT), (c, limb) -> shiftright(c + limb, 32))"
+    negated = f"transform({more}, limb -> -limb)"
+    positive, negative = (_fold_limbs(digits, window) for digits in (more, negated))
+    return f"if({carry} < 0, -1 * {negative}, {positive})"
 
 
-def _folded(digits: str, window: Window) -> str:
+def _fold_limbs(digits: str, window: Window) -> str:
     """The double for limbs whose sum is not negative.
 
     Going up, the fold keeps the carry, the last two digits and whether any below them is not
@@ -247,10 +247,10 @@ def _folded(digits: str, window: Window) -> str:
         f"'more', if({new}, s.rest, s.more), 'place', if({new}, s.next, s.place), "
         "'next', s.next + 1)"
     )
-    return f"aggregate({digits}, {start}, (s, limb) -> {step}, s -> {_scaled(window)})"
+    return f"aggregate({digits}, {start}, (s, limb) -> {step}, s -> {_scale_leading(window)})"
 
 
-def _scaled(window: Window) -> str:
+def _scale_leading(window: Window) -> str:
     """The double that the leading digits in `s` round to.
 
     Scaling by a power of two is exact, in steps none of which leaves the range of doubles before
@@ -258,7 +258,7 @@ def _scaled(window: Window) -> str:
     """
     top, mid, low, more = (exp.Var(this=f"s.{name}") for name in ("top", "mid", "low", "more"))
     scaled = f"({tree.print_tree(_nearest(top, mid, low, more), Dialect.SPARK)})"
-    exponents = [window.lowest + 32 * (place - 2) for place in range(window.limbs + 2)]
+    exponents = [window.lowest + 32 * (index - 2) for index in range(window.limbs + 2)]
     halves = [(e // 2, e - e // 2) for e in exponents]
     for part in (0, 1):
         powers = ", ".join(literal(2.0 ** pair[part]) for pair in halves)
@@ -328,9 +328,9 @@ def _far_mean(total: exp.Expression, number: exp.Expression) -> exp.Expression:
     have the sign of the sum.  (A call of `exact_mean` makes a query of a million groups 7 percent
     slower: its tiers are over decimals.)
     """
-    rest = _shifted(tree.binary(exp.Mod, total, number), 30)
+    rest = _shift_left(tree.binary(exp.Mod, total, number), 30)
     below = tree.call("sign", tree.binary(exp.Mod, rest, number))
-    more = _shifted(tree.binary(exp.IntDiv, rest, number), 1)
-    whole = _shifted(tree.binary(exp.IntDiv, total, number), 31)
+    more = _shift_left(tree.binary(exp.IntDiv, rest, number), 1)
+    whole = _shift_left(tree.binary(exp.IntDiv, total, number), 31)
     bits = tree.binary(exp.Add, tree.binary(exp.Add, whole, more), tree.cast(below, "BIGINT"))
     return tree.binary(exp.Mul, tree.cast(bits, "DOUBLE"), double(2.0**-31))

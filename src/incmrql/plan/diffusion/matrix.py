@@ -1,17 +1,16 @@
-"""A step as a matrix: which row of a loop's variable adds how much to which row of the next.
+"""Derives the matrix of a loop's step: how much each row of the variable adds to each next row.
 
-A step is *affine* if every row of it is made of labels, which no value of the variable has part
-in, and of one double
+A step is *affine* if every row of it consists of labels, which do not depend on any value of the
+variable, and of one double
 
     y  =  constant + coefficient * x + ...        a sum over rows x of the variable
 
-The term that is derived here has, over rows of the variable whose value is 0.0, a row for every
-part of such a sum:
+The derived term has, for rows of the variable with the value 0.0, a row for every summand:
 
-    (row, (origin, coefficient))      `row` with its constant in the place of y
+    (row, (origin, coefficient))      `row` with its constant in place of y
 
-and one with the origin null for every row that is there whatever the variable holds.  It stands
-for the matrix, so that its norms are computed from the data and not assumed.
+and a row with a null origin for every row that exists whatever the variable holds.  The matrix is
+thus computed from the data, and so are its norms.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ _ZERO: Final = typed.Const(0.0, type=DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Carrier:
-    """A derived term, and where its rows have the value.
+class DerivedTerm:
+    """A derived term, and the path of the value in its rows.
 
-    `keys` are the components that no two rows share, if that is known.  It is `steady` if
-    constants do not depend on which rows the variable has.
+    `keys` are components that no two rows share, if known.  The term is `steady` if its constants
+    do not depend on which rows the variable has.
     """
 
     term: Term
@@ -58,7 +57,7 @@ class Carrier:
 
 @dataclass(frozen=True, slots=True)
 class StepMatrix:
-    """The derived step of a loop, as a loop that is never run, and where rows have values."""
+    """The derived step of a loop, as a loop that is never run, and the path of values in rows."""
 
     entries: Repeated
     path: Path
@@ -66,17 +65,17 @@ class StepMatrix:
 
 
 def matrix(node: Repeated) -> StepMatrix | str:
-    """The matrix of a loop with one variable; or why its step is not affine."""
+    """The matrix of a loop with one variable; or the reason why its step is not affine."""
     (variable,), (step,) = node.term.variables, node.term.step
     if node.term.flagged[0]:
         return "flags say when it ends, so that the number of steps is not known"
     row = _element(variable.type)
     reason = "its rows have no double"
     for path in doubles(row):
-        found = [*node.variables, *variables_of(node.term)]
-        names = Names(max((each.number for each in found), default=0))
+        variables = [*node.variables, *variables_of(node.term)]
+        names = Names(max((item.number for item in variables), default=0))
         try:
-            derived = _Deriving(names, path, row).term(step)
+            derived = _MatrixDeriver(names, path, row).term(step)
         except NotAffineError as problem:
             reason = str(problem)
             continue
@@ -90,173 +89,191 @@ def matrix(node: Repeated) -> StepMatrix | str:
     return reason
 
 
-class _Deriving:
-    """Terms whose rows stand beside their origins and coefficients."""
+class _MatrixDeriver:
+    """Rewrites terms so that each row comes with its origin and coefficient."""
 
     def __init__(self, names: Names, path: Path, row: Type) -> None:
         self.names, self.path, self.row = names, path, row
 
-    def term(self, term: Term) -> Carrier | None:
-        """The derived term; None if the variable has no part in it."""
-        if not any(isinstance(each, Loop) for each in terms(term)):
+    def term(self, term: Term) -> DerivedTerm | None:
+        """The derived term; None if the term does not read the variable."""
+        if not any(isinstance(part, Loop) for part in terms(term)):
             return None
         match term:
             case Loop(variable):
-                one = self.names.variable("origin", _element(variable.type))
+                origin = self.names.variable("origin", _element(variable.type))
                 unit = typed.Const(1.0, type=DOUBLE)
-                body = build.bag_of(_entry(build.var(one), build.var(one), unit))
-                return Carrier(CMap(one, body, term), self.path)
+                body = build.bag_of(_entry(build.var(origin), build.var(origin), unit))
+                return DerivedTerm(CMap(origin, body, term), self.path)
             case Union(parts):
                 return self.union(parts)
             case CMap(group, body, GroupBy(source)):
-                return self.summed(group, body, source)
+                return self.sum_groups(group, body, source)
             case CMap(group, body, CoGroup(left, right)):
-                return self.met(group, body, (left, right))
+                return self.join_or_sum(group, body, (left, right))
             case CMap(variable, body, source):
-                below = self.carried(source)
-                one = self.entry(below)
-                inner = substitute(body, {variable: build.item(build.var(one), 0)})
-                return self.mapped(below, one, inner)
+                below = self.derive(source)
+                entry = self.entry_variable(below)
+                inner = substitute(body, {variable: build.item(build.var(entry), 0)})
+                return self.map_rows(below, entry, inner)
             case _:
                 raise NotAffineError("rows are taken by their order, or grouped as they are")
 
-    def carried(self, term: Term) -> Carrier:
-        found = self.term(term)
-        assert found is not None
-        return found
+    def derive(self, term: Term) -> DerivedTerm:
+        """The derived term of a term that is known to read the variable."""
+        derived = self.term(term)
+        assert derived is not None
+        return derived
 
-    def entry(self, below: Carrier) -> typed.Variable:
+    def entry_variable(self, below: DerivedTerm) -> typed.Variable:
         return self.names.variable("entry", element(below.term))
 
-    def union(self, parts: tuple[Term, ...]) -> Carrier:
-        """Rows that the variable has no part in are there whatever it holds."""
-        found = [(part, self.term(part)) for part in parts]
-        carriers = [each for _, each in found if each is not None]
-        if len({each.path for each in carriers}) > 1 or not all(c.steady for c in carriers):
+    def union(self, parts: tuple[Term, ...]) -> DerivedTerm:
+        """A union; parts that do not read the variable contribute rows without an origin."""
+        derived = [(part, self.term(part)) for part in parts]
+        carriers = [carrier for _, carrier in derived if carrier is not None]
+        if len({carrier.path for carrier in carriers}) > 1 or not all(c.steady for c in carriers):
             raise NotAffineError("the parts of a union have their values in different places")
-        made = [self.alone(part) if each is None else each.term for part, each in found]
-        return Carrier(Union(tuple(made)), carriers[0].path)
+        terms_ = [
+            self.rows_without_origin(part) if carrier is None else carrier.term
+            for part, carrier in derived
+        ]
+        return DerivedTerm(Union(tuple(terms_)), carriers[0].path)
 
-    def alone(self, term: Term) -> Term:
-        """Rows without an origin."""
+    def rows_without_origin(self, term: Term) -> Term:
+        """The rows of a term that does not read the variable, each with a null origin."""
         row = self.names.variable("row", element(term))
         return CMap(row, build.bag_of(self.without_origin(build.var(row))), term)
 
     def without_origin(self, row: typed.Expr) -> typed.Expr:
         return _entry(row, typed.Const(None, type=self.row), _ZERO)
 
-    def mapped(
-        self, below: Carrier, one: typed.Variable, body: Rows, *, based: bool = False
-    ) -> Carrier:
-        """A map over rows, one at a time; what is `based` is there without the variable."""
-        slopes = Slopes({one: (0, *below.path)})
-        made = slopes.rows(simplify(body), lambda head, slope: _times(one, head, slope))
-        keys = slopes.copied(one, below.keys)
-        steady = based or (below.steady and slopes.is_homogeneous)
+    def map_rows(
+        self, below: DerivedTerm, entry: typed.Variable, body: Rows, *, has_base: bool = False
+    ) -> DerivedTerm:
+        """A map over rows; with `has_base`, another term has the rows without origins."""
+        slopes = Slopes({entry: (0, *below.path)})
+        entries = slopes.rows(simplify(body), lambda head, slope: _times(entry, head, slope))
+        keys = slopes.key_paths(entry, below.keys)
+        steady = has_base or (below.steady and slopes.is_homogeneous)
+        # A constant must count once per row. If two entries may give the same row, or the rows
+        # themselves come and go, it would be added once per entry.
         if not steady and keys is None:
             raise NotAffineError("a constant is added to rows that are not told apart")
-        return Carrier(CMap(one, made, below.term), slopes.path, keys, steady)
+        return DerivedTerm(CMap(entry, entries, below.term), slopes.path, keys, steady)
 
-    def summed(self, group: typed.Variable, body: Rows, source: Term) -> Carrier:
-        """Sums of groups: each row of a group brings its own part."""
-        below = self.steady(source)
+    def sum_groups(self, group: typed.Variable, body: Rows, source: Term) -> DerivedTerm:
+        """Sums over groups: each row of a group contributes a summand of its own."""
+        below = self.steady_term(source)
         if below.path[0] == 0:
             raise NotAffineError("rows of the variable are grouped by their value")
-        judge = Additivity(group, 1)
-        if judge.read(with_zeros(body, judge, 0)):
+        additivity = Additivity(group, 1)
+        if additivity.sides_read(with_zeros(body, additivity, 0)):
             raise NotAffineError("rows of the variable are in a group that is not only summed up")
-        one = self.entry(below)
-        key, value = _parts(build.item(build.var(one), 0))
-        alone = build.tuple_of(key, build.bag_of(value))
-        keys = tuple((0, *each) for each, _ in leaves(key.type))
-        return self.mapped(replace(below, keys=keys), one, substitute(body, {group: alone}))
+        entry = self.entry_variable(below)
+        key, value = _parts(build.item(build.var(entry), 0))
+        single_row = build.tuple_of(key, build.bag_of(value))
+        keys = tuple((0, *path) for path, _ in leaves(key.type))
+        return self.map_rows(
+            replace(below, keys=keys), entry, substitute(body, {group: single_row})
+        )
 
-    def met(self, group: typed.Variable, body: Rows, sides: tuple[Term, Term]) -> Carrier:
-        """Rows of the variable that meet others."""
-        found = [self.term(each) for each in sides]
-        if all(each is not None for each in found):
+    def join_or_sum(
+        self, group: typed.Variable, body: Rows, sides: tuple[Term, Term]
+    ) -> DerivedTerm:
+        """A function of two sides, one of which reads the variable: a join or a sum per group."""
+        derived = [self.term(side) for side in sides]
+        if all(side is not None for side in derived):
             raise NotAffineError("rows of the variable meet one another")
-        side = 0 if found[0] is not None else 1
-        judge = Additivity(group, 2)
-        if _goes_through(body, judge, side):
-            return self.joined(group, body, sides, side)
-        rest = judge.additive(with_zeros(body, judge, side))
+        side = 0 if derived[0] is not None else 1
+        additivity = Additivity(group, 2)
+        if _maps_side(body, additivity, side):
+            return self.join_rows(group, body, sides, side)
+        rest = additivity.additive(with_zeros(body, additivity, side))
         if rest != frozenset((1 - side,)):
             raise NotAffineError("rows of the variable are read in another way than summed up")
-        joined = self.joined(group, body, sides, side, based=True)
-        base = self.based(group, body, sides, side)
-        return Carrier(Union((joined.term, base)), joined.path)
+        joined = self.join_rows(group, body, sides, side, has_base=True)
+        base = self.base_rows(group, body, sides, side)
+        return DerivedTerm(Union((joined.term, base)), joined.path)
 
-    def joined(
+    def join_rows(
         self,
         group: typed.Variable,
         body: Rows,
         sides: tuple[Term, Term],
         side: int,
         *,
-        based: bool = False,
-    ) -> Carrier:
-        """Each row of the variable with all that it meets."""
-        below = self.steady(sides[side]) if based else self.carried(sides[side])
-        one, beside = self.entry(below), self.entry(below)
-        key = build.item(build.item(build.var(beside), 0), 0)
-        keyed = CMap(beside, build.bag_of(build.tuple_of(key, build.var(beside))), below.term)
-        terms_ = [keyed if place == side else each for place, each in enumerate(sides)]
+        has_base: bool = False,
+    ) -> DerivedTerm:
+        """Each row of the variable with all rows of the other side that have its key."""
+        below = self.steady_term(sides[side]) if has_base else self.derive(sides[side])
+        entry, keyed_entry = self.entry_variable(below), self.entry_variable(below)
+        key = build.item(build.item(build.var(keyed_entry), 0), 0)
+        keyed = CMap(
+            keyed_entry, build.bag_of(build.tuple_of(key, build.var(keyed_entry))), below.term
+        )
+        terms_ = [keyed if index == side else term for index, term in enumerate(sides)]
         whole = self.names.variable("group", element(CoGroup(*terms_)))
         bags = build.item(build.var(whole), 1)
-        own, value = _parts(build.item(build.var(one), 0))
+        own, value = _parts(build.item(build.var(entry), 0))
         rows = [build.bag_of(value) if p == side else build.item(bags, p) for p in (0, 1)]
-        alone = build.tuple_of(own, build.tuple_of(*rows))
-        made = self.mapped(below, one, substitute(body, {group: alone}), based=based)
-        assert isinstance(made.term, CMap)
-        each = typed.MapOver(
-            one, build.item(bags, side), made.term.body, True, type=made.term.body.type
+        single_row = build.tuple_of(own, build.tuple_of(*rows))
+        mapped = self.map_rows(
+            below, entry, substitute(body, {group: single_row}), has_base=has_base
         )
-        return replace(made, term=CMap(whole, each, CoGroup(*terms_)))
+        assert isinstance(mapped.term, CMap)
+        entries = typed.MapOver(
+            entry, build.item(bags, side), mapped.term.body, True, type=mapped.term.body.type
+        )
+        return replace(mapped, term=CMap(whole, entries, CoGroup(*terms_)))
 
-    def based(self, group: typed.Variable, body: Rows, sides: tuple[Term, Term], side: int) -> Term:
-        """The rows of the other side, which are there without the variable."""
+    def base_rows(
+        self, group: typed.Variable, body: Rows, sides: tuple[Term, Term], side: int
+    ) -> Term:
+        """The results for the rows of the other side alone, which exist without the variable."""
         free = sides[1 - side]
         row = self.names.variable("row", element(free))
         key, value = _parts(build.var(row))
         none = build.empty(_pair_value(sides[side]))
-        rows = [none if place == side else build.bag_of(value) for place in (0, 1)]
-        alone = build.tuple_of(key, build.tuple_of(*rows))
-        inner = simplify(substitute(body, {group: alone}))
-        made = self.names.variable("made", _element(inner.type))
+        rows = [none if index == side else build.bag_of(value) for index in (0, 1)]
+        single_row = build.tuple_of(key, build.tuple_of(*rows))
+        inner = simplify(substitute(body, {group: single_row}))
+        result = self.names.variable("made", _element(inner.type))
         body = typed.MapOver(
-            made,
+            result,
             inner,
-            self.without_origin(build.var(made)),
+            self.without_origin(build.var(result)),
             False,
-            type=bag(self.without_origin(build.var(made)).type),
+            type=bag(self.without_origin(build.var(result)).type),
         )
         return CMap(row, body, free)
 
-    def steady(self, source: Term) -> Carrier:
-        below = self.carried(source)
+    def steady_term(self, source: Term) -> DerivedTerm:
+        below = self.derive(source)
         if not below.steady:
             raise NotAffineError("constants of rows that may not be there are summed up")
         return below
 
 
-def _goes_through(body: Rows, judge: Additivity, side: int) -> bool:
-    """Whether a body goes through the rows of a side once, and reads them nowhere else."""
+def _maps_side(body: Rows, additivity: Additivity, side: int) -> bool:
+    """Whether a body iterates over the rows of a side once, and reads them nowhere else."""
     match body:
         case typed.If(condition, then, typed.MakeCollection(())):
-            return side not in judge.read(condition) and _goes_through(then, judge, side)
+            return side not in additivity.sides_read(condition) and _maps_side(
+                then, additivity, side
+            )
         case typed.MapOver(_, subject, inner):
-            alone = judge.additive(subject) == frozenset((side,))
-            return alone and side not in judge.read(inner)
+            is_alone = additivity.additive(subject) == frozenset((side,))
+            return is_alone and side not in additivity.sides_read(inner)
         case typed.Select(False, head, qualifiers, where, None, None, (), None):
             rest = [head] if where is None else [head, where]
             rest += [q.value for q in qualifiers if isinstance(q, typed.Binding)]
             rest += [q.condition for q in qualifiers if isinstance(q, typed.Condition)]
             domains = [q.domain for q in qualifiers if isinstance(q, typed.Generator)]
-            reading = [each for each in domains if side in judge.read(each)]
-            if len(reading) != 1 or any(side in judge.read(each) for each in rest):
+            reading = [domain for domain in domains if side in additivity.sides_read(domain)]
+            if len(reading) != 1 or any(side in additivity.sides_read(expr) for expr in rest):
                 return False
-            return judge.additive(reading[0]) == frozenset((side,))
+            return additivity.additive(reading[0]) == frozenset((side,))
         case _:
             return False
 
@@ -265,8 +282,8 @@ def _entry(row: typed.Expr, origin: typed.Expr, slope: typed.Expr) -> typed.Expr
     return build.tuple_of(row, build.tuple_of(origin, slope))
 
 
-def _times(one: typed.Variable, head: typed.Expr, slope: typed.Expr) -> typed.Expr:
-    origin, before = _parts(build.item(build.var(one), 1))
+def _times(entry: typed.Variable, head: typed.Expr, slope: typed.Expr) -> typed.Expr:
+    origin, before = _parts(build.item(build.var(entry), 1))
     return _entry(head, origin, typed.Arithmetic("*", before, slope, type=DOUBLE))
 
 

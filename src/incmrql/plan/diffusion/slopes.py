@@ -1,9 +1,9 @@
-"""The slope of an expression over one value: what one more of it adds.
+"""The slope of an expression over one value: how much the expression grows per unit of the value.
 
     slope(x) = 1    slope(a * e) = a * slope(e)    slope(e / a) = slope(e) / a    slope(a + e) =
     slope(e)    slope(sum {e}) = slope(e)
 
-where x has no part in a.  Anything else is not affine.
+where a does not depend on x.  Anything else is not affine.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _ZERO: Final = typed.Const(0.0, type=DOUBLE)
 
 
 class NotAffineError(Exception):
-    """A step that is not affine, and why."""
+    """The step is not affine; the message says why."""
 
 
 def leaves(row: Type, at: Path = ()) -> Iterator[tuple[Path, Type]]:
-    """The components of a row that have no components themselves, with their types."""
+    """The paths and types of all components of a row that have no components themselves."""
     match row:
         case Tuple(items):
-            for place, item in enumerate(items):
-                yield from leaves(item, (*at, place))
+            for index, item in enumerate(items):
+                yield from leaves(item, (*at, index))
         case Record(fields):
             for name, item in fields:
                 yield from leaves(item, (*at, name))
@@ -43,49 +43,49 @@ def leaves(row: Type, at: Path = ()) -> Iterator[tuple[Path, Type]]:
 
 
 def doubles(row: Type) -> Iterator[Path]:
-    """Where a row has doubles."""
+    """The paths of the doubles of a row."""
     return (path for path, type_ in leaves(row) if type_ == DOUBLE)
 
 
-def with_zeros(body: typed.Expr, judge: Additivity, side: int) -> typed.Expr:
-    """A body with 0.0 in the places of the sums over one side."""
+def with_zeros(body: typed.Expr, additivity: Additivity, side: int) -> typed.Expr:
+    """A body with 0.0 in place of the sums over one side."""
     match body:
-        case typed.Aggregate(function, operand, None) if function in _SUMS and judge.additive(
+        case typed.Aggregate(function, operand, None) if function in _SUMS and additivity.additive(
             operand
         ) == frozenset((side,)):
             return _ZERO
         case _:
-            return map_children(lambda part: with_zeros(part, judge, side), body)
+            return map_children(lambda part: with_zeros(part, additivity, side), body)
 
 
 def simplify(expr: typed.Expr) -> typed.Expr:
-    """An expression without components of what is made on the spot, and bags of one element."""
+    """The expression with components of literal tuples and maps over literal bags evaluated."""
     expr = map_children(simplify, expr)
     match expr:
         case typed.Item(typed.MakeTuple(items), index):
             return items[index]
-        case typed.Field(typed.MakeRecord(items) as made, name):
-            assert isinstance(made.type, Record)
-            return items[made.type.names.index(name)]
-        case typed.MapOver(variable, typed.MakeCollection((one,)), body, flatten):
-            inner = simplify(substitute(body, {variable: one}))
+        case typed.Field(typed.MakeRecord(items) as record, name):
+            assert isinstance(record.type, Record)
+            return items[record.type.names.index(name)]
+        case typed.MapOver(variable, typed.MakeCollection((element,)), body, flatten):
+            inner = simplify(substitute(body, {variable: element}))
             return inner if flatten else build.bag_of(inner)
         case typed.Select(False, _, _, _, None, None, (), None) if expr.type == bag(expr.head.type):
-            return _selected(expr)
+            return _simplify_query(expr)
         case _:
             return expr
 
 
-def _selected(query: typed.Select) -> typed.Expr:
-    """A query without generators of one element, and without names for what is known."""
-    for place, each in enumerate(query.qualifiers):
-        values = _named(each)
+def _simplify_query(query: typed.Select) -> typed.Expr:
+    """The query with generators over one element and bindings replaced by their values."""
+    for index, qualifier in enumerate(query.qualifiers):
+        values = _qualifier_values(qualifier)
         if values is None:
             continue
         rest = typed.Select(
             False,
             query.head,
-            (*query.qualifiers[:place], *query.qualifiers[place + 1 :]),
+            (*query.qualifiers[:index], *query.qualifiers[index + 1 :]),
             query.where,
             None,
             None,
@@ -103,43 +103,45 @@ def _selected(query: typed.Select) -> typed.Expr:
     return rows if whole is None else build.when(whole, rows)
 
 
-def _named(each: typed.Qualifier) -> dict[typed.Variable, typed.Expr] | None:
-    match each:
-        case typed.Generator(pattern, typed.MakeCollection((one,))):
-            return _matched(pattern, one)
+def _qualifier_values(qualifier: typed.Qualifier) -> dict[typed.Variable, typed.Expr] | None:
+    match qualifier:
+        case typed.Generator(pattern, typed.MakeCollection((element,))):
+            return _pattern_values(pattern, element)
         case typed.Binding(pattern, value):
-            return _matched(pattern, value)
+            return _pattern_values(pattern, value)
         case _:
             return None
 
 
-def _matched(pattern: typed.Pattern, value: typed.Expr) -> dict[typed.Variable, typed.Expr] | None:
+def _pattern_values(
+    pattern: typed.Pattern, value: typed.Expr
+) -> dict[typed.Variable, typed.Expr] | None:
     match pattern:
         case typed.Bind(variable):
             return {variable: value}
         case typed.Anything():
             return {}
         case typed.TupleOf(items):
-            parts = [_matched(item, build.item(value, n)) for n, item in enumerate(items)]
+            parts = [_pattern_values(item, build.item(value, n)) for n, item in enumerate(items)]
         case typed.Fields(fields):
-            parts = [_matched(item, build.field(value, name)) for name, item in fields]
+            parts = [_pattern_values(item, build.field(value, name)) for name, item in fields]
         case _:
             return None
-    found: dict[typed.Variable, typed.Expr] = {}
+    values: dict[typed.Variable, typed.Expr] = {}
     for part in parts:
         if part is None:
             return None
-        found.update(part)
-    return found
+        values.update(part)
+    return values
 
 
 @dataclass(slots=True)
 class Slopes:
     """One pass over the rows that a body makes of one row.
 
-    `values` says where variables have the value.  Found on the way: where the rows made have it
-    (`path`), the rows themselves (`heads`), whether there is at most one (`is_single`), and
-    whether nothing is added to the value (`is_homogeneous`).
+    `values` maps variables to the path of the value in them.  The pass collects where the new rows
+    have the value (`path`), the rows themselves (`heads`), whether there is at most one
+    (`is_single`), and whether no constant is added to the value (`is_homogeneous`).
     """
 
     values: Mapping[typed.Variable, Path]
@@ -150,162 +152,174 @@ class Slopes:
 
     @property
     def path(self) -> Path:
-        """Where all rows have the value."""
+        """The path of the value, the same in all rows."""
         if len(self._paths) != 1:
             raise NotAffineError("rows have the value in several places, or in none")
         return next(iter(self._paths))
 
     def rows(
-        self, body: typed.Expr, made: Callable[[typed.Expr, typed.Expr], typed.Expr]
+        self, body: typed.Expr, make_row: Callable[[typed.Expr, typed.Expr], typed.Expr]
     ) -> typed.Expr:
-        """A body with `made(row, slope)` in the places of rows."""
+        """The body with `make_row(row, slope)` in place of each row."""
         match body:
             case typed.MakeCollection(items) if items:
                 self.is_single &= len(items) == 1
-                return build.bag_of(*[self._row(item, made) for item in items])
+                return build.bag_of(*[self._row(item, make_row) for item in items])
             case typed.If(condition, then, typed.MakeCollection(())):
-                self._free(condition)
-                return build.when(condition, self.rows(then, made))
+                self._require_independent(condition)
+                return build.when(condition, self.rows(then, make_row))
             case typed.Select(False, head, qualifiers, where, None, None, (), None):
-                for each in (*[e for q in qualifiers for e in _inside(q)], where):
-                    self._free(each)
+                for free in (*[e for q in qualifiers for e in _qualifier_exprs(q)], where):
+                    self._require_independent(free)
                 self.is_single = False
-                inner = self._row(head, made)
+                inner = self._row(head, make_row)
                 return typed.Select(
                     False, inner, qualifiers, where, None, None, (), None, type=bag(inner.type)
                 )
             case typed.MapOver(variable, subject, inner, flatten):
-                self._free(subject)
+                self._require_independent(subject)
                 self.is_single = False
-                rows = self.rows(inner, made) if flatten else self._row(inner, made)
+                rows = self.rows(inner, make_row) if flatten else self._row(inner, make_row)
                 type_ = rows.type if flatten else bag(rows.type)
                 return typed.MapOver(variable, subject, rows, flatten, type=type_)
             case _:
-                raise NotAffineError("rows are made in a way that is not followed")
+                raise NotAffineError("rows are made in a way that is not supported")
 
-    def copied(self, one: typed.Variable, keys: tuple[Path, ...] | None) -> tuple[Path, ...] | None:
-        """Where the rows made have the components that tell rows apart."""
+    def key_paths(
+        self, row: typed.Variable, keys: tuple[Path, ...] | None
+    ) -> tuple[Path, ...] | None:
+        """The paths of the keys of old rows in the new rows; None if one is missing or repeated."""
         if keys is None or not self.is_single or len(self.heads) != 1:
             return None
-        found = dict(_chains(self.heads[0]))
-        places = []
+        copies = dict(_copied_components(self.heads[0]))
+        paths = []
         for key in keys:
-            wanted = (0, *key)
+            target = (0, *key)
             at = [
-                (*path, *wanted[len(way) :])
-                for path, (variable, way) in found.items()
-                if variable == one and wanted[: len(way)] == way
+                (*path, *target[len(way) :])
+                for path, (variable, way) in copies.items()
+                if variable == row and target[: len(way)] == way
             ]
             if not at:
                 return None
-            places.append(at[0])
-        return tuple(places)
+            paths.append(at[0])
+        return tuple(paths)
 
     def _row(
-        self, head: typed.Expr, made: Callable[[typed.Expr, typed.Expr], typed.Expr]
+        self, head: typed.Expr, make_row: Callable[[typed.Expr, typed.Expr], typed.Expr]
     ) -> typed.Expr:
         self.heads.append(head)
-        path, slope = self._placed(head)
+        path, slope = self._locate(head)
         self._paths.add(path)
-        return made(head, slope)
+        return make_row(head, slope)
 
-    def _placed(self, head: typed.Expr) -> tuple[Path, typed.Expr]:
-        """Where a row has the value, and its slope there."""
-        known = component_path(head)
-        if known is not None and known[0] in self.values and self._touches(head):
-            return self.values[known[0]][len(known[1]) :], _ONE
+    def _locate(self, head: typed.Expr) -> tuple[Path, typed.Expr]:
+        """The path of the value in a row, and its slope there."""
+        chain = component_path(head)
+        if chain is not None and chain[0] in self.values and self._depends_on_value(head):
+            return self.values[chain[0]][len(chain[1]) :], _ONE
         match head:
             case typed.MakeTuple(items):
-                return self._one([*enumerate(items)])
+                return self._locate_in_parts([*enumerate(items)])
             case typed.MakeRecord(items):
                 assert isinstance(head.type, Record)
-                return self._one([*zip(head.type.names, items, strict=True)])
+                return self._locate_in_parts([*zip(head.type.names, items, strict=True)])
             case _:
                 return (), self.slope(head)
 
-    def _one(self, items: list[tuple[int | str, typed.Expr]]) -> tuple[Path, typed.Expr]:
-        moving = [(name, item) for name, item in items if self._touches(item)]
-        if len(moving) != 1:
+    def _locate_in_parts(
+        self, items: list[tuple[int | str, typed.Expr]]
+    ) -> tuple[Path, typed.Expr]:
+        varying = [(name, item) for name, item in items if self._depends_on_value(item)]
+        if len(varying) != 1:
             raise NotAffineError("the value is in no component of a row, or in several")
-        name, item = moving[0]
-        path, slope = self._placed(item)
+        name, item = varying[0]
+        path, slope = self._locate(item)
         return (name, *path), slope
 
     def slope(self, expr: typed.Expr) -> typed.Expr:
-        """What one more of the value adds to an expression."""
-        known = component_path(expr)
-        if known is not None and self.values.get(known[0]) == known[1]:
+        """The derivative of an expression by the value."""
+        chain = component_path(expr)
+        if chain is not None and self.values.get(chain[0]) == chain[1]:
             return _ONE
         match expr:
             case typed.Arithmetic("+" | "-" as op, left, right) if expr.type == DOUBLE:
-                if self._touches(left) and self._touches(right):
+                if self._depends_on_value(left) and self._depends_on_value(right):
                     raise NotAffineError("the value is in both parts of a sum")
-                self.is_homogeneous = False
-                inner = self.slope(left if self._touches(left) else right)
-                negative = op == "-" and self._touches(right)
+                self.is_homogeneous = False  # the other operand is a constant
+                inner = self.slope(left if self._depends_on_value(left) else right)
+                negative = op == "-" and self._depends_on_value(right)
                 return typed.Negate(inner, type=DOUBLE) if negative else inner
             case typed.Arithmetic("*", left, right) if expr.type == DOUBLE:
-                if self._touches(left) and self._touches(right):
+                if self._depends_on_value(left) and self._depends_on_value(right):
                     raise NotAffineError("the value is multiplied with itself")
-                moving, other = (left, right) if self._touches(left) else (right, left)
-                return typed.Arithmetic("*", self.slope(moving), other, type=DOUBLE)
+                varying, factor = (left, right) if self._depends_on_value(left) else (right, left)
+                return typed.Arithmetic("*", self.slope(varying), factor, type=DOUBLE)
             case typed.Arithmetic("/", left, right) if expr.type == DOUBLE:
-                self._free(right)
+                self._require_independent(right)
                 return typed.Arithmetic("/", self.slope(left), right, type=DOUBLE)
             case typed.Negate(operand) if expr.type == DOUBLE:
                 return typed.Negate(self.slope(operand), type=DOUBLE)
             case typed.If(condition, then, otherwise):
-                self._free(condition)
-                both = [self.slope(e) if self._touches(e) else _ZERO for e in (then, otherwise)]
-                self.is_homogeneous &= self._touches(then) and self._touches(otherwise)
+                self._require_independent(condition)
+                both = [
+                    self.slope(e) if self._depends_on_value(e) else _ZERO for e in (then, otherwise)
+                ]
+                self.is_homogeneous &= self._depends_on_value(then) and self._depends_on_value(
+                    otherwise
+                )
                 return typed.If(condition, *both, type=DOUBLE)
             case typed.Aggregate("sum", operand, None) if expr.type == DOUBLE:
-                return self._summed(operand, self.slope)
+                return self._sum_slope(operand, self.slope)
             case typed.Aggregate("sum#part", operand, None) if expr.type == EXACT_SUM:
-                return self._summed(operand, self.slope)
+                return self._sum_slope(operand, self.slope)
             case typed.Aggregate("sum#total", operand, None) if expr.type == DOUBLE:
-                return self._summed(operand, self._repeated)
+                return self._sum_slope(operand, self._weighted_slope)
             case _:
-                raise NotAffineError("the value goes through something else than + - * / and sum")
+                raise NotAffineError("the value is used by an operation other than + - * / and sum")
 
-    def _repeated(self, part: typed.Expr) -> typed.Expr:
-        """The slope of a part of a sum that counts several times."""
+    def _weighted_slope(self, part: typed.Expr) -> typed.Expr:
+        """The slope of a summand (value, ..., times) of an exact sum that repeats it."""
         assert isinstance(part.type, Tuple)
         value, times = (simplify(build.item(part, n)) for n in (0, len(part.type.items) - 1))
-        self._free(times)
+        self._require_independent(times)
         many = typed.Widen(times, type=DOUBLE)
         return typed.Arithmetic("*", self.slope(value), many, type=DOUBLE)
 
-    def _summed(self, operand: typed.Expr, slope: Callable[[typed.Expr], typed.Expr]) -> typed.Expr:
+    def _sum_slope(
+        self, operand: typed.Expr, slope: Callable[[typed.Expr], typed.Expr]
+    ) -> typed.Expr:
         homogeneous = self.is_homogeneous
         match operand:
-            case typed.MakeCollection((one,)):
-                inner = slope(one)
+            case typed.MakeCollection((element,)):
+                inner = slope(element)
             case typed.If(condition, then, typed.MakeCollection(())):
-                self._free(condition)
-                inner = typed.If(condition, self._summed(then, slope), _ZERO, type=DOUBLE)
+                self._require_independent(condition)
+                inner = typed.If(condition, self._sum_slope(then, slope), _ZERO, type=DOUBLE)
             case _:
-                raise NotAffineError("a sum over rows that are made in a way not followed")
+                raise NotAffineError("a sum over rows that are made in a way that is not supported")
+        # A constant per row adds up to constant * count, which depends on which rows exist.
         if homogeneous and not self.is_homogeneous:
             raise NotAffineError("a constant is summed up as often as there are rows")
         return inner
 
-    def _touches(self, expr: typed.Expr) -> bool:
-        """Whether the value has part in an expression."""
-        known = component_path(expr)
-        if known is not None:
-            at = self.values.get(known[0])
-            shared = 0 if at is None else min(len(at), len(known[1]))
-            return at is not None and at[:shared] == known[1][:shared]
-        return any(map(self._touches, children(expr)))
+    def _depends_on_value(self, expr: typed.Expr) -> bool:
+        """Whether an expression depends on the value."""
+        chain = component_path(expr)
+        if chain is not None:
+            at = self.values.get(chain[0])
+            # A whole row and a component of the value both overlap with the path of the value.
+            shared = 0 if at is None else min(len(at), len(chain[1]))
+            return at is not None and at[:shared] == chain[1][:shared]
+        return any(map(self._depends_on_value, children(expr)))
 
-    def _free(self, expr: typed.Expr | None) -> None:
-        if expr is not None and self._touches(expr):
+    def _require_independent(self, expr: typed.Expr | None) -> None:
+        if expr is not None and self._depends_on_value(expr):
             raise NotAffineError("which rows there are depends on the value")
 
 
-def _inside(each: typed.Qualifier) -> list[typed.Expr]:
-    match each:
+def _qualifier_exprs(qualifier: typed.Qualifier) -> list[typed.Expr]:
+    match qualifier:
         case typed.Generator(_, domain):
             return [domain]
         case typed.Binding(_, value):
@@ -314,16 +328,18 @@ def _inside(each: typed.Qualifier) -> list[typed.Expr]:
             return [condition]
 
 
-def _chains(head: typed.Expr, at: Path = ()) -> Iterator[tuple[Path, tuple[typed.Variable, Path]]]:
-    """Where a row has components of variables as they are."""
-    known = component_path(head)
-    if known is not None:
-        yield at, known
+def _copied_components(
+    head: typed.Expr, at: Path = ()
+) -> Iterator[tuple[Path, tuple[typed.Variable, Path]]]:
+    """The paths of a row that hold components of variables unchanged, with these components."""
+    chain = component_path(head)
+    if chain is not None:
+        yield at, chain
         return
     match head:
         case typed.MakeTuple(items):
-            for place, item in enumerate(items):
-                yield from _chains(item, (*at, place))
+            for index, item in enumerate(items):
+                yield from _copied_components(item, (*at, index))
         case typed.MakeRecord(items) if isinstance(head.type, Record):
             for name, item in zip(head.type.names, items, strict=True):
-                yield from _chains(item, (*at, name))
+                yield from _copied_components(item, (*at, name))

@@ -1,4 +1,4 @@
-"""How a loop is diffused, or why it is not, and what is known of the error of its result."""
+"""The ways to diffuse a loop, or the reason not to, and the stated error of its result."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from incmrql.plan.program import LoopProgram
 if TYPE_CHECKING:
     from incmrql.plan.diffusion.slopes import Path
 
-REFUSED: Final = "A104"
+NOT_DIFFUSED: Final = "A104"
 
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """An affine step: `program` is the step, `entries` its matrix as a step.
+    """An affine step: `program` is the step, `entries` computes its matrix.
 
-    `paths` is where rows have their value.  It is `steady` if constants do not depend on which
-    rows are there.
+    `paths` are the paths of the value in rows.  The step is `steady` if its constants do not depend
+    on which rows exist.
     """
 
     program: LoopProgram
@@ -30,11 +30,11 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Centroids:
-    """Groups by the nearest row, averaged.
+    """A step that groups points by their nearest row and averages each group; fields are indices.
 
-    `averaged` is the node that averages, and `assigned` the one below that gives each point its
-    nearest row.  `points` and `pairs` are the nodes that this one takes points from, and pairs of
-    them with rows of the variable; `fed` and `ranked` are the inputs that these are made of.
+    `averaged` is the node that averages, and `assigned` the node below that gives each point its
+    nearest row.  That one reads the nodes `points` and `pairs`: points, and pairs of a point and a
+    row of the variable.  `fed` and `ranked` are the loop inputs that these two read.
     """
 
     program: LoopProgram
@@ -48,7 +48,7 @@ class Centroids:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """Any other step over rows with doubles, and why no bound is known."""
+    """Any other step over rows with doubles, and the reason why no bound is known."""
 
     program: LoopProgram
     paths: tuple[Path, ...]
@@ -56,29 +56,29 @@ class Residual:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A loop that is not diffused, and why."""
+class NotDiffused:
+    """The reason why a loop is not diffused."""
 
     message: str
     hint: str
-    code: str = REFUSED
+    code: str = NOT_DIFFUSED
 
 
 @dataclass(frozen=True, slots=True)
 class StatedError:
-    """What is known of the error of a result: a figure, what it is made of, the result's norm."""
+    """The error of a result: a figure, its parts, and the norm of the result."""
 
     kind: Literal["bound", "residual"]
     figure: float
     norm: float
-    """The sum of the sizes of all values."""
+    """The sum of the absolute values of the result."""
     parts: Mapping[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The error as text can hold it."""
-        told = {"kind": self.kind, "figure": self.figure, "norm": self.norm}
-        return {**told, "parts": dict(self.parts)} if self.parts else told
+        """The error as JSON."""
+        data = {"kind": self.kind, "figure": self.figure, "norm": self.norm}
+        return {**data, "parts": dict(self.parts)} if self.parts else data
 
 
 class UnmeasuredError(Exception):
-    """Values that are no numbers, or rows of one label that are not the same."""
+    """The error cannot be measured: values are not numbers, or rows of one label differ."""

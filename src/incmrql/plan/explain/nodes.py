@@ -31,7 +31,7 @@ from incmrql.plan.explain.warnings import (
     join_warnings,
     loop_warnings,
 )
-from incmrql.plan.loops.program import numbered_program, why_not
+from incmrql.plan.loops.program import numbered_program, unnumbered_reason
 from incmrql.plan.nodes import (
     Accumulator,
     AccumulatorKind,
@@ -44,10 +44,10 @@ from incmrql.plan.nodes import (
     Merge,
     Node,
     Ordered,
-    Part,
     Plan,
     Repeated,
     Request,
+    ResultPart,
     Table,
     inputs,
 )
@@ -59,7 +59,7 @@ Kind: TypeAlias = Literal["source", "linear", "bilinear", "fold", "per key", "lo
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StateItem:
     """Something that is remembered: rows or an accumulator, and which sub-terms asked for it."""
 
     what: str
@@ -72,7 +72,7 @@ class Shape:
     """The cost of a node: its kind, what is kept, what a batch costs."""
 
     kind: Kind
-    keeps: tuple[Kept, ...]
+    keeps: tuple[StateItem, ...]
     cost: str
     warnings: tuple[Warned, ...] = ()
 
@@ -101,7 +101,7 @@ def program_shapes(program: Program) -> tuple[Shape, ...]:
 
 def _shapes(
     plan: Nodes,
-    answers: Iterable[tuple[typed.Expr, Sequence[Part]]],
+    answers: Iterable[tuple[typed.Expr, Sequence[ResultPart]]],
     script: typed.Script,
     iterate: LoopMode,
 ) -> tuple[Shape, ...]:
@@ -145,7 +145,7 @@ def _shape(node: Node, plan: Nodes) -> Shape:
             return Shape(kind, _kept(node, plan), _cost(node, plan), warnings)
         case Ordered():
             what = f"first {show_expr(node.limit)} rows in order" if node.grows else "rows in order"
-            return Shape("per key", (Kept(what),), "the change and the rows answered")
+            return Shape("per key", (StateItem(what),), "the change and the rows answered")
         case Repeated():
             raise InternalError("the shape of a loop depends on how it is kept")
         case _:
@@ -154,12 +154,12 @@ def _shape(node: Node, plan: Nodes) -> Shape:
 
 def _loop(node: Repeated, script: typed.Script, iterate: LoopMode) -> Shape:
     """A loop is kept from step to step where it can be, and else run again."""
-    keeps = (Kept("rows of the loop's inputs"), Kept("rows of its last result"))
-    reason = why_not(node) or ("--iterate recompute" if iterate == "recompute" else "")
+    keeps = (StateItem("rows of the loop's inputs"), StateItem("rows of its last result"))
+    reason = unnumbered_reason(node) or ("--iterate recompute" if iterate == "recompute" else "")
     if reason:
         message = "this loop is run again from all of its input whenever that changes"
         return Shape("loop", keeps, "all of its input", (Warned("W103", f"{message}: {reason}"),))
-    steps = Kept("differences from step to step, while these are few")
+    steps = StateItem("differences from step to step, while these are few")
     if iterate == "exact":
         inner = numbered_program(node, script)
         assert isinstance(inner, LoopProgram)
@@ -190,24 +190,24 @@ _ADDED: Final[dict[AccumulatorKind, str]] = {
 }
 
 
-def _ledgers(node: Input) -> tuple[Kept, ...]:
+def _ledgers(node: Input) -> tuple[StateItem, ...]:
     deletions = ("deletions",) if node.ledger else ()
     if node.unique and node.source.streaming:
-        return (Kept(f"row by {', '.join(node.unique)}", ("the declared key", *deletions)),)
-    return (Kept("ledger of rows", deletions),) if node.ledger else ()
+        return (StateItem(f"row by {', '.join(node.unique)}", ("the declared key", *deletions)),)
+    return (StateItem("ledger of rows", deletions),) if node.ledger else ()
 
 
-def _kept(node: Groups, plan: Nodes) -> tuple[Kept, ...]:
+def _kept(node: Groups, plan: Nodes) -> tuple[StateItem, ...]:
     if node.is_final:
         return ()
-    found = [Kept("multiplicity", is_rows=False)]
+    found = [StateItem("multiplicity", is_rows=False)]
     for place, accumulator in enumerate(node.accumulators):
         asked = [request for request in node.requests if place in request.accumulators]
-        found.append(Kept(_added(accumulator), _shown(asked), is_rows=False))
+        found.append(StateItem(_added(accumulator), _shown(asked), is_rows=False))
     for place, table in enumerate(node.tables):
         asked = [request for request in node.requests if _reads(node, request, place)]
         first = "values" if table.most is None else f"first {show_expr(table.most)} values"
-        found.append(Kept(f"{first} of {_values(table)} in order", _shown(asked)))
+        found.append(StateItem(f"{first} of {_values(table)} in order", _shown(asked)))
     return (*found, *[each for side in node.kept for each in _rows(node, side, plan)])
 
 
@@ -239,17 +239,17 @@ def _reads(node: Groups, request: Request, table: int) -> bool:
     return any(each is not None and each.table == table for each in used)
 
 
-def _rows(node: Join | Groups, side: int, plan: Nodes) -> list[Kept]:
+def _rows(node: Join | Groups, side: int, plan: Nodes) -> list[StateItem]:
     """What is kept of the rows of a side: its columns, each for the terms that read it."""
     names = SIDES if len(inputs(node)) == 2 else ("its",)
     what = f"{names[side]} {'row' if side in node.single else 'rows'} by {node.key}"
     below, columns = plan.nodes[inputs(node)[side]], node.columns[side]
     if columns is None:
-        return [Kept(_with(what, _made(below)), _askers(node, side))]
+        return [StateItem(_with(what, _made(below)), _askers(node, side))]
     if not columns:
-        return [Kept(f"number of {what}", _askers(node, side), is_rows=False)]
+        return [StateItem(f"number of {what}", _askers(node, side), is_rows=False)]
     return [
-        Kept(_with(what, _made(below, column), column), _askers(node, side, column))
+        StateItem(_with(what, _made(below, column), column), _askers(node, side, column))
         for column in columns
     ]
 
@@ -262,8 +262,8 @@ def _with(what: str, made: typed.Expr | None, column: int | str | None = None) -
 
 def _askers(node: Join | Groups, side: int, column: int | str | None = None) -> tuple[str, ...]:
     """The terms that read rows of a side, or one column of them."""
-    judge, readers = Additivity(node.group, len(inputs(node))), _readers(node, side)
-    rows = judge.loops(readers, side)
+    additivity, readers = Additivity(node.group, len(inputs(node))), _readers(node, side)
+    rows = additivity.row_variables(readers, side)
     if rows is None:
         return tuple(map(show_expr, readers))
     parts = (

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from incmrql.errors import Diagnostic, Span
 from incmrql.plan.access import Scope
-from incmrql.plan.explain.nodes import Kept, Shape, shapes
+from incmrql.plan.explain.nodes import Shape, StateItem, shapes
 from incmrql.plan.merging import state_monoid
 from incmrql.plan.monoids import BAG
 from incmrql.plan.nodes import (
@@ -320,7 +320,7 @@ def _readable(shape: Shape, node: Node) -> Shape:
             text = text.replace(shown, " ".join(original.split()))
         return _named(node, text)
 
-    def asked(kept: Kept) -> tuple[str, ...]:
+    def asked(kept: StateItem) -> tuple[str, ...]:
         return tuple(dict.fromkeys(map(named, kept.asked)))
 
     keeps = tuple(replace(k, what=_named(node, k.what), asked=asked(k)) for k in shape.keeps)

@@ -12,9 +12,9 @@ from typing import Final, Protocol
 from incmrql.plan.access import (
     Scope,
     answer_mode,
-    held_in_loop,
     hidden_requests,
     hidden_sides,
+    reads_totals_only,
     whole_requests,
     whole_sides,
 )
@@ -137,7 +137,7 @@ def loop_warnings(inner: LoopProgram) -> list[Warned]:
     for node in inner.nodes:
         if isinstance(node, Join):
             warned = join_warnings(node, inner)
-        elif isinstance(node, Groups) and not held_in_loop(node, few_rows(node, inner)):
+        elif isinstance(node, Groups) and not reads_totals_only(node, few_rows(node, inner)):
             assert isinstance(node.key, Tuple)
             code = "W104" if is_unit(node.key.items[1]) else "W105"
             message = "in each step that is reached the whole group of a touched key is read"

@@ -1,9 +1,9 @@
-"""The identity of a program: digests over bytes that encode its structure, tag by tag.
+"""The identity of a program: digests of an encoding of its structure.
 
-No two different structures have the same bytes, whatever texts the user wrote: each item starts
-with the letter of its kind, and texts, tuples and fields say how long they are.  Variables, and
-the names of what the script declares, are numbers in the order in which they are met; what such a
-name stands for follows once, after the part that uses it.
+Different structures have different bytes, whatever texts the user wrote: each item starts with the
+letter of its kind, and texts, tuples and fields start with their length.  Variables and declared
+names are numbered in the order in which they occur; the declaration of a name follows once, after
+the part that uses it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from incmrql.errors import InternalError
-from incmrql.plan.identity.fields import ENTRIES, MONOIDS, REQUIRED, Entry, Kept, Space
+from incmrql.plan.identity.fields import ENTRIES, MONOIDS, REQUIRED, Entry, IdentityField, Space
 from incmrql.plan.identity.python import python_texts
 from incmrql.plan.identity.versions import version_of
 from incmrql.plan.monoids import Monoid
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 SCHEME: Final = 1
-"""The version of the encoding itself: another one makes every program a different one."""
+"""The version of the encoding itself: raising it changes the identity of every program."""
 
 
 class Encoder:
-    """The bytes of parts of a program, one after the other, and the digest of them all.
+    """Encodes parts of a program one after the other, and computes a digest of all of them.
 
-    `arguments` and `stored` are what the script was started with, and what its items have stored.
+    `arguments` are those of the script, and `stored` the values that its items have stored.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class Encoder:
         self._defined = 0
 
     def add(self, part: Any) -> None:
-        """Write a part, and what its names stand for."""
+        """Write a part and the declarations of the names in it."""
         self._write(part)
         while self._defined < len(self._references):
             space, name = list(self._references)[self._defined]
             self._defined += 1
-            self._define(space, name)
+            self._write_definition(space, name)
 
     def digest(self) -> str:
-        """The digest of all that was added, with the version of the encoding."""
+        """The digest of all added parts, with the version of the encoding."""
         whole = hashlib.blake2b(digest_size=16)
-        for each in (b"incmrql", str(SCHEME).encode(), b":", *self._bytes):
-            whole.update(each)
+        for piece in (b"incmrql", str(SCHEME).encode(), b":", *self._bytes):
+            whole.update(piece)
         return f"{SCHEME}-{whole.hexdigest()}"
 
     # --- structure -------------------------------------------------------------------------
@@ -74,80 +74,80 @@ class Encoder:
             case bool():
                 self._bytes.append(b"t" if part else b"f")
             case int():
-                self._sized(b"i", str(part).encode())
+                self._write_sized(b"i", str(part).encode())
             case float():
                 self._bytes.append(b"d" + struct.pack(">d", part))
             case str():
-                self._text(part)
+                self._write_text(part)
             case tuple():
                 self._bytes.append(b"(%d:" % len(part))
                 for item in part:
                     self._write(item)
             case typed.Variable():
-                self._variable(part)
+                self._write_variable(part)
             case _:
-                self._object(part)
+                self._write_object(part)
 
-    def _object(self, part: Any) -> None:
+    def _write_object(self, part: Any) -> None:
         entry = ENTRIES.get(type(part))
         if entry is None:
             raise InternalError(f"a {type(part).__name__} has no entry in the identity's fields")
-        self._tag(entry, part)
-        written = [(kept, getattr(part, kept.attribute)) for kept in entry.kept]
-        written = [(kept, value) for kept, value in written if not _is_default(kept, value)]
-        self._bytes.append(b"{%d:" % len(written))
-        for kept, value in written:
-            self._text(kept.stable_key)
-            self._field(part, kept, value)
-        self._beside(part)
+        self._write_tag(entry, part)
+        fields = [(field, getattr(part, field.attribute)) for field in entry.fields]
+        fields = [(field, value) for field, value in fields if not _is_default(field, value)]
+        self._bytes.append(b"{%d:" % len(fields))
+        for field, value in fields:
+            self._write_text(field.stable_key)
+            self._write_field(part, field, value)
+        self._write_extras(part)
 
-    def _tag(self, entry: Entry, part: Any) -> None:
-        """The tag of a class, and the version of the operator that it is."""
-        self._sized(b"<", entry.tag.encode())
+    def _write_tag(self, entry: Entry, part: Any) -> None:
+        """Write the tag of a class and the version of its operator."""
+        self._write_sized(b"<", entry.tag.encode())
         name = f"{entry.tag} {getattr(part, entry.by)}" if entry.by else entry.tag
-        self._sized(b"v", str(version_of(name)).encode())
+        self._write_sized(b"v", str(version_of(name)).encode())
 
-    def _field(self, part: Any, kept: Kept, value: Any) -> None:
-        if kept.constant:
-            self._sized(b"c", encode(value))
-        elif kept.names is not None and value != "":
-            self._reference(kept.names, value)
-        elif isinstance(part, typed.Source) and kept.attribute == "options":
+    def _write_field(self, part: Any, field: IdentityField, value: Any) -> None:
+        if field.constant:
+            self._write_sized(b"c", encode(value))
+        elif field.names is not None and value != "":
+            self._write_reference(field.names, value)
+        elif isinstance(part, typed.Source) and field.attribute == "options":
             self._write(tuple(sorted(value)))  # in whatever order they were given
-        elif isinstance(part, Accumulator) and kept.attribute == "monoid" and part.kind == "user":
-            self._reference("aggregations", part.monoid.name)
+        elif isinstance(part, Accumulator) and field.attribute == "monoid" and part.kind == "user":
+            self._write_reference("aggregations", part.monoid.name)
         else:
             self._write(value)
 
-    def _beside(self, part: Any) -> None:
-        """What counts besides the fields of an object."""
+    def _write_extras(self, part: Any) -> None:
+        """Write what identifies an object besides its fields."""
         match part:
             case Monoid():
-                self._text(MONOIDS[part.name])
+                self._write_text(MONOIDS[part.name])
             case Data(name) if name in self.script.data and name not in PREDEFINED:
-                self._reference("data", name)
+                self._write_reference("data", name)
             case typed.ScriptArguments():
                 self._write(self.arguments)
             case _:
                 pass
 
-    def _variable(self, variable: typed.Variable) -> None:
-        """The number of a variable; its type where it is met first."""
-        known = self._variables.get(variable)
+    def _write_variable(self, variable: typed.Variable) -> None:
+        """Write the number of a variable, and at its first occurrence its type."""
+        seen = self._variables.get(variable)
         number = self._variables.setdefault(variable, len(self._variables))
-        self._sized(b"x", str(number).encode())
-        if known is None:
+        self._write_sized(b"x", str(number).encode())
+        if seen is None:
             self._write(variable.type)
 
-    def _reference(self, space: Space, name: str) -> None:
+    def _write_reference(self, space: Space, name: str) -> None:
         number = self._references.setdefault((space, name), len(self._references))
-        self._text(space)
-        self._sized(b"r", str(number).encode())
+        self._write_text(space)
+        self._write_sized(b"r", str(number).encode())
 
-    def _define(self, space: Space, name: str) -> None:
-        """What a name stands for."""
+    def _write_definition(self, space: Space, name: str) -> None:
+        """Write the declaration of a name."""
         script = self.script
-        self._text(f"define {space}")
+        self._write_text(f"define {space}")
         match space:
             case "functions":
                 self._write(script.functions[name])
@@ -163,25 +163,25 @@ class Encoder:
             case "parsers":
                 self._write(tuple(python_texts(script.parsers[name])))
             case "stored" if name in self.stored:
-                self._sized(b"c", encode(self.stored[name]))
+                self._write_sized(b"c", encode(self.stored[name]))
             case "stored":
                 self._write(None)
 
     # --- bytes -----------------------------------------------------------------------------
 
-    def _text(self, text: str) -> None:
-        self._sized(b"s", text.encode("utf-8", "surrogatepass"))
+    def _write_text(self, text: str) -> None:
+        self._write_sized(b"s", text.encode("utf-8", "surrogatepass"))
 
-    def _sized(self, kind: bytes, content: bytes) -> None:
+    def _write_sized(self, kind: bytes, content: bytes) -> None:
         self._bytes.append(b"%s%d:" % (kind, len(content)))
         self._bytes.append(content)
 
 
-def _is_default(kept: Kept, value: Any) -> bool:
+def _is_default(field: IdentityField, value: Any) -> bool:
     return (
-        kept.default is not REQUIRED
-        and type(value) is type(kept.default)
-        and bool(value == kept.default)
+        field.default is not REQUIRED
+        and type(value) is type(field.default)
+        and bool(value == field.default)
     )
 
 
@@ -190,20 +190,20 @@ def _is_default(kept: Kept, value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProgramIdentity:
-    """The digests of a program: of what each node does with all below it, and of the whole."""
+    """The digest of each node, including all nodes below it, and of the whole program."""
 
     whole: str
     nodes: tuple[str, ...]
 
 
 def program_identity(program: Program) -> ProgramIdentity:
-    """The identity of a program: programs with the same one keep the same state."""
+    """The identity of a program: programs with the same identity keep the same state."""
     streams = {stream.place: stream for stream in program.streams}
     digests: list[str] = []
-    for place, node in enumerate(program.nodes):
+    for index, node in enumerate(program.nodes):
         encoder = _encoder(program)
         encoder.add(tuple(digests[below] for below in inputs(node)))
-        encoder.add(_placed(node, streams.get(place), encoder))
+        encoder.add(_with_resolved_source(node, streams.get(index), encoder))
         digests.append(encoder.digest())
     encoder = _encoder(program)
     encoder.add(tuple(digests))
@@ -216,8 +216,11 @@ def _encoder(program: Program) -> Encoder:
     return Encoder(program.script, program.arguments, dict(program.stored))
 
 
-def _placed(node: Node, stream: Stream | None, encoder: Encoder) -> Node:
-    """A node; of a source, the place that its expressions come to counts, not how it is said."""
+def _with_resolved_source(node: Node, stream: Stream | None, encoder: Encoder) -> Node:
+    """The node; the path of a source is added by its value, not by its expression.
+
+    A path in a variable is thus the same as one in the text.
+    """
     if not isinstance(node, Input) or stream is None:
         return node
     encoder.add((stream.path, stream.deletes, stream.socket))
@@ -225,7 +228,7 @@ def _placed(node: Node, stream: Stream | None, encoder: Encoder) -> Node:
 
 
 def _add_output(encoder: Encoder, output: Output, digests: list[str]) -> None:
-    """What an item answers; where it is written to does not count."""
+    """Add the answer of an item; its target is not part of the identity."""
     for part in output.parts:
         encoder.add((part.variable, digests[part.place], part.order))
     encoder.add(output.result)

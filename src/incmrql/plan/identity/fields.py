@@ -1,9 +1,9 @@
-"""Every class that can occur in a node of a program: its stable tag, and which fields count.
+"""Every class that can occur in a node of a program: its stable tag and the hashed fields.
 
-Tags and keys are written to checkpoints as part of digests.  They stay as they are when a class
-or a field is renamed: `Kept("new_name", key="old_name")`.  A field that is added later is listed
-with the `default` that keeps the old meaning; nothing is written where it has that value, so that
-older checkpoints keep their identity.  A test fails for a class or field that is not listed here.
+Tags and keys are part of the digests in checkpoints, so they stay when a class or a field is
+renamed: `IdentityField("new_name", key="old_name")`.  A field that is added later has a `default`
+with the old meaning; a field with its default value is not written, so that older checkpoints keep
+their identity.  A test fails for a class or field that is not listed here.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from incmrql.types import model, typed
 Space: TypeAlias = Literal[
     "functions", "aggregations", "queries", "python", "parsers", "stored", "data"
 ]
-"""Where the script keeps what a name stands for."""
+"""The namespaces of a script: where a name is declared."""
 
 REQUIRED: Final = object()
 """The default of a field that is always written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A field that counts.
+class IdentityField:
+    """A field that is part of the identity.
 
-    `constant`: a value of the user's, by its canonical bytes.  `names`: the name of something
-    that the script declares; what it stands for counts, and the name does not.
+    `constant` marks a value of the user, written as canonical bytes.  `names` marks the name of a
+    declaration of the script: the declaration is written instead of its name.
     """
 
     attribute: str
@@ -42,20 +42,20 @@ class Kept:
 
     @property
     def stable_key(self) -> str:
-        """The key that is written."""
+        """The key in the digest."""
         return self.key or self.attribute
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How a class is written.
+    """How a class is encoded.
 
-    `by` is the field that tells apart operators with versions of their own.  `below` are the
-    fields with the places of nodes, for which the digests of those nodes stand.
+    `by` is the field that distinguishes operators with their own versions.  `below` are the fields
+    with indices of nodes, which the digests of those nodes replace.
     """
 
     tag: str
-    kept: tuple[Kept, ...] = ()
+    fields: tuple[IdentityField, ...] = ()
     ignored: tuple[str, ...] = ()
     by: str = ""
     below: tuple[str, ...] = ()
@@ -63,18 +63,20 @@ class Entry:
 
 def _entry(
     tag: str,
-    *kept: str | Kept,
+    *fields: str | IdentityField,
     ignored: Sequence[str] = (),
     by: str = "",
     below: Sequence[str] = (),
 ) -> Entry:
-    fields = tuple(Kept(each) if isinstance(each, str) else each for each in kept)
-    return Entry(tag, fields, tuple(ignored), by, tuple(below))
+    written = tuple(IdentityField(field) if isinstance(field, str) else field for field in fields)
+    return Entry(tag, written, tuple(ignored), by, tuple(below))
 
 
-def _expr(tag: str, *kept: str | Kept, ignored: Sequence[str] = (), by: str = "") -> Entry:
-    """An expression: its type counts, and its place in the text does not."""
-    return _entry(tag, *kept, "type", ignored=(*ignored, "span"), by=by)
+def _expr(
+    tag: str, *fields: str | IdentityField, ignored: Sequence[str] = (), by: str = ""
+) -> Entry:
+    """An expression: its type is part of the identity, and its position in the text is not."""
+    return _entry(tag, *fields, "type", ignored=(*ignored, "span"), by=by)
 
 
 _TYPES: Final[dict[type, Entry]] = {
@@ -91,10 +93,10 @@ _TYPES: Final[dict[type, Entry]] = {
 }
 
 _EXPRESSIONS: Final[dict[type, Entry]] = {
-    typed.Const: _expr("constant", Kept("value", constant=True)),
+    typed.Const: _expr("constant", IdentityField("value", constant=True)),
     typed.Var: _expr("variable-use", "variable"),
-    typed.Global: _expr("global", Kept("key", names="queries")),
-    typed.Stored: _expr("stored", Kept("key", names="stored")),
+    typed.Global: _expr("global", IdentityField("key", names="queries")),
+    typed.Stored: _expr("stored", IdentityField("key", names="stored")),
     typed.ScriptArguments: _expr("script-arguments"),  # the arguments count (`Encoder`)
     typed.Read: _expr("read", "source"),
     typed.MakeTuple: _expr("make-tuple", "items"),
@@ -123,12 +125,12 @@ _EXPRESSIONS: Final[dict[type, Entry]] = {
     typed.Case: _expr("case", "subject", "branches"),
     typed.Repeat: _expr("repeat-expr", "variables", "initial", "step", "flagged", "limit"),
     typed.Trace: _expr("trace", "operand", ignored=["text"]),
-    typed.Call: _expr("call", Kept("function", names="functions"), "arguments"),
-    typed.PythonCall: _expr("python-call", Kept("function", names="python"), "arguments"),
+    typed.Call: _expr("call", IdentityField("function", names="functions"), "arguments"),
+    typed.PythonCall: _expr("python-call", IdentityField("function", names="python"), "arguments"),
     typed.Builtin: _expr("builtin", "function", "arguments", by="function"),
     typed.Aggregate: _expr("aggregate", "function", "operand", "extra", by="function"),
     typed.UserAggregate: _expr(
-        "user-aggregate", Kept("aggregation", names="aggregations"), "operand"
+        "user-aggregate", IdentityField("aggregation", names="aggregations"), "operand"
     ),
     typed.Fold: _expr("fold", "function", "zero", "operand"),
     typed.Select: _expr(
@@ -155,10 +157,10 @@ _INSIDE_EXPRESSIONS: Final[dict[type, Entry]] = {
     typed.Order: _entry("order-key", "expr", "descending"),
     typed.Bind: _entry("pattern-bind", "variable"),
     typed.Anything: _entry("pattern-any"),
-    typed.Equals: _entry("pattern-equals", Kept("value", constant=True), "subject"),
+    typed.Equals: _entry("pattern-equals", IdentityField("value", constant=True), "subject"),
     typed.TupleOf: _entry("pattern-tuple", "items"),
     typed.ListOf: _entry("pattern-list", "items"),
-    typed.Made: _entry("pattern-data", "constructor", "content"),
+    typed.DataOf: _entry("pattern-data", "constructor", "content"),
     typed.Fields: _entry("pattern-record", "fields"),
     typed.Members: _entry("pattern-members", "members"),
     typed.ReadAs: _entry("pattern-cast", "pattern", "source", "target"),
@@ -173,7 +175,7 @@ _INSIDE_EXPRESSIONS: Final[dict[type, Entry]] = {
         "delimiter",
         "keys",
         "steps",
-        Kept("parser", names="parsers"),
+        IdentityField("parser", names="parsers"),
         "name",
         "options",
         by="format",
@@ -216,7 +218,7 @@ _TERMS: Final[dict[type, Entry]] = {
 }
 
 _NODES: Final[dict[type, Entry]] = {
-    # The name is made from the source, to be printed.
+    # The name follows from the source and is only printed.
     nodes.Input: _entry(
         "node-input", "source", "element", "insert_only", "ledger", "unique", ignored=["name"]
     ),
@@ -259,17 +261,17 @@ _NODES: Final[dict[type, Entry]] = {
     nodes.Distinct: _entry("distinct-values", "table", "group"),
     nodes.Table: _entry("ordered-values", "side", "operand", "order", "most"),
     nodes.TableRead: _entry("reading", "table", "how", "arguments", "variable", by="how"),
-    # The function is that of the expression that is asked.
+    # The function follows from the expression.
     nodes.Request: _entry(
         "request",
         "variable",
         "accumulators",
         "side",
-        Kept("expr", key="asked"),
+        IdentityField("expr", key="asked"),
         "reading",
         ignored=["function"],
     ),
-    # What merges is known by the name: that of a constant here, or of an aggregation (`Encoder`).
+    # The merge function follows from the name, of a monoid or of an aggregation (`Encoder`).
     monoids.Monoid: _entry(
         "monoid",
         "commutative",
@@ -287,7 +289,7 @@ ENTRIES: Final[dict[type, Entry]] = {
     **_TERMS,
     **_NODES,
 }
-"""How each class is written."""
+"""How each class is encoded."""
 
 MONOIDS: Final[dict[str, str]] = {
     monoids.COUNT.name: "count",
@@ -302,4 +304,4 @@ MONOIDS: Final[dict[str, str]] = {
     monoids.LIST.name: "list",
     monoids.INVARIANT.name: "invariant",
 }
-"""The stable tags of monoids, by the names that are printed."""
+"""The stable tags of monoids, by their printed names."""

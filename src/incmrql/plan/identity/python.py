@@ -1,11 +1,11 @@
-"""The code of a Python function or parser, as texts that are equal for equal code.
+"""The source texts of a Python function or parser, which are equal for equal code.
 
-The text of the function itself counts, and of whatever it names at the top level of its own
-module: functions, classes and constants, and what these name in turn.  Of other modules only the
-import counts.  Values that a closure or a default holds count where they are plain.
+They are the text of the function itself and of everything that it uses from the top level of its
+module: functions, classes and constants, and what these use in turn.  Of other modules only the
+import statement is included, and of closures and defaults the values that can be encoded.
 
-Texts are those of the source, not of compiled code: they stay the same under another Python.
-Only code without a source goes by what it was compiled to.
+Source text is used and not bytecode, which differs between versions of Python.  Only code without
+source, as from a prompt, is identified by its bytecode.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from incmrql.values import encode
 
 
 def python_texts(code: Any) -> list[str]:
-    """The texts of a function, a class, or an object of a class, and of what they use."""
-    return list(_Reader().texts(code))
+    """The texts of a function, a class or an object of a class, and of what they use."""
+    return list(_CodeTexts().texts(code))
 
 
-class _Reader:
-    """The texts of some code, each object once."""
+class _CodeTexts:
+    """Yields the texts of code, each object once."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
@@ -51,9 +51,9 @@ class _Reader:
         if id(code) in self.seen:
             return
         self.seen.add(id(code))
-        yield from self._own(code)
+        yield from self._code_texts(code)
 
-    def _own(self, code: type | types.FunctionType) -> Iterator[str]:
+    def _code_texts(self, code: type | types.FunctionType) -> Iterator[str]:
         text = _source(code)
         function = code if isinstance(code, types.FunctionType) else None
         names = set() if function is None else set(_names_in_code(function.__code__))
@@ -61,36 +61,36 @@ class _Reader:
             if function is None:
                 yield f"{code.__module__}.{code.__qualname__}"
                 return
-            yield from _compiled(function.__code__)
+            yield from _bytecode_texts(function.__code__)
         else:
             yield text
             names |= _names_in_text(text)
         if function is not None:
-            cells = [_content(cell) for cell in function.__closure__ or ()]
+            cells = [_cell_value(cell) for cell in function.__closure__ or ()]
             defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]
             yield from self._values([*cells, *defaults])
-        yield from self._beside(code, names)
+        yield from self._referenced_texts(code, names)
 
-    def _beside(self, code: type | types.FunctionType, names: set[str]) -> Iterator[str]:
-        """What code names at the top level of its module."""
+    def _referenced_texts(self, code: type | types.FunctionType, names: set[str]) -> Iterator[str]:
+        """The texts of what code uses from the top level of its module."""
         module = sys.modules.get(code.__module__)
         bound = _top_level(module)
-        waiting, known = sorted(names), {code.__name__} if bound.get(code.__name__) else set()
+        waiting, visited = sorted(names), {code.__name__} if bound.get(code.__name__) else set()
         spaces = getattr(code, "__globals__", None) or vars(module) if module else {}
         while waiting:
             name = waiting.pop(0)
-            if name in known:
+            if name in visited:
                 continue
-            known.add(name)
+            visited.add(name)
             if name in bound:
                 for text in bound[name]:
                     yield text
-                    waiting += sorted(_names_in_text(text) - known)
+                    waiting += sorted(_names_in_text(text) - visited)
             elif isinstance(spaces.get(name), types.FunctionType):
                 yield from self.texts(spaces[name])
 
     def _values(self, values: list[Any]) -> Iterator[str]:
-        """Values that code holds: plain ones by their bytes, code by its text."""
+        """Values in closures and defaults: code as text, others as canonical bytes or by type."""
         for value in values:
             if isinstance(value, types.FunctionType | functools.partial):
                 yield from self.texts(value)
@@ -109,7 +109,7 @@ def _source(code: Any) -> str | None:
 
 
 def _top_level(module: types.ModuleType | None) -> dict[str, list[str]]:
-    """The statements of a module, by the names that they bind."""
+    """The texts of the top-level statements of a module, by the names that they bind."""
     text = None if module is None else _source(module)
     if text is None:
         return {}
@@ -122,24 +122,24 @@ def _statements(text: str) -> dict[str, list[str]]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    found: dict[str, list[str]] = {}
+    statements: dict[str, list[str]] = {}
     for statement in tree.body:
         source = ast.get_source_segment(text, statement) or ""
         if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
             decorators = [ast.get_source_segment(text, d) or "" for d in statement.decorator_list]
             source = "\n".join([*decorators, source])
-        for name in _bound(statement):
-            found.setdefault(name, []).append(source)
-    return found
+        for name in _bound_names(statement):
+            statements.setdefault(name, []).append(source)
+    return statements
 
 
-def _bound(statement: ast.stmt) -> set[str]:
-    """The names that a statement binds at the top level."""
+def _bound_names(statement: ast.stmt) -> set[str]:
+    """The names that a top-level statement binds."""
     match statement:
         case ast.FunctionDef(name) | ast.ClassDef(name) | ast.AsyncFunctionDef(name):
             return {name}
         case ast.Import(names) | ast.ImportFrom(names=names):
-            return {(each.asname or each.name).partition(".")[0] for each in names}
+            return {(alias.asname or alias.name).partition(".")[0] for alias in names}
         case _:
             nodes = ast.walk(statement)
             return {
@@ -164,12 +164,12 @@ def _names_in_code(code: types.CodeType) -> Iterator[str]:
             yield from _names_in_code(constant)
 
 
-def _compiled(code: types.CodeType) -> Iterator[str]:
-    """What code without a source was compiled to."""
+def _bytecode_texts(code: types.CodeType) -> Iterator[str]:
+    """The bytecode and constants of code without a source."""
     yield code.co_code.hex()
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _compiled(constant)
+            yield from _bytecode_texts(constant)
         elif isinstance(constant, frozenset):
             yield repr(sorted(map(repr, constant)))
         else:
@@ -177,8 +177,8 @@ def _compiled(code: types.CodeType) -> Iterator[str]:
     yield repr((code.co_names, code.co_varnames, code.co_freevars))
 
 
-def _content(cell: types.CellType) -> Any:
+def _cell_value(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # not filled yet
+    except ValueError:  # the cell is still empty
         return None

@@ -1,10 +1,10 @@
-"""A version for every operator and every built-in: raise it when its meaning is fixed.
+"""A version for every operator and built-in: raise it whenever a fix changes the meaning.
 
-A checkpoint survives an upgrade of incmrql as long as the operators that its program uses mean
-what they meant.  When a fix changes an answer, or what a node keeps, raise the version of exactly
-what was fixed: programs that use it become different ones and are refused or built again, also
-where the operator itself keeps no state, since its results are in the state above it.  All others
-resume.  Never lower a version, and never use one again.
+A checkpoint survives an upgrade of incmrql as long as the operators that its program uses keep
+their meaning.  If a fix changes an answer or the state of a node, raise the version of exactly
+what was fixed.  Programs that use it then get a different identity and are refused or rebuilt,
+even if the operator itself keeps no state, since the nodes above it have stored its results.  All
+other programs resume.  Never lower a version, and never reuse one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NODES: Final[dict[str, int]] = {
     "reading slice": 1,
     "reading all": 1,
 }
-"""What the nodes of a program keep and do."""
+"""The nodes of a program: what they do and what they keep."""
 
 TERMS: Final[dict[str, int]] = {
     "picks": 1,
@@ -264,5 +264,5 @@ VERSIONS: Final = {
 
 
 def version_of(name: str) -> int:
-    """The version of an operator: the first one where it is not listed, which a test refuses."""
+    """The version of an operator; 1 if it is not listed, for which a test fails."""
     return VERSIONS.get(name, 1)

@@ -1,7 +1,7 @@
-"""A loop as a program of changes of its own: from rows of its inputs and variables to a step.
+"""The program of changes of a loop's body: from rows of its inputs and variables to the next step.
 
-*Plain*: rows are those of one step.  *Numbered*: rows are pairs (step, row), and those of a step
-are the difference to the step before, so that what a step does not change is not there:
+*Plain*: the rows are those of one step.  *Numbered*: the rows are pairs (step, row), and those of a
+step are its difference to the step before, so that rows that a step leaves alone are not stored:
 
     X_i  =  the sum of all rows with numbers up to i
 
@@ -9,7 +9,7 @@ are the difference to the step before, so that what a step does not change is no
     numbered(X ⋈ Y)          (max(i, j), xy) for (i, x) in X, (j, y) in Y of one key
     numbered(groups of X)    groups by (i, key); the rows of a group are those up to i
 
-An input of a loop has the number 0: it is the same in all steps, and kept once.
+The rows of an input have the number 0: they are the same in all steps, and kept once.
 """
 
 from __future__ import annotations
@@ -49,47 +49,52 @@ from incmrql.types.walk import map_children, substitute
 def step_program(node: Repeated, script: typed.Script) -> LoopProgram:
     """The program of one step."""
     names = _names(node)
-    term = node.term
-    step, flags = _flagless(term, term.step, names)
-    return _plan(node, term.initial, step, flags, script)
+    loop = node.term
+    step, flags = _split_flags(loop, loop.step, names)
+    return _plan(node, loop.initial, step, flags, script)
 
 
 def numbered_program(node: Repeated, script: typed.Script) -> LoopProgram | str:
-    """The program of all steps, over rows with the numbers of steps; or why there is none."""
-    reason = why_not(node)
+    """The program of all steps, over rows with step numbers; or the reason why there is none."""
+    reason = unnumbered_reason(node)
     if reason:
         return reason
-    term = node.term
+    loop = node.term
     names = _names(node)
-    step, flags = _flagless(term, term.step, names)
+    step, flags = _split_flags(loop, loop.step, names)
     numbering = _Numbering(names)
-    initial = [numbering.term(each) for each in term.initial]
-    numbered_flags = [None if each is None else numbering.term(each) for each in flags]
+    initial = [numbering.term(term) for term in loop.initial]
+    numbered_flags = [None if term is None else numbering.term(term) for term in flags]
     return _plan(
-        node, initial, [numbering.term(each) for each in step], numbered_flags, script, tagged=True
+        node,
+        initial,
+        [numbering.term(term) for term in step],
+        numbered_flags,
+        script,
+        numbered=True,
     )
 
 
-def why_not(node: Repeated) -> str:
-    """Why a loop has no numbered program; nothing if it has one."""
-    term = node.term
-    for each in (t for whole in (*term.initial, *term.step) for t in terms(whole)):
-        if isinstance(each, Sort):
+def unnumbered_reason(node: Repeated) -> str:
+    """The reason why a loop has no numbered program; empty if it has one."""
+    loop = node.term
+    for term in (t for whole in (*loop.initial, *loop.step) for t in terms(whole)):
+        if isinstance(term, Sort):
             return "rows are taken by their order in each step"
-        if isinstance(each, Repeat):
+        if isinstance(term, Repeat):
             return "there is another loop inside of it"
     return ""
 
 
 def _names(node: Repeated) -> Names:
-    found = [*node.variables, *variables_of(node.term)]
-    return Names(max((variable.number for variable in found), default=0))
+    variables = [*node.variables, *variables_of(node.term)]
+    return Names(max((variable.number for variable in variables), default=0))
 
 
-def _flagless(
+def _split_flags(
     loop: Repeat, step: Sequence[Term], names: Names
 ) -> tuple[list[Term], list[Term | None]]:
-    """The rows of a step without flags, and the flags that are true."""
+    """The rows of a step without their flags, and a row () for each flag that is true."""
     rows: list[Term] = []
     flags: list[Term | None] = []
     for term, flagged in zip(step, loop.flagged, strict=True):
@@ -97,10 +102,10 @@ def _flagless(
             rows.append(term)
             flags.append(None)
             continue
-        one, other = (names.variable("flagged", element(term)) for _ in range(2))
-        rows.append(CMap(one, build.bag_of(build.item(build.var(one), 0)), term))
-        goes_on = build.item(build.var(other), 1)
-        flags.append(CMap(other, build.when(goes_on, build.bag_of(build.unit())), term))
+        flagged_row, flag_row = (names.variable("flagged", element(term)) for _ in range(2))
+        rows.append(CMap(flagged_row, build.bag_of(build.item(build.var(flagged_row), 0)), term))
+        is_true = build.item(build.var(flag_row), 1)
+        flags.append(CMap(flag_row, build.when(is_true, build.bag_of(build.unit())), term))
     return rows, flags
 
 
@@ -111,45 +116,45 @@ def _plan(
     flags: Sequence[Term | None],
     script: typed.Script,
     *,
-    tagged: bool = False,
+    numbered: bool = False,
 ) -> LoopProgram:
-    asked = [*initial, *step, *[each for each in flags if each is not None]]
+    planned_terms = [*initial, *step, *[flag for flag in flags if flag is not None]]
     none = typed.Const(None, type=Tuple(()))
     parts = tuple(
-        (typed.Variable("part", place, bag(element(term))), term)
-        for place, term in enumerate(asked)
+        (typed.Variable("part", index, bag(element(term))), term)
+        for index, term in enumerate(planned_terms)
     )
-    planning = Planner(Query(parts, none), script)
-    planning.names = Names(max(planning.names.last, _names(node).last))
+    planner = Planner(Query(parts, none), script)
+    planner.names = Names(max(planner.names.last, _names(node).last))
     inputs, variables = [], []
     for variable in node.variables:
-        inputs.append(planning.add(LoopParam(_element(variable.type))))
-        planning.shared[variable] = inputs[-1]
+        inputs.append(planner.add(LoopParam(_element(variable.type))))
+        planner.shared[variable] = inputs[-1]
     for variable in node.term.variables:
-        known = _numbered(variable) if tagged else variable
-        variables.append(planning.add(LoopParam(_element(known.type))))
-        planning.given[known] = variables[-1]
-    for term in asked:
-        planning.enter(term)
+        loop_variable = _numbered_variable(variable) if numbered else variable
+        variables.append(planner.add(LoopParam(_element(loop_variable.type))))
+        planner.loop_params[loop_variable] = variables[-1]
+    for term in planned_terms:
+        planner.register_term(term)
     return LoopProgram(
         inputs=tuple(inputs),
         variables=tuple(variables),
-        initial=tuple(map(planning.place, initial)),
-        step=tuple(map(planning.place, step)),
-        flags=tuple(None if each is None else planning.place(each) for each in flags),
-        nodes=tuple(planning.nodes),
-        edges=tuple(planning.edges),
+        initial=tuple(map(planner.index_of, initial)),
+        step=tuple(map(planner.index_of, step)),
+        flags=tuple(None if flag is None else planner.index_of(flag) for flag in flags),
+        nodes=tuple(planner.nodes),
+        edges=tuple(planner.edges),
     )
 
 
 class _Numbering:
-    """Terms over pairs (step, row)."""
+    """Rewrites terms to terms over pairs (step, row)."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
 
     def term(self, term: Term) -> Term:
-        """The same term with the numbers of steps."""
+        """The same term over pairs (step, row)."""
         match term:
             case Shared() | Values():
                 row = self.names.variable("row", element(term))
@@ -157,47 +162,51 @@ class _Numbering:
                     row, build.bag_of(_with_number(typed.Const(0, type=LONG), build.var(row))), term
                 )
             case Loop(variable):
-                return Loop(_numbered(variable))
+                return Loop(_numbered_variable(variable))
             case CMap(variable, body, (GroupBy() | CoGroup()) as groups):
-                return self.grouped(variable, body, groups)
+                return self.groups(variable, body, groups)
             case GroupBy() | CoGroup():
                 group = self.names.variable("group", element(term))
-                return self.grouped(group, build.bag_of(build.var(group)), term)
+                return self.groups(group, build.bag_of(build.var(group)), term)
             case CMap(variable, body, source):
                 row = self.names.variable("numbered", _pair(element(source)))
                 step, value = _parts(build.var(row))
-                inner = _simple(substitute(body, {variable: value}))
-                return CMap(row, self.each(step, inner), self.term(source))
+                inner = _simplify_components(substitute(body, {variable: value}))
+                return CMap(row, self.with_step(step, inner), self.term(source))
             case Union(parts):
                 return Union(tuple(map(self.term, parts)))
             case Scan() | Sort() | Repeat():
                 raise InternalError("a term that has no numbers")
 
-    def each(self, step: typed.Expr, rows: typed.Expr) -> typed.Expr:
-        """The elements of a bag, each with a number."""
+    def with_step(self, step: typed.Expr, rows: typed.Expr) -> typed.Expr:
+        """The elements of a bag, each paired with the number of a step."""
         match rows:
             case typed.MakeCollection((row,)):
                 return build.bag_of(_with_number(step, row))
             case typed.MakeCollection(()):
                 return build.empty(_pair(_element(rows.type)))
             case typed.If(condition, then, typed.MakeCollection(())):
-                return build.when(condition, self.each(step, then))
+                return build.when(condition, self.with_step(step, then))
             case _:
-                one = self.names.variable("one", _element(rows.type))
-                return build.for_each(one, rows, _with_number(step, build.var(one)))
+                member = self.names.variable("one", _element(rows.type))
+                return build.for_each(member, rows, _with_number(step, build.var(member)))
 
-    def grouped(self, group: typed.Variable, body: typed.Expr, groups: GroupBy | CoGroup) -> Term:
-        """A function of groups: a join keeps numbers beside rows, others group by them."""
+    def groups(self, group: typed.Variable, body: typed.Expr, groups: GroupBy | CoGroup) -> Term:
+        """A function of groups: a join keeps numbers beside the rows, others group by them."""
         below = (groups.source,) if isinstance(groups, GroupBy) else (groups.left, groups.right)
         sides = Additivity(group, len(below)).additive(body)
         if sides is not None and len(sides) == 2:
-            return self.joined(group, body, below)
-        inner = [self.by_step(each) for each in below]
+            return self.join(group, body, below)
+        inner = [self.by_step(side) for side in below]
         fresh: Term = GroupBy(inner[0]) if len(inner) == 1 else CoGroup(inner[0], inner[1])
         whole = self.names.variable("group", element(fresh))
         step, key = _parts(at(whole, (0,)))
-        known = build.tuple_of(key, at(whole, (1,)))
-        return CMap(whole, self.each(step, _simple(substitute(body, {group: known}))), fresh)
+        plain_group = build.tuple_of(key, at(whole, (1,)))
+        return CMap(
+            whole,
+            self.with_step(step, _simplify_components(substitute(body, {group: plain_group}))),
+            fresh,
+        )
 
     def by_step(self, source: Term) -> Term:
         """Pairs ((step, key), value)."""
@@ -207,23 +216,28 @@ class _Numbering:
         body = build.bag_of(build.tuple_of(_with_number(step, key), value))
         return CMap(row, body, self.term(source))
 
-    def joined(self, group: typed.Variable, body: typed.Expr, below: Sequence[Term]) -> Term:
-        """Pairs of rows, with the greater number."""
-        sides = [self.by_key(each) for each in below]
+    def join(self, group: typed.Variable, body: typed.Expr, below: Sequence[Term]) -> Term:
+        """A join: pairs of rows, with the greater of their step numbers.
+
+        A pair exists from the step on in which the later of its rows appears.
+        """
+        sides = [self.by_key(side) for side in below]
         whole = self.names.variable("group", element(CoGroup(*sides)))
-        one, other = (self.names.variable("side", pair(each)[1]) for each in sides)
-        (left, first), (right, second) = _parts(build.var(one)), _parts(build.var(other))
+        left_row, right_row = (self.names.variable("side", pair(side)[1]) for side in sides)
+        (left, first), (right, second) = _parts(build.var(left_row)), _parts(build.var(right_row))
         later = typed.Compare(">", left, right, type=BOOL)
         step = typed.If(later, left, right, type=LONG)
         rows = build.tuple_of(build.bag_of(first), build.bag_of(second))
-        inner = _simple(substitute(body, {group: build.tuple_of(at(whole, (0,)), rows)}))
-        made = self.names.variable("made", _element(body.type))
+        inner = _simplify_components(
+            substitute(body, {group: build.tuple_of(at(whole, (0,)), rows)})
+        )
+        result = self.names.variable("made", _element(body.type))
         qualifiers = [
-            typed.Generator(typed.Bind(one), at(whole, (1, 0))),
-            typed.Generator(typed.Bind(other), at(whole, (1, 1))),
-            typed.Generator(typed.Bind(made), inner),
+            typed.Generator(typed.Bind(left_row), at(whole, (1, 0))),
+            typed.Generator(typed.Bind(right_row), at(whole, (1, 1))),
+            typed.Generator(typed.Bind(result), inner),
         ]
-        head = _with_number(step, build.var(made))
+        head = _with_number(step, build.var(result))
         return CMap(whole, build.select(head, qualifiers), CoGroup(*sides))
 
     def by_key(self, source: Term) -> Term:
@@ -235,8 +249,8 @@ class _Numbering:
         return CMap(row, body, self.term(source))
 
 
-def _numbered(variable: typed.Variable) -> typed.Variable:
-    """A variable of a loop whose rows have numbers."""
+def _numbered_variable(variable: typed.Variable) -> typed.Variable:
+    """A variable of a loop, over pairs (step, row)."""
     return typed.Variable(variable.name, variable.number, bag(_pair(_element(variable.type))))
 
 
@@ -258,9 +272,9 @@ def _element(type_: Type) -> Type:
     return type_.element
 
 
-def _simple(expr: typed.Expr) -> typed.Expr:
-    """Components of tuples that are made on the spot, taken at once."""
-    expr = map_children(_simple, expr)
+def _simplify_components(expr: typed.Expr) -> typed.Expr:
+    """The expression with components of tuples that are built on the spot replaced."""
+    expr = map_children(_simplify_components, expr)
     match expr:
         case typed.Item(typed.MakeTuple(items), index):
             return items[index]

@@ -62,10 +62,10 @@ _ENDINGS: Final = {".run": MAGIC, ".parquet": b"PAR1"}
 
 def check_written(order: BatchRequest, done: BatchResult) -> None:
     """Refuse a batch some of whose new state files or parts are not there as a whole."""
-    known = {run.file for table in order.tables.values() for run in table.runs}
+    known = {run.file for table in order.tables.values() for run in table.segments}
     ends: dict[str, int] = {}
     for table in done.tables.values():
-        for run in table.runs:
+        for run in table.segments:
             if run.file not in known:
                 ends[run.file] = max(ends.get(run.file, 0), run.offset + run.size)
     for file, end in ends.items():

@@ -36,7 +36,7 @@ from typing import Any, Final, Literal, TypeAlias
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.messages import tables_of_json
 from incmrql.engine.store.compaction import MERGED
-from incmrql.engine.store.segments import check
+from incmrql.engine.store.segments import verify_segment
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import StateTable
 from incmrql.errors import CheckpointError
@@ -244,8 +244,8 @@ class Checkpoint:
     def check_runs(self, state: State) -> None:
         """Compare the checksums of all state files."""
         for table in state.tables.values():
-            for run in table.runs:
-                check(self.runs, run)
+            for run in table.segments:
+                verify_segment(self.runs, run)
 
     def intent(self, number: int) -> tuple[InputFile, ...] | None:
         """The files that a batch has set out to ingest; those of the newest epoch count."""
@@ -374,7 +374,7 @@ class Checkpoint:
             "time": time.time(),
             "files": _listed(change.files),
             "all_files": _listed(_known(before, change.files)) if full else None,
-            "tables": {n: table.as_json() for n, table in change.tables.items() if table.runs},
+            "tables": {n: table.as_json() for n, table in change.tables.items() if table.segments},
             "outputs": [output.as_json() for output in change.outputs],
             "counts": dict(change.counts),
             "changes": dict(change.changes),
@@ -428,7 +428,7 @@ class Checkpoint:
         left alone for `grace` seconds more, for whoever reads the checkpoint without a lock.
         """
         self.check_newest()
-        named = {run.file for table in state.tables.values() for run in table.runs}
+        named = {run.file for table in state.tables.values() for run in table.segments}
         _remove((p for p in self._strays(named, state.number, is_open)), grace)
         full = self._sequence - self._sequence % FULL_EVERY
         _remove((self._manifest(n) for n in self.sequences() if n < full - 1), grace)

@@ -15,7 +15,7 @@ from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import READ_ONLY, Imports, catalog_for
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.store.content import SortedRows
-from incmrql.engine.store.segments import Opened
+from incmrql.engine.store.segments import OpenSegments
 from incmrql.engine.store.sorting import TableInfo
 from incmrql.engine.store.tables import Reader, StateTable, scan
 from incmrql.errors import CheckpointError, DataError, IncmrqlError, SourceText
@@ -278,7 +278,7 @@ def saved_state(folder: Path, program: Program) -> SavedState:
     """The state that the program of a checkpoint has left there."""
     checkpoint = Checkpoint(folder, compile_program(program).schemas)
     checkpoint.described()
-    reader = Reader(checkpoint.runs.absolute(), Opened())
+    reader = Reader(checkpoint.runs.absolute(), OpenSegments())
     return SavedState(checkpoint.recovered().tables, reader)
 
 

@@ -16,7 +16,7 @@ from incmrql.compiler.load import READ_ONLY
 from incmrql.engine.batch import CompiledProgram
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.messages import BatchRequest, Part
-from incmrql.engine.store.segments import Opened, Segment, write_runs
+from incmrql.engine.store.segments import OpenSegments, Segment, write_segments
 from incmrql.engine.store.tables import Reader, StateTable, by_bucket, scan
 from incmrql.errors import CheckpointError
 from incmrql.io.files import Paths
@@ -104,7 +104,7 @@ def rebucket(checkpoint: Checkpoint, state: State, buckets: int) -> State:
         message = f"checkpoint {checkpoint.folder} has a batch that was begun and not committed"
         raise CheckpointError(f"{message}: run the script once before")
     number, attempt = state.number + 1, checkpoint.attempt()
-    reader = Reader(checkpoint.runs.absolute(), Opened())
+    reader = Reader(checkpoint.runs.absolute(), OpenSegments())
     tables = {}
     for name, table in state.tables.items():
         file = f"{number:06d}-{attempt}-{name}.run"
@@ -125,5 +125,5 @@ def _rebucketed(table: StateTable, reader: Reader, buckets: int, path: Path) -> 
     segments: list[Segment] = []
     if pieces:
         contents = [(rows, {bucket: len(rows)}) for bucket, rows in pieces]
-        segments = write_runs(path.parent, path.name, contents)
+        segments = write_segments(path.parent, path.name, contents)
     return StateTable(table.name, table.schema, buckets, bases=tuple(segments))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from incmrql.engine.batch import OPENED, CompiledProgram
+from incmrql.engine.batch import OPEN_SEGMENTS, CompiledProgram
 from incmrql.engine.columns.rows import Rows, of_values, to_values
 from incmrql.engine.context import BatchContext
 from incmrql.engine.inputs import InputFile
@@ -88,7 +88,7 @@ def rows_at_fault(
     if step.insert_only or step.ledger is None:
         every = sum(-weight for _, weight in rows if weight < 0)
         return Fault(Counter({b"": every}), lambda _, weight: b"" if weight < 0 else None)
-    context = BatchContext(tables, Reader(runs, OPENED), compiled.env(), is_first=False)
+    context = BatchContext(tables, Reader(runs, OPEN_SEGMENTS), compiled.env(), is_first=False)
     change = step.ledger_delta([of_values(rows, step.layout)], context)
     assert change is not None
     absent = step.missing(change, context)

@@ -2,11 +2,11 @@
 
     store(df, "out.parquet", type)      dump(df, "out.csv", type)
 
-Tasks write parts into a folder beside the target whose name starts with a dot, so that no reader
-sees them.  When all are there and `before` has nothing against it (a source's `finish`, say), the
-target appears: a text is put together into one file; of Parquet a single part becomes the file,
-and several become a folder, which reads as the file would.  If anything goes wrong, the target is
-as it was and no part remains.
+Tasks write parts into a hidden directory beside the target, which readers skip.  When all parts are
+written and `before_replace` raises no error (it may be a source's `finish`), the target appears:
+text parts are concatenated into one file; a single Parquet part becomes the file, and several
+become a directory, which reads like one file.  If anything fails, the target is unchanged and no
+part remains.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ from incmrql.io.arrow.types import arrow_type, write_type
 from incmrql.io.arrow.values import to_arrow
 from incmrql.io.writers import binary_file
 from incmrql.io.writers import dump as dump_values
-from incmrql.spark.values import ONE, is_packed, is_wide, maker, spark_type
+from incmrql.spark.values import ONE, element_reader, is_packed, is_wide, spark_type
 from incmrql.storage.files import replacing, write_error
 from incmrql.types.model import Collection, Nothing, Record, Tuple, Type, list_of
 from incmrql.values import encode
 
 _TYPE: Final = b"incmrql.type"
 _MARK: Final = "_incmrql"
-"""The file in a folder that says that `store` wrote it and may replace it."""
+"""Marks a directory that `store` wrote and may therefore replace."""
 _CHUNK: Final = 1 << 14
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst")
 
 
-def _nothing() -> None:
-    """What is called before a target appears, if nobody cares."""
+def _do_nothing() -> None:
+    """The default for what is called before a target appears."""
 
 
 def store(
-    df: DataFrame, path: str | Path, type_: Type, before: Callable[[], None] = _nothing
+    df: DataFrame, path: str | Path, type_: Type, before_replace: Callable[[], None] = _do_nothing
 ) -> None:
     """Write the elements of a collection, or the one row of another value, as Parquet."""
     target, element = Path(path), _element(type_)
-    with _parts_beside(target) as folder:
+    with _parts_folder(target) as folder:
         _check_folder(target)
         _run(df, partial(_store_part, str(folder), element, is_packed(df, element)), target)
-        before()
+        before_replace()
         parts = sorted(folder.glob("part-*"))
         if len(parts) > 1:
             (folder / _MARK).touch()
@@ -65,7 +65,7 @@ def store(
 
 
 def dump(
-    df: DataFrame, path: str | Path, type_: Type, before: Callable[[], None] = _nothing
+    df: DataFrame, path: str | Path, type_: Type, before_replace: Callable[[], None] = _do_nothing
 ) -> None:
     """Write the elements of a collection, or the one row of another value, as text.
 
@@ -73,29 +73,29 @@ def dump(
     """
     target, element = Path(path), _element(type_)
     ending = "".join(end for end in target.suffixes if end not in _COMPRESSED)
-    rows = _ordered(df, element) if type_ != element and type_ != list_of(element) else df
+    rows = _sort_rows(df, element) if type_ != element and type_ != list_of(element) else df
     write = partial(_dump_part, element, ending, is_packed(rows, element))
-    with _parts_beside(target) as folder:
+    with _parts_folder(target) as folder:
         if target.is_dir():
             raise write_error(target, "it is a folder, expected a file")
         _run(rows, partial(write, str(folder)), target)
-        before()
+        before_replace()
         header = folder / f"_header{ending}"
         dump_values(header, [], list_of(element))
-        skipped = header.stat().st_size
+        header_size = header.stat().st_size
         with replacing(target) as temporary, binary_file(temporary, target.suffix) as file:
             file.write(header.read_bytes())
             for part in sorted(folder.glob("part-*")):
                 with part.open("rb") as lines:
-                    lines.seek(skipped)
+                    lines.seek(header_size)
                     shutil.copyfileobj(lines, file)
 
 
-def _ordered(df: DataFrame, element: Type) -> DataFrame:
-    """The rows in canonical order, packed: that of their canonical bytes."""
+def _sort_rows(df: DataFrame, element: Type) -> DataFrame:
+    """The rows, packed, sorted by their canonical bytes."""
     schema = StructType([StructField(ONE, spark_type(element)), StructField("key", BinaryType())])
-    keyed = df.mapInArrow(partial(_keyed, element, is_packed(df, element)), schema)
-    return keyed.orderBy("key").select(ONE)
+    with_keys = df.mapInArrow(partial(_with_key, element, is_packed(df, element)), schema)
+    return with_keys.orderBy("key").select(ONE)
 
 
 def _element(type_: Type) -> Type:
@@ -104,18 +104,22 @@ def _element(type_: Type) -> Type:
 
 # --- tasks -------------------------------------------------------------------------------
 
-_Write = Callable[[Iterable[Arrow]], Iterator[Arrow]]
-_DONE: Final = "code string, message string, place string, hint string"
+_WriteParts = Callable[[Iterable[Arrow]], Iterator[Arrow]]
+_PROBLEM_SCHEMA: Final = "code string, message string, place string, hint string"
 
 
-def _run(df: DataFrame, write: _Write, target: Path) -> None:
-    """Let tasks write; what went wrong in one of them comes back as a row."""
-    problems = df.mapInArrow(partial(_told, write, str(target)), _DONE).toArrow().to_pylist()
+def _run(df: DataFrame, write: _WriteParts, target: Path) -> None:
+    """Run the tasks; the first problem that one returns as a row is raised."""
+    problems = (
+        df.mapInArrow(partial(_report_problem, write, str(target)), _PROBLEM_SCHEMA)
+        .toArrow()
+        .to_pylist()
+    )
     for problem in problems[:1]:
         raise DataError(**problem)
 
 
-def _told(write: _Write, target: str, parts: Iterable[Arrow]) -> Iterator[Arrow]:
+def _report_problem(write: _WriteParts, target: str, parts: Iterable[Arrow]) -> Iterator[Arrow]:
     try:
         yield from write(parts)
     except OSError as cause:
@@ -139,22 +143,22 @@ def _part_name(ending: str, number: int = 0) -> str:
 def _store_part(
     folder: str, element: Type, packed: bool, parts: Iterable[Arrow]
 ) -> Iterator[Arrow]:
-    """The rows of a partition as one file, which is there when it is whole.
+    """Write the rows of a partition to one file, which appears when it is complete.
 
-    Without rows there is none, but of the first partition, so that there is a file at all.
+    A partition without rows writes no file, except the first one: the target needs a schema.
     """
     wide = is_wide(element) and not packed
     inner = arrow_type(element)
     fields = list(inner) if wide else [pa.field(ONE, inner)]
     schema = pa.schema(fields, metadata={_TYPE: write_type(element).encode()})
     path = Path(folder) / _part_name(".parquet")
-    left = iter(parts)
-    ahead = next(left, None)
-    if ahead is None and not _is_first():
+    remaining = iter(parts)
+    first = next(remaining, None)
+    if first is None and not _is_first():
         return
     with replacing(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
-        for part in chain(() if ahead is None else (ahead,), left):
-            writer.write(_restored(part, element, schema, packed=packed))
+        for part in chain(() if first is None else (first,), remaining):
+            writer.write(_to_file_batch(part, element, schema, packed=packed))
     yield from ()
 
 
@@ -163,14 +167,15 @@ def _is_first() -> bool:
     return task is None or task.partitionId() == 0
 
 
-def _restored(part: Arrow, element: Type, schema: Arrow, *, packed: bool) -> Arrow:
-    """A batch of Spark's with the columns of the file."""
+def _to_file_batch(part: Arrow, element: Type, schema: Arrow, *, packed: bool) -> Arrow:
+    """A batch from Spark with the columns of the file."""
     if _holds_null(element):  # Arrow has no cast to the type of null
         items = [
-            to_arrow(value, element) for value in maker(part.schema, element, packed=packed)(part)
+            to_arrow(value, element)
+            for value in element_reader(part.schema, element, packed=packed)(part)
         ]
-        objects = [{ONE: item} for item in items] if packed else items
-        return pa.Table.from_pylist(objects, schema)
+        records = [{ONE: item} for item in items] if packed else items
+        return pa.Table.from_pylist(records, schema)
     return pa.Table.from_batches([part]).cast(schema)
 
 
@@ -188,10 +193,12 @@ def _holds_null(type_: Type) -> bool:
             return False
 
 
-def _keyed(element: Type, packed: bool, parts: Iterable[Arrow]) -> Iterator[Arrow]:
-    """Each row in one column, and its canonical bytes."""
+def _with_key(element: Type, packed: bool, parts: Iterable[Arrow]) -> Iterator[Arrow]:
+    """Each row in one column, with its canonical bytes as sort key."""
     for part in parts:
-        keys = pa.array(map(encode, maker(part.schema, element, packed=packed)(part)), pa.binary())
+        keys = pa.array(
+            map(encode, element_reader(part.schema, element, packed=packed)(part)), pa.binary()
+        )
         row = part.column(0) if packed else part.to_struct_array()
         yield pa.record_batch({ONE: row, "key": keys})
 
@@ -199,10 +206,10 @@ def _keyed(element: Type, packed: bool, parts: Iterable[Arrow]) -> Iterator[Arro
 def _dump_part(
     element: Type, ending: str, packed: bool, folder: str, parts: Iterable[Arrow]
 ) -> Iterator[Arrow]:
-    """The rows of a partition, in files that sort as they follow each other."""
+    """Write the rows of a partition to files whose names sort in the order of the rows."""
     number = 0
     for part in parts:
-        rows = maker(part.schema, element, packed=packed)(part)
+        rows = element_reader(part.schema, element, packed=packed)(part)
         while chunk := list(islice(rows, _CHUNK)):
             dump_values(Path(folder) / _part_name(ending, number), chunk, list_of(element))
             number += 1
@@ -213,11 +220,11 @@ def _dump_part(
 
 
 @contextmanager
-def _parts_beside(target: Path) -> Iterator[Path]:
-    """A folder for parts, which is gone in the end unless it has become the target."""
+def _parts_folder(target: Path) -> Iterator[Path]:
+    """A directory for parts; removed at the end unless it has become the target."""
     folder = Path(os.path.abspath(target)).parent / f".{target.name}.{uuid.uuid4().hex}.parts"
     try:
-        with _unwritable(target):
+        with _explain_write_errors(target):
             folder.mkdir(parents=True)
         yield folder
     finally:
@@ -225,7 +232,7 @@ def _parts_beside(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _unwritable(target: Path) -> Iterator[None]:
+def _explain_write_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as cause:
@@ -242,8 +249,8 @@ def _check_folder(target: Path) -> None:
 
 
 def _replace(target: Path, new: Path) -> None:
-    """Put something in the place of the target; what was there goes when the new is there."""
-    with _unwritable(target):
+    """Replace the target; the old one is deleted once the new one is in place."""
+    with _explain_write_errors(target):
         if not target.is_dir() and not (target.exists() and new.is_dir()):
             new.replace(target)
             return

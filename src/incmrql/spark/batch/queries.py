@@ -1,4 +1,4 @@
-"""Queries over all data, on Spark: each term is one SQL text, the rest runs over small results."""
+"""Batch queries on Spark: each term is one SQL text; the rest runs in the driver."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from incmrql.lower.sums.rounding import OUTSIDE
 from incmrql.lower.tree import Dialect
 from incmrql.reference import Environment, evaluate
 from incmrql.reference.environment import World
-from incmrql.reference.sources import no_path
-from incmrql.spark.batch.functions import Setting, TraceParam, packed_script, register
-from incmrql.spark.clusters import told
+from incmrql.reference.sources import null_path_error
+from incmrql.spark.batch.functions import PythonContext, TraceParam, pack_script, register
+from incmrql.spark.clusters import translate_errors
 from incmrql.spark.internals import sql_over
 from incmrql.spark.loops.placement import end_of_loop
 from incmrql.spark.loops.steps import Runner, Views
-from incmrql.spark.session import most_broadcast, provide
+from incmrql.spark.session import broadcast_limit, create_functions
 from incmrql.spark.sources import frames as sources
 from incmrql.spark.sources.context import SourceContext
 from incmrql.spark.values import dataframe, values
@@ -45,68 +45,69 @@ if TYPE_CHECKING:
     from incmrql.compiler.compiled import CompiledItem
 
 
-# --- Kept texts ---
+# --- Cached texts ---
 #
-# A normal form depends on the script alone. The text of a term depends on a few settings too, and
-# on the sizes of its sources, which are asked again each time: it is kept by all of them. A text
-# for which anything else was evaluated, a stored value or a Python function say, is not kept.
+# A normal form depends on the script alone. The text of a term also depends on a few settings and
+# on the sizes of its sources: the settings are the cache key, and the sizes are compared at each
+# use. A text for which anything else was evaluated, such as a stored value, is not cached.
 
 
 MOST_TEXTS: Final = 32
-"""Texts of one script that are kept: more than it has terms, unless its sources often grow."""
+"""Texts cached for one script: more than it has terms, unless its sources often grow."""
 
-_Setting: TypeAlias = tuple[int, bool, Window, int]
+_Key: TypeAlias = tuple[int, bool, Window, int]
 _Sizes: TypeAlias = tuple[tuple[Scan, int | None], ...]
 
 
 @dataclass(slots=True)
-class Forms:
+class QueryCache:
     """The SQL texts of one script, run with the same arguments each time.
 
-    Expressions and terms are known by their identity; they are kept, so that it stays theirs.
+    Keys are identities of expressions and terms.  The cache refers to these objects, so that no
+    identity is freed and reused.
     """
 
     items: Sequence[CompiledItem] = ()
-    """The items of the script: their normal forms are made only once."""
+    """The items of the script, whose normal forms are cached."""
     _queries: dict[int, Query] = field(default_factory=dict)
     """Normal forms of items, by the identity of their expressions."""
-    _texts: dict[_Setting, tuple[Query, Statement, _Sizes]] = field(default_factory=dict)
+    _texts: dict[_Key, tuple[Query, Statement, _Sizes]] = field(default_factory=dict)
 
     def query(self, expr: typed.Expr, script: typed.Script) -> Query:
-        """The normal form of an expression; that of an item is kept."""
-        for each in self.items:
-            if each.item.expr is expr:
-                return self._queries.setdefault(id(expr), each.normalized[0])
+        """The normal form of an expression; cached if it is that of an item."""
+        for compiled in self.items:
+            if compiled.item.expr is expr:
+                return self._queries.setdefault(id(expr), compiled.normalized[0])
         return normal_form(translate(expr, script))[0]
 
     def statement(self, term: Term, query: Query, ctx: Context) -> Statement:
-        """The text of a term of a query."""
+        """The SQL text of a term of a query."""
         shared = {variable.number: part for variable, part in query.parts}
-        setting = id(term), ctx.fast_sums, ctx.window, ctx.broadcast
-        known = self._texts.get(setting)
-        if known is not None and not ctx.stored and _are_as_before(known[2], ctx.size_of):
-            return known[1]
+        key = id(term), ctx.fast_sums, ctx.window, ctx.broadcast
+        entry = self._texts.get(key)
+        if entry is not None and not ctx.stored and _are_same(entry[2], ctx.size_of):
+            return entry[1]
         sizes: list[tuple[Scan, int | None]] = []
         size_of = ctx.size_of
 
-        def noted(scan: Scan) -> int | None:
+        def record_size(scan: Scan) -> int | None:
             size = size_of(scan)
             sizes.append((scan, size))
             return size
 
-        ctx.size_of = noted
-        made = statement(term, ctx, shared)
-        if self._keeps(query) and not ctx.stored and not ctx.has_evaluated:
+        ctx.size_of = record_size
+        result = statement(term, ctx, shared)
+        if self._is_cached(query) and not ctx.stored and not ctx.embeds_values:
             if len(self._texts) >= MOST_TEXTS:
                 self._texts.clear()
-            self._texts[setting] = query, made, tuple(sizes)
-        return made
+            self._texts[key] = query, result, tuple(sizes)
+        return result
 
-    def _keeps(self, query: Query) -> bool:
-        return any(query is known for known in self._queries.values())
+    def _is_cached(self, query: Query) -> bool:
+        return any(query is item_query for item_query in self._queries.values())
 
 
-def _are_as_before(sizes: _Sizes, size_of: Callable[[Scan], int | None]) -> bool:
+def _are_same(sizes: _Sizes, size_of: Callable[[Scan], int | None]) -> bool:
     return all(size_of(scan) == size for scan, size in sizes)
 
 
@@ -117,20 +118,20 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Batch:
-    """Where one item of a script runs: a session, and what it reads."""
+class QueryContext:
+    """What runs one item of a script: a session, its sources, and the cache of the script."""
 
     spark: SparkSession
     world: World
     fast_sums: bool
     sources: SourceContext
-    forms: Forms = field(default_factory=Forms)
+    cache: QueryCache = field(default_factory=QueryCache)
     broadcast: int = field(init=False)
-    """How many bytes a side of a join may have that is sent to all tasks."""
+    """The bytes up to which a side of a join is broadcast."""
     traces: Accumulator[list[tuple[str, bytes]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.broadcast = most_broadcast(self.spark)
+        self.broadcast = broadcast_limit(self.spark)
         self.traces = self.spark.sparkContext.accumulator([], TraceParam())
 
     def __enter__(self) -> Self:
@@ -143,27 +144,27 @@ class Batch:
         self.sources.close()
 
     def value(self, query: Query) -> Value:
-        """The value of a query, brought here."""
+        """The value of a query, collected in the driver."""
         env = Environment(self.world)
-        wanted = used_variables(query.result)
+        used = used_variables(query.result)
         for variable, term in query.parts:
-            if variable in wanted:
-                found = self.attempt(query, partial(Work.collected, term=term))
+            if variable in used:
+                rows = self.attempt(query, partial(QueryRun.collect, term=term))
                 ordered = isinstance(term, Sort) and term.ordered
-                env = env.bind(variable, found if ordered else Bag(found))
+                env = env.bind(variable, rows if ordered else Bag(rows))
         return evaluate(query.result, env)
 
-    def attempt(self, query: Query, action: Callable[[Work], T]) -> T:
-        """Run something; a sum of doubles that needs more bits is done again with all of them."""
+    def attempt(self, query: Query, action: Callable[[QueryRun], T]) -> T:
+        """Run an action on a query; repeat it with wide sums if a sum needs more bits."""
         for window in (NARROW, WIDE):
-            work = Work(self, query, window)
+            run = QueryRun(self, query, window)
             try:
-                return action(work)
+                return action(run)
             except PySparkException as problem:
                 if window is WIDE or OUTSIDE not in str(problem):
                     raise
             finally:
-                work.runner.close()
+                run.runner.close()
         raise AssertionError("the wide window holds every double")
 
     def show_traces(self, on_trace: Callable[[str, Value], None]) -> None:
@@ -176,85 +177,88 @@ class Batch:
 def with_runner(
     spark: SparkSession, world: World, query: Query, action: Callable[[Runner], T]
 ) -> T:
-    """Run something with the runner of loops of a query."""
+    """Run an action with the loop runner of a query."""
     sources = SourceContext(data=world.script.data or PREDEFINED, parsers=world.script.parsers)
-    with Batch(spark, world, fast_sums=False, sources=sources) as batch, told(spark):
-        found = batch.attempt(query, lambda work: action(work.runner))
-        batch.show_traces(world.on_trace)
-        return found
+    with (
+        QueryContext(spark, world, fast_sums=False, sources=sources) as context,
+        translate_errors(spark),
+    ):
+        result = context.attempt(query, lambda run: action(run.runner))
+        context.show_traces(world.on_trace)
+        return result
 
 
-class Work:
-    """One query on its way: its shared terms, its loops, and what it keeps meanwhile."""
+class QueryRun:
+    """One execution of a query: its shared terms, its loops, and the frames that it caches."""
 
-    def __init__(self, batch: Batch, query: Query, window: Window = NARROW) -> None:
-        self.batch, self.query, self.window = batch, query, window
+    def __init__(self, context: QueryContext, query: Query, window: Window = NARROW) -> None:
+        self.context, self.query, self.window = context, query, window
         self.shared = {variable.number: term for variable, term in query.parts}
-        self.env = Environment(batch.world)
+        self.env = Environment(context.world)
         self.runner = Runner(
-            batch.spark,
+            context.spark,
             self._context,
             self.run,
             self.shared,
             lambda limit: evaluate(limit, self.env),
-            batch.world.max_steps,
+            context.world.max_steps,
             self.env,
         )
 
-    def collected(self, term: Term) -> list[Value]:
-        """The elements of a term, brought here."""
+    def collect(self, term: Term) -> list[Value]:
+        """The elements of a term, collected in the driver."""
         return values(self.frame(term), element(term))
 
     def frame(self, term: Term) -> DataFrame:
-        """A term as a data frame that has not run yet; its loops have."""
+        """A term as a lazy data frame; its loops run now."""
         return self.run(self.statement(term), {})
 
     def statement(self, term: Term) -> Statement:
-        """The text of a term."""
-        return self.batch.forms.statement(term, self.query, self._context())
+        """The statement of a term."""
+        return self.context.cache.statement(term, self.query, self._context())
 
-    def run(self, made: Statement, views: Views) -> DataFrame:
-        """A statement as a data frame, once all that it names is there."""
-        named = [(name, self._loop(loop, views)) for name, loop in made.repeats]
-        named += [(name, self._read(scan)) for name, scan in made.sources]
-        spark, world = self.batch.spark, self.batch.world
-        for name, constant in made.constants:
+    def run(self, statement: Statement, views: Views) -> DataFrame:
+        """A statement as a data frame; its loops run and its sources are opened first."""
+        frames = [(name, self._loop(loop, views)) for name, loop in statement.repeats]
+        frames += [(name, self._read(scan)) for name, scan in statement.sources]
+        spark, world = self.context.spark, self.context.world
+        for name, constant in statement.constants:
             rows = elements(constant, self.env)
-            named.append((name, dataframe(spark, rows, element(constant), packed=True)))
-        if made.places:
-            script = packed_script(world.script)
-            traces = self.batch.traces
-            setting = Setting(script, list(world.arguments), dict(world.stored), traces)
-            for each in made.places:
-                register(spark, each, setting)
-        provide(spark, made.text)
-        return sql_over(spark, made.text, named)
+            frames.append((name, dataframe(spark, rows, element(constant), packed=True)))
+        if statement.python_calls:
+            script = pack_script(world.script)
+            traces = self.context.traces
+            setting = PythonContext(script, list(world.arguments), dict(world.stored), traces)
+            for place in statement.python_calls:
+                register(spark, place, setting)
+        create_functions(spark, statement.text)
+        return sql_over(spark, statement.text, frames)
 
     def _loop(self, loop: Repeat, views: Views) -> DataFrame:
-        """What the chosen variable of a loop holds at its end, packed."""
-        held = end_of_loop(loop, self.runner, views)
-        whole = tree.print_tree(self._context().whole(held.row), Dialect.SPARK)
-        return held.frame.selectExpr(f"{whole} AS value")
+        """The rows of the chosen variable of a loop at its end, packed."""
+        rows = end_of_loop(loop, self.runner, views)
+        text = tree.print_tree(self._context().whole(rows.row), Dialect.SPARK)
+        return rows.frame.selectExpr(f"{text} AS value")
 
     def _context(self) -> Context:
-        world = self.batch.world
+        world = self.context.world
         return Context(
             lower,
             Dialect.SPARK,
             world.script,
             world.stored,
             world.arguments,
-            self.batch.fast_sums,
+            self.context.fast_sums,
             self.window,
             self._size_of,
-            self.batch.broadcast,
+            self.context.broadcast,
         )
 
     def _read(self, scan: Scan) -> DataFrame:
         source, path = scan.source, self._path(scan.source)
-        packed, wanted = may_hold_null(source), scan.picks or used_type(self.query, scan)
-        spark, context = self.batch.spark, self.batch.sources
-        return sources.read(spark, source, path, context, packed=packed, wanted=wanted)
+        packed, used = may_hold_null(source), scan.picks or used_type(self.query, scan)
+        spark, source_context = self.context.spark, self.context.sources
+        return sources.read(spark, source, path, source_context, packed=packed, wanted=used)
 
     def _size_of(self, scan: Scan) -> int | None:
         """The size of a source, which is read for it; reading it again gives the same frame."""
@@ -262,9 +266,9 @@ class Work:
         if scan.picks is None:
             self._read(scan)
         else:
-            sources.start_scan(self.batch.spark, source, path, self.batch.sources)
+            sources.start_scan(self.context.spark, source, path, self.context.sources)
         return sources.estimated_size(
-            source, path, self.batch.sources, packed=may_hold_null(source)
+            source, path, self.context.sources, packed=may_hold_null(source)
         )
 
     def _path(self, source: typed.Source) -> str | None:
@@ -272,5 +276,5 @@ class Work:
             return None
         path: str | None = evaluate(source.path, self.env)
         if path is None:
-            raise no_path(source, self.env)
+            raise null_path_error(source, self.env)
         return path

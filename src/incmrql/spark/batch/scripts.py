@@ -1,4 +1,4 @@
-"""Scripts on Spark: items one after the other, as the reference evaluator does them."""
+"""Runs the items of a script in order on Spark, like the reference evaluator."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from incmrql.reference import Environment, evaluate
 from incmrql.reference.environment import World
 from incmrql.reference.script import check_target
 from incmrql.spark.batch import outputs
-from incmrql.spark.batch.queries import Batch, Forms, Work
-from incmrql.spark.clusters import told
+from incmrql.spark.batch.queries import QueryCache, QueryContext, QueryRun
+from incmrql.spark.clusters import translate_errors
 from incmrql.spark.sources.context import Override, SourceContext
 from incmrql.types import typed
 from incmrql.types.model import PREDEFINED
@@ -29,18 +29,18 @@ from incmrql.values import Value
 
 @dataclass(slots=True)
 class Engine:
-    """Spark, started when the first query needs it, and what all items of a script share."""
+    """Runs a script: Spark, started by the first query that needs it, and what items share."""
 
     world: World
     spark: Callable[[], SparkSession]
     fast_sums: bool = False
-    kept: list[SourceContext] = field(default_factory=list)
+    open_sources: list[SourceContext] = field(default_factory=list)
     override: Override = lambda _source, _path, _packed: None
-    """Where the rows of a source come from, if not from where it says."""
-    forms: Forms = field(default_factory=Forms)
+    """Replaces the rows of a source; None leaves the source as declared."""
+    cache: QueryCache = field(default_factory=QueryCache)
 
     def run_item(self, item: typed.ScriptItem, emit: Emit) -> None:
-        """One item: on Spark if it reads a source, else here."""
+        """Run one item: on Spark if it reads a source, else in the driver."""
         self.world.snapshots.clear()
         if item.kind in ("lineage", "debug"):
             self._run_annotated(item, emit)
@@ -58,56 +58,56 @@ class Engine:
                 emit(item, self.value(query))
 
     def _run_annotated(self, item: typed.ScriptItem, emit: Emit) -> None:
-        """The rows of an answer with what they were made from."""
+        """Run an item that shows its rows together with the input rows they come from."""
         world = self.world
-        with annotated_item(item, world) as asked:
-            query = self.query(asked.expr)
+        with annotated_item(item, world) as annotated:
+            query = self.query(annotated.expr)
             if query is not None and not world.fail_arithmetic:
-                emit(item, asked.answer(self.value(query)))
+                emit(item, annotated.answer(self.value(query)))
                 return
             if SourceScope(world.script).reads(item.expr):
                 no_term = "it has no form as terms"
-                why = (
+                reason = (
                     "arithmetic without a result is an error" if world.fail_arithmetic else no_term
                 )
-                sys.stderr.write(f"{item.kind} runs in the driver, not on Spark: {why}\n")
-            emit(item, asked.answer(evaluate(asked.expr, Environment(world))))
+                sys.stderr.write(f"{item.kind} runs in the driver, not on Spark: {reason}\n")
+            emit(item, annotated.answer(evaluate(annotated.expr, Environment(world))))
 
     def query(self, expr: typed.Expr) -> Query | None:
-        """The normal form of what is run on Spark; None for what reads no source, or cannot be."""
+        """The normal form of an expression; None if it reads no source or has no normal form."""
         try:
-            found = self.forms.query(expr, self.world.script)
+            normal_form = self.cache.query(expr, self.world.script)
         except QueryError as problem:
             if problem.code not in ("A001", "A002"):
                 raise
             return None
-        return found if found.parts else None
+        return normal_form if normal_form.parts else None
 
     def value(self, query: Query) -> Value:
-        """The value of a query, brought here, once its sources are known to be right."""
-        with self._batch() as batch, told(batch.spark):
-            with batch.sources.explain_failures():
-                value = batch.value(query)
-            batch.sources.finish()
-            batch.show_traces(self.world.on_trace)
+        """The value of a query, collected in the driver after its sources were checked."""
+        with self._query_context() as context, translate_errors(context.spark):
+            with context.sources.explain_failures():
+                value = context.value(query)
+            context.sources.finish()
+            context.show_traces(self.world.on_trace)
         return value
 
     def frame(self, query: Query, *, wide_sums: bool = False) -> DataFrame | None:
         """The rows of a query as a data frame; None if the query is not a collection of rows.
 
-        Its sources are checked, and bad lines reported, before it is given away.
+        Its sources are checked, and bad lines reported, before it is returned.
         """
-        term = whole(query)
+        term = only_term(query)
         if term is None:
             return None
-        batch = self._batch()
-        self.kept.append(batch.sources)
-        with told(batch.spark):
-            found = Work(batch, query, WIDE if wide_sums else NARROW).frame(term)
-            batch.sources.finish()
-        return found
+        context = self._query_context()
+        self.open_sources.append(context.sources)
+        with translate_errors(context.spark):
+            rows = QueryRun(context, query, WIDE if wide_sums else NARROW).frame(term)
+            context.sources.finish()
+        return rows
 
-    def _batch(self) -> Batch:
+    def _query_context(self) -> QueryContext:
         world = self.world
         sources = SourceContext(
             data=world.script.data or PREDEFINED,
@@ -118,27 +118,31 @@ class Engine:
             on_report=world.on_report,
             override=self.override,
         )
-        return Batch(self.spark(), world, self.fast_sums, sources, self.forms)
+        return QueryContext(self.spark(), world, self.fast_sums, sources, self.cache)
 
     def _write(self, item: typed.ScriptItem, query: Query) -> None:
         check_target(item, self.world)
-        term = whole(query)
+        term = only_term(query)
         if term is None:
             value = self.value(query)
             write = store_values if item.kind == "store" else dump_values
             write(item.target, value, item.expr.type)
             return
-        with self._batch() as batch, told(batch.spark), batch.sources.explain_failures():
+        with (
+            self._query_context() as context,
+            translate_errors(context.spark),
+            context.sources.explain_failures(),
+        ):
             write_rows = outputs.store if item.kind == "store" else outputs.dump
-            finish = batch.sources.finish
-            batch.attempt(
+            finish = context.sources.finish
+            context.attempt(
                 query,
-                lambda work: write_rows(work.frame(term), item.target, item.expr.type, finish),
+                lambda run: write_rows(run.frame(term), item.target, item.expr.type, finish),
             )
 
 
-def whole(query: Query) -> Term | None:
-    """The term that a query is, if it is no more than that."""
+def only_term(query: Query) -> Term | None:
+    """The term whose rows are the result of a query; None if the result is computed from terms."""
     for variable, term in query.parts:
         if query.result == typed.Var(variable, type=variable.type):
             return term

@@ -1,7 +1,7 @@
-"""What of a loop Spark does, and what the task does that runs it.
+"""Splits a loop into inputs, which Spark computes, and the rest, which one task runs.
 
-Spark reads the sources, and does what it can do row by row.  What needs rows of several places
-together (groups, joins, order, loops inside) is left to the task.
+Spark reads the sources and applies what works row by row.  What combines several rows (groups,
+joins, order, inner loops) is left to the task.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from incmrql.types.model import bag
 
 @dataclass(frozen=True, slots=True)
 class SplitLoop:
-    """A loop over inputs, which it finds as shared rows."""
+    """A loop over inputs, to which it refers as shared terms."""
 
     loop: Repeat
     inputs: tuple[tuple[typed.Variable, Term], ...]
@@ -41,103 +41,103 @@ class SplitLoop:
     @property
     def scans(self) -> tuple[Scan, ...]:
         """The sources that the inputs read."""
-        return tuple(t for _, each in self.inputs for t in terms(each) if isinstance(t, Scan))
+        return tuple(t for _, input_ in self.inputs for t in terms(input_) if isinstance(t, Scan))
 
     @property
     def outer(self) -> tuple[typed.Variable, ...]:
         """The variables of loops around this one that the inputs read."""
         return tuple(
-            t.variable for _, each in self.inputs for t in terms(each) if isinstance(t, Loop)
+            t.variable for _, input_ in self.inputs for t in terms(input_) if isinstance(t, Loop)
         )
 
 
 def split_loop(loop: Repeat, shared: Mapping[int, Term], script: typed.Script) -> SplitLoop | None:
-    """A loop without the parts that Spark does; None if a task would not do the same with it.
+    """A loop and its inputs; None if the loop would behave differently in a task.
 
-    What is traced is shown as often as it is evaluated, and a random number is another one each
-    time: where a task evaluates something once, Spark would do it again and again.
+    A trace shows each evaluation, and each evaluation draws a new random number.  Spark evaluates
+    some expressions in every step, a task only once, and the difference would show.
     """
-    whole = _inline(loop, shared)
-    if any(has_free(term) for term in terms(whole)):
+    inlined = _inline(loop, shared)
+    if any(has_free(term) for term in terms(inlined)):
         return None
     seen: set[str] = set()
     nodes = (
         n
-        for term in terms(whole)
+        for term in terms(inlined)
         for expr in _expressions(term)
         for n in reachable(expr, script, seen)
     )
-    if any(map(_depends_on_more, nodes)):
+    if any(map(_is_impure, nodes)):
         return None
     inner = frozenset(
-        v for term in terms(whole) if isinstance(term, Repeat) for v in term.variables
+        v for term in terms(inlined) if isinstance(term, Repeat) for v in term.variables
     )
-    names = Names(max((variable.number for variable in variables_of(whole)), default=0))
+    names = Names(max((variable.number for variable in variables_of(inlined)), default=0))
     inputs: dict[str, tuple[typed.Variable, Term]] = {}
-    several = _read_in_several(whole, inner)
+    shared_sources = _shared_sources(inlined, inner)
 
-    def outside(part: Term) -> Term:
-        if not _is_input(part, inner, several):
-            return map_children(outside, part)
+    def replace_inputs(part: Term) -> Term:
+        if not _is_input(part, inner, shared_sources):
+            return map_children(replace_inputs, part)
         key = fingerprint(part)
         if key not in inputs:
             inputs[key] = names.variable("input", bag(element(part))), part
         return Shared(inputs[key][0])
 
-    found = map_children(outside, whole)
-    assert isinstance(found, Repeat)
-    return SplitLoop(found, tuple(inputs.values()))
+    loop_over_inputs = map_children(replace_inputs, inlined)
+    assert isinstance(loop_over_inputs, Repeat)
+    return SplitLoop(loop_over_inputs, tuple(inputs.values()))
 
 
-def _read_in_several(whole: Repeat, inner: frozenset[typed.Variable]) -> frozenset[str]:
-    """What several inputs would read: its rows are sent once, and the task does the rest."""
-    found: dict[str, set[str]] = {}
+def _shared_sources(loop: Repeat, inner: frozenset[typed.Variable]) -> frozenset[str]:
+    """Sources that several inputs would read: their rows are sent once, as they are."""
+    readers: dict[str, set[str]] = {}
 
     def visit(part: Term) -> None:
         if _is_input(part, inner):
-            for each in filter(_is_read, terms(part)):
-                found.setdefault(fingerprint(each), set()).add(fingerprint(part))
+            for source in filter(_is_source, terms(part)):
+                readers.setdefault(fingerprint(source), set()).add(fingerprint(part))
         else:
             for child in children(part):
                 visit(child)
 
-    visit(whole)
-    return frozenset(read for read, inputs in found.items() if len(inputs) > 1)
+    visit(loop)
+    return frozenset(source for source, inputs in readers.items() if len(inputs) > 1)
 
 
 def _is_input(
-    part: Term, inner: frozenset[typed.Variable], several: frozenset[str] = frozenset()
+    part: Term, inner: frozenset[typed.Variable], shared_sources: frozenset[str] = frozenset()
 ) -> bool:
-    """Whether Spark does a part."""
+    """True if Spark computes a part."""
     if not _is_linear(part, inner):
         return False
-    read = [fingerprint(each) for each in terms(part) if _is_read(each)]
-    return bool(read) and (_is_read(part) or several.isdisjoint(read))
+    sources = [fingerprint(term) for term in terms(part) if _is_source(term)]
+    return bool(sources) and (_is_source(part) or shared_sources.isdisjoint(sources))
 
 
-def _is_read(term: Term) -> bool:
+def _is_source(term: Term) -> bool:
     return isinstance(term, Scan | Loop)
 
 
 def _inline(loop: Repeat, shared: Mapping[int, Term]) -> Repeat:
-    """A loop with the terms that it names in the places of the names, and maps of maps fused."""
+    """A loop with shared terms inlined, and maps of maps fused."""
 
     def visit(part: Term) -> Term:
         if isinstance(part, Shared):
             return visit(shared[part.variable.number])
         return map_children(visit, part)
 
-    found = visit(loop)
-    if found is loop:
+    inlined = visit(loop)
+    if inlined is loop:
         return loop
-    names = Names(max(variable.number for variable in variables_of(found)))
-    fused = with_fused_maps(found, names)
+    names = Names(max(variable.number for variable in variables_of(inlined)))
+    fused = with_fused_maps(inlined, names)
     assert isinstance(fused, Repeat)
     return fused
 
 
 def _expressions(term: Term) -> Iterator[typed.Expr]:
-    """The expressions of a term itself."""
+    """The expressions of a term, without those of its children."""
     match term:
         case CMap(body=expr) | Values(expr):
             yield expr
@@ -147,8 +147,8 @@ def _expressions(term: Term) -> Iterator[typed.Expr]:
             pass
 
 
-def _depends_on_more(node: typed.Expr) -> bool:
-    """Whether an expression is more than a function of its rows."""
+def _is_impure(node: typed.Expr) -> bool:
+    """True if an expression has effects or depends on more than its rows."""
     match node:
         case typed.Trace() | typed.Read():
             return True
@@ -159,7 +159,7 @@ def _depends_on_more(node: typed.Expr) -> bool:
 
 
 def _is_linear(term: Term, inner: frozenset[typed.Variable]) -> bool:
-    """Whether a term goes row by row through what does not depend on the loop."""
+    """True if a term works row by row on data that the loop does not change."""
     match term:
         case Scan() | Values():
             return True

@@ -1,10 +1,10 @@
-"""Loops on Spark: each step is one text over the rows of the step before.
+"""Loops as steps on Spark: each step is one SQL text over the rows of the previous step.
 
-The rows of a step are kept as blocks that no plan leads to, so a plan does not grow with the
-steps; the blocks of a step are dropped when the next one has its own.  What a step reads but
-does not change is computed once.  Aggregates of a side that does not change, met by every row, are
-constants of the step.  A variable of a few rows that every row meets is written into the text of
-each step, as an expert would do with the centroids of k-means.
+The rows of a step are checkpointed as blocks without a plan, so that plans do not grow with the
+steps; the blocks of a step are freed once the next step has its own.  Loop-invariant parts of a
+step are computed once.  An aggregate of an invariant side that is combined with every row becomes
+a constant.  A variable of a few rows that is combined with every row is written into the text of
+each step as a literal, as an expert would do with the centroids of k-means.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from incmrql.algebra.walk import fingerprint, map_children, terms, variables_of
 from incmrql.lower import tree
 from incmrql.lower.context import Context
 from incmrql.lower.expressions import arrays
-from incmrql.lower.relations.builder import Relation, alike
-from incmrql.lower.relations.statements import Form, Statement, statement, view
+from incmrql.lower.relations.builder import Relation, same_structure
+from incmrql.lower.relations.statements import RowFormat, Statement, statement, view
 from incmrql.lower.shapes import Cell, Parts, Shape, leaves, split
 from incmrql.lower.tree import Dialect
 from incmrql.plan.additivity import Additivity
 from incmrql.plan.nodes import is_unit
 from incmrql.reference import Environment, evaluate
-from incmrql.reference.queries import too_long
+from incmrql.reference.queries import endless_loop_error
 from incmrql.spark.internals import blocks_size, free_blocks
 from incmrql.spark.values import values
 from incmrql.types import typed
@@ -61,7 +61,7 @@ Views = dict[int, Relation]
 
 @dataclass(slots=True)
 class Runner:
-    """How a loop gets its terms run; `frame` runs a statement that stands inside loops."""
+    """What a loop needs to run its terms; `frame` runs a statement that reads loop variables."""
 
     spark: SparkSession
     context: Callable[[], Context]
@@ -72,19 +72,19 @@ class Runner:
     empty: Environment
     last: int = 0
     steps: int = 0
-    """Of the loop that ended last."""
-    kept: list[DataFrame] = field(default_factory=list)
+    """The number of steps of the loop that ended last."""
+    cached_frames: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
-        """Drop all that was kept."""
-        for frame in self.kept:
+        """Free the blocks of all cached frames."""
+        for frame in self.cached_frames:
             free_blocks(frame)
-        self.kept.clear()
+        self.cached_frames.clear()
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """The rows of a variable, what a row is in their columns, and the blocks they lie in."""
+class CachedRows:
+    """The rows of a variable, the shape of a row, and the blocks that hold them."""
 
     frame: DataFrame
     row: Shape
@@ -92,157 +92,170 @@ class Held:
     size: int
 
 
-def run_loop(loop: Repeat, runner: Runner, outer: Views) -> Held:
-    """What the chosen variable of a loop holds at its end."""
+def run_loop(loop: Repeat, runner: Runner, outer: Views) -> CachedRows:
+    """The rows of the chosen variable of a loop at its end."""
     views = dict(outer)
-    form: Form = "flat"
-    held = _initial(loop, runner, outer, form)
-    _show(loop, held, views)
-    steps = _Steps(loop, runner, views, form)
-    rows = [
-        _row_without_flag(each.row, flag)
-        for each, flag in zip(steps.texts(held), loop.flagged, strict=True)
+    form: RowFormat = "flat"
+    current = _initial_rows(loop, runner, outer, form)
+    _update_views(loop, current, views)
+    steps = _StepTexts(loop, runner, views, form)
+    row_shapes = [
+        _row_without_flag(rows.row, flag)
+        for rows, flag in zip(steps.texts(current), loop.flagged, strict=True)
     ]
-    if not all(map(alike, [each.row for each in held], rows)):
+    if not all(map(same_structure, [rows.row for rows in current], row_shapes)):
         steps.form = form = "packed"
-        for each in held:
-            free_blocks(each.blocks)
-        held = _initial(loop, runner, outer, form)
-        _show(loop, held, views)
+        for rows in current:
+            free_blocks(rows.blocks)
+        current = _initial_rows(loop, runner, outer, form)
+        _update_views(loop, current, views)
     limit = None if loop.limit is None else runner.limit(loop.limit) or 0
-    held = _run_steps(loop, held, steps, limit)
-    runner.kept += [each.blocks for each in held]
-    return held[loop.chosen]
+    current = _run_steps(loop, current, steps, limit)
+    runner.cached_frames += [rows.blocks for rows in current]
+    return current[loop.chosen]
 
 
-def _initial(loop: Repeat, runner: Runner, views: Views, form: Form) -> list[Held]:
-    """What the variables hold before the first step."""
+def _initial_rows(loop: Repeat, runner: Runner, views: Views, form: RowFormat) -> list[CachedRows]:
+    """The rows of the variables before the first step."""
     return [
-        _run_and_keep(_statement_of(term, runner, views, form), runner, views)
+        _run_and_cache(_statement_of(term, runner, views, form), runner, views)
         for term in loop.initial
     ]
 
 
 @dataclass(slots=True)
-class _Steps:
-    """The texts of a step: the same ones as long as what the variables hold stays alike.
+class _StepTexts:
+    """The SQL texts of a step, reused while the columns of the variables stay the same.
 
-    `inner` is the step with a variable of few rows written into it, if it has such a form.
+    `inlined_step` is a form of the step that takes the rows of its variable as a literal; None if
+    there is no such form.
     """
 
     loop: Repeat
     runner: Runner
     views: Views
-    form: Form
-    inner: Term | None = None
+    form: RowFormat
+    inlined_step: Term | None = None
     _terms: list[Term] | None = None
-    _known: tuple[object, list[Statement]] | None = None
+    _texts: tuple[object, list[Statement]] | None = None
 
     def __post_init__(self) -> None:
-        given = self.loop.step
-        if len(given) == 1 and not is_fixed(given[0]):
-            found = in_row(given[0], self.loop.variables[0])
-            self.inner = None if found is None else self._hoist(found)
+        terms = self.loop.step
+        if len(terms) == 1 and not is_invariant(terms[0]):
+            inlined = in_row(terms[0], self.loop.variables[0])
+            self.inlined_step = None if inlined is None else self._hoist(inlined)
 
-    def texts(self, held: list[Held]) -> list[Statement]:
-        """The texts for what the variables hold now."""
-        rows = (
-            _few(held[0], self.loop.variables[0], self.runner) if self.inner is not None else None
+    def texts(self, current: list[CachedRows]) -> list[Statement]:
+        """The texts for the current rows of the variables."""
+        few_rows = (
+            _few_rows_as_expression(current[0], self.loop.variables[0], self.runner)
+            if self.inlined_step is not None
+            else None
         )
-        if rows is not None:
-            assert self.inner is not None
-            term = with_values(self.inner, self.loop.variables[0], rows)
+        if few_rows is not None:
+            assert self.inlined_step is not None
+            term = with_values(self.inlined_step, self.loop.variables[0], few_rows)
             return [_statement_of(term, self.runner, self.views, self.form)]
-        most = self.runner.context().broadcast
-        wanted = self.form, [(each.size <= most, _layout(each.row)) for each in held]
-        if self._known is None or self._known[0] != wanted:
+        limit = self.runner.context().broadcast
+        key = self.form, [(rows.size <= limit, _columns_of(rows.row)) for rows in current]
+        if self._texts is None or self._texts[0] != key:
             if self._terms is None:
                 self._terms = list(map(self._hoist, self.loop.step))
             texts = [
                 _statement_of(term, self.runner, self.views, self.form) for term in self._terms
             ]
-            self._known = wanted, texts
-        return self._known[1]
+            self._texts = key, texts
+        return self._texts[1]
 
     def _hoist(self, term: Term) -> Term:
-        """A step whose parts that do not depend on the loop are computed now."""
+        """A step with its loop-invariant parts computed now."""
         runner, views = self.runner, self.views
-        collected = partial(_collect, runner=runner, views=views)
-        return _hoist(with_constants(term, collected, runner.empty), runner, views)
+        collect_rows = partial(_collect, runner=runner, views=views)
+        return _hoist(with_constants(term, collect_rows, runner.empty), runner, views)
 
 
-def _layout(row: Shape) -> object:
-    """Which columns hold the parts of a row."""
+def _columns_of(row: Shape) -> object:
+    """The columns that hold the parts of a row, as nested lists."""
     if isinstance(row, Parts):
-        return [_layout(part) for part in row.parts]
+        return [_columns_of(part) for part in row.parts]
     return [tree.print_tree(cell.tree, Dialect.SPARK) for cell in leaves(row)]
 
 
 def _collect(term: Term, runner: Runner, views: Views) -> list[Value]:
-    made = statement(term, runner.context(), runner.shared, views)
-    return values(runner.frame(made, views), element(term))
+    sql_text = statement(term, runner.context(), runner.shared, views)
+    return values(runner.frame(sql_text, views), element(term))
 
 
-def _few(held: Held, variable: typed.Variable, runner: Runner) -> typed.Expr | None:
-    """The rows of a variable as an expression, if they are few."""
-    if held.size > _FEW_BYTES:
+def _few_rows_as_expression(
+    rows: CachedRows, variable: typed.Variable, runner: Runner
+) -> typed.Expr | None:
+    """The rows of a variable as an expression; None if they are many."""
+    if rows.size > _FEW_BYTES:
         return None
     assert isinstance(variable.type, Collection)
     row = variable.type.element
-    whole = tree.print_tree(runner.context().whole(held.row), Dialect.SPARK)
-    rows = values(held.frame.selectExpr(f"{whole} AS value"), row)
-    if len(rows) > FEW_ROWS:
+    text = tree.print_tree(runner.context().whole(rows.row), Dialect.SPARK)
+    constants = values(rows.frame.selectExpr(f"{text} AS value"), row)
+    if len(constants) > FEW_ROWS:
         return None
-    return typed.MakeCollection(tuple(literal(each, row) for each in rows), type=variable.type)
+    return typed.MakeCollection(
+        tuple(literal(value, row) for value in constants), type=variable.type
+    )
 
 
 _FEW_BYTES: Final = 1 << 20
 
 
-def _run_steps(loop: Repeat, held: list[Held], made: _Steps, limit: int | None) -> list[Held]:
-    steps, running, runner, views = 0, True, made.runner, made.views
+def _run_steps(
+    loop: Repeat, current: list[CachedRows], step_texts: _StepTexts, limit: int | None
+) -> list[CachedRows]:
+    steps, running, runner, views = 0, True, step_texts.runner, step_texts.views
     while running and (limit is None or steps < limit):
         if limit is None and steps >= runner.max_steps:
-            raise too_long(steps)
-        whole = [_run_and_keep(each, runner, views) for each in made.texts(held)]
-        fresh = [_without_flag(each, flag) for each, flag in zip(whole, loop.flagged, strict=True)]
-        running = _goes_on(loop, limit, whole, fresh, held, runner)
-        for old in held:
+            raise endless_loop_error(steps)
+        with_flags = [_run_and_cache(rows, runner, views) for rows in step_texts.texts(current)]
+        after = [
+            _without_flag(rows, flag) for rows, flag in zip(with_flags, loop.flagged, strict=True)
+        ]
+        running = _needs_another_step(loop, limit, with_flags, after, current, runner)
+        # Only now: the comparison above still reads the blocks of the previous step.
+        for old in current:
             free_blocks(old.blocks)
-        held, steps = fresh, steps + 1
-        _show(loop, held, views)
+        current, steps = after, steps + 1
+        _update_views(loop, current, views)
     runner.steps = steps
-    return held
+    return current
 
 
-def _statement_of(term: Term, runner: Runner, views: Views, form: Form) -> Statement:
+def _statement_of(term: Term, runner: Runner, views: Views, form: RowFormat) -> Statement:
     return statement(term, runner.context(), runner.shared, views, form)
 
 
-def _run_and_keep(made: Statement, runner: Runner, views: Views) -> Held:
-    """Run a statement now, and keep its rows and nothing of its plan."""
-    frame = runner.frame(made, views).localCheckpoint(eager=True)
-    return Held(frame, made.row, frame, blocks_size(frame))
+def _run_and_cache(statement: Statement, runner: Runner, views: Views) -> CachedRows:
+    """Run a statement now, and keep its rows without its plan."""
+    # A local checkpoint cuts the plan; a cached frame would carry the plans of all steps before it.
+    frame = runner.frame(statement, views).localCheckpoint(eager=True)
+    return CachedRows(frame, statement.row, frame, blocks_size(frame))
 
 
-def _show(loop: Repeat, held: list[Held], views: Views) -> None:
-    """Put the rows of the variables where the texts of the step find them."""
-    for variable, each in zip(loop.variables, held, strict=True):
-        views[variable.number] = temporary_view(f"loop_{variable.number}", each)
+def _update_views(loop: Repeat, current: list[CachedRows], views: Views) -> None:
+    """Point the views that the texts of the step read to the current rows."""
+    for variable, rows in zip(loop.variables, current, strict=True):
+        views[variable.number] = temporary_view(f"loop_{variable.number}", rows)
 
 
-def temporary_view(name: str, held: Held) -> Relation:
-    """Rows where texts find them by a name."""
-    held.frame.createOrReplaceTempView(name)
-    return view(name, held.row, held.size)
+def temporary_view(name: str, rows: CachedRows) -> Relation:
+    """A temporary view of rows, as a relation that texts can read."""
+    rows.frame.createOrReplaceTempView(name)
+    return view(name, rows.row, rows.size)
 
 
 def _row_without_flag(row: Shape, flagged: bool) -> Shape:
     return split(row).parts[0] if flagged else row
 
 
-def _without_flag(held: Held, flagged: bool) -> Held:
-    """Rows without their flags, in the columns that rows without flags have."""
+def _without_flag(held: CachedRows, flagged: bool) -> CachedRows:
+    """Rows without their flags, in the columns that the next step expects."""
     if not flagged:
         return held
     row = _row_without_flag(held.row, flagged)
@@ -250,60 +263,60 @@ def _without_flag(held: Held, flagged: bool) -> Held:
         return replace(held, row=row)
     (name,) = held.frame.columns
     (cell,) = leaves(row)
-    shown = held.frame.selectExpr(f"{tree.print_tree(cell.tree, Dialect.SPARK)} AS {name}")
-    return Held(shown, replace(cell, tree=tree.column(name)), held.blocks, held.size)
+    rows = held.frame.selectExpr(f"{tree.print_tree(cell.tree, Dialect.SPARK)} AS {name}")
+    return CachedRows(rows, replace(cell, tree=tree.column(name)), held.blocks, held.size)
 
 
-def _goes_on(
+def _needs_another_step(
     loop: Repeat,
     limit: int | None,
-    whole: list[Held],
-    fresh: list[Held],
-    before: list[Held],
+    with_flags: list[CachedRows],
+    after: list[CachedRows],
+    before: list[CachedRows],
     runner: Runner,
 ) -> bool:
     if any(loop.flagged):
-        pairs = [each for each, flag in zip(whole, loop.flagged, strict=True) if flag]
-        return any(_has_flag(each) for each in pairs)
+        pairs = [rows for rows, flag in zip(with_flags, loop.flagged, strict=True) if flag]
+        return any(_has_flag(rows) for rows in pairs)
     if limit is not None:
         return True
-    return any(_differs(a, b, runner) for a, b in zip(fresh, before, strict=True))
+    return any(_differs(a, b, runner) for a, b in zip(after, before, strict=True))
 
 
-def _has_flag(held: Held) -> bool:
-    flag = split(held.row).parts[1]
+def _has_flag(rows: CachedRows) -> bool:
+    flag = split(rows.row).parts[1]
     (cell,) = leaves(flag)
     text = tree.print_tree(cell.tree, Dialect.SPARK)
-    return bool(held.frame.selectExpr(f"bool_or({text}) AS any").first()["any"])  # type: ignore[index]
+    return bool(rows.frame.selectExpr(f"bool_or({text}) AS any").first()["any"])  # type: ignore[index]
 
 
-def _differs(a: Held, b: Held, runner: Runner) -> bool:
-    """Whether two bags are not the same: some row is not there as often in both."""
+def _differs(a: CachedRows, b: CachedRows, runner: Runner) -> bool:
+    """True if two bags differ: some row does not occur equally often in both."""
     ctx = runner.context()
 
-    def canonical(held: Held) -> list[str]:
-        cells = enumerate(leaves(held.row))
-        return [f"{canonical_text(cell, ctx)} AS k{place}" for place, cell in cells]
+    def canonical(rows: CachedRows) -> list[str]:
+        cells = enumerate(leaves(rows.row))
+        return [f"{canonical_text(cell, ctx)} AS k{number}" for number, cell in cells]
 
-    one = a.frame.selectExpr(*canonical(a), "1 AS w")
-    other = b.frame.selectExpr(*canonical(b), "-1 AS w")
-    keys = [name for name in one.columns if name != "w"]
-    sums = one.unionAll(other).groupBy(*keys).sum("w")
+    plus = a.frame.selectExpr(*canonical(a), "1 AS w")
+    minus = b.frame.selectExpr(*canonical(b), "-1 AS w")
+    keys = [name for name in plus.columns if name != "w"]
+    sums = plus.unionAll(minus).groupBy(*keys).sum("w")
     return not sums.where("`sum(w)` <> 0").limit(1).isEmpty()
 
 
 def canonical_text(cell: Cell, ctx: Context) -> str:
-    """The text of a column in which equal values have one form."""
+    """The text of a column in which equal values have equal bytes."""
     return tree.print_tree(arrays.canonical(cell.tree, cell.type, ctx), Dialect.SPARK)
 
 
 def _hoist(term: Term, runner: Runner, views: Views) -> Term:
-    """A step whose largest parts that do not depend on the loop are views, computed once."""
-    if is_fixed(term):
+    """A step whose largest loop-invariant parts are replaced by views, computed once."""
+    if is_invariant(term):
         return term if isinstance(term, Values | Shared) else _compute_once(term, runner, views)
     if isinstance(term, CoGroup):
         sides = [
-            _compute_once(side, runner, views, by_key=True) if is_fixed(side) else
+            _compute_once(side, runner, views, by_key=True) if is_invariant(side) else
             _hoist(side, runner, views)
             for side in (term.left, term.right)
         ]  # fmt: skip
@@ -314,15 +327,15 @@ def _hoist(term: Term, runner: Runner, views: Views) -> Term:
 
 
 def _compute_once(term: Term, runner: Runner, views: Views, *, by_key: bool = False) -> Term:
-    """A part that is computed now, as the rows of a variable of its own."""
+    """Compute a part now; returns a variable that stands for its rows."""
     if isinstance(term, GroupBy | CoGroup):  # belongs to the map over it
         return term
-    runner.last -= 1
+    runner.last -= 1  # numbers below zero: those of the program's variables are above
     variable = typed.Variable("fixed", runner.last, bag(element(term)))
-    made = statement(term, runner.context(), runner.shared, views, "flat", by_key=by_key)
-    held = _run_and_keep(made, runner, views)
-    runner.kept.append(held.blocks)
-    views[variable.number] = temporary_view(f"fixed_{-runner.last}", held)
+    text = statement(term, runner.context(), runner.shared, views, "flat", by_key=by_key)
+    rows = _run_and_cache(text, runner, views)
+    runner.cached_frames.append(rows.blocks)
+    views[variable.number] = temporary_view(f"fixed_{-runner.last}", rows)
     return Loop(variable)
 
 
@@ -330,36 +343,38 @@ def _compute_once(term: Term, runner: Runner, views: Views, *, by_key: bool = Fa
 
 
 FEW_ROWS: Final = 64
-"""How many rows of a variable are written into a text."""
+"""The most rows of a variable that are written into a text."""
 
 _AGGREGATES = typed.Aggregate | typed.UserAggregate | typed.Exists
-Collected = Callable[[Term], list[Value]]
+Collect = Callable[[Term], list[Value]]
 
 
-def with_constants(term: Term, collected: Collected, empty: Environment) -> Term:
-    """A step in which aggregates of what does not change, and every row meets, are constants."""
+def with_constants(term: Term, collect_rows: Collect, empty: Environment) -> Term:
+    """A step in which aggregates over an invariant side without a key are constants."""
 
     def visit(part: Term) -> Term:
         part = map_children(visit, part)
         match part:
             case CMap(group, body, CoGroup(left, right)) if (
-                is_unit(pair(right)[0]) and is_fixed(right) and not is_fixed(left)
+                is_unit(pair(right)[0]) and is_invariant(right) and not is_invariant(left)
             ):
-                found = _with_answers(group, body, right, collected, empty)
-                return part if found is None else _without_right_side(group, found, left, right)
+                new_body = _inline_answers(group, body, right, collect_rows, empty)
+                return (
+                    part if new_body is None else _without_right_side(group, new_body, left, right)
+                )
             case _:
                 return part
 
     return visit(term)
 
 
-def is_fixed(term: Term) -> bool:
-    """Whether a term does not depend on the variables of a loop, nor a body of it."""
-    return not any(isinstance(each, Loop) or has_free(each) for each in terms(term))
+def is_invariant(term: Term) -> bool:
+    """True if a term, with the expressions in it, does not depend on the variables of a loop."""
+    return not any(isinstance(part, Loop) or has_free(part) for part in terms(term))
 
 
 def has_free(term: Term) -> bool:
-    """Whether a function of a term uses more than the row that it is given."""
+    """True if an expression of a term uses variables besides its own row."""
     match term:
         case CMap(variable, body):
             return bool(free_variables(body) - {variable})
@@ -373,84 +388,88 @@ def literal(value: Value, type_: Type) -> typed.Expr:
     """A value as an expression, part by part."""
     match type_:
         case Record(fields) if value is not None and fields:
-            return build.record_of((name, literal(value[name], each)) for name, each in fields)
+            return build.record_of(
+                (name, literal(value[name], type_of_part)) for name, type_of_part in fields
+            )
         case Tuple(items) if value is not None:
             return build.tuple_of(*map(literal, value, items))
         case _:
             return typed.Const(value, type=type_)
 
 
-def _with_answers(
-    group: typed.Variable, body: typed.Expr, right: Term, collected: Collected, empty: Environment
+def _inline_answers(
+    group: typed.Variable, body: typed.Expr, right: Term, collect_rows: Collect, empty: Environment
 ) -> typed.Expr | None:
-    """A body with constants for what it asks of the right side; None if it asks for rows."""
+    """A body with aggregates of the right side as constants; None if it also uses its rows."""
     members = at(group, (1, 1))
-    found: dict[str, typed.Expr] = {}
+    aggregates: dict[str, typed.Expr] = {}
 
-    def asked(node: typed.Expr) -> bool:
+    def is_answer(node: typed.Expr) -> bool:
         is_mine = isinstance(node, _AGGREGATES) and free_variables(node) <= {group}
-        others = [at(group, (1, 0)), at(group, (0,))]
-        return is_mine and members in nodes(node) and not any(o in nodes(node) for o in others)
+        elsewhere = [at(group, (1, 0)), at(group, (0,))]
+        return is_mine and members in nodes(node) and not any(o in nodes(node) for o in elsewhere)
 
     def collect(node: typed.Expr) -> None:
-        if asked(node):
-            found.setdefault(fingerprint(group, node), node)
+        if is_answer(node):
+            aggregates.setdefault(fingerprint(group, node), node)
             return
         for child in typed_children(node):
             collect(child)
 
     collect(body)
-    if not found:
+    if not aggregates:
         return None
-    answers = _collect_answers(group, list(found.values()), right, collected, empty)
-    constants = dict(zip(found, answers, strict=True))
+    answers = _collect_answers(group, list(aggregates.values()), right, collect_rows, empty)
+    constants = dict(zip(aggregates, answers, strict=True))
 
     def visit(node: typed.Expr) -> typed.Expr:
-        if asked(node):
+        if is_answer(node):
             return typed.Const(constants[fingerprint(group, node)], type=node.type)
         return map_typed(visit, node)
 
-    made = visit(body)
-    return None if members in nodes(made) else made
+    rewritten = visit(body)
+    return None if members in nodes(rewritten) else rewritten
 
 
 def _collect_answers(
     group: typed.Variable,
-    asked: list[typed.Expr],
+    aggregates: list[typed.Expr],
     right: Term,
-    collected: Collected,
+    collect_rows: Collect,
     empty: Environment,
 ) -> list[Value]:
-    """What is asked of all rows of a side; there is no group where there are none."""
+    """The values of aggregates over all rows of a side; a side without rows has no group."""
     groups = GroupBy(right)
-    one = typed.Variable(group.name, group.number, element(groups))
+    one_group = typed.Variable(group.name, group.number, element(groups))
     members = at(group, (1, 1))
 
     def visit(node: typed.Expr) -> typed.Expr:
-        return at(one, (1,)) if node == members else map_typed(visit, node)
+        return at(one_group, (1,)) if node == members else map_typed(visit, node)
 
-    row = build.tuple_of(*map(visit, asked))
-    rows = collected(CMap(one, build.bag_of(row), groups))
+    row = build.tuple_of(*map(visit, aggregates))
+    rows = collect_rows(CMap(one_group, build.bag_of(row), groups))
     if rows:
         return list(rows[0])
     nothing = empty.bind(group, ((), (Bag(), Bag())))
-    return [evaluate(each, nothing) for each in asked]
+    return [evaluate(aggregate, nothing) for aggregate in aggregates]
 
 
-def _without_right_side(group: typed.Variable, body: typed.Expr, left: Term, right: Term) -> Term:
-    """A map that asks nothing of its right side any more: over the left side, if it may be."""
+def _without_right_side(
+    group: typed.Variable, body: typed.Expr, left_side: Term, right: Term
+) -> Term:
+    """A map that no longer uses its right side: over the left side alone, if it is additive."""
     if Additivity(group, 2).additive(body) != frozenset((0,)):
-        return CMap(group, body, CoGroup(left, right))
-    names = Names(max(v.number for v in variables_of((group, body, left, right))))
-    row = names.variable("row", element(left))
-    key, value = (build.item(build.var(row), place) for place in (0, 1))
+        return CMap(group, body, CoGroup(left_side, right))
+    names = Names(max(v.number for v in variables_of((group, body, left_side, right))))
+    row = names.variable("row", element(left_side))
+    key, value = (build.item(build.var(row), index) for index in (0, 1))
     sides = build.tuple_of(build.bag_of(value), build.empty(pair(right)[1]))
-    alone = CMap(row, substitute(body, {group: build.tuple_of(key, sides)}), left)
-    return with_fused_maps(alone, names)
+    over_left = CMap(row, substitute(body, {group: build.tuple_of(key, sides)}), left_side)
+    return with_fused_maps(over_left, names)
 
 
 def with_fused_maps(term: Term, names: Names) -> Term:
-    """A term whose maps of maps are one map."""
+    """A term with maps of maps fused into one map."""
     answer = names.variable("answer", bag(element(term)))
     query = Query(((answer, term),), build.var(answer))
     ((_, fused),) = normalize(query, (*expressions.CMAP_RULES, *expressions.RULES), names)[0].parts

@@ -1,8 +1,7 @@
-"""Columns that exist already, of Spark or of Arrow, as columns of a declared type.
+"""Converts existing columns of Spark or Arrow to columns of a declared type.
 
-`fits` says which columns can be taken natively: scalars that are cast without loss, and nested
-ones of the same type.  Everything else is rebuilt row by row, by `rebuild_rows`, in Spark's
-Python workers.
+`fits` says which columns Spark can cast: scalars that are cast without loss, and nested columns of
+the same type.  `rebuild_rows` converts everything else row by row in Spark's Python workers.
 """
 
 from __future__ import annotations
@@ -16,22 +15,30 @@ from pyspark.sql import functions as sql
 
 from incmrql.errors import DataError
 from incmrql.io.arrow.types import widens_to
-from incmrql.spark.clusters import Carried
-from incmrql.spark.values import ONE, batch, is_wide, maker, spark_schema, spark_type, value_schema
+from incmrql.spark.clusters import EncodedDataError
+from incmrql.spark.values import (
+    ONE,
+    batch,
+    element_reader,
+    is_wide,
+    spark_schema,
+    spark_type,
+    value_schema,
+)
 from incmrql.types.model import FLOATS, Basic, Collection, Decimal, Nothing, Record, Tuple, Type
 
 
-def fits(own: Type, wanted: Type) -> bool:
-    """Whether a column of one type can be taken natively for another."""
-    match wanted:
+def fits(own: Type, target: Type) -> bool:
+    """True if Spark can cast a column of one type to another without loss."""
+    match target:
         case Basic() | Decimal():
-            return widens_to(own, wanted)
+            return widens_to(own, target)
         case _:
-            return own == wanted and _has_one_form(wanted)
+            return own == target and _has_one_form(target)
 
 
 def _has_one_form(type_: Type) -> bool:
-    """Whether equal values surely have equal columns: no bag, no float, no bytes inside."""
+    """True if equal values always have equal columns: no bag, float or bytes inside."""
     match type_:
         case Basic():
             return type_ not in FLOATS
@@ -62,7 +69,7 @@ def select_as(df: DataFrame, fields: Sequence[tuple[str, Type]]) -> DataFrame:
 
 
 def _cast(name: str, type_: Type) -> str:
-    """A column cast to a type, with one zero; every NaN is the same to Spark."""
+    """A column cast to a type; adding zero turns -0.0 into 0.0.  To Spark all NaNs are equal."""
     kind = spark_type(type_).simpleString()
     cast = f"CAST({quote_name(name)} AS {kind})"
     return f"{cast} + CAST(0 AS {kind})" if type_ in FLOATS else cast
@@ -74,24 +81,26 @@ def quote_name(name: str) -> str:
 
 
 def pack_frame(df: DataFrame, element: Type, *, packed: bool) -> DataFrame:
-    """A frame of the columns of an element; all in one, if that is wanted."""
+    """A frame with the columns of an element; with `packed`, as one column."""
     if not packed or not is_wide(element):
         return df
     return df.select(sql.struct([sql.col(quote_name(name)) for name in df.columns]).alias(ONE))
 
 
-def rebuild_rows(df: DataFrame, element: Type, *, one: bool, packed: bool) -> DataFrame:
+def rebuild_rows(df: DataFrame, element: Type, *, in_one_column: bool, packed: bool) -> DataFrame:
     """The rows of a frame as values of a type; `one` says that they are in one column."""
-    task = partial(_rebuild, element, one, packed)
+    task = partial(_rebuild, element, in_one_column, packed)
     return df.mapInArrow(task, spark_schema(element, packed=packed))
 
 
-def _rebuild(element: Type, one: bool, packed: bool, batches: Iterable[Arrow]) -> Iterator[Arrow]:
+def _rebuild(
+    element: Type, in_one_column: bool, packed: bool, batches: Iterable[Arrow]
+) -> Iterator[Arrow]:
     schema = value_schema(element, packed=packed)
     for part in batches:
-        read = maker(part.schema, element, packed=one)
+        read = element_reader(part.schema, element, packed=in_one_column)
         try:
             rebuilt = batch(list(read(part)), element, schema)
         except DataError as problem:
-            raise Carried(problem) from None
+            raise EncodedDataError(problem) from None
         yield rebuilt

@@ -1,17 +1,17 @@
-"""What reading leaves behind beside rows: reports, quarantines and errors.
+"""Collects what reading a source produces besides rows: reports, quarantines and errors.
 
     context = SourceContext(data, parsers, registered, quarantine, on_report)
     frame = frames.read(spark, source, path, context)
     with context.explain_failures():
         answer = values(frame, element)   # or any other action on what is made from it
-    context.finish()                      # raises, or the answer counts
+    context.finish()                      # raises, or the answer is valid
 
-A query's own job parses its sources, and its tasks report in an accumulator what became of each
-part of the input.  `finish` looks at that: it reads the parts that the job did not read to their
-end (a `limit`, say), so that a bad line is found wherever it stands; raises the first error, in
-the order of the files; and else writes the quarantines and reports.  A part reports its bad rows
-themselves as long as they are few; a part with many is read a second time while its quarantine
-is written, so that the driver never holds them all.  Before `finish` nothing is written.
+A query's own job parses its sources, and its tasks report the outcome of each part of the input in
+an accumulator.  `finish` first reads the parts that the job did not read to their end (because of a
+`limit`, say), so that a bad line is found wherever it stands.  Then it raises the first error, in
+the order of the files, or writes the quarantines and reports.  A part with few bad rows reports the
+rows themselves; a part with many is read again while its quarantine is written, so that the driver
+never holds them all.  Nothing is written before `finish`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pyspark.sql.types import StructType
 
 from incmrql.algebra.term import Picks
 from incmrql.errors import DataError
-from incmrql.io import Part
+from incmrql.io import FileSplit
 from incmrql.io.files import ANYWHERE, COMPRESSED, Paths
 from incmrql.io.notices import SourceFacts, notices
 from incmrql.io.rows import MOST_REMEMBERED, BadRow, Policy, Quarantine, ReadReport
@@ -54,16 +54,16 @@ _MOST_DRIVER_FILES: Final = 16
 _MOST_DRIVER_BYTES = 1 << 20
 """Files up to these limits are read by the driver: that is faster than starting a worker."""
 _COMPRESSION: Final = 64
-"""How many times larger than its file the text in a compressed file is assumed to be."""
+"""The assumed ratio of the text in a compressed file to the size of the file."""
 
 
 Override: TypeAlias = Callable[[typed.Source, str | None, bool], DataFrame | None]
-"""The rows of a source that come from elsewhere, given its path and whether they are packed."""
+"""Gives other rows for a source, by its path and whether rows are packed; None for its own."""
 
 
 @dataclass(slots=True)
 class SourceContext:
-    """What the sources of a query share; some fields are those of `reference.World`."""
+    """What the sources of a query share; some fields are copies of those of `reference.World`."""
 
     data: DataTypes = field(default_factory=lambda: PREDEFINED)
     parsers: Mapping[str, Any] = field(default_factory=dict)
@@ -74,11 +74,11 @@ class SourceContext:
     override: Override = lambda _source, _path, _packed: None
     scans: list[FileScan] = field(default_factory=list, init=False)
     frames: dict[Any, DataFrame] = field(default_factory=dict, init=False)
-    """The sources that were read, so that a query sees each as it was when it started."""
+    """The sources read so far, so that a query sees a source the same each time."""
     shared_scans: dict[Any, FileScan] = field(default_factory=dict, init=False)
     """Scans of sources without deletions, so that bad rows are reported once."""
     sizes: dict[Any, int] = field(default_factory=dict, init=False)
-    """The estimated bytes of the sources that were read."""
+    """The estimated bytes of the sources read so far."""
     persisted: list[DataFrame] = field(default_factory=list, init=False)
     _stats: Accumulator[StatsByPart] | None = field(default=None, init=False)
 
@@ -99,13 +99,13 @@ class SourceContext:
         return scan
 
     def finish(self) -> None:
-        """Raise the first error of what was read, or write the quarantines and report."""
+        """Raise the first error of the sources, or write the quarantines and report."""
         self.check(self.scans)
         for scan in self.scans:
             scan.report(self.quarantine, self.on_report)
 
     def check(self, scans: Iterable[FileScan]) -> None:
-        """Raise the first error of some scans, after reading what is not read yet."""
+        """Raise the first error of some scans, after reading their unread parts."""
         for scan in scans:
             scan.check()
 
@@ -123,7 +123,7 @@ class SourceContext:
             raise
 
     def close(self) -> None:
-        """Forget what was read; frames that come from here cannot be used any more."""
+        """Forget all sources; their frames must not be used any more."""
         for frame in self.persisted:
             frame.unpersist()
         self.persisted.clear()
@@ -150,14 +150,14 @@ class FileScan:
     is_reported: bool = False
     path: str = ""
     native_rows: Mapping[int, int] = field(default_factory=dict)
-    """How many rows the parts have that Spark reads itself, none of them bad."""
+    """The rows of the parts that Spark reads itself, none of which is bad, by part number."""
 
     def frame(self) -> DataFrame:
-        """All rows but those that Spark reads itself, parsed when an action needs them."""
+        """All rows except those that Spark reads itself, parsed when an action needs them."""
         return self._frame([p for p in self.plan.parts if p.number not in self.native_rows])
 
     def with_columns_of(self, element: Type, *, packed: bool) -> FileScan:
-        """The same scan giving rows of another type; both report the same bad rows."""
+        """The same scan with rows of a different type; both report the same bad rows."""
         spec = replace(self.plan.spec, element=element)
         plan = replace(self.plan, spec=spec, packed=packed)
         return replace(self, plan=plan, schema=spark_schema(element, packed=packed))
@@ -198,7 +198,7 @@ class FileScan:
         if report.bad or report.notices:
             on_report(report, policy)
 
-    def _frame(self, parts: list[Part]) -> DataFrame:
+    def _frame(self, parts: list[FileSplit]) -> DataFrame:
         if _are_small(self.plan, parts):
             return self._read_in_driver(parts)
         tasks = _tasks(parts, self.spark.sparkContext.defaultParallelism)
@@ -206,7 +206,7 @@ class FileScan:
         task = partial(task_rows, self.plan, tasks, self.number, self.stats)
         return numbers.mapInArrow(task, self.schema)
 
-    def _read_in_driver(self, parts: list[Part]) -> DataFrame:
+    def _read_in_driver(self, parts: list[FileSplit]) -> DataFrame:
         batches: list[Any] = []
         for part in parts:
             stats = PartStats()
@@ -216,7 +216,7 @@ class FileScan:
             return self.spark.createDataFrame([], self.schema)
         return self.spark.createDataFrame(pa.Table.from_batches(batches), self.schema)
 
-    def _stats_of(self, part: Part) -> PartStats | None:
+    def _stats_of(self, part: FileSplit) -> PartStats | None:
         return self.stats.value.get((self.number, part.number))
 
     def _report(self) -> ReadReport:
@@ -228,7 +228,7 @@ class FileScan:
             rows += stats.rows
             facts.add(stats.facts)
             if stats.bad:
-                files[part.shown] += stats.bad
+                files[part.display_path] += stats.bad
                 first += stats.bad_rows[:MOST_REMEMBERED]
         bad, first = files.total(), first[:MOST_REMEMBERED]
         facts.rows, facts.bad, facts.first = rows, bad, first
@@ -238,19 +238,21 @@ class FileScan:
     def _bad_rows(self) -> Iterator[BadRow]:
         """All bad rows, in order."""
         stats = [(part, self._stats_of(part) or PartStats()) for part in self.plan.parts]
-        incomplete = tuple(part.number for part, own in stats if not own.has_all_bad_rows)
-        again = self._read_again(incomplete)
-        ahead = next(again, None)
-        for part, own in stats:
-            if own.has_all_bad_rows:
-                yield from own.bad_rows
+        incomplete = tuple(
+            part.number for part, part_stats in stats if not part_stats.has_all_bad_rows
+        )
+        reread = self._read_again(incomplete)
+        next_row = next(reread, None)
+        for part, part_stats in stats:
+            if part_stats.has_all_bad_rows:
+                yield from part_stats.bad_rows
                 continue
-            while ahead is not None and ahead[0] == part.number:
-                yield ahead[1]
-                ahead = next(again, None)
+            while next_row is not None and next_row[0] == part.number:
+                yield next_row[1]
+                next_row = next(reread, None)
 
     def _read_again(self, indices: tuple[int, ...]) -> Iterator[tuple[int, BadRow]]:
-        """The bad rows of some parts with the numbers of these."""
+        """The bad rows of some parts, each with the number of its part."""
         if not indices:
             return
         numbers = self.spark.range(0, len(indices), 1, len(indices))
@@ -264,19 +266,19 @@ def _discard(batches: Iterable[Any]) -> Iterator[Any]:
         yield from ()
 
 
-def _are_small(plan: ScanPlan, parts: list[Part]) -> bool:
-    """Whether files are so few and small that the driver may read them."""
+def _are_small(plan: ScanPlan, parts: list[FileSplit]) -> bool:
+    """True if files are few and small enough for the driver to read."""
     if plan.spec.source.format not in _DRIVER_FORMATS or len(parts) > _MOST_DRIVER_FILES:
         return False
     return sum(map(text_size, parts)) <= _MOST_DRIVER_BYTES
 
 
-def text_size(part: Part) -> int:
+def text_size(part: FileSplit) -> int:
     """An estimate of the bytes of a part's text."""
     return part.size * (_COMPRESSION if part.path.endswith(COMPRESSED) else 1)
 
 
-def _tasks(parts: Iterable[Part], cores: int) -> tuple[tuple[int, ...], ...]:
+def _tasks(parts: Iterable[FileSplit], cores: int) -> tuple[tuple[int, ...], ...]:
     """The parts of each task: large ones alone, small ones together, with about equal sizes."""
     by_size = sorted(parts, key=lambda part: -part.size)
     total = sum(part.size for part in by_size)

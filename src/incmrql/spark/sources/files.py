@@ -1,4 +1,4 @@
-"""The scan of the files of a source: Parquet by Spark where it may, everything else in tasks."""
+"""Plans the scan of a source: Spark reads Parquet where possible, tasks read everything else."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
-from incmrql.io import Part, ReadSpec, element_of, list_files
+from incmrql.io import FileSplit, ReadSpec, element_of, list_files
 from incmrql.io.files import unreadable
 from incmrql.reference.sources import quarantine_name
-from incmrql.spark.packing import NOTHING, packed
+from incmrql.spark.packing import NOTHING, pack
 from incmrql.spark.sources.context import FileScan, SourceContext
 from incmrql.spark.sources.native import native_file, native_frames
 from incmrql.spark.sources.scan import ScanPlan
@@ -26,13 +26,13 @@ from incmrql.types.model import INT, LONG, PREDEFINED, Record, Type
 
 
 def key_of(source: typed.Source, path: str | None, *, packed: bool) -> object:
-    """Identifies a source that is read, for caches."""
+    """The cache key of a source at a path."""
     return replace(source, path=None, streaming=False), path, packed
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFiles:
-    """How the files of a source are read, whatever their path."""
+    """A source whose files are read, at any path."""
 
     spark: SparkSession
     source: typed.Source
@@ -41,7 +41,7 @@ class SourceFiles:
     packed: bool
 
     def shared_scan(self, path: str, options: dict[str, Any]) -> FileScan:
-        """The scan of a path, the same each time."""
+        """The scan of a path, created once."""
         scans, key = self.context.shared_scans, key_of(self.source, path, packed=False)
         if key not in scans:
             scans[key] = self.scan(path, options)
@@ -55,7 +55,7 @@ class SourceFiles:
         parser = NOTHING
         if source.format == "python":
             parser_class = self.context.parsers[source.parser]
-            parser = packed(parser_class, [parser_class])
+            parser = pack(parser_class, [parser_class])
         plan = ScanPlan(
             spec=spec,
             parts=parts_of(list_files(spec, path, paths)),
@@ -73,7 +73,7 @@ class SourceFiles:
     def scan_frame(
         self, path: str, options: dict[str, Any], used: Type
     ) -> tuple[FileScan, DataFrame]:
-        """A scan of a path and its rows; Spark itself reads the Parquet files that it may."""
+        """A scan of a path and its rows; Spark itself reads the Parquet files that it can."""
         scan = self.scan(path, options)
         if self.source.format != "binary":
             return scan, scan.frame()
@@ -88,10 +88,13 @@ class SourceFiles:
         return scan, reduce(DataFrame.union, frames if is_all else [*frames, scan.frame()])
 
 
-def parts_of(files: Iterable[Path]) -> tuple[Part, ...]:
+def parts_of(files: Iterable[Path]) -> tuple[FileSplit, ...]:
     """Whole files, in order."""
     return tuple(
-        [Part(i, os.path.abspath(file), str(file), _size(file)) for i, file in enumerate(files)]
+        [
+            FileSplit(i, os.path.abspath(file), str(file), _size(file))
+            for i, file in enumerate(files)
+        ]
     )
 
 
@@ -103,7 +106,7 @@ def _size(file: Path) -> int:
 
 
 def weighted_schema(element: Type) -> spark_types.StructType:
-    """The columns of rows with weights, the number of their part and their place in it."""
+    """The columns of rows with weights, the number of their part and their position in it."""
     fields = [
         ("row", spark_type(element)),
         ("weight", spark_type(LONG)),

@@ -1,8 +1,8 @@
 """The rows of a source as a data frame, the same as the reference reader gives.
 
-Files are read inside Spark's Python workers by the readers of `io`, a file or more a task; Parquet
-by Spark itself where its columns allow it.  `context` says what becomes of bad rows and errors,
-and that `SourceContext.finish` must be called when the query's job is done.
+The readers of `io` read files in Spark's Python workers, one or more files per task; Spark itself
+reads Parquet where the columns allow it.  `context` handles bad rows and errors: call
+`SourceContext.finish` when the query's job is done.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from incmrql.algebra.term import Picks
 from incmrql.errors import DataError
 from incmrql.io import element_of
 from incmrql.lower.relations.picking import PARSED
-from incmrql.reference.sources import no_socket, no_such_rows
+from incmrql.reference.sources import missing_rows_error, socket_error
 from incmrql.spark.sources.context import FileScan, SourceContext, text_size
 from incmrql.spark.sources.files import SourceFiles, key_of
 from incmrql.spark.sources.picks import picks_frame
@@ -33,25 +33,27 @@ from incmrql.types.model import Basic, Decimal, Record, Type
 #                            + counts of the rest, which are about as few as D has rows
 #   others         I - D  =  counts of all rows
 #
-# Flat rows are read as fast as those of any other source; the places of deletions without a row are
-# looked for only when there are some.  Rows are equal when their columns are, as bags in them are
-# sorted and there is one zero.
+# Flat rows are read as fast as those of any other source.  Deletions without a row are located only
+# if there are some.  Rows are equal if their columns are equal: bags are sorted and zeros have one
+# sign.
 
 
-_MOST_NAMED: Final = 3
+_MOST_EXAMPLES: Final = 3
 _MOST_BROADCAST: Final = 4 << 20
-"""Bytes of files with deletions up to which these are sent to all tasks."""
+"""Bytes of files with deletions up to which the deletions are broadcast."""
 
 
 def remaining_rows(files: SourceFiles, path: str, options: dict[str, Any]) -> DataFrame:
-    """The inserted rows without the deleted ones, a row counting as often as it is there.
+    """The inserted rows without the deleted ones, each as often as it remains.
 
     Unless deletions are trusted, the counts are persisted by Spark and checked now.
     """
     element = element_of(files.source)
     columns = [type_ for _, type_ in element.fields] if isinstance(element, Record) else [element]
     is_flat = "sign" not in options and all(isinstance(t, Basic | Decimal) for t in columns)
-    scans, counts, uncounted = (_count_affected if is_flat else _count_all)(files, path, options)
+    scans, counts, uncounted = (_count_deleted_rows if is_flat else _count_all_rows)(
+        files, path, options
+    )
     if not options.get("trusted_deletes"):
         counts = counts.persist()
         files.context.persisted.append(counts)
@@ -59,7 +61,9 @@ def remaining_rows(files: SourceFiles, path: str, options: dict[str, Any]) -> Da
         is_missing = not missing.isEmpty()
         files.context.check(scans)  # a file that cannot be read is the better error
         if is_missing:
-            raise _missing_rows(_weighted_rows(files, path, options)[1], missing, element, path)
+            raise _missing_rows_error(
+                _weighted_rows(files, path, options)[1], missing, element, path
+            )
     times = sql.explode(sql.expr("sequence(1L, weight)")).alias("time")
     inserted = counts.where("weight > 0").select("row", times).select("row")
     rows = reduce(DataFrame.union, [inserted, *uncounted])
@@ -71,37 +75,37 @@ _Counts: TypeAlias = tuple[list[FileScan], DataFrame, list[DataFrame]]
 """The scans, the counts of rows, and rows that need no count."""
 
 
-def _count_affected(files: SourceFiles, path: str, options: dict[str, Any]) -> _Counts:
+def _count_deleted_rows(files: SourceFiles, path: str, options: dict[str, Any]) -> _Counts:
     """Counts of the rows that are deleted, and the rows that are not.
 
     Files other than Parquet are parsed once, and all their rows counted.
     """
     plain = {name: option for name, option in options.items() if name != "deletes"}
     packed, element = replace(files, packed=True), element_of(files.source)
-    read = [
+    inputs = [
         packed.scan_frame(path, options, element),
         packed.scan_frame(options["deletes"], plain, element),
     ]
     inserted, deleted = [
         frame.select(sql.col(ONE).alias("row"), sql.lit(weight).cast("long").alias("weight"))
-        for (_, frame), weight in zip(read, (1, -1), strict=True)
+        for (_, frame), weight in zip(inputs, (1, -1), strict=True)
     ]
-    scans = [scan for scan, _ in read]
+    scans = [scan for scan, _ in inputs]
     if files.source.format != "binary":
         return scans, _counts(inserted.union(deleted)), []
     keys = deleted.select("row").distinct()
     if sum(map(text_size, scans[1].plan.parts)) <= _MOST_BROADCAST:
         keys = sql.broadcast(keys)
-    affected, others = [_join_rows(inserted, keys, how) for how in ("left_semi", "left_anti")]
-    return scans, _counts(affected.union(deleted)), [others.select("row")]
+    affected, unaffected = [_join_rows(inserted, keys, how) for how in ("left_semi", "left_anti")]
+    return scans, _counts(affected.union(deleted)), [unaffected.select("row")]
 
 
-def _join_rows(rows: DataFrame, others: DataFrame, how: str) -> DataFrame:
+def _join_rows(rows: DataFrame, keys: DataFrame, how: str) -> DataFrame:
     same = sql.col("one.row").eqNullSafe(sql.col("other.row"))
-    return rows.alias("one").join(others.alias("other"), same, how)
+    return rows.alias("one").join(keys.alias("other"), same, how)
 
 
-def _count_all(files: SourceFiles, path: str, options: dict[str, Any]) -> _Counts:
+def _count_all_rows(files: SourceFiles, path: str, options: dict[str, Any]) -> _Counts:
     """Counts of all rows."""
     scans, rows = _weighted_rows(files, path, options)
     return scans, _counts(rows), []
@@ -129,12 +133,12 @@ def _counts(rows: DataFrame) -> DataFrame:
     return rows.groupBy("row").agg(sql.sum("weight").alias("weight"))
 
 
-def _missing_rows(rows: DataFrame, missing: DataFrame, element: Type, path: str) -> DataError:
-    """The error that names the first of the deletions without a row, and how many there are."""
+def _missing_rows_error(rows: DataFrame, missing: DataFrame, element: Type, path: str) -> DataError:
+    """The error that names the first deletions without a row, and their number."""
     deleted = _join_rows(rows.where("weight < 0"), missing, "left_semi")
-    first = deleted.orderBy("path", "part", "place").limit(_MOST_NAMED)
-    named = values(first.select(sql.col("row").alias(ONE)), element)
-    return no_such_rows([*named, *[None] * (deleted.count() - len(named))], path)
+    first = deleted.orderBy("path", "part", "place").limit(_MOST_EXAMPLES)
+    examples = values(first.select(sql.col("row").alias(ONE)), element)
+    return missing_rows_error([*examples, *[None] * (deleted.count() - len(examples))], path)
 
 
 # --- Reading ---
@@ -153,13 +157,13 @@ def read(
     packed: bool = False,
     wanted: Type | Picks | None = None,
 ) -> DataFrame:
-    """The rows of a source: a column for each field of a record, else the one column `value`.
+    """The rows of a source: a column for each field of a record, else the single column `value`.
 
-    `wanted` is their type without the fields that are not used: JSON is then read without them;
-    or what is picked of them, with a column for each of these.
+    `wanted` is the type of the rows without unused fields, which JSON readers then skip; or the
+    picks of the query, each of which becomes a column.
 
-    With `packed` a record is in the one column too, which alone can hold a null row; JSON files,
-    Parquet files of ours, parsers and registered rows may have some.
+    With `packed`, records are in the single column as well, the only one that can hold a null row.
+    JSON files, our own Parquet files, parsers and registered rows may have null rows.
     """
     if isinstance(wanted, Picks):
         return _read_picks(spark, source, path, context, wanted)
@@ -168,11 +172,11 @@ def read(
         context.frames[key] = frame
     if key not in context.frames:
         if source.host is not None:
-            raise no_socket()
-        before = len(context.scans)
+            raise socket_error()
+        scans_before = len(context.scans)
         used = wanted or element_of(source)
         context.frames[key] = _read(spark, source, path, context, used, packed=packed)
-        context.sizes[key] = sum(map(_estimated_bytes, context.scans[before:]))
+        context.sizes[key] = sum(map(_estimated_bytes, context.scans[scans_before:]))
     return context.frames[key]
 
 
@@ -194,7 +198,7 @@ def _read_picks(
 def start_scan(
     spark: SparkSession, source: typed.Source, path: str | None, context: SourceContext
 ) -> FileScan | DataFrame:
-    """The scan of a source without deletions; or its rows, if they come from elsewhere."""
+    """The scan of a source without deletions; or its rows, if the context overrides them."""
     frame = context.override(source, path, True)
     if frame is not None:
         return frame
@@ -203,7 +207,7 @@ def start_scan(
 
 
 def _estimated_bytes(scan: FileScan) -> int:
-    """How many bytes rows may take: files are compressed, or hold equal values once."""
+    """An estimate of the bytes of all rows; files may be compressed or store equal values once."""
     element = scan.plan.spec.element
     width = _COLUMN_BYTES * (len(element.fields) if isinstance(element, Record) else 1)
     return max(sum(map(text_size, scan.plan.parts)), width * sum(scan.native_rows.values()))
@@ -212,10 +216,10 @@ def _estimated_bytes(scan: FileScan) -> int:
 def estimated_size(
     source: typed.Source, path: str | None, context: SourceContext, *, packed: bool
 ) -> int | None:
-    """An estimate of the bytes of a source that was read; None where there are no files."""
+    """An estimate of the bytes of a source that was read; None if it has no files."""
     scan = context.shared_scans.get(key_of(source, path, packed=False))
-    known = context.sizes.get(key_of(source, path, packed=packed))
-    return (known if scan is None else _estimated_bytes(scan)) or None
+    size = context.sizes.get(key_of(source, path, packed=packed))
+    return (size if scan is None else _estimated_bytes(scan)) or None
 
 
 def _read(
@@ -232,8 +236,8 @@ def _read(
     path = _path(path)
     options = dict(source.options)
     has_deletions = "deletes" in options or "sign" in options
-    whole = has_deletions or source.format != "json"
-    element = element_of(source) if whole else used
+    needs_all_fields = has_deletions or source.format != "json"
+    element = element_of(source) if needs_all_fields else used
     files = SourceFiles(spark, source, context, element, packed=packed)
     if has_deletions:
         return remaining_rows(files, path, options)

@@ -1,10 +1,10 @@
-"""Parquet files that Spark may read itself.
+"""Decides which Parquet files Spark reads itself, and reads them.
 
-Their footers are read here, without a job.  A file is left to the reference reader if its
-columns are not those of the wanted type or of one that widens to it, if a time may lie outside
-the years 1 to 9999 (its statistics tell), or if anything else might read differently.  A native
-file cannot have bad rows, with one exception that is not detected: bytes in a string column that
-are not UTF-8, against the rules of the format.
+The driver reads the footers, without a job.  A file is left to the reference reader if its columns
+neither have the declared type nor widen to it, if a time may lie outside the years 1 to 9999
+(according to the statistics), or if anything else might read differently.  A native file cannot
+have bad rows, with one exception that is not detected: bytes in a string column that are not UTF-8,
+which violate the format.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from incmrql.errors import DataError
-from incmrql.io import Part
+from incmrql.io import FileSplit
 from incmrql.io.arrow.types import model_type
 from incmrql.io.parquet import file_type, is_one_column
 from incmrql.spark.sources.columns import fits, pack_frame, select_as
@@ -47,15 +47,15 @@ _PLAIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NativeFile:
-    """A file that Spark reads: its number of rows, and the Arrow types of the wanted columns."""
+    """A file that Spark reads: its number of rows, and the Arrow types of the columns to read."""
 
-    part: Part
+    part: FileSplit
     rows: int
     columns: tuple[tuple[str, Arrow], ...]
 
 
-def native_file(part: Part, element: Type) -> NativeFile | None:
-    """How Spark reads a file; None where it must not."""
+def native_file(part: FileSplit, element: Type) -> NativeFile | None:
+    """How Spark reads a file; None if it must not."""
     path = Path(part.path)
     # Spark ignores files whose names start with a dot or an underscore.
     if not isinstance(element, Record) or _SPECIAL & set(part.path) or path.name[0] in "._":
@@ -63,16 +63,16 @@ def native_file(part: Part, element: Type) -> NativeFile | None:
     try:
         file = pq.ParquetFile(path)
         schema = file.schema_arrow
-        own = file_type(path, schema)
+        row_type = file_type(path, schema)
     except (OSError, pa.ArrowException, DataError):
         return None
-    if not isinstance(own, Record) or is_one_column(schema, own):
+    if not isinstance(row_type, Record) or is_one_column(schema, row_type):
         return None
-    types = dict(own.fields)
+    types = dict(row_type.fields)
     for name, type_ in element.fields:
         if name not in types or not fits(types[name], type_):
             return None
-        if not _is_plain(schema.field(name).type) or not _is_in_time(file, name, type_):
+        if not _is_plain(schema.field(name).type) or not _has_valid_times(file, name, type_):
             return None
     columns = tuple((name, schema.field(name).type) for name in element.names)
     return NativeFile(part, file.metadata.num_rows, columns)
@@ -86,9 +86,9 @@ def native_frames(
     packed: bool,
     used: Type | None = None,
 ) -> list[DataFrame]:
-    """The rows of files, a frame for all of one schema.
+    """The rows of files, one frame per schema.
 
-    With `used`, the type without fields that are not used, these may be as they are in a file.
+    `used` is the row type without unused fields; the fields left out need no cast.
     """
     groups: dict[tuple[tuple[str, Arrow], ...], list[str]] = {}
     for file in files:
@@ -106,7 +106,7 @@ def native_frames(
 
 
 def _needs_no_cast(columns: Mapping[str, spark_types.DataType], used: Type | None) -> bool:
-    """Whether the columns that are used need no cast; floats do, as zero has two forms."""
+    """True if no used column needs a cast; floats do, because zero has two signs."""
     if not isinstance(used, Record):
         return False
     return all(
@@ -115,7 +115,7 @@ def _needs_no_cast(columns: Mapping[str, spark_types.DataType], used: Type | Non
 
 
 def _is_plain(arrow: Arrow, *, nested: bool = False) -> bool:
-    """Whether Spark reads a column as we do; of times inside others nobody checks the limits."""
+    """True if Spark reads a column as we do; nested times are out, as nobody checks their range."""
     if kinds.is_list(arrow):
         return _is_plain(arrow.value_type, nested=True)
     if kinds.is_struct(arrow):
@@ -125,8 +125,8 @@ def _is_plain(arrow: Arrow, *, nested: bool = False) -> bool:
     return any(test(arrow) for test in _PLAIN) and not (nested and kinds.is_date32(arrow))
 
 
-def _is_in_time(file: Arrow, name: str, type_: Type) -> bool:
-    """Whether the statistics of a column of times say that all are in the years 1 to 9999."""
+def _has_valid_times(file: Arrow, name: str, type_: Type) -> bool:
+    """True if the statistics show that all times of a column are in the years 1 to 9999."""
     if type_ not in (DATE, TIMESTAMP):
         return True
     groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
@@ -135,7 +135,7 @@ def _is_in_time(file: Arrow, name: str, type_: Type) -> bool:
 
 
 def _has_limits(statistics: Arrow) -> bool:
-    """Whether the least and the greatest time are known and are times of Python's."""
+    """True if the least and the greatest time are known and within the range of Python."""
     if statistics is None:
         return False
     if statistics.num_values == 0:

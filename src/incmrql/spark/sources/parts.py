@@ -1,9 +1,9 @@
-"""What a task does: the files of a source to record batches.
+"""The tasks that read files of a source into record batches.
 
-Bad rows and errors do not go through Spark as rows or exceptions.  Each task reports at its end,
-in an accumulator, the outcome of each of its parts; an error ends the part it is in, and the
-driver raises it when the query's job is done.  A part that Spark did not read to its end, as a
-`limit` was reached, reports nothing, and `context` reads it once more.
+Bad rows and errors do not pass through Spark as rows or exceptions.  Each task reports the outcome
+of each of its parts in an accumulator; an error ends the part, and the driver raises it when the
+query's job is done.  A part that Spark did not read to its end, because it reached a `limit`,
+reports nothing, and `context` reads it again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.accumulators import Accumulator
 
 from incmrql.algebra.term import Picks
 from incmrql.errors import DataError
-from incmrql.io import Chunk, Part, read_chunks, read_rows, row_chunks, with_shown_path
+from incmrql.io import Chunk, FileSplit, read_chunks, read_rows, row_chunks, with_display_path
 from incmrql.io.rows import BadRow, Policy, Read, Row, refusal
 from incmrql.reference.sources import parser_rows
 from incmrql.spark.sources.picks import can_pick_raw, picker, picks_batch, raw_picker, raw_rows
@@ -63,30 +63,30 @@ def task_bad_rows(
 # --- one part ----------------------------------------------------------------------------
 
 
-def part_rows(plan: ScanPlan, part: Part, stats: PartStats) -> Iterator[Arrow]:
+def part_rows(plan: ScanPlan, part: FileSplit, stats: PartStats) -> Iterator[Arrow]:
     """The rows of a part in batches; everything else goes to `stats`."""
     try:
-        with _shown_places(part):
+        with _with_shown_place(part):
             plan.paths.check(part.path)
             if plan.picks is not None:
                 yield from _picks(plan, part, plan.picks, stats)
                 return
             for chunk in _chunks(plan, part):
-                before = stats.rows
+                first = stats.rows
                 stats.add_chunk(chunk)
                 if len(chunk.values):
-                    yield _batch(plan, part, chunk, before)
+                    yield _batch(plan, part, chunk, first)
     except DataError as error:
         stats.failure = error.code, error.message, error.place, error.hint
 
 
-def _chunks(plan: ScanPlan, part: Part) -> Iterator[Chunk]:
+def _chunks(plan: ScanPlan, part: FileSplit) -> Iterator[Chunk]:
     if plan.spec.source.format == "python":
-        return row_chunks(plan.spec, _rows(plan, part), part.shown)
+        return row_chunks(plan.spec, _rows(plan, part), part.display_path)
     return read_chunks(plan.spec, part)
 
 
-def _batch(plan: ScanPlan, part: Part, chunk: Chunk, before: int) -> Arrow:
+def _batch(plan: ScanPlan, part: FileSplit, chunk: Chunk, first: int) -> Arrow:
     if not plan.weighted:
         schema = value_schema(plan.spec.element, packed=plan.packed)
         return array_batch(chunk.values, plan.spec.element, schema)
@@ -96,12 +96,12 @@ def _batch(plan: ScanPlan, part: Part, chunk: Chunk, before: int) -> Arrow:
             "row": chunk.values,
             "weight": chunk.weights,
             "part": pa.repeat(pa.scalar(part.number, pa.int32()), size),
-            "place": pa.array(range(before, before + size), pa.int64()),
+            "place": pa.array(range(first, first + size), pa.int64()),
         }
     )
 
 
-def _picks(plan: ScanPlan, part: Part, picks: Picks, stats: PartStats) -> Iterator[Arrow]:
+def _picks(plan: ScanPlan, part: FileSplit, picks: Picks, stats: PartStats) -> Iterator[Arrow]:
     pick = raw_picker(picks) if can_pick_raw(plan) else picker(picks)
     good = _good_rows(_rows(plan, part), plan.spec.policy, stats)
     picked = (pick(row.value) for row in good)
@@ -120,8 +120,8 @@ def _good_rows(rows: Iterable[Read], policy: Policy, stats: PartStats) -> Iterat
             stats.add(row)
 
 
-def _bad_rows(plan: ScanPlan, part: Part) -> Iterator[BadRow]:
-    """The bad rows of a part, of which there may be many."""
+def _bad_rows(plan: ScanPlan, part: FileSplit) -> Iterator[BadRow]:
+    """The bad rows of a part, one by one, since there may be many."""
     plan.paths.check(part.path)
     if plan.picks is not None:
         return (row for row in _rows(plan, part) if isinstance(row, BadRow))
@@ -129,23 +129,23 @@ def _bad_rows(plan: ScanPlan, part: Part) -> Iterator[BadRow]:
 
 
 @contextmanager
-def _shown_places(part: Part) -> Iterator[None]:
-    """Errors name the file as the source does."""
+def _with_shown_place(part: FileSplit) -> Iterator[None]:
+    """Name the file in errors as the source does, not by its absolute path."""
     try:
         yield
     except DataError as error:
         place = error.place
         if place.startswith(part.path):
-            place = part.shown + place[len(part.path) :]
+            place = part.display_path + place[len(part.path) :]
         raise DataError(error.code, error.message, place=place, hint=error.hint) from None
 
 
-def _rows(plan: ScanPlan, part: Part) -> Iterator[Read]:
-    """The rows of a file one by one, with the names that messages use."""
+def _rows(plan: ScanPlan, part: FileSplit) -> Iterator[Read]:
+    """The rows of a file one by one, with the file names that messages use."""
     spec = plan.spec
     if spec.source.format == "python":
-        rows = parser_rows(plan.parser.unpacked(), spec.source, part.path, spec.policy)
-        return with_shown_path(rows, part)
+        rows = parser_rows(plan.parser.load(), spec.source, part.path, spec.policy)
+        return with_display_path(rows, part)
     if plan.picks is not None and can_pick_raw(plan):
-        return with_shown_path(raw_rows(plan, part), part)
+        return with_display_path(raw_rows(plan, part), part)
     return read_rows(spec, part)

@@ -1,8 +1,8 @@
-"""What a query uses of each row, made into columns where the row is parsed.
+"""Picks: the parts of a row that a query uses, as columns, computed where the row is parsed.
 
-The row of a JSON source is picked from as it is parsed: lists and dictionaries of Python.  A path
-of members and indices is followed there, and a tree is made only of what stands at its end.
-Everything else is evaluated over the tree of the whole row.
+In a row of JSON, a path of members and indices is followed in the lists and dictionaries that the
+parser gives, and only the value at its end is converted to a tree.  Every other expression is
+evaluated over the tree of the whole row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from incmrql.algebra.term import Picks
-from incmrql.io import Part
+from incmrql.io import FileSplit
 from incmrql.io.arrow.values import to_arrow
 from incmrql.io.files import open_text
 from incmrql.io.json.files import read_raw
@@ -27,7 +27,7 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.casts import cast
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.spark.sources.scan import ScanPlan
-from incmrql.spark.values import maker, spark_schema, value_schema
+from incmrql.spark.values import element_reader, spark_schema, value_schema
 from incmrql.types import typed
 from incmrql.types.model import DOUBLE, INT, JSON, LONG, STRING, Record, Type
 from incmrql.values import Value
@@ -38,7 +38,7 @@ _Step: TypeAlias = Callable[[Raw], Raw]
 _SURELY_INT: Final = 9
 """A number of at most this many digits fits an int."""
 _MISSING: Final = object()
-"""What is not there; null is a value of JSON."""
+"""The result of a path that leads nowhere; null would be a value of JSON."""
 
 
 def picks_type(picks: Picks) -> Record:
@@ -47,18 +47,18 @@ def picks_type(picks: Picks) -> Record:
 
 
 def can_pick_raw(plan: ScanPlan) -> bool:
-    """Whether rows are picked from before there are trees."""
+    """True if picks work on parsed JSON without building the tree of a row."""
     return plan.spec.source.format == "json" and plan.spec.source.row == JSON
 
 
-def raw_rows(plan: ScanPlan, part: Part) -> Iterator[Read]:
-    """The rows of a part before there are trees."""
+def raw_rows(plan: ScanPlan, part: FileSplit) -> Iterator[Read]:
+    """The rows of a part as parsed JSON, without trees."""
     longest = plan.spec.longest
     return read_raw(open_text(Path(part.path), longest), part.path, plan.spec.source.keys, longest)
 
 
 def picks_batch(picks: Picks, rows: list[tuple[Arrow, ...]]) -> Arrow:
-    """What was picked of some rows, as one record batch."""
+    """The picks of some rows as one record batch."""
     schema = value_schema(picks_type(picks))
     columns = zip(zip(*rows, strict=True), schema, strict=True)
     arrays = [pa.array(column, field.type) for column, field in columns]
@@ -66,20 +66,20 @@ def picks_batch(picks: Picks, rows: list[tuple[Arrow, ...]]) -> Arrow:
 
 
 def picks_frame(frame: DataFrame, element: Type, picks: Picks) -> DataFrame:
-    """What is picked of rows that are parsed already, in the one column of a data frame."""
+    """The picks of rows that are already parsed, in the single column of a data frame."""
     return frame.mapInArrow(partial(_pick_batches, element, picks), spark_schema(picks_type(picks)))
 
 
 def _pick_batches(element: Type, picks: Picks, batches: Iterable[Arrow]) -> Iterator[Arrow]:
     pick = picker(picks)
     for batch in batches:
-        values = maker(batch.schema, element, packed=True)
+        values = element_reader(batch.schema, element, packed=True)
         if batch.num_rows:
             yield picks_batch(picks, list(map(pick, values(batch))))
 
 
 def picker(picks: Picks) -> Picker:
-    """The function from a row to what is picked of it, as Arrow stores it."""
+    """The function from a row to its picks, as Arrow stores them."""
     outer = Environment(new_world(EMPTY_SCRIPT))
     fields = [(expr, expr.type) for _, expr in picks.fields]
 
@@ -91,16 +91,16 @@ def picker(picks: Picks) -> Picker:
 
 
 def raw_picker(picks: Picks) -> Picker:
-    """The same for a row of JSON before there is a tree."""
+    """The function from a row of parsed JSON to its picks."""
     readers = {name: _path_reader(expr) for name, expr in picks.fields}
-    others = tuple((name, expr) for name, expr in picks.fields if readers[name] is None)
-    pick_others = picker(Picks(picks.variable, others))
+    tree_fields = tuple((name, expr) for name, expr in picks.fields if readers[name] is None)
+    pick_from_tree = picker(Picks(picks.variable, tree_fields))
 
     def pick(raw: Raw) -> tuple[Arrow, ...]:
         results = {name: read(raw) for name, read in readers.items() if read is not None}
-        if others:
-            rest = pick_others(tree_of(raw))
-            results.update(zip([name for name, _ in others], rest, strict=True))
+        if tree_fields:
+            rest = pick_from_tree(tree_of(raw))
+            results.update(zip([name for name, _ in tree_fields], rest, strict=True))
         return tuple([results[name] for name in readers])
 
     return pick
@@ -110,7 +110,7 @@ def raw_picker(picks: Picks) -> Picker:
 
 
 def _path_reader(expr: typed.Expr) -> Callable[[Raw], Arrow] | None:
-    """How Arrow stores what stands at the end of a path, maybe in another type."""
+    """The function from a row to the value of a path, perhaps cast; None if it is no path."""
     type_ = expr.type
     if isinstance(expr, typed.Cast) and type_ != JSON:
         path = _path(expr.operand)
@@ -137,32 +137,32 @@ def _tree(path: _Step, row: Raw) -> Arrow:
 
 
 def _path(expr: typed.Expr) -> _Step | None:
-    """The step from a row to what a path names; None for an expression that is no path."""
+    """The function from a row to what a path leads to; None if the expression is no path."""
     match expr:
         case typed.Var():
-            return _itself
+            return _identity
         case typed.Navigate("member", subject, name):
-            return _then(_path(subject), partial(_member, name))
+            return _compose(_path(subject), partial(_member, name))
         case typed.At(subject, typed.Const(int() as index)) if subject.type == JSON:
-            return _then(_path(subject), partial(_at, index))
+            return _compose(_path(subject), partial(_at, index))
         case typed.At(subject, typed.Const(str() as name)) if subject.type == JSON:
-            return _then(_path(subject), partial(_own_member, name))
+            return _compose(_path(subject), partial(_own_member, name))
         case _:
             return None
 
 
-def _then(first: _Step | None, second: _Step) -> _Step | None:
-    if first is None or first is _itself:
+def _compose(first: _Step | None, second: _Step) -> _Step | None:
+    if first is None or first is _identity:
         return None if first is None else second
     return lambda raw: second(first(raw))
 
 
-def _itself(raw: Raw) -> Raw:
+def _identity(raw: Raw) -> Raw:
     return raw
 
 
 def _member(name: str, raw: Raw) -> Raw:
-    """As `navigate` does: of an array, those of its items."""
+    """The member of an object, or the members of all items of an array, like `navigate`."""
     if isinstance(raw, list):
         members = [_member(name, item) for item in raw]
         return [item for item in members if item is not _MISSING]

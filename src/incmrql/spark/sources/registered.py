@@ -1,8 +1,8 @@
-"""What Python registered as a source: a data frame, a pandas frame, an Arrow table, rows.
+"""Reads data that Python registered as a source: data frames, pandas frames, Arrow tables, rows.
 
-Rows of Python objects become values by `from_python`, as in the reference evaluator.  Columns
-stay columns: those of Arrow where a cast that loses nothing leads to the declared type, those of
-Spark where their type widens to it.  In a pandas frame what is missing is null.
+`from_python` converts rows of Python objects, as in the reference evaluator.  Columns stay columns
+if they can: those of Arrow if they cast to the declared type without loss, those of Spark if their
+type widens to it.  Missing values of a pandas frame become null.
 """
 
 from __future__ import annotations
@@ -54,31 +54,31 @@ _OTHER_HINT: Final = "Cast it to another type, or leave it out: df.drop({name!r}
 
 
 def frame_row_type(schema: spark_types.StructType, name: str) -> Type:
-    """The type of a row of the data frame called `name`; refuses columns that have none."""
+    """The type of a row of the data frame `name`; refuses columns without a counterpart."""
     fields = []
     for field in schema.fields:
-        _refuse_unknown(field.dataType, field.name, field.name, name)
+        _refuse_unsupported(field.dataType, field.name, field.name, name)
         fields.append(pa.field(field.name, arrow_type_of(field.dataType)))
     try:
         return struct_type(fields)
     except NoSuchType as problem:
         column = f'column "{problem.path}" of ' if problem.path else ""
-        message = f'{column}data frame "{name}" has {_described(problem.arrow)}'
+        message = f'{column}data frame "{name}" has {_describe_type(problem.arrow)}'
         raise DataError("R208", message, hint="Rename or leave out columns.") from None
 
 
-def _described(arrow: Any) -> str:
+def _describe_type(arrow: Any) -> str:
     return arrow if isinstance(arrow, str) else f"type {arrow}, which no MRQL type holds"
 
 
-_KNOWN: Final = (
+_SUPPORTED: Final = (
     spark_types.NullType, spark_types.BooleanType, spark_types.IntegralType,
     spark_types.FractionalType, spark_types.StringType, spark_types.DateType,
     spark_types.TimestampType, spark_types.TimestampNTZType,
 )  # fmt: skip
 
 
-def _refuse_unknown(type_: spark_types.DataType, path: str, column: str, name: str) -> None:
+def _refuse_unsupported(type_: spark_types.DataType, path: str, column: str, name: str) -> None:
     """Refuse a type, or one inside it, that no type of the language holds."""
     inner: list[tuple[str, spark_types.DataType]] = []
     match type_:
@@ -88,28 +88,28 @@ def _refuse_unknown(type_: spark_types.DataType, path: str, column: str, name: s
             inner = [(f"{path}[]", type_.elementType)]
         case spark_types.MapType():
             inner = [(f"{path}.key", type_.keyType), (f"{path}.value", type_.valueType)]
-        case _ if not isinstance(type_, _KNOWN):
+        case _ if not isinstance(type_, _SUPPORTED):
             hints = [hint for kind, hint in _HINTS if isinstance(type_, kind) and path == column]
             hint = (hints or [_OTHER_HINT])[0].format(name=column)
-            what = f'column "{path}" of data frame "{name}" has type {type_.simpleString()}'
-            raise DataError("R208", f"{what}, which no MRQL type holds", hint=hint)
+            problem = f'column "{path}" of data frame "{name}" has type {type_.simpleString()}'
+            raise DataError("R208", f"{problem}, which no MRQL type holds", hint=hint)
         case _:
             pass
     for inside, part in inner:
-        _refuse_unknown(part, inside, column, name)
+        _refuse_unsupported(part, inside, column, name)
 
 
 # --- Registered data ---
 
 
 def registered_frame(
-    spark: SparkSession, source: typed.Source, given: Mapping[str, Any], *, packed: bool
+    spark: SparkSession, source: typed.Source, registered: Mapping[str, Any], *, packed: bool
 ) -> DataFrame:
     """The rows that are registered under the name of a source."""
-    if source.name not in given:
-        hint = nearest(source.name, given)
+    if source.name not in registered:
+        hint = nearest(source.name, registered)
         raise DataError("R208", f'nothing is registered as "{source.name}"', hint=hint)
-    rows = given[source.name]
+    rows = registered[source.name]
     if isinstance(rows, DataFrame):
         return _from_spark(in_session(spark, rows), source, packed=packed)
     if isinstance(rows, pd.DataFrame):
@@ -125,45 +125,49 @@ def _frame_of_rows(
 ) -> DataFrame:
     objects: Iterable[Any] = rows.to_pylist() if hasattr(rows, "to_pylist") else rows
     try:
-        found = [from_python(row, source.row) for row in objects]
+        values = [from_python(row, source.row) for row in objects]
     except ValueError as problem:
         raise DataError("R208", str(problem), place=source.name) from None
-    return dataframe(spark, found, source.row, packed=packed or not is_wide(source.row))
+    return dataframe(spark, values, source.row, packed=packed or not is_wide(source.row))
 
 
 def _from_spark(df: DataFrame, source: typed.Source, *, packed: bool) -> DataFrame:
-    own, wanted = frame_row_type(df.schema, source.name), source.row
-    one = not isinstance(wanted, Record) and isinstance(own, Record) and own.names == (ONE,)
-    if one and isinstance(own, Record):
-        own = own.fields[0][1]
-    if not widens_to(own, wanted):
-        message = f"the data frame has rows of type {own}, expected {wanted}"
+    row_type, target = frame_row_type(df.schema, source.name), source.row
+    in_one_column = (
+        not isinstance(target, Record) and isinstance(row_type, Record) and row_type.names == (ONE,)
+    )
+    if in_one_column and isinstance(row_type, Record):
+        row_type = row_type.fields[0][1]
+    if not widens_to(row_type, target):
+        message = f"the data frame has rows of type {row_type}, expected {target}"
         raise DataError("R208", message, place=source.name)
-    if isinstance(wanted, Record) and isinstance(own, Record):
-        types = dict(own.fields)
-        if all(fits(types[name], type_) for name, type_ in wanted.fields):
-            frame = select_as(df, wanted.fields)
-            return pack_frame(frame, wanted, packed=packed)
-    if one and fits(own, wanted):
-        return select_as(df, [(ONE, wanted)])
-    return rebuild_rows(df, wanted, one=one, packed=packed or not is_wide(wanted))
+    if isinstance(target, Record) and isinstance(row_type, Record):
+        types = dict(row_type.fields)
+        if all(fits(types[name], type_) for name, type_ in target.fields):
+            frame = select_as(df, target.fields)
+            return pack_frame(frame, target, packed=packed)
+    if in_one_column and fits(row_type, target):
+        return select_as(df, [(ONE, target)])
+    return rebuild_rows(
+        df, target, in_one_column=in_one_column, packed=packed or not is_wide(target)
+    )
 
 
 def _cast(table: Any, row: Type) -> Any:
-    """An Arrow table with the columns of a record; None where a row must be looked at for it."""
+    """An Arrow table cast to the columns of a record; None if rows must be converted one by one."""
     if not is_wide(row) or not isinstance(row, Record) or not table.num_rows:
         return None
     if not all(table.column_names.count(name) == 1 for name in row.names):
         return None
-    made = [_cast_column(table.column(name), type_) for name, type_ in row.fields]
-    if any(column is None for column in made):
+    columns = [_cast_column(table.column(name), type_) for name, type_ in row.fields]
+    if any(column is None for column in columns):
         return None
-    return pa.table(dict(zip(row.names, made, strict=True)))
+    return pa.table(dict(zip(row.names, columns, strict=True)))
 
 
 def _cast_column(column: Any, type_: Type) -> Any:
     target = arrow_type(type_)
-    if not _is_near(column.type, type_):
+    if not _is_compatible(column.type, type_):
         return None
     try:
         cast = column.cast(target)
@@ -172,8 +176,8 @@ def _cast_column(column: Any, type_: Type) -> Any:
     return normalize_floats(cast) if type_ in FLOATS else cast
 
 
-def _is_near(arrow: Any, type_: Type) -> bool:
-    """Whether Python objects of an Arrow type are taken for a type, as far as they fit."""
+def _is_compatible(arrow: Any, type_: Type) -> bool:
+    """True if values of an Arrow type are accepted for a declared type, provided that they fit."""
     if type_ in INTEGERS:
         return bool(pa.types.is_integer(arrow))
     if type_ == DOUBLE:

@@ -1,4 +1,4 @@
-"""What tasks are told about a source, and what they report."""
+"""What tasks get to read a source, and what they report."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import Final, TypeAlias
 from pyspark.accumulators import AccumulatorParam
 
 from incmrql.algebra.term import Picks
-from incmrql.io import Chunk, Part, ReadSpec
+from incmrql.io import Chunk, FileSplit, ReadSpec
 from incmrql.io.files import ANYWHERE, Paths
 from incmrql.io.notices import SourceFacts
 from incmrql.io.rows import MOST_REMEMBERED, BadRow
-from incmrql.spark.packing import NOTHING, Packed
+from incmrql.spark.packing import NOTHING, PickledObject
 
-MOST_KEPT: Final = 1 << 16
-"""Characters of bad rows that a part sends to the driver; with more of them it is read again."""
+MOST_BAD_CHARACTERS: Final = 1 << 16
+"""Characters of bad rows that a part sends to the driver; a part with more is read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """All that a task must know to read a source."""
+    """Everything that a task needs to read a source."""
 
     spec: ReadSpec
-    parts: tuple[Part, ...]
+    parts: tuple[FileSplit, ...]
     packed: bool
     weighted: bool
-    parser: Packed = NOTHING
+    parser: PickledObject = NOTHING
     paths: Paths = ANYWHERE
     """Which files may be read: a file may have become a link since they were listed."""
     picks: Picks | None = None
-    """What is wanted of each row, if not the row itself."""
+    """What to compute from each row, instead of the row itself."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class PartStats:
     failure: tuple[str, str, str, str] | None = None
     """Code, message, place and hint of the error that ended it."""
     characters: int = 0
-    """Of all bad rows."""
+    """The length of all bad rows."""
     facts: SourceFacts = field(default_factory=SourceFacts)
 
     def add_chunk(self, chunk: Chunk) -> None:
@@ -60,7 +60,7 @@ class PartStats:
         """Count a bad row; keep it while there is room."""
         self.bad += 1
         self.characters += len(row.text) + len(row.path) + len(row.reason)
-        if self.characters > MOST_KEPT:
+        if self.characters > MOST_BAD_CHARACTERS:
             self.has_all_bad_rows = False
         if self.has_all_bad_rows or len(self.bad_rows) < MOST_REMEMBERED:
             self.bad_rows.append(row)
@@ -78,7 +78,7 @@ class StatsParam(AccumulatorParam[StatsByPart]):
         return {}
 
     def addInPlace(self, value1: StatsByPart, value2: StatsByPart) -> StatsByPart:  # noqa: N802
-        """Those of both."""
+        """The stats of both."""
         value1.update(value2)
         return value1
 

@@ -1,10 +1,10 @@
-"""Large files in splits, so that several tasks read them.
+"""Divides large files into splits, which several tasks read.
 
 A file may be split between two lines only if no record spans them.  That is not known before all
 lines have been examined, so a large file is examined first, in a job of its own that parses
-nothing: each task counts the lines of its split and says whether each of them matches its parser
-or stands alone.  If every split says so, every line starts where the row-by-row reader would have
-it start, and the file is split; otherwise one task reads the file.
+nothing: each task counts the lines of its split and says whether each line is a record of its own.
+If this holds for every split, all records start where the row-by-row reader would start them, and
+the file is split; otherwise one task reads the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from incmrql.io import Part, vector_reader
+from incmrql.io import FileSplit, vector_reader
 from incmrql.io.files import COMPRESSED, skip_line
 from incmrql.spark.sources.scan import ScanPlan, numbers
 
@@ -27,7 +27,7 @@ SMALLEST_FILE: Final = 1 << 24
 """A file of fewer bytes is not split."""
 _SPLIT_BYTES: Final = 1 << 26
 _UNEVEN: Final = 1.25
-"""A file is split if it is larger than the share of each core by this factor."""
+"""A file is split if it exceeds the share of a core by this factor."""
 _MOST_DRIVER_BYTES: Final = 1 << 28
 
 
@@ -41,7 +41,7 @@ def split_large_files(spark: SparkSession, plan: ScanPlan) -> ScanPlan:
         return plan
     candidates = replace(plan, parts=tuple(split for group in splits.values() for split in group))
     counts = iter(_counts_in_driver(candidates) or _counts_in_tasks(spark, candidates))
-    parts: list[Part] = []
+    parts: list[FileSplit] = []
     for part in plan.parts:
         group = splits.get(part.number, [])
         lines = [next(counts) for _ in group]
@@ -49,7 +49,7 @@ def split_large_files(spark: SparkSession, plan: ScanPlan) -> ScanPlan:
     return replace(plan, parts=tuple(replace(part, number=i) for i, part in enumerate(parts)))
 
 
-def with_first_lines(splits: list[Part], lines: list[int | None]) -> Iterator[Part]:
+def with_first_lines(splits: list[FileSplit], lines: list[int | None]) -> Iterator[FileSplit]:
     """Splits with the numbers of their first lines, given how many lines each has."""
     first = 1
     for split, count in zip(splits, lines, strict=True):
@@ -57,18 +57,18 @@ def with_first_lines(splits: list[Part], lines: list[int | None]) -> Iterator[Pa
         first += count or 0
 
 
-def is_splittable(plan: ScanPlan, part: Part) -> bool:
-    """Whether a file is worth splitting, and read by a parser that can start anywhere."""
+def is_splittable(plan: ScanPlan, part: FileSplit) -> bool:
+    """True if a file is large and its parser can start at any line."""
     if part.size < SMALLEST_FILE or part.path.endswith(COMPRESSED):
         return False
     return vector_reader(plan.spec, part) is not None
 
 
-def splits_of(part: Part, cores: int) -> list[Part]:
+def splits_of(part: FileSplit, cores: int) -> list[FileSplit]:
     """A file divided after line ends, into about as many splits as there are cores."""
     count = cores * max(1, -(-part.size // (cores * _SPLIT_BYTES)))
     size = max(SMALLEST_FILE // 2, -(-part.size // count))
-    splits: list[Part] = []
+    splits: list[FileSplit] = []
     start = 0
     with Path(part.path).open("rb") as file:
         while start < part.size:
@@ -110,7 +110,7 @@ def _task_counts(plan: ScanPlan, batches: Iterable[Arrow]) -> Iterator[Arrow]:
         )
 
 
-def count_lines(plan: ScanPlan, part: Part, *, quick: bool) -> int | None:
+def count_lines(plan: ScanPlan, part: FileSplit, *, quick: bool) -> int | None:
     """How many lines a split has; None where a record may span some of them."""
     reader = vector_reader(plan.spec, part)
     if reader is None:
@@ -118,7 +118,7 @@ def count_lines(plan: ScanPlan, part: Part, *, quick: bool) -> int | None:
     parser = reader.parser
     lines = reader.first - 1 if part.start == 0 else 0
     for block in reader.blocks():
-        if not (parser.is_clear(block) if quick else parser.is_apart(block)):
+        if not (parser.is_clearly_independent(block) if quick else parser.is_independent(block)):
             return None
         lines += block.data.count(b"\n")
     return lines

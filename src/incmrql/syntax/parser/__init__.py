@@ -1,4 +1,4 @@
-"""The parser: text to a tree, every node with its place.
+"""The parser: text to a tree, every node with its span.
 
 * `tokens` splits the text; `cursor` walks the tokens.
 * `scripts` parses items, `expressions` expressions; `leaves` (constants and types), `patterns`,

@@ -1,4 +1,4 @@
-"""A place in a list of tokens, with what the parser may ask of it.
+"""A position in a list of tokens, with the operations of a recursive-descent parser.
 
 A `Cursor` also carries the three pieces of context the grammar needs: whether a bare `>` closes
 a record, a bare `limit` belongs to an enclosing `repeat`, and a bare `in` to an enclosing `let`.
@@ -18,7 +18,7 @@ from incmrql.syntax.parser.tokens import CONSTANTS, NUMBERS, Token, scan
 
 
 class Cursor:
-    """The parser's place in the tokens of one source."""
+    """The parser's position in the tokens of one source."""
 
     def __init__(self, source: SourceText, tokens: list[Token]) -> None:
         self.source = source
@@ -99,7 +99,7 @@ class Cursor:
         return self.expect_kind("id", what)
 
     def label(self, what: str) -> Token:
-        """Take a name where keywords are names too, and others stand in quotes."""
+        """Take a field name: an identifier, a keyword, or any text in quotes."""
         if self.at_kind("string"):
             token = self.advance()
             return token._replace(text=str(token.value))
@@ -130,14 +130,14 @@ class Cursor:
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
-        """One level further down the tree, with a guard against bottomless nesting."""
+        """Parse one level further down the tree; refuses a tree that is too deep."""
         self.depth += 1
         self.check_depth(self.depth)
         yield
         self.depth -= 1
 
     def sink(self) -> None:
-        """What was read since `reach` was last set goes one level down, below an operator."""
+        """Count one more level: the tree that was parsed last becomes an operand of an operator."""
         self.reach += 1
         self.check_depth(self.reach)
 
@@ -154,12 +154,12 @@ class Cursor:
     # --- failing ---
 
     def unexpected(self, wanted: str, where: str = "") -> QueryError:
-        """The problem that the token ahead is not what the grammar allows."""
-        message = f"expected {wanted}{' ' + where if where else ''}, found {self.found()}"
+        """The error for a token that the grammar does not allow here."""
+        message = f"expected {wanted}{' ' + where if where else ''}, found {self.describe_token()}"
         return QueryError(Diagnostic("P001", message, self.here(), "here", self._hint(wanted)))
 
-    def found(self) -> str:
-        """The token ahead, for a message."""
+    def describe_token(self) -> str:
+        """The token ahead as a message shows it."""
         token = self.token
         if token.kind == "end":
             return f"the end of the {self.whole}"
@@ -182,7 +182,7 @@ class Cursor:
 
 
 def cursor_over(source: SourceText, start: int = 0, end: int | None = None) -> Cursor:
-    """A cursor over a piece of a source; its unreadable characters are an error."""
+    """A cursor over a piece of a source; characters that start no token are an error."""
     tokens, problems = scan(source, start, end)
     if problems:
         raise QueryError(*problems)
@@ -202,16 +202,16 @@ class EmbeddedReader(ABC):
 
     @abstractmethod
     def problem(self, wanted: str) -> QueryError:
-        """The problem that something else was wanted here."""
+        """The error for a text that the grammar does not allow here."""
 
     def match(self, pattern: re.Pattern[str], what: str) -> str:
         """Take what the pattern matches, or fail."""
         self.spaces()
-        found = pattern.match(self.source.text, self.position, self.end)
-        if found is None:
+        match = pattern.match(self.source.text, self.position, self.end)
+        if match is None:
             raise self.problem(what)
-        self.position = found.end()
-        return found.group()
+        self.position = match.end()
+        return match.group()
 
     def spaces(self) -> None:
         """Skip white space."""

@@ -65,7 +65,7 @@ _POWER: dict[str, int] = {
 }  # fmt: skip
 _NOT, _COMPARE, _RANGE, _UNARY = 40, 50, 80, 100
 CONDITION = 20
-"""What a clause of a select (where, key, having, order, limit) may hold without parentheses."""
+"""The binding power that a clause of a select (where, key, having, ...) allows unparenthesised."""
 
 _BINARY: dict[str, BinaryOp] = {
     "union": "union", "intersect": "intersect", "except": "except", "or": "or", "and": "and",
@@ -76,7 +76,7 @@ _CALLABLE_KEYWORDS = ("mod", "distinct", "some", "all")
 
 
 def parse_expr(cursor: Cursor) -> Expr:
-    """The longest expression ahead."""
+    """Parse the longest expression ahead."""
     return parse_operators(cursor, 0)
 
 
@@ -111,13 +111,13 @@ def _operator(cursor: Cursor, left: Expr, op: str, power: int, start: int) -> Ex
         return Cast(left, parse_type(cursor), span=cursor.since(start))
     right = parse_operators(cursor, power + 1)
     if power == _COMPARE and _power(cursor) == _COMPARE:
-        raise _chained(cursor)
+        raise _chained_comparison(cursor)
     if power == _RANGE:
         return Range(left, right, op == "...", span=cursor.since(start))
     return Binary(_BINARY[op], left, right, span=cursor.since(start))
 
 
-def _chained(cursor: Cursor) -> QueryError:
+def _chained_comparison(cursor: Cursor) -> QueryError:
     return QueryError(
         Diagnostic(
             "P006", "comparisons do not chain", cursor.here(), "second comparison",
@@ -172,7 +172,7 @@ def _keyword(cursor: Cursor) -> Expr:
 
 
 def _collection(cursor: Cursor) -> Expr:
-    """The longest expression that can be a collection: what `exists` asks about.
+    """The operand of `exists`: the longest expression that can be a collection.
 
     Comparisons, `and` and `or` give no collection and therefore come after: `exists (X) and p`.
     """
@@ -441,7 +441,7 @@ def _quantifier(cursor: Cursor) -> Expr | None:
     doubtful = cursor.peek().text == "(" and (cursor.in_let or not _binds_ahead(cursor))
     if index in cursor.calls:
         return None
-    binds = _attempt(cursor, _quantified) if doubtful else _quantified(cursor)
+    binds = _attempt(cursor, _quantifier_binds) if doubtful else _quantifier_binds(cursor)
     if binds is None:
         cursor.calls.add(index)
         return None
@@ -450,7 +450,7 @@ def _quantifier(cursor: Cursor) -> Expr | None:
     return Quantifier("all" if kind == "all" else "some", binds, body, span=cursor.since(start))
 
 
-def _quantified(cursor: Cursor) -> tuple[Bind, ...]:
+def _quantifier_binds(cursor: Cursor) -> tuple[Bind, ...]:
     cursor.advance()
     binds = _binds(cursor)
     cursor.expect(":", "before the condition of a quantifier")
@@ -464,16 +464,16 @@ def _labelled_pattern(cursor: Cursor) -> Pattern:
 
 
 def _attempt(cursor: Cursor, parse: Callable[[Cursor], Parsed]) -> Parsed | None:
-    """What `parse` finds, or nothing and the cursor back where it was."""
+    """The result of `parse`, or None with the cursor reset to where it was."""
     outer, cursor.trying = cursor.trying, True
-    place = cursor.index, cursor.depth, cursor.reach
+    position = cursor.index, cursor.depth, cursor.reach
     context = cursor.in_record, cursor.in_step, cursor.in_let
     try:
         return parse(cursor)
     except QueryError as error:
         if error.code == "P008":
             raise
-        cursor.index, cursor.depth, cursor.reach = place
+        cursor.index, cursor.depth, cursor.reach = position
         cursor.in_record, cursor.in_step, cursor.in_let = context
         return None
     finally:
@@ -481,7 +481,7 @@ def _attempt(cursor: Cursor, parse: Callable[[Cursor], Parsed]) -> Parsed | None
 
 
 def _binds_ahead(cursor: Cursor) -> bool:
-    """Whether a parenthesis after `some` closes just before an `in`: then it is a pattern."""
+    """Whether the parenthesis after `some` closes just before an `in`, and so is a pattern."""
     depth, ahead = 0, 1
     while cursor.peek(ahead).kind != "end":
         token = cursor.peek(ahead)
@@ -522,7 +522,7 @@ def _grouping(cursor: Cursor) -> tuple[tuple[Key, ...], Expr | None]:
 
 
 def _key(cursor: Cursor) -> Key:
-    """`p: e`, else an expression; one made of names alone is a pattern and its own key."""
+    """`p: e`, else an expression; an expression of names alone is also its own pattern."""
     start = cursor.token.start
     pattern = _attempt(cursor, _labelled_pattern)
     if pattern is not None:

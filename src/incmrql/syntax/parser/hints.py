@@ -1,7 +1,7 @@
-"""What to try where a token is not what the grammar allows.
+"""Hints for syntax errors.
 
-A list of guesses from the most to the least certain; each looks at the tokens around the
-problem and at what was wanted there, and answers with a sentence or nothing.
+A list of guesses, from the most to the least certain.  Each inspects the tokens around the
+error and what the grammar expected there, and returns a sentence or the empty text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from incmrql.syntax.parser.tokens import KEYWORDS, Token
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A place in the tokens, and what the grammar wants there."""
+    """A syntax error: the index of the token, and what the grammar expected instead."""
 
     source: SourceText
     tokens: list[Token]
@@ -24,10 +24,10 @@ class Trouble:
     wanted: str
 
     def near(self, offset: int) -> Token:
-        """The token so many places further; beyond both ends one of kind `end`."""
-        place = self.index + offset
-        inside = 0 <= place < len(self.tokens)
-        return self.tokens[place] if inside else Token("end", "", 0, 0)
+        """The token at a distance from the error; beyond both ends, one of kind `end`."""
+        index = self.index + offset
+        inside = 0 <= index < len(self.tokens)
+        return self.tokens[index] if inside else Token("end", "", 0, 0)
 
 
 _PAIRS = {
@@ -57,14 +57,14 @@ _BRACKETS = {")": "(", "]": "[", "}": "{"}
 def hint(trouble: Trouble) -> str:
     """The first guess that applies, or the empty text."""
     for guess in _GUESSES:
-        found = guess(trouble)
-        if found:
-            return found
+        text = guess(trouble)
+        if text:
+            return text
     return ""
 
 
 def _habit(trouble: Trouble) -> str:
-    """An operator of another language."""
+    """For an operator that other languages have."""
     before, token, after = (trouble.near(offset) for offset in (-1, 0, 1))
     if token.kind == "op" and token.text == "!" and after.text != "=":
         return "Write not instead."
@@ -86,7 +86,7 @@ def _number(trouble: Trouble) -> str:
 
 
 def _clause(trouble: Trouble) -> str:
-    """A select or an item that is put together in another way."""
+    """For the clauses of a select, or an item, in the wrong form."""
     token, wanted = trouble.near(0), trouble.wanted
     if wanted == '"from"' and token.text == ",":
         return "Put the parts of the head in parentheses: select (x, y) from …"
@@ -112,7 +112,7 @@ def _ends_expression(token: Token) -> bool:
 
 
 def _declaration(trouble: Trouble) -> str:
-    """A part that a declaration cannot do without."""
+    """For a missing part of a declaration."""
     token, before, first, wanted = *(trouble.near(i) for i in (0, -1, -2)), trouble.wanted
     if wanted == '"="' and first.kind == "keyword" and first.value in ("type", "data", "parser"):
         shown = token.text if token.kind == "id" else "…"
@@ -133,12 +133,12 @@ def _declaration(trouble: Trouble) -> str:
     return ""
 
 
-def _misspelt(trouble: Trouble) -> str:
-    """A word that is nearly a keyword: the one ahead, or the one before that started an item."""
+def _misspelling(trouble: Trouble) -> str:
+    """For a misspelt keyword: the word ahead, or the word before it that starts an item."""
     token, before, first = (trouble.near(offset) for offset in (0, -1, -2))
     if token.kind == "id":
-        known = [trouble.wanted.strip('"')] if trouble.wanted[1:-1] in KEYWORDS else KEYWORDS
-        close = get_close_matches(token.text.lower(), known, n=1, cutoff=0.75)
+        candidates = [trouble.wanted.strip('"')] if trouble.wanted[1:-1] in KEYWORDS else KEYWORDS
+        close = get_close_matches(token.text.lower(), candidates, n=1, cutoff=0.75)
         if close:
             return f'Did you mean "{close[0]}"?'
     if before.kind == "id" and (first.kind == "end" or first.text in (";", "=", ":=", "(", ",")):
@@ -155,15 +155,15 @@ def _missing_semicolon(trouble: Trouble) -> str:
     return "Put a semicolon at the end of the item before." if "\n" in between else ""
 
 
-def _unclosed(trouble: Trouble) -> str:
-    """Where the bracket was opened that should be closed here."""
+def _open_bracket(trouble: Trouble) -> str:
+    """For a bracket that is not closed: where it was opened."""
     opener = _BRACKETS.get(trouble.wanted.strip('"'))
     token = trouble.near(0)
     if opener is None or not (token.kind == "end" or token.text in (";", ")", "]", "}")):
         return ""
     depth = 0
-    for place in range(trouble.index - 1, -1, -1):
-        candidate = trouble.tokens[place]
+    for index in range(trouble.index - 1, -1, -1):
+        candidate = trouble.tokens[index]
         if candidate.kind == "op" and candidate.text in _BRACKETS:
             depth += 1
         elif candidate.kind == "op" and candidate.text in _BRACKETS.values():
@@ -174,7 +174,7 @@ def _unclosed(trouble: Trouble) -> str:
     return ""
 
 
-def _reserved(trouble: Trouble) -> str:
+def _reserved_word(trouble: Trouble) -> str:
     token = trouble.near(0)
     if token.kind != "keyword" or trouble.wanted not in ("an expression", "a pattern", "a type"):
         return ""
@@ -186,8 +186,8 @@ _GUESSES: tuple[Callable[[Trouble], str], ...] = (
     _number,
     _clause,
     _declaration,
-    _misspelt,
+    _misspelling,
     _missing_semicolon,
-    _unclosed,
-    _reserved,
+    _open_bracket,
+    _reserved_word,
 )

@@ -29,7 +29,7 @@ _INT_MAX = 2**31 - 1
 
 
 def at_literal(cursor: Cursor) -> bool:
-    """Whether a constant stands ahead, a sign before a number included."""
+    """Whether a constant is ahead; a number may have a sign."""
     token = cursor.token
     if token.kind == "op" and token.text == "-":
         return cursor.peek().kind in ("int", "long", "double")
@@ -66,7 +66,7 @@ def parse_literal(cursor: Cursor) -> Literal:
 
 
 def at_special(cursor: Cursor) -> bool:
-    """Whether the name of a number stands ahead, a sign included: in expressions a name."""
+    """Whether `NaN` or `Infinity` is ahead, maybe with a sign; in expressions these are names."""
     token = cursor.peek() if cursor.at("-") else cursor.token
     return token.kind == "id" and token.text in NUMBERS
 
@@ -117,7 +117,7 @@ def _type(cursor: Cursor) -> TypeTree:
         return NamedType("null", span=cursor.since(start))
     name = cursor.name("a type")
     if cursor.at("("):
-        return _applied(cursor, name.text, start)
+        return _type_application(cursor, name.text, start)
     return NamedType(name.text, span=cursor.since(start))
 
 
@@ -166,7 +166,7 @@ def _record(cursor: Cursor) -> TypeTree:
     return RecordType(tuple(fields), span=cursor.since(start))
 
 
-def _applied(cursor: Cursor, name: str, start: int) -> TypeTree:
+def _type_application(cursor: Cursor, name: str, start: int) -> TypeTree:
     cursor.advance()
     with cursor.nested():
         if name == "decimal":

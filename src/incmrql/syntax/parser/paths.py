@@ -15,7 +15,7 @@ _WORD = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?|\*")
 _SHOWN = re.compile(r"\w{1,40}|.", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 _STRING = re.compile(r'"([^"\n]*)"|\'([^\'\n]*)\'')
-"""A text of a path stands on one line and has no escapes."""
+"""A string in a path is on one line and has no escapes."""
 
 
 def parse_path(cursor: Cursor) -> tuple[Step, ...]:
@@ -29,7 +29,7 @@ def parse_path(cursor: Cursor) -> tuple[Step, ...]:
 
 
 class _Reader(EmbeddedReader):
-    """A place in the text of a path."""
+    """A position in the text of a path."""
 
     def __init__(self, cursor: Cursor, token: Token) -> None:
         super().__init__(cursor, token, ")")
@@ -56,33 +56,33 @@ class _Reader(EmbeddedReader):
         return Step(axis, name, attribute, conditions, span=self.since(start))
 
     def conditions(self) -> tuple[int | PathCondition, ...]:
-        found: list[int | PathCondition] = []
+        result: list[int | PathCondition] = []
         while self.take("["):
             self.spaces()
             start = self.position
             number = _NUMBER.match(self.source.text, self.position, self.end)
             if number and not number.group(1):
                 self.position = number.end()
-                found.append(self.place(number.group(), start))
+                result.append(self.parse_position(number.group(), start))
             else:
                 with self.cursor.deeper():
                     path = self.path()
                 equals = self.constant() if self.take("=") else None
-                found.append(PathCondition(path, equals, span=self.since(start)))
+                result.append(PathCondition(path, equals, span=self.since(start)))
             if not self.take("]"):
                 raise self.problem('"]"')
-        return tuple(found)
+        return tuple(result)
 
-    def place(self, digits: str, start: int) -> int:
-        place = self.whole(digits, start)
-        if place < 1:
+    def parse_position(self, digits: str, start: int) -> int:
+        position = self.whole(digits, start)
+        if position < 1:
             raise QueryError(
                 Diagnostic(
-                    "P010", f"a path has no position {place}", self.since(start), "below 1",
+                    "P010", f"a path has no position {position}", self.since(start), "below 1",
                     "Positions start at 1: title[1] is the first title.",
                 )
             )  # fmt: skip
-        return place
+        return position
 
     def constant(self) -> Literal:
         self.spaces()
@@ -120,10 +120,10 @@ class _Reader(EmbeddedReader):
     def problem(self, wanted: str) -> QueryError:
         word = _SHOWN.match(self.source.text, self.position, self.end)
         span = Span(self.source, *(word.span() if word else (self.end, self.end)))
-        found = f'"{span.text}"' if word else "the end of the path"
+        actual = f'"{span.text}"' if word else "the end of the path"
         return QueryError(
             Diagnostic(
-                "P010", f"expected {wanted} in a path, found {found}", span, "here",
+                "P010", f"expected {wanted} in a path, found {actual}", span, "here",
                 "A path looks like .//book[@year = 2020]/title or title[1].",
             )
         )  # fmt: skip

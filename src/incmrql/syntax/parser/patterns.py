@@ -43,14 +43,14 @@ def parse_pattern(cursor: Cursor) -> Pattern:
 
 
 def pattern_of(expr: Expr) -> Pattern | None:
-    """The pattern that an expression spells, if it is made of names and tuples alone."""
+    """The pattern with the same text as an expression of names and tuples, else None."""
     match expr:
         case Name(name) if name not in NUMBERS:
             return NamePattern(name, span=expr.span)
         case TupleExpr(items):
             parts = [pattern_of(item) for item in items]
-            known = tuple(part for part in parts if part is not None)
-            return TuplePattern(known, span=expr.span) if len(known) == len(parts) else None
+            patterns = tuple(part for part in parts if part is not None)
+            return TuplePattern(patterns, span=expr.span) if len(patterns) == len(parts) else None
         case _:
             return None
 

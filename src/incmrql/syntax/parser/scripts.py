@@ -1,7 +1,7 @@
 """Scripts: text to a tree of items.
 
 A problem in one item does not hide those of the next: the parser skips to the item's
-semicolon and goes on, then reports all it found.
+semicolon and continues there, and reports all problems at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from incmrql.syntax.ast import (
     StoreValue,
     TypeTree,
 )
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.cursor import Cursor, cursor_over
 from incmrql.syntax.parser.expressions import parse_expr
 from incmrql.syntax.parser.leaves import parse_parameters, parse_type
@@ -37,7 +37,7 @@ from incmrql.syntax.parser.tokens import CONSTANTS, NUMBERS, scan
 
 
 def parse_script(source: SourceText) -> Script:
-    """The items of a script; raises one `QueryError` with every problem of the text."""
+    """Parse a script; raises one `QueryError` with every problem of the text."""
     script, problems = parse_items(source)
     if problems:
         raise QueryError(*problems)
@@ -45,31 +45,31 @@ def parse_script(source: SourceText) -> Script:
 
 
 def parse_items(source: SourceText) -> tuple[Script, list[Diagnostic]]:
-    """The items of a script that can be read, and the problems of the others."""
+    """The items of a script that parse, and the problems of the others."""
     tokens, problems = scan(source)
     if problems:
         return Script((), span=Span(source, 0, len(source.text))), problems
     cursor = Cursor(source, tokens)
     items: list[Item] = []
-    found: list[Diagnostic] = []
+    problems_of_items: list[Diagnostic] = []
     while not cursor.at_kind("end"):
         if cursor.take(";"):
             continue
         try:
-            with room():
+            with deep_recursion():
                 items.append(parse_item(cursor))
             if not cursor.at_kind("end"):
                 cursor.expect(";", "after an item")
         except QueryError as error:
-            found.extend(error.problems)
+            problems_of_items.extend(error.problems)
             _recover(cursor)
-    return Script(tuple(items), span=cursor.since(0)), found
+    return Script(tuple(items), span=cursor.since(0)), problems_of_items
 
 
 def parse_query(source: SourceText) -> Expr:
-    """A single expression that is the whole text."""
+    """Parse a text that is a single expression."""
     cursor = cursor_over(source)
-    with room():
+    with deep_recursion():
         expr = parse_expr(cursor)
     if not cursor.at_kind("end"):
         raise cursor.unexpected("the end of the query")
@@ -77,9 +77,9 @@ def parse_query(source: SourceText) -> Expr:
 
 
 def parse_type_text(source: SourceText) -> TypeTree:
-    """A type that is the whole text."""
+    """Parse a text that is a single type."""
     cursor = cursor_over(source)
-    with room():
+    with deep_recursion():
         tree = parse_type(cursor)
     if not cursor.at_kind("end"):
         raise cursor.unexpected("the end of the type")
@@ -196,7 +196,7 @@ def _function(cursor: Cursor, start: int) -> Item:
     parameters = parse_parameters(cursor)
     cursor.expect(":", "before the result type")
     result = parse_type(cursor)
-    body = _braced(cursor)
+    body = _body(cursor)
     return DeclareFunction(name, parameters, result, body, span=cursor.since(start),
                            name_span=here)  # fmt: skip
 
@@ -212,12 +212,12 @@ def _macro(cursor: Cursor, start: int) -> Item:
         if not cursor.take(","):
             break
     cursor.expect(")")
-    body = _braced(cursor)
+    body = _body(cursor)
     return DeclareMacro(name, tuple(parameters), body, span=cursor.since(start), name_span=here,
                         parameter_spans=tuple(spans))  # fmt: skip
 
 
-def _braced(cursor: Cursor) -> Expr:
+def _body(cursor: Cursor) -> Expr:
     cursor.expect("{", "before the body")
     with cursor.nested():
         body = parse_expr(cursor)

@@ -1,6 +1,6 @@
 """Templates `[xml| … |]` and `[json| … |]`: their text to trees with holes.
 
-What a hole holds is the caller's affair: expressions in an expression, patterns in a pattern.
+The caller parses the holes: they hold expressions in an expression, patterns in a pattern.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def parse_template(
 
 
 class _Reader(EmbeddedReader, Generic[Held]):
-    """A place in the text of a template."""
+    """A position in the text of a template."""
 
     def __init__(self, cursor: Cursor, token: Token, parse_hole: Callable[[Cursor], Held]) -> None:
         super().__init__(cursor, token, "|]")
@@ -58,7 +58,7 @@ class _Reader(EmbeddedReader, Generic[Held]):
         while not self.ahead("/>") and not self.ahead(">"):
             name = self.match(_TAG, 'an attribute, ">" or "/>"')
             if name in dict(attributes):
-                raise self.twice(name, tag)
+                raise self.repetition(name, tag)
             self.expect("=")
             attributes.append((name, self.attribute_value()))
         if self.take("/>"):
@@ -68,7 +68,7 @@ class _Reader(EmbeddedReader, Generic[Held]):
             children = self.children(tag)
         return XmlElement(tag, tuple(attributes), children, span=self.since(start))
 
-    def twice(self, name: str, tag: str) -> QueryError:
+    def repetition(self, name: str, tag: str) -> QueryError:
         message = f'the attribute "{name}" occurs twice in <{tag}>'
         span = self.since(self.position - len(name))
         return QueryError(Diagnostic("P009", message, span, "again", "Leave one of them out."))
@@ -86,10 +86,10 @@ class _Reader(EmbeddedReader, Generic[Held]):
         return parts
 
     def children(self, tag: str) -> tuple[XmlElement[Held] | XmlText | Hole[Held], ...]:
-        found: list[XmlElement[Held] | XmlText | Hole[Held]] = []
+        nodes: list[XmlElement[Held] | XmlText | Hole[Held]] = []
         while True:
             run = self.run("<", f"</{tag}> to close <{tag}>")
-            found.extend(p for p in run if not isinstance(p, XmlText) or p.text.strip())
+            nodes.extend(p for p in run if not isinstance(p, XmlText) or p.text.strip())
             if self.source.text.startswith("</", self.position):
                 self.position += 2
                 at = self.position
@@ -97,8 +97,8 @@ class _Reader(EmbeddedReader, Generic[Held]):
                     self.position = at
                     raise self.problem(f"</{tag}> to close <{tag}>")
                 self.expect(">")
-                return tuple(found)
-            found.append(self.element())
+                return tuple(nodes)
+            nodes.append(self.element())
 
     def run(self, stop: str, closer: str) -> tuple[XmlText | Hole[Held], ...]:
         """Text and holes up to the character `stop`."""
@@ -111,7 +111,7 @@ class _Reader(EmbeddedReader, Generic[Held]):
             hole = text.startswith("{{", self.position)
             if hole or text[self.position] == stop:
                 if self.position > start:
-                    plain = self.unescaped(start, self.position)
+                    plain = self.unescape(start, self.position)
                     parts.append(XmlText(plain, span=self.since(start)))
                 if not hole:
                     return tuple(parts)
@@ -120,7 +120,7 @@ class _Reader(EmbeddedReader, Generic[Held]):
             else:
                 self.position += 1
 
-    def unescaped(self, start: int, end: int) -> str:
+    def unescape(self, start: int, end: int) -> str:
         def replace(match: re.Match[str]) -> str:
             name = match.group(1)
             if name in _ENTITIES:
@@ -129,8 +129,8 @@ class _Reader(EmbeddedReader, Generic[Held]):
             number = int(digits, base) if name.startswith("#") and len(digits) < 8 else -1
             if not (0 < number < 0xD800 or 0xDFFF < number < 0x110000):
                 self.position = start + match.start()
-                known = "&lt; &gt; &amp; &quot; &apos; or the number of a character"
-                raise self.problem(known, "Write &amp; for a plain &.")
+                entities = "&lt; &gt; &amp; &quot; &apos; or the number of a character"
+                raise self.problem(entities, "Write &amp; for a plain &.")
             return chr(number)
 
         return _ENTITY.sub(replace, self.source.text[start:end])
@@ -151,23 +151,23 @@ class _Reader(EmbeddedReader, Generic[Held]):
         return self.leaf(start)
 
     def members(self) -> list[tuple[str, JsonPart[Held]]]:
-        found: list[tuple[str, JsonPart[Held]]] = []
+        pairs: list[tuple[str, JsonPart[Held]]] = []
         while not self.take("}"):
-            if found:
+            if pairs:
                 self.expect(",")
             self.spaces()
             name = self.match(_JSON_STRING, "a quoted member name")
             self.expect(":")
-            found.append((self.string(name), self.json()))
-        return found
+            pairs.append((self.string(name), self.json()))
+        return pairs
 
     def items(self) -> list[JsonPart[Held]]:
-        found: list[JsonPart[Held]] = []
+        parts: list[JsonPart[Held]] = []
         while not self.take("]"):
-            if found:
+            if parts:
                 self.expect(",")
-            found.append(self.json())
-        return found
+            parts.append(self.json())
+        return parts
 
     def leaf(self, start: int) -> JsonLeaf:
         constant: Constant
@@ -239,6 +239,6 @@ class _Reader(EmbeddedReader, Generic[Held]):
         word = _WORD.match(self.source.text, self.position, self.end)
         span = Span(self.source, *(word.span() if word else (self.end, self.end)))
         shown = span.text if span.text.startswith('"') else f'"{span.text}"'
-        found = shown if word else "the end of the template"
-        message = f"expected {wanted} in a template, found {found}"
+        actual = shown if word else "the end of the template"
+        message = f"expected {wanted} in a template, found {actual}"
         return QueryError(Diagnostic("P009", message, span, "here", hint))

@@ -1,4 +1,4 @@
-"""Characters to tokens, each with its place.
+"""The scanner: characters to tokens, each with its position.
 
 Templates `[xml| … |]` and paths `xpath(…)` have a syntax of their own: each is one token
 that keeps its text, for `templates.py` and `paths.py` to read.
@@ -21,18 +21,18 @@ KEYWORDS = frozenset(
 )  # fmt: skip
 
 CONSTANTS = {"true": True, "false": False, "null": None}
-"""Names that are constants everywhere, so that nothing else can have them."""
+"""Names of constants, which cannot be used for anything else."""
 
 NUMBERS = {"NaN": nan, "Infinity": inf}
-"""Names of numbers, constants in patterns too, so that nothing else can have them."""
+"""Names of numbers, constants also in patterns, which cannot be used for anything else."""
 
 LONGEST = 2**63 - 1
 
 
 class Token(NamedTuple):
-    """A word of the text: what it is, what it says, where it stands.
+    """A token: its kind, its text, and its position in the source.
 
-    The text of a template or a path is what stands between its brackets.
+    The text of a template or a path is the part between its brackets.
     """
 
     kind: str
@@ -60,7 +60,7 @@ _IN_HOLE = re.compile(
     | \[(?:xml|json)\| | \b(?i:xpath)\s*\( | [{}]""",
     re.VERBOSE | re.DOTALL,
 )
-# What to look for inside a template, a hole of one, and braces in a hole.
+# What to search for inside a template, inside a hole, and inside braces in a hole.
 _INSIDE = {
     "xml": re.compile(r"\{\{|\|\]"),
     "json": re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|\{\{|\|\]', re.DOTALL),
@@ -74,7 +74,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0",
 
 
 class Scan(NamedTuple):
-    """The tokens of a text, the last of kind `end`, and what was wrong with it."""
+    """The tokens of a text, the last of kind `end`, and the problems of the text."""
 
     tokens: list[Token]
     problems: list[Diagnostic]
@@ -83,30 +83,30 @@ class Scan(NamedTuple):
 def scan(source: SourceText, start: int = 0, end: int | None = None) -> Scan:
     """The tokens of `source[start:end]`."""
     stop = len(source.text) if end is None else end
-    found = Scan([], [])
-    tokens, problems = found
+    result = Scan([], [])
+    tokens, problems = result
     text, position = source.text, start
     while position < stop:
         match = _TOKEN.match(text, position, stop)
         if match is None:
-            problem = _unreadable(source, position, stop)
+            problem = _unreadable_problem(source, position, stop)
             problems.append(problem)
             position = problem.span.end
             continue
         kind, word, after = str(match.lastgroup), match.group(), match.end()
         if kind == "id":
-            after = _name(source, found, word, position, stop)
+            after = _name(source, result, word, position, stop)
         elif kind == "template":
-            after = _template(source, found, word, position, stop)
+            after = _template(source, result, word, position, stop)
         elif kind != "space":
-            tokens.append(_valued(source, problems, Token(kind, word, position, after)))
+            tokens.append(_with_value(source, problems, Token(kind, word, position, after)))
         position = after
     tokens.append(Token("end", "", stop, stop))
-    return found
+    return result
 
 
-def _valued(source: SourceText, problems: list[Diagnostic], token: Token) -> Token:
-    """`token` with the value that its text stands for."""
+def _with_value(source: SourceText, problems: list[Diagnostic], token: Token) -> Token:
+    """`token` with the value of its text; adds to `problems`."""
     kind, word = token.kind, token.text
     if kind == "int":
         digits = word.rstrip("lL")
@@ -125,14 +125,14 @@ def _valued(source: SourceText, problems: list[Diagnostic], token: Token) -> Tok
 
 
 def too_large(span: Span, kind: str = "long") -> Diagnostic:
-    """The problem of a number that its type cannot hold."""
-    shown = span.text if len(span.text) <= 40 else span.text[:37] + "..."
+    """The problem for a number that its type cannot hold."""
+    number = span.text if len(span.text) <= 40 else span.text[:37] + "..."
     hint = (
         f"A long goes from {-LONGEST - 1} to {LONGEST}; write it with a point to make it a double."
         if kind == "long"
         else "The largest double is 1.7976931348623157e308."
     )
-    return Diagnostic("P005", f"the number {shown} does not fit a {kind}", span, "too large", hint)
+    return Diagnostic("P005", f"the number {number} does not fit a {kind}", span, "too large", hint)
 
 
 def _unescape(source: SourceText, problems: list[Diagnostic], token: Token) -> str:
@@ -176,7 +176,7 @@ def _unescape(source: SourceText, problems: list[Diagnostic], token: Token) -> s
 
 
 def _name(source: SourceText, found: Scan, word: str, start: int, stop: int) -> int:
-    """Add an identifier, keyword or path; return where to go on."""
+    """Add an identifier, keyword or path to the scan; returns where it ends."""
     tokens, problems = found
     folded = word.lower()
     end = start + len(word)
@@ -184,7 +184,7 @@ def _name(source: SourceText, found: Scan, word: str, start: int, stop: int) -> 
     if opens:
         close = _path_end(source.text, opens.end(), stop)
         if close is None:
-            problems.append(_unclosed(source, start, end, "path", ")"))
+            problems.append(_unclosed_problem(source, start, end, "path", ")"))
             return stop
         tokens.append(Token("xpath", source.text[opens.end() : close], start, close + 1))
         return close + 1
@@ -209,21 +209,21 @@ def _path_end(text: str, start: int, stop: int) -> int | None:
 
 
 def _template(source: SourceText, found: Scan, word: str, start: int, stop: int) -> int:
-    """Add a template; return where to go on."""
+    """Add a template to the scan; returns where it ends."""
     body, kind = start + len(word), word[1:-1]
     close = closing(source.text, kind, body, stop)
     if close is None:
-        # Perhaps a hole is never closed: then the reader of the template says so.
+        # A hole may be unclosed: end at the next |], and the template parser reports the hole.
         close = source.text.find("|]", body, stop)
     if close < 0:
-        found.problems.append(_unclosed(source, start, body, "template", "|]"))
+        found.problems.append(_unclosed_problem(source, start, body, "template", "|]"))
         return stop
     found.tokens.append(Token("template", source.text[body:close], start, close + 2, kind))
     return close + 2
 
 
 def closing(text: str, opened: str, start: int, stop: int) -> int | None:
-    """Where the `|]` of a template or the `}}` of a hole stands, given what was opened.
+    """The position of the `|]` of a template or the `}}` of a hole, given what was opened.
 
     Holes may hold strings, comments, paths and further templates.
     """
@@ -251,23 +251,29 @@ def closing(text: str, opened: str, start: int, stop: int) -> int | None:
     return None
 
 
-def _unclosed(source: SourceText, start: int, end: int, what: str, closer: str) -> Diagnostic:
+def _unclosed_problem(
+    source: SourceText, start: int, end: int, what: str, closer: str
+) -> Diagnostic:
     return Diagnostic(
         "P003", f"this {what} is never closed", Span(source, start, end), "opened here",
         f"Add {closer} where the {what} ends.",
     )  # fmt: skip
 
 
-def _unreadable(source: SourceText, position: int, stop: int) -> Diagnostic:
-    """The problem at a place where no token starts; its span says what to skip."""
+def _unreadable_problem(source: SourceText, position: int, stop: int) -> Diagnostic:
+    """The problem for characters that start no token; its span is what to skip."""
     text = source.text
     c = text[position]
     if c in "\"'":
         end = text.find("\n", position, stop)
         line_end = stop if end < 0 else end
-        found = _unclosed(source, position, position + 1, "string", c)
+        problem = _unclosed_problem(source, position, position + 1, "string", c)
         return Diagnostic(
-            found.code, found.message, Span(source, position, line_end), found.label, found.hint
+            problem.code,
+            problem.message,
+            Span(source, position, line_end),
+            problem.label,
+            problem.hint,
         )
     if text.startswith("&&", position):
         return Diagnostic(
@@ -275,19 +281,19 @@ def _unreadable(source: SourceText, position: int, stop: int) -> Diagnostic:
             Span(source, position, position + 2), "unknown characters", "Write and instead.",
         )  # fmt: skip
     if text.startswith("/*", position):
-        found = _unclosed(source, position, position + 2, "comment", "*/")
+        problem = _unclosed_problem(source, position, position + 2, "comment", "*/")
         return Diagnostic(
-            found.code, found.message, Span(source, position, stop), found.label, found.hint
+            problem.code, problem.message, Span(source, position, stop), problem.label, problem.hint
         )
-    shown = c if c.isprintable() else f"U+{ord(c):04X}"
+    character = c if c.isprintable() else f"U+{ord(c):04X}"
     return Diagnostic(
-        "P002", f'the character "{shown}" has no meaning here',
+        "P002", f'the character "{character}" has no meaning here',
         Span(source, position, position + 1), "unknown character", _look_alike(c),
     )  # fmt: skip
 
 
 def _look_alike(c: str) -> str:
-    """A hint for characters that word processors and other languages put in."""
+    """A hint for characters from word processors and other languages."""
     plain = {"“": '"', "”": '"', "„": '"', "\u2018": "'", "\u2019": "'", "\u2013": "-",
              "—": "-", "≤": "<=", "≥": ">=", "≠": "<>", "λ": "\\", "&": "and", "^": "pow(x, y)",
              "~": "not", "\u00a0": "a plain space", "\u00d7": "*", "÷": "/",

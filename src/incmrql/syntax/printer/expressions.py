@@ -1,8 +1,8 @@
-"""Expressions back to text: parsing what is printed here gives an equal tree.
+"""Expressions back to text: parsing the text gives an equal tree.
 
-Parentheses stand where the grammar needs them and around forms without an end of their own
-(`select`, `if`, ...) that are operands.  What needs them depends on the place: how tightly the
-operators around it bind, and what may follow that the expression would take for its own.
+Parentheses are printed where the grammar needs them and around open-ended forms
+(`select`, `if`, ...) that are operands.  Whether they are needed depends on the context: how
+tightly the operators around it bind, and what may follow that the expression would absorb.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from incmrql.syntax.ast import (
     Unary,
     XPath,
 )
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.printer.parts import (
     format_fields,
     format_label,
@@ -72,46 +72,46 @@ _CLAUSE, _NOT, _COMPARE, _RANGE, _CAST, _SIGN, _POSTFIX, _CLOSED = 20, 40, 50, 8
 
 
 class _Next(IntEnum):
-    """What may follow an expression that it would take for its own."""
+    """What may follow an expression and would be parsed as a part of it."""
 
     NOTHING = 0
     CLAUSE = 1
-    """A clause, a comma or a colon: a select would go on with it."""
+    """A clause, a comma or a colon: a select would absorb it."""
     OPERATOR = 2
-    """An operator: every form without an end of its own would go on with it."""
+    """An operator: every open-ended form would absorb it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where an expression stands."""
+class _Context:
+    """The surroundings of an expression, which decide whether it needs parentheses."""
 
     least: int = 0
     next: _Next = _Next.NOTHING
     in_record: bool = False
     in_step: bool = False
 
-    def inner(self, least: int = 0, next_: _Next = _Next.NOTHING) -> _Place:
-        """A place inside the expression, not in brackets, that does not end where it ends."""
+    def inner(self, least: int = 0, next_: _Next = _Next.NOTHING) -> _Context:
+        """The context of a part, not in brackets, that ends before the expression ends."""
         return replace(self, least=least, next=next_)
 
-    def last(self, least: int = 0) -> _Place:
-        """A place inside the expression that ends where it ends."""
+    def last(self, least: int = 0) -> _Context:
+        """The context of a part that ends where the expression ends."""
         return replace(self, least=least)
 
 
-_BRACKETS = _Place()
-_BEFORE_COMMA = _Place(next=_Next.CLAUSE)
+_BRACKETS = _Context()
+_BEFORE_COMMA = _Context(next=_Next.CLAUSE)
 
 
 def format_expr(expr: Expr) -> str:
     """The text of an expression."""
-    with room():
+    with deep_recursion():
         return _inside(expr)
 
 
 def format_arguments(exprs: Sequence[Expr]) -> str:
     """The text of expressions between parentheses."""
-    with room():
+    with deep_recursion():
         return f"({_sequence(exprs)})"
 
 
@@ -122,27 +122,27 @@ def _inside(expr: Expr) -> str:
 # --- expressions -------------------------------------------------------------------------
 
 
-def _show(expr: Expr, place: _Place) -> str:
-    if _needs_parentheses(expr, place):
+def _show(expr: Expr, context: _Context) -> str:
+    if _needs_parentheses(expr, context):
         return f"({_text(expr, _BRACKETS)})"
-    return _text(expr, place)
+    return _text(expr, context)
 
 
-def _needs_parentheses(expr: Expr, place: _Place) -> bool:
+def _needs_parentheses(expr: Expr, context: _Context) -> bool:
     match expr:
-        case Binary((">" | ">="), _, _) if place.in_record:
+        case Binary((">" | ">="), _, _) if context.in_record:
             return True
         case Select(order=order, limit=limit):
-            misread = place.in_step and limit is not None and not order
-            return place.least > 0 or place.next > _Next.NOTHING or misread
+            misread = context.in_step and limit is not None and not order
+            return context.least > 0 or context.next > _Next.NOTHING or misread
         case Let() | Repeat():
-            return place.least > 0 or place.next > _Next.NOTHING
+            return context.least > 0 or context.next > _Next.NOTHING
         case If() | Lambda():
-            return place.least > 0 or place.next > _Next.CLAUSE
+            return context.least > 0 or context.next > _Next.CLAUSE
         case Quantifier() | Unary("exists", _):
-            return place.least > _NOT or place.next > _Next.CLAUSE
+            return context.least > _NOT or context.next > _Next.CLAUSE
         case _:
-            return _power(expr) < place.least
+            return _power(expr) < context.least
 
 
 def _power(expr: Expr) -> int:
@@ -164,7 +164,7 @@ def _power(expr: Expr) -> int:
             return _CLOSED
 
 
-def _text(expr: Expr, place: _Place) -> str:
+def _text(expr: Expr, context: _Context) -> str:
     match expr:
         case Literal():
             return format_literal(expr)
@@ -191,46 +191,46 @@ def _text(expr: Expr, place: _Place) -> str:
         case Template(body):
             return format_template(_inside, body)
         case Case(subject, branches):
-            shown = [f"{format_pattern(b.pattern)}: {_inside(b.body)}" for b in branches]
-            before = place.inner(next_=_Next.CLAUSE)
-            return f"case {_show(subject, before)} {{ {' | '.join(shown)} }}"
+            texts = [f"{format_pattern(b.pattern)}: {_inside(b.body)}" for b in branches]
+            subject_context = context.inner(next_=_Next.CLAUSE)
+            return f"case {_show(subject, subject_context)} {{ {' | '.join(texts)} }}"
         case Binary() | Unary() | Cast() | Range():
-            return _operation(expr, place)
+            return _operation(expr, context)
         case If() | Let() | Lambda() | Repeat() | Quantifier() | Select():
-            return _open(expr, place)
+            return _open(expr, context)
         case _:
-            return _postfix(expr, place)
+            return _postfix(expr, context)
 
 
 def _sequence(items: Sequence[Expr], labels: Sequence[str] = ()) -> str:
-    """Items between brackets; all but the last stand before a comma."""
+    """Items between brackets; all but the last are followed by a comma."""
     places = [_BEFORE_COMMA] * (len(items) - 1) + [_BRACKETS]
-    shown = [_show(item, place) for item, place in zip(items, places, strict=False)]
-    return ", ".join(map("".join, zip(labels or [""] * len(items), shown, strict=True)))
+    texts = [_show(item, context) for item, context in zip(items, places, strict=False)]
+    return ", ".join(map("".join, zip(labels or [""] * len(items), texts, strict=True)))
 
 
-def _operation(expr: Binary | Unary | Cast | Range, place: _Place) -> str:
+def _operation(expr: Binary | Unary | Cast | Range, context: _Context) -> str:
     match expr:
         case Binary(op, left, right):
             power = _POWER[op]
-            first = _show(left, place.inner(power + (power == _COMPARE), _Next.OPERATOR))
+            first = _show(left, context.inner(power + (power == _COMPARE), _Next.OPERATOR))
             if op == "=" and _spells_quantifier(left):
                 first = f"({first})"
-            after = place.next if power < _COMPARE else _Next.OPERATOR
-            return f"{first} {op} {_show(right, place.inner(power + 1, after))}"
+            after = context.next if power < _COMPARE else _Next.OPERATOR
+            return f"{first} {op} {_show(right, context.inner(power + 1, after))}"
         case Unary("not", operand):
-            return f"not {_show(operand, place.last(_NOT))}"
+            return f"not {_show(operand, context.last(_NOT))}"
         case Unary("exists", operand):
-            return f"exists {_show(operand, place.inner(_SIGN, _Next.OPERATOR))}"
+            return f"exists {_show(operand, context.inner(_SIGN, _Next.OPERATOR))}"
         case Unary(op, Literal() as operand):
             return f"{op}({format_literal(operand)})"
         case Unary(op, operand):
-            return f"{op}{_show(operand, place.inner(_SIGN, _Next.OPERATOR))}"
+            return f"{op}{_show(operand, context.inner(_SIGN, _Next.OPERATOR))}"
         case Cast(subject, type_):
-            return f"{_show(subject, place.inner(_CAST, _Next.OPERATOR))} as {format_type(type_)}"
+            return f"{_show(subject, context.inner(_CAST, _Next.OPERATOR))} as {format_type(type_)}"
         case Range(first_, last, distributed):
-            low = _show(first_, place.inner(_RANGE, _Next.OPERATOR))
-            high = _show(last, place.inner(_RANGE + 1, _Next.OPERATOR))
+            low = _show(first_, context.inner(_RANGE, _Next.OPERATOR))
+            high = _show(last, context.inner(_RANGE + 1, _Next.OPERATOR))
             return f"{low}{'...' if distributed else '..'}{high}"
         case _:
             assert_never(expr)
@@ -249,9 +249,9 @@ def _spells_quantifier(expr: Expr) -> bool:
 
 def _postfix(
     expr: Project | ProjectAll | Attribute | AllAttributes | Component | Index | Slice,
-    place: _Place,
+    context: _Context,
 ) -> str:
-    before = place.inner(_POSTFIX, _Next.OPERATOR)
+    before = context.inner(_POSTFIX, _Next.OPERATOR)
     number = isinstance(expr.subject, Literal) and expr.subject.kind != "string"
     subject = f"({_inside(expr.subject)})" if number else _show(expr.subject, before)
     match expr:
@@ -273,48 +273,50 @@ def _postfix(
             assert_never(expr)
 
 
-def _open(expr: If | Let | Lambda | Repeat | Quantifier | Select, place: _Place) -> str:
+def _open(expr: If | Let | Lambda | Repeat | Quantifier | Select, context: _Context) -> str:
     """A form that ends in an expression."""
-    inner = place.inner()
+    inner = context.inner()
     match expr:
         case If(condition, then, otherwise):
             tests = f"if {_show(condition, inner)} then {_show(then, inner)}"
-            return f"{tests} else {_show(otherwise, place.last())}"
+            return f"{tests} else {_show(otherwise, context.last())}"
         case Let(pattern, value, body):
             head = f"let {format_pattern(pattern)} = {_show(value, inner)}"
-            return f"{head} in {_show(body, place.last())}"
+            return f"{head} in {_show(body, context.last())}"
         case Lambda(parameters, result, body):
             head = f"\\({format_parameters(parameters)}): {format_type(result)}."
-            return f"{head} {_show(body, place.last())}"
+            return f"{head} {_show(body, context.last())}"
         case Quantifier(kind, binds, body):
-            before = place.inner(next_=_Next.CLAUSE)
-            return f"{kind} {_binds(binds, before)}: {_show(body, place.last())}"
+            before = context.inner(next_=_Next.CLAUSE)
+            return f"{kind} {_binds(binds, before)}: {_show(body, context.last())}"
         case Repeat():
-            return _repeat(expr, place)
+            return _repeat(expr, context)
         case Select():
-            return _select(expr, place)
+            return _select(expr, context)
         case _:
             assert_never(expr)
 
 
-def _repeat(expr: Repeat, place: _Place) -> str:
+def _repeat(expr: Repeat, context: _Context) -> str:
     names = expr.names[0] if len(expr.names) == 1 else f"({', '.join(expr.names)})"
-    text = f"repeat {names} = {_show(expr.initial, place.inner())} step "
-    step = replace(place, least=0, next=_Next.CLAUSE, in_step=True)
+    text = f"repeat {names} = {_show(expr.initial, context.inner())} step "
+    step = replace(context, least=0, next=_Next.CLAUSE, in_step=True)
     match expr.step:
         case Select(order=order, limit=limit) if bool(order) == (limit is not None):
-            # Such a select does not take the limit of the repeat, so it may go without brackets.
+            # Such a select cannot absorb the limit of the repeat, so it needs no parentheses.
             text += _text(expr.step, step)
         case _:
             text += _show(expr.step, step)
-    return text if expr.limit is None else f"{text} limit {_show(expr.limit, place.last(_CLAUSE))}"
+    return (
+        text if expr.limit is None else f"{text} limit {_show(expr.limit, context.last(_CLAUSE))}"
+    )
 
 
 # --- queries -----------------------------------------------------------------------------
 
 
-def _select(query: Select, place: _Place) -> str:
-    before, clause = place.inner(next_=_Next.CLAUSE), place.inner(_CLAUSE, _Next.CLAUSE)
+def _select(query: Select, context: _Context) -> str:
+    before, clause = context.inner(next_=_Next.CLAUSE), context.inner(_CLAUSE, _Next.CLAUSE)
     head = _show(query.head, before)
     if head.startswith("distinct("):
         head = f"({head})"
@@ -336,21 +338,21 @@ def _select(query: Select, place: _Place) -> str:
     return "\n  ".join(text.replace("\n", "\n  ") for text in clauses)
 
 
-def _binds(binds: Sequence[Bind], place: _Place) -> str:
-    return ", ".join(_bind(bind, place) for bind in binds)
+def _binds(binds: Sequence[Bind], context: _Context) -> str:
+    return ", ".join(_bind(bind, context) for bind in binds)
 
 
-def _bind(bind: Bind, place: _Place) -> str:
+def _bind(bind: Bind, context: _Context) -> str:
     if isinstance(bind, Generator):
-        return f"{format_pattern(bind.pattern)} in {_show(bind.domain, place)}"
-    return f"{format_pattern(bind.pattern)} = {_show(bind.value, place)}"
+        return f"{format_pattern(bind.pattern)} in {_show(bind.domain, context)}"
+    return f"{format_pattern(bind.pattern)} = {_show(bind.value, context)}"
 
 
-def _key(key: Key, place: _Place) -> str:
+def _key(key: Key, context: _Context) -> str:
     pattern = "" if key.pattern is None else format_pattern(key.pattern)
-    expr = "" if key.expr is None else _show(key.expr, place)
+    expr = "" if key.expr is None else _show(key.expr, context)
     return f"{pattern}: {expr}" if pattern and expr else pattern or expr
 
 
-def _order(order: Order, place: _Place) -> str:
-    return _show(order.expr, place) + (" desc" if order.descending else "")
+def _order(order: Order, context: _Context) -> str:
+    return _show(order.expr, context) + (" desc" if order.descending else "")

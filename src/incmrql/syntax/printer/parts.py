@@ -1,7 +1,7 @@
 """Types, patterns, constants, templates and paths: trees back to text.
 
-The text reads back as an equal tree.  A line break in the text is always one that the printer
-made, never one of the data, so that a caller may indent the lines.
+Parsing the text gives an equal tree.  Line breaks in the text come only from the printer,
+never from the data, so that a caller may indent the lines.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Part = TypeVar("Part")
 _NAMED_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _INT_MAX = 2**31 - 1
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-# What would be read as markup, as the start of a hole or as the end of the template.
+# Characters that would be parsed as markup, as the start of a hole or as the end of the template.
 _XML_SPECIAL = re.compile(r'[&<"\n\r]|\{(?=\{|$)|(?<=\|)\]')
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -64,7 +64,7 @@ def format_type(tree: TypeTree) -> str:
         case NamedType(name):
             return name
         case TupleType(items):
-            return f"({_listed(format_type, items)})"
+            return f"({_comma_list(format_type, items)})"
         case RecordType(fields):
             return format_fields(format_type, fields)
         case ListType(element):
@@ -72,7 +72,7 @@ def format_type(tree: TypeTree) -> str:
         case BagType(element):
             return f"{{{format_type(element)}}}"
         case AppliedType(name, arguments):
-            return f"{name}({_listed(format_type, arguments)})"
+            return f"{name}({_comma_list(format_type, arguments)})"
         case DecimalType(precision, scale):
             return f"decimal({precision}, {scale})"
         case DistributedType(inner):
@@ -96,11 +96,11 @@ def format_pattern(pattern: Pattern) -> str:
         case LiteralPattern(literal):
             return format_literal(literal)
         case TuplePattern(items):
-            return f"({_listed(format_pattern, items)})"
+            return f"({_comma_list(format_pattern, items)})"
         case ListPattern(items):
-            return f"[{_listed(format_pattern, items)}]"
+            return f"[{_comma_list(format_pattern, items)}]"
         case DataPattern(constructor, arguments):
-            return f"{constructor}({_listed(format_pattern, arguments)})"
+            return f"{constructor}({_comma_list(format_pattern, arguments)})"
         case RecordPattern(fields):
             return format_fields(format_pattern, fields)
         case TypedPattern(inner, type_):
@@ -119,11 +119,11 @@ def format_fields(show: Callable[[Part], str], fields: Sequence[tuple[str, Part]
 
 
 def format_label(name: str) -> str:
-    """The name of a field, in quotes where it is not a name of the language."""
+    """The name of a field, in quotes where it is not an identifier."""
     return name if _NAME.fullmatch(name) else quoted(name)
 
 
-def _listed(show: Callable[[Part], str], parts: Sequence[Part]) -> str:
+def _comma_list(show: Callable[[Part], str], parts: Sequence[Part]) -> str:
     return ", ".join(show(part) for part in parts)
 
 
@@ -152,10 +152,10 @@ def format_literal(literal: Literal) -> str:
 
 def quoted(text: str) -> str:
     """`text` as a string constant on one line."""
-    return '"' + "".join(map(_escaped, text)) + '"'
+    return '"' + "".join(map(_escape, text)) + '"'
 
 
-def _escaped(c: str) -> str:
+def _escape(c: str) -> str:
     if c in _NAMED_ESCAPES:
         return _NAMED_ESCAPES[c]
     return c if c.isprintable() or ord(c) > 0xFFFF else f"\\u{ord(c):04x}"
@@ -165,7 +165,7 @@ def _escaped(c: str) -> str:
 
 
 def format_template(show: Callable[[Held], str], body: XmlElement[Held] | JsonPart[Held]) -> str:
-    """The text of a template, given how to show what its holes hold."""
+    """The text of a template; `show` prints the content of a hole."""
     if isinstance(body, XmlElement):
         return f"[xml| {_element(show, body)} |]"
     return f"[json| {_json(show, body)} |]"
@@ -187,7 +187,7 @@ def _xml(show: Callable[[Held], str], part: XmlElement[Held] | XmlText | Hole[He
         case XmlElement():
             return _element(show, part)
         case XmlText(text):
-            return _XML_SPECIAL.sub(lambda found: f"&#{ord(found.group())};", text)
+            return _XML_SPECIAL.sub(lambda match: f"&#{ord(match.group())};", text)
         case Hole():
             return _hole(show, part)
         case _:
@@ -223,7 +223,7 @@ def _hole(show: Callable[[Held], str], hole: Hole[Held]) -> str:
 
 def format_path(steps: Sequence[Step]) -> str:
     """The text of a path."""
-    return "".join(_step(step, first=place == 0) for place, step in enumerate(steps))
+    return "".join(_step(step, first=index == 0) for index, step in enumerate(steps))
 
 
 def _step(step: Step, *, first: bool) -> str:

@@ -27,7 +27,7 @@ from incmrql.syntax.ast import (
     StoreValue,
     TypeTree,
 )
-from incmrql.syntax.depth import room
+from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.printer import parts as format_parts
 from incmrql.syntax.printer.expressions import format_arguments, format_expr
 from incmrql.syntax.printer.parts import format_parameters, quoted
@@ -36,25 +36,25 @@ _DEFINITION = re.compile(r"(?!(true|false|null) )[A-Za-z_]\w* =")
 
 
 def format_script(script: Script) -> str:
-    """The text of a script, an item a line or more."""
+    """The text of a script, each item on lines of its own."""
     return "".join(f"{format_item(item)};\n" for item in script.items)
 
 
 def format_item(item: Item) -> str:
     """The text of an item, without its semicolon."""
-    with room():
+    with deep_recursion():
         return _item(item)
 
 
 def format_pattern(pattern: Pattern) -> str:
     """The text of a pattern."""
-    with room():
+    with deep_recursion():
         return format_parts.format_pattern(pattern)
 
 
 def format_type(tree: TypeTree) -> str:
     """The text of a type."""
-    with room():
+    with deep_recursion():
         return format_parts.format_type(tree)
 
 
@@ -108,7 +108,7 @@ def _declaration(
 
 
 def outline(node: Any, depth: int = 0, role: str = "") -> str:
-    """A node with its plain fields on one line, and its parts below."""
+    """A node with its plain fields on one line and its children indented below."""
     plain: list[str] = []
     parts: list[tuple[str, Any]] = []
     for field in fields(node):
@@ -133,11 +133,11 @@ def _below(role: str, value: Any, depth: int) -> list[str]:
         return [outline(value, depth, role)]
     if isinstance(value, tuple) and all(isinstance(item, str | int) for item in value):
         return ["  " * depth + f"{role}: {', '.join(map(str, value))}"]
-    return [line for item in value for line in _listed(role, item, depth)]
+    return [line for item in value for line in _below_item(role, item, depth)]
 
 
-def _listed(role: str, item: Any, depth: int) -> list[str]:
-    """One of several parts; a pair (name, part) shows its name."""
+def _below_item(role: str, item: Any, depth: int) -> list[str]:
+    """One of several children; a pair (name, child) is printed with its name."""
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         return _below(f"{role} {item[0]}", item[1], depth)
     return _below(role, item, depth) if not isinstance(item, str) else ["  " * depth + item]

@@ -45,7 +45,7 @@ def infer_project(inference: Inference, expr: ast.Project, scope: Scope) -> type
 def project(
     inference: Inference, subject: typed.Expr, name: str, place: Span, span: Span
 ) -> typed.Expr:
-    """What `.name` means for the type of the subject: a field, children, a member or a look-up."""
+    """`.name`, by the type of the subject: a field, children, a member or a lookup."""
     match subject.type:
         case Record() as record:
             field_type = record.field(name)
@@ -64,17 +64,17 @@ def project(
         case Nothing():
             return subject
         case Collection(_, Tuple((key, value))) if key == STRING:
-            wanted = typed.Const(name, type=STRING, span=place)
-            return typed.LookUp(subject, wanted, type=value, span=span)
+            key_constant = typed.Const(name, type=STRING, span=place)
+            return typed.LookUp(subject, key_constant, type=value, span=span)
         case Collection():
             field_of = partial(project, inference, name=name, place=place, span=span)
             return map_over(inference, subject, field_of, span)
-        case other:
+        case actual:
             hint = ""
-            if isinstance(other, Tuple):
+            if isinstance(actual, Tuple):
                 hint = "Components of a tuple are accessed by number, from 0: t#0."
-            message = f'a value of type {other} has no field "{name}"'
-            return inference.problem("T202", place, message, f"of {other}", hint)
+            message = f'a value of type {actual} has no field "{name}"'
+            return inference.problem("T202", place, message, f"of {actual}", hint)
 
 
 def map_over(inference: Inference, subject: typed.Expr, access: Access, span: Span) -> typed.Expr:
@@ -84,8 +84,8 @@ def map_over(inference: Inference, subject: typed.Expr, access: Access, span: Sp
     body = access(typed.Var(variable, type=variable.type, span=subject.span))
     flatten = _gives_nodes(body)
     inner = body.type.element if flatten and isinstance(body.type, Collection) else body.type
-    wanted = Collection(subject.type.kind, inner)
-    return typed.MapOver(variable, subject, body, flatten, type=wanted, span=span)
+    type_ = Collection(subject.type.kind, inner)
+    return typed.MapOver(variable, subject, body, flatten, type=type_, span=span)
 
 
 def _gives_nodes(node: typed.Expr) -> bool:
@@ -107,23 +107,23 @@ def infer_tree_step(
     """`e.*`, `e.@name`, `e.@*`."""
     subject = inference.infer(expr.subject, scope)
 
-    def step(one: typed.Expr) -> typed.Expr:
-        if isinstance(one.type, Collection):
-            return map_over(inference, one, step, expr.span)
-        if one.type == NOTHING:
-            return one
-        if one.type != XML:
-            message = f"only XML has children and attributes, but this is {one.type}"
-            hint = _FIELD_HINT if isinstance(one.type, Record) else ""
-            return inference.problem("T202", expr.span, message, f"is {one.type}", hint)
+    def step(tree: typed.Expr) -> typed.Expr:
+        if isinstance(tree.type, Collection):
+            return map_over(inference, tree, step, expr.span)
+        if tree.type == NOTHING:
+            return tree
+        if tree.type != XML:
+            message = f"only XML has children and attributes, but this is {tree.type}"
+            hint = _FIELD_HINT if isinstance(tree.type, Record) else ""
+            return inference.problem("T202", expr.span, message, f"is {tree.type}", hint)
         match expr:
             case ast.ProjectAll():
-                return typed.Navigate("children", one, "*", type=list_of(XML), span=expr.span)
+                return typed.Navigate("children", tree, "*", type=list_of(XML), span=expr.span)
             case ast.Attribute(_, name):
-                return typed.Navigate("attribute", one, name, type=STRING, span=expr.span)
+                return typed.Navigate("attribute", tree, name, type=STRING, span=expr.span)
             case ast.AllAttributes():
                 pairs: Type = bag(Tuple((STRING, STRING)))
-                return typed.Navigate("attributes", one, "*", type=pairs, span=expr.span)
+                return typed.Navigate("attributes", tree, "*", type=pairs, span=expr.span)
 
     return step(subject)
 
@@ -131,28 +131,28 @@ def infer_tree_step(
 def infer_component(inference: Inference, expr: ast.Component, scope: Scope) -> typed.Expr:
     """`e#i`."""
 
-    def step(one: typed.Expr) -> typed.Expr:
-        match one.type:
+    def step(value: typed.Expr) -> typed.Expr:
+        match value.type:
             case Tuple(items) if expr.index < len(items):
-                return typed.Item(one, expr.index, type=items[expr.index], span=expr.span)
+                return typed.Item(value, expr.index, type=items[expr.index], span=expr.span)
             case Tuple(items):
                 message = f"a tuple of {len(items)} values has no component {expr.index}"
                 hint = f"Components are #0 to #{len(items) - 1}."
                 return inference.problem("T203", expr.span, message, "no such component", hint)
             case Nothing():
-                return one
+                return value
             case Collection():
-                return map_over(inference, one, step, expr.span)
-            case other:
-                message = f"{other} is not a tuple"
-                hint = _FIELD_HINT if isinstance(other, Record) else ""
-                return inference.problem("T203", expr.span, message, f"is {other}", hint)
+                return map_over(inference, value, step, expr.span)
+            case actual:
+                message = f"{actual} is not a tuple"
+                hint = _FIELD_HINT if isinstance(actual, Record) else ""
+                return inference.problem("T203", expr.span, message, f"is {actual}", hint)
 
     return step(inference.infer(expr.subject, scope))
 
 
 def infer_index(inference: Inference, expr: ast.Index, scope: Scope) -> typed.Expr:
-    """`e[i]`: an element of a list, or a look-up in a collection of pairs."""
+    """`e[i]`: an element of a list, or a lookup in a collection of pairs."""
     subject, index = inference.infer(expr.subject, scope), inference.infer(expr.index, scope)
     counts = is_integer(index.type) or index.type == NOTHING
     match subject.type:
@@ -169,20 +169,20 @@ def infer_index(inference: Inference, expr: ast.Index, scope: Scope) -> typed.Ex
                 widen(subject, pairs), widen(index, common), type=value, span=expr.span
             )
         case type_ if type_ in (JSON, ANY) and (counts or index.type == STRING):
-            wanted = LONG if counts else STRING
-            return typed.At(subject, widen(index, wanted), type=type_, span=expr.span)
+            index_type = LONG if counts else STRING
+            return typed.At(subject, widen(index, index_type), type=type_, span=expr.span)
         case Nothing():
             return subject
         case Collection(_, Nothing()):
             return placeholder(expr.span)
         case Collection("list", _):
             return fit(inference, index, LONG, "the index of a list")
-        case other:
+        case actual:
             hint = ""
-            if isinstance(other, Collection):
+            if isinstance(actual, Collection):
                 hint = "A bag has no positions: use order by, sort(…), or a bag of pairs."
-            message = f"a value of type {other} cannot be indexed"
-            return inference.problem("T204", expr.span, message, f"is {other}", hint)
+            message = f"a value of type {actual} cannot be indexed"
+            return inference.problem("T204", expr.span, message, f"is {actual}", hint)
 
 
 def infer_slice(inference: Inference, expr: ast.Slice, scope: Scope) -> typed.Expr:

@@ -20,7 +20,7 @@ from incmrql.types.infer.conversions import fit, widen
 from incmrql.types.infer.operators import collection
 from incmrql.types.lattice import castable
 from incmrql.types.model import DOUBLE, Collection, Record, Tuple, Type, bag, is_numeric
-from incmrql.types.resolve import parameter_names, refuse_repeated, resolve_type
+from incmrql.types.resolve import parameter_names, report_duplicates, resolve_type
 from incmrql.types.scope import GroupRows, Inference, MacroArgument, Scope, placeholder
 from incmrql.types.walk import substitute
 
@@ -63,8 +63,8 @@ def infer_lambda(inference: Inference, expr: ast.Lambda, scope: Scope) -> typed.
         inference.variable(p.name, resolve_type(inference, p.type)) for p in expr.parameters
     )
     names = [parameter.name for parameter in expr.parameters]
-    places = parameter_names(expr.parameters)
-    refuse_repeated(inference, names, "parameters", expr.span, places)
+    spans = parameter_names(expr.parameters)
+    report_duplicates(inference, names, "parameters", expr.span, spans)
     result = resolve_type(inference, expr.result)
     body = inference.infer(expr.body, scope.bind_variables(variables))
     return typed.Lambda(variables, fit(inference, body, result, "the result of this lambda"))
@@ -96,11 +96,15 @@ def wrong_count(inference: Inference, call: ast.Call, wanted: str) -> typed.Expr
 def infer_aggregate(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
     """`sum(e)`, `percentile(e, p)` and the other built-in aggregates."""
     name = call.function
-    wanted = 2 if name == "percentile" else 1
-    if len(call.arguments) != wanted:
+    expected_count = 2 if name == "percentile" else 1
+    if len(call.arguments) != expected_count:
         for argument in call.arguments:
             inference.infer(argument.value, scope)
-        either = "1 collection or 2 values" if name in ("min", "max") else count_of(wanted, "value")
+        either = (
+            "1 collection or 2 values"
+            if name in ("min", "max")
+            else count_of(expected_count, "value")
+        )
         return wrong_count(inference, call, either)
     if isinstance(call.arguments[0].value, ast.Quantifier) and name in ("some", "all"):
         # `some(all x in X: p)`: the quantifier in parentheses
@@ -120,7 +124,7 @@ def infer_user_aggregate(inference: Inference, call: ast.Call, scope: Scope) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """An aggregate read in one of the two ways, and the problems of that reading."""
+    """An aggregate typed in one of the two ways, and the problems of doing so."""
 
     node: typed.Expr
     problems: tuple[Diagnostic, ...]
@@ -145,9 +149,9 @@ def _over_bags_or_rows(inference: Inference, call: ast.Call, scope: Scope) -> ty
         with_sums = _attempt(inference, call, scope)
         if not with_sums.problems:
             return with_sums.node
-    shown = by_rows if over_bags.argument_fails and not by_rows.is_nested else over_bags
-    inference.problems += shown.problems
-    return shown.node
+    reported = by_rows if over_bags.argument_fails and not by_rows.is_nested else over_bags
+    inference.problems += reported.problems
+    return reported.node
 
 
 @contextmanager
@@ -182,15 +186,15 @@ def _row_by_row(
 ) -> typed.Expr:
     """The bag of the argument's values, one for each row of the group."""
     visible = [row for row, values in rows.lifted if scope.names.get(row.name) is values]
-    own = {row.name: inference.variable(row.name, row.type) for row in visible}
-    body = inference.infer(argument, scope.without_group().bind(own.items()))
+    variables = {row.name: inference.variable(row.name, row.type) for row in visible}
+    body = inference.infer(argument, scope.without_group().bind(variables.items()))
     element = rows.partition.type
     assert isinstance(element, Collection)
     record = inference.variable("row", element.element)
-    one = typed.Var(record, type=record.type, span=argument.span)
+    row_value = typed.Var(record, type=record.type, span=argument.span)
     fields: dict[typed.Variable, typed.Expr] = {
-        variable: typed.Field(one, name, type=variable.type, span=argument.span)
-        for name, variable in own.items()
+        variable: typed.Field(row_value, name, type=variable.type, span=argument.span)
+        for name, variable in variables.items()
     }
     group = typed.Var(rows.partition, type=rows.partition.type, span=argument.span)
     return typed.MapOver(record, group, substitute(body, fields), False, type=bag(body.type),
@@ -207,8 +211,8 @@ def _aggregate(
     kind, element = operand.type.kind, operand.type.element
     if name in inference.aggregations:
         aggregation = inference.aggregations[name]
-        wanted = Collection(kind, aggregation.element)
-        fitted = fit(inference, operand, wanted, f'the argument of "{name}"')
+        expected = Collection(kind, aggregation.element)
+        fitted = fit(inference, operand, expected, f'the argument of "{name}"')
         return typed.UserAggregate(name, fitted, type=aggregation.type, span=call.span)
     fraction = inference.infer(call.arguments[1].value, scope) if len(call.arguments) > 1 else None
     types = builtins.aggregate_type(name, element)

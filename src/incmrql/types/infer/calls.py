@@ -84,16 +84,18 @@ def _declared_call(
     `place` is the place of the function's name, if that differs from the place of the arguments.
     """
     name = call.function
-    named = [argument for argument in call.arguments if argument.name is not None]
-    if named:
-        message = f'"{name}" has no argument named "{named[0].name}"'
-        return inference.problem("T307", named[0].span, message, "named", "Leave the name out.")
+    named_arguments = [argument for argument in call.arguments if argument.name is not None]
+    if named_arguments:
+        message = f'"{name}" has no argument named "{named_arguments[0].name}"'
+        return inference.problem(
+            "T307", named_arguments[0].span, message, "named", "Leave the name out."
+        )
     if name in inference.macros:
         return _macro(inference, call, scope, place or inference.place)
     if name in inference.functions:
         head = inference.functions[name]
-        wanted = tuple(parameter.type for parameter in head.parameters)
-        arguments = _arguments(inference, call, wanted, scope)
+        expected = tuple(parameter.type for parameter in head.parameters)
+        arguments = _arguments(inference, call, expected, scope)
         return typed.Call(name, arguments, type=head.result, span=call.span)
     if name in inference.python:
         function = inference.python[name]
@@ -140,15 +142,15 @@ def _unknown_function(inference: Inference, call: ast.Call, scope: Scope) -> typ
     name = call.function
     for argument in call.arguments:
         inference.infer(argument.value, scope)
-    query = inference.named(name)
+    query = inference.query_named(name)
     if name in inference.broken or (query is not None and inference.has_error(query.type)):
         return placeholder(call.span)
     if name in scope.names or query is not None:
         hint = f'"{name}" is a value: only functions, macros and constructors can be called.'
     else:
-        known = [*builtins.NAMES, *inference.functions, *inference.macros, *inference.python,
+        candidates = [*builtins.NAMES, *inference.functions, *inference.macros, *inference.python,
                  *inference.aggregations, *inference.constructors()]  # fmt: skip
-        hint = _OTHER_LANGUAGES.get(name.lower()) or nearest(name, known)
+        hint = _OTHER_LANGUAGES.get(name.lower()) or nearest(name, candidates)
     message = f'there is no function "{name}"'
     return inference.problem("T102", call.name_span, message, "unknown function", hint)
 
@@ -189,16 +191,16 @@ def _function(
 
 
 def _arguments(
-    inference: Inference, call: ast.Call, wanted: tuple[Type, ...], scope: Scope
+    inference: Inference, call: ast.Call, expected: tuple[Type, ...], scope: Scope
 ) -> tuple[typed.Expr, ...]:
-    """The arguments of a call in the wanted types; none after a problem with their number."""
-    given = [inference.infer(argument.value, scope) for argument in call.arguments]
-    if len(given) != len(wanted):
-        wrong_count(inference, call, count_of(len(wanted), "value"))
+    """The arguments of a call in the expected types; empty after reporting a wrong number."""
+    nodes = [inference.infer(argument.value, scope) for argument in call.arguments]
+    if len(nodes) != len(expected):
+        wrong_count(inference, call, count_of(len(expected), "value"))
         return ()
     return tuple(
         fit(inference, node, type_, f'argument {i} of "{call.function}"')
-        for i, (node, type_) in enumerate(zip(given, wanted, strict=True), 1)
+        for i, (node, type_) in enumerate(zip(nodes, expected, strict=True), 1)
     )
 
 
@@ -219,14 +221,14 @@ def _tree_function(inference: Inference, call: ast.Call, argument: typed.Expr) -
 def _construct(
     inference: Inference, call: ast.Call, constructor: Constructor, scope: Scope
 ) -> typed.Expr:
-    wanted = constructor.content
-    if len(call.arguments) == 1 and wanted != Tuple(()):
-        given = inference.infer(call.arguments[0].value, scope)
-        content = fit(inference, given, wanted, f'the content of "{constructor.name}"')
+    content_type = constructor.content
+    if len(call.arguments) == 1 and content_type != Tuple(()):
+        node = inference.infer(call.arguments[0].value, scope)
+        content = fit(inference, node, content_type, f'the content of "{constructor.name}"')
     else:
-        items = wanted.items if isinstance(wanted, Tuple) else (wanted,)
+        items = content_type.items if isinstance(content_type, Tuple) else (content_type,)
         parts = _arguments(inference, call, items, scope)
-        content = typed.MakeTuple(parts, type=wanted, span=call.span)
+        content = typed.MakeTuple(parts, type=content_type, span=call.span)
     return typed.MakeData(constructor, content, type=Data(constructor.owner), span=call.span)
 
 
@@ -299,9 +301,9 @@ def _through_argument(
         return inference.problem("T601", entry.expr.span, message, "not a function", hint)
     with inference.at(entry.place):
         function = infer_lambda(inference, entry.expr, entry.scope)
-    wanted = tuple(parameter.type for parameter in function.parameters)
-    arguments = _arguments(inference, call, wanted, scope)
+    expected = tuple(parameter.type for parameter in function.parameters)
+    arguments = _arguments(inference, call, expected, scope)
     pattern = typed.TupleOf(tuple(map(typed.Bind, function.parameters)))
-    values = typed.MakeTuple(arguments, type=Tuple(wanted), span=call.span)
+    values = typed.MakeTuple(arguments, type=Tuple(expected), span=call.span)
     branch = typed.Branch(pattern, function.body)
     return typed.Case(values, (branch,), type=function.body.type, span=call.span)

@@ -39,30 +39,30 @@ _NODE = next(c for c in PREDEFINED["XML"] if c.name == "Node")
 _DECIMAL = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
-def widen(node: typed.Expr, wanted: Type) -> typed.Expr:
+def widen(node: typed.Expr, target: Type) -> typed.Expr:
     """`node` in a type that its own type widens to."""
-    if node.type == wanted:
+    if node.type == target:
         return node
     if isinstance(node, typed.Const):
-        if (node.type in (BYTE, SHORT, INT) and wanted == LONG) or node.value is None:
-            return typed.Const(node.value, type=wanted, span=node.span)
-        if node.type in (INT, LONG) and wanted == DOUBLE:
-            return typed.Const(float(node.value), type=wanted, span=node.span)
-    return typed.Widen(node, type=wanted, span=node.span)
+        if (node.type in (BYTE, SHORT, INT) and target == LONG) or node.value is None:
+            return typed.Const(node.value, type=target, span=node.span)
+        if node.type in (INT, LONG) and target == DOUBLE:
+            return typed.Const(float(node.value), type=target, span=node.span)
+    return typed.Widen(node, type=target, span=node.span)
 
 
 def fit(
-    inference: Inference, node: typed.Expr, wanted: Type, what: str, code: str = "T308"
+    inference: Inference, node: typed.Expr, target: Type, what: str, code: str = "T308"
 ) -> typed.Expr:
-    """`node` in the type `wanted`, without a cast; reports a problem if it does not fit."""
-    if widens(node.type, wanted):
-        return widen(node, wanted)
-    if wanted == STRING and (text := joined_text(node)) is not None:
+    """`node` in the type `target`, without a cast; reports a problem if it does not fit."""
+    if widens(node.type, target):
+        return widen(node, target)
+    if target == STRING and (text := joined_text(node)) is not None:
         return text
-    if inference.has_error(wanted, node.type):
-        return placeholder(node.span, wanted)
-    message = f"{what} must be {wanted}, not {node.type}"
-    return inference.problem(code, node.span, message, f"is {node.type}", cast_hint(node, wanted))
+    if inference.has_error(target, node.type):
+        return placeholder(node.span, target)
+    message = f"{what} must be {target}, not {node.type}"
+    return inference.problem(code, node.span, message, f"is {node.type}", cast_hint(node, target))
 
 
 def condition(inference: Inference, node: typed.Expr, what: str) -> typed.Expr:
@@ -93,7 +93,7 @@ def infer_decimal(inference: Inference, only: typed.Expr, span: Span) -> typed.E
     """`decimal(e)`: a constant string keeps its digits, all else is cast to `decimal(38, 18)`."""
     if not (isinstance(only, typed.Const) and only.type == STRING):
         return convert(inference, only, DECIMAL, span)
-    number = _written_decimal(str(only.value).strip())
+    number = _decimal_constant(str(only.value).strip())
     if number is None:
         message = f'"{only.value}" is not a decimal number of at most 38 digits'
         hint = 'Write digits, with a point if needed: decimal("-12.50").'
@@ -103,8 +103,8 @@ def infer_decimal(inference: Inference, only: typed.Expr, span: Span) -> typed.E
     return typed.Const(number, type=Decimal(precision, scale), span=span)
 
 
-def _written_decimal(text: str) -> decimal.Decimal | None:
-    """The number that a text spells, with as many digits after the point as it shows."""
+def _decimal_constant(text: str) -> decimal.Decimal | None:
+    """The decimal that a text spells, with all digits after the point."""
     if not _DECIMAL.fullmatch(text):
         return None
     number = decimal.Decimal(text)
@@ -112,17 +112,17 @@ def _written_decimal(text: str) -> decimal.Decimal | None:
     return number if max(len(digits), scale) <= 38 else None
 
 
-def cast_hint(node: typed.Expr, wanted: Type) -> str:
-    """A hint how to convert a value to the wanted type, or the empty text."""
-    if wanted == BOOL:
+def cast_hint(node: typed.Expr, target: Type) -> str:
+    """A hint how to convert a value to the target type, or the empty text."""
+    if target == BOOL:
         return "Compare it with something: a condition is true or false."
-    if not isinstance(wanted, Function) and castable(node.type, wanted):
+    if not isinstance(target, Function) and castable(node.type, target):
         text = node.span.text.strip()
         shown = _before_as(text) if text and len(text) <= 30 and "\n" not in text else "e"
-        cuts = is_integer(wanted) and (is_float(node.type) or isinstance(node.type, Decimal))
+        cuts = is_integer(target) and (is_float(node.type) or isinstance(node.type, Decimal))
         note = "fractions are cut off" if cuts else "null where that fails"
-        return f"Convert it: {shown} as {wanted} ({note})."
-    if isinstance(node.type, Collection) and widens(node.type.element, wanted):
+        return f"Convert it: {shown} as {target} ({note})."
+    if isinstance(node.type, Collection) and widens(node.type.element, target):
         return "This is a collection: take one element with elem(…), or aggregate it, as in sum(…)."
     return ""
 
@@ -138,7 +138,7 @@ def _before_as(text: str) -> str:
 
 
 def constant_text(inference: Inference, expr: ast.Expr) -> str | None:
-    """The string that an expression is known to be before the script runs, or None."""
+    """The string value of an expression that is constant before the script runs, or None."""
     match expr:
         case ast.Literal(str(value), "string"):
             return value
@@ -148,10 +148,10 @@ def constant_text(inference: Inference, expr: ast.Expr) -> str | None:
         case ast.Index(ast.Name("args"), ast.Literal(int(index), "int")):
             words = inference.catalog.arguments or ()
             return words[index] if 0 <= index < len(words) else None
-        case ast.Name(name) if (named := inference.named(name)) is not None:
-            query = inference.queries.get(named.key)
-            known = isinstance(query, typed.Const) and query.type == STRING
-            return str(query.value) if isinstance(query, typed.Const) and known else None
+        case ast.Name(name) if (definition := inference.query_named(name)) is not None:
+            query = inference.queries.get(definition.key)
+            is_string = isinstance(query, typed.Const) and query.type == STRING
+            return str(query.value) if isinstance(query, typed.Const) and is_string else None
         case _:
             return None
 

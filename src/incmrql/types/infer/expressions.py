@@ -1,4 +1,4 @@
-"""Type inference of expressions: one case for each kind of node.
+"""Type inference of expressions: dispatch on the kind of node.
 
 A problem does not stop the inference: a placeholder takes the place of the expression, so that
 all problems of a script are reported at once.
@@ -32,7 +32,7 @@ from incmrql.types.infer.operators import (
 )
 from incmrql.types.infer.patterns import LITERAL_TYPES
 from incmrql.types.infer.queries import infer_case, infer_quantifier, infer_repeat, infer_select
-from incmrql.types.infer.sources import infer_registered, infer_source
+from incmrql.types.infer.sources import infer_registered_source, infer_source
 from incmrql.types.infer.templates import infer_template
 from incmrql.types.model import DOUBLE, STRING, Record, Tuple, list_of
 from incmrql.types.resolve import resolve_type
@@ -43,7 +43,7 @@ _AS_HINT = '"as" converts to a type; to name a part of a row, write a record: < 
 
 
 def infer_expr(inference: Inference, expr: ast.Expr, scope: Scope) -> typed.Expr:
-    """The typed expression; one that repeats a group-by key is the key's variable."""
+    """Type an expression; one that repeats a group-by key becomes the variable of the key."""
     if scope.keys and (key := scope.key_for(expr)) is not None:
         return typed.Var(key, type=key.type, span=expr.span)
     match expr:
@@ -121,13 +121,13 @@ def _name(inference: Inference, expr: ast.Name, scope: Scope) -> typed.Expr:
         return inference.infer_argument(entry)
     if entry is not None:
         return typed.Var(entry, type=entry.type, span=expr.span)
-    named = inference.named(name)
-    if named is not None:
-        if named.stored:
-            return typed.Stored(named.key, type=named.type, span=expr.span)
-        return typed.Global(named.key, type=named.type, span=expr.span)
+    definition = inference.query_named(name)
+    if definition is not None:
+        if definition.stored:
+            return typed.Stored(definition.key, type=definition.type, span=expr.span)
+        return typed.Global(definition.key, type=definition.type, span=expr.span)
     if name in inference.catalog.registered:
-        return infer_registered(inference, name, expr.span)
+        return infer_registered_source(inference, name, expr.span)
     if name == "args":
         return typed.ScriptArguments(type=list_of(STRING), span=expr.span)
     if name in _CONSTANTS:
@@ -140,9 +140,9 @@ def _unknown_name(inference: Inference, expr: ast.Name, scope: Scope) -> typed.E
     if name in NAMES or name in inference.functions or name in inference.macros:
         message = f'"{name}" is a function and needs its arguments'
         return inference.problem("T101", expr.span, message, "no arguments", f"Write {name}(…).")
-    queries = filter(inference.named, inference.history)
-    known = [*scope.names, *queries, *inference.catalog.registered, "args", *_CONSTANTS]
-    hint = _defined_later(inference, expr) or nearest(name, known)
+    queries = filter(inference.query_named, inference.history)
+    candidates = [*scope.names, *queries, *inference.catalog.registered, "args", *_CONSTANTS]
+    hint = _defined_later(inference, expr) or nearest(name, candidates)
     if not hint and name == "partition":
         hint = "It exists only after group by, as the bag of all rows of the group."
     message = f'there is no "{name}" here'

@@ -65,15 +65,15 @@ def infer_unary(inference: Inference, expr: ast.Unary, scope: Scope) -> typed.Ex
                 return placeholder(expr.span)
             if operand.type != NOTHING and not is_numeric(operand.type):
                 return _no_arithmetic(inference, expr.op, (operand,), expr.span)
-            wanted = _arithmetic_type(operand.type)
-            fitted = widen(operand, wanted)
+            type_ = _arithmetic_type(operand.type)
+            fitted = widen(operand, type_)
             if expr.op == "+":
                 return fitted
-            return typed.Negate(fitted, type=wanted, span=expr.span)
+            return typed.Negate(fitted, type=type_, span=expr.span)
 
 
 def _arithmetic_type(type_: Type) -> Type:
-    """The type in which one operand is computed with: at least int, and double for floats."""
+    """The type in which an operand is computed: at least int, and double for floats."""
     if is_float(type_):
         return DOUBLE
     return INT if is_integer(type_) and type_ != LONG else type_
@@ -103,11 +103,11 @@ def arithmetic(
             return placeholder(span)
         return _no_arithmetic(inference, op, (left, right), span)
     result, operands = _arithmetic_types(op, left.type, right.type)
-    # A decimal stays in its own type: the result's precision already follows from both of them.
+    # A decimal operand keeps its type: the precision of the result already follows from both.
     first, second = (
-        node if isinstance(node.type, Decimal) and isinstance(wanted, Decimal)
-        else widen(node, wanted)
-        for node, wanted in zip((left, right), operands, strict=True)
+        node if isinstance(node.type, Decimal) and isinstance(target, Decimal)
+        else widen(node, target)
+        for node, target in zip((left, right), operands, strict=True)
     )  # fmt: skip
     return typed.Arithmetic(op, first, second, type=result, span=span)
 
@@ -117,8 +117,8 @@ def _arithmetic_types(
 ) -> tuple[Type, tuple[Type, Type]]:
     """The type of the result, and the types to which the operands are widened."""
     if NOTHING in (left, right):
-        known = _arithmetic_type(right if left == NOTHING else left)
-        return known, (known, known)
+        type_ = _arithmetic_type(right if left == NOTHING else left)
+        return type_, (type_, type_)
     if is_float(left) or is_float(right):
         return DOUBLE, (DOUBLE, DOUBLE)
     if isinstance(left, Decimal) or isinstance(right, Decimal):
@@ -161,7 +161,7 @@ def compare(
     right: typed.Expr,
     span: Span,
 ) -> typed.Expr:
-    """A comparison of two values brought to one type."""
+    """A comparison of two values, widened to a common type."""
     if STRING in (left.type, right.type):
         left, right = as_text(left), as_text(right)
     common = comparable(left.type, right.type)
@@ -214,7 +214,7 @@ def collection(inference: Inference, node: typed.Expr, what: str) -> typed.Expr:
 
 
 def _variable_of(node: typed.Expr) -> typed.Variable | None:
-    """The variable that `node` is, or is a part of."""
+    """The variable that `node` is or starts from."""
     while isinstance(node, typed.Field | typed.Item | typed.MapOver):
         node = node.subject
     return node.variable if isinstance(node, typed.Var) else None
@@ -229,10 +229,10 @@ def _concatenation(
     element = join(_element(left), _element(right))
     if element is None:
         return _different_elements(inference, "+", left, right, span)
-    one = Collection("list", element)
-    parts = widen(left, one), widen(right, one)
-    both = typed.MakeCollection(parts, type=Collection("list", one), span=span)
-    return typed.Builtin("flatten", (both,), type=one, span=span)
+    list_type = Collection("list", element)
+    parts = widen(left, list_type), widen(right, list_type)
+    both = typed.MakeCollection(parts, type=Collection("list", list_type), span=span)
+    return typed.Builtin("flatten", (both,), type=list_type, span=span)
 
 
 def _combine(
@@ -241,15 +241,15 @@ def _combine(
     left: typed.Expr,
     right: typed.Expr,
     span: Span,
-    shown: str = "",
+    symbol: str = "",
 ) -> typed.Expr:
     first = collection(inference, left, f'the left side of "{op}"')
     second = collection(inference, right, f'the right side of "{op}"')
     element = join(_element(first), _element(second))
     if element is None:
-        return _different_elements(inference, shown or op, first, second, span)
-    wanted = Collection("bag", element)
-    return typed.Combine(op, widen(first, wanted), widen(second, wanted), type=wanted, span=span)
+        return _different_elements(inference, symbol or op, first, second, span)
+    type_ = Collection("bag", element)
+    return typed.Combine(op, widen(first, type_), widen(second, type_), type=type_, span=span)
 
 
 def _different_elements(
@@ -276,8 +276,8 @@ def common_type(
             if inference.has_error(common, node.type):
                 return None
             message = f"{what} must have one type, not {common} and {node.type}"
-            place = node.span if node.span.end else span
-            inference.problem("T304", place, message, f"is {node.type}", _TO_ANY)
+            blamed_span = node.span if node.span.end else span
+            inference.problem("T304", blamed_span, message, f"is {node.type}", _TO_ANY)
             return None
         common = joined
     return common
@@ -289,11 +289,11 @@ def infer_collection(
     """`{a, b}` or `[a, b]`."""
     nodes = [inference.infer(item, scope) for item in items]
     element = common_type(inference, nodes, "the elements of a collection", span)
-    wanted = Collection("list" if kind == "list" else "bag", element or NOTHING)
+    type_ = Collection("list" if kind == "list" else "bag", element or NOTHING)
     if element is None:
-        return placeholder(span, wanted)
+        return placeholder(span, type_)
     elements = tuple(widen(node, element) for node in nodes)
-    return typed.MakeCollection(elements, type=wanted, span=span)
+    return typed.MakeCollection(elements, type=type_, span=span)
 
 
 def infer_if(inference: Inference, expr: ast.If, scope: Scope) -> typed.Expr:

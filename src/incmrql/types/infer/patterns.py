@@ -52,8 +52,8 @@ class PatternInference:
         self.inference = inference
         self.variables: list[typed.Variable] = []
         """The variables in the order of the text, each name once."""
-        self.repeated: list[tuple[typed.Variable, typed.Variable, Span]] = []
-        """The first variable of a name, a later one, and the place of the later one."""
+        self.repetitions: list[tuple[typed.Variable, typed.Variable, Span]] = []
+        """For each repeated name: its first variable, a later one, and the span of that one."""
 
     def infer(self, pattern: ast.Pattern, subject: Type) -> typed.Pattern:
         """The typed pattern for values of the type `subject`."""
@@ -83,9 +83,9 @@ class PatternInference:
         """The typed patterns for values of one type."""
         return tuple(self.infer(pattern, subject) for pattern in patterns)
 
-    def refuse_repeated(self) -> None:
+    def report_duplicates(self) -> None:
         """Report the names that are bound more than once."""
-        for first, _, span in self.repeated:
+        for first, _, span in self.repetitions:
             message = f'"{first.name}" is bound twice in this pattern'
             self.inference.problem("T402", span, message, "bound before", "Choose another name.")
 
@@ -95,13 +95,13 @@ class PatternInference:
         if first is None:
             self.variables.append(variable)
         else:
-            self.repeated.append((first, variable, span))
+            self.repetitions.append((first, variable, span))
         return variable
 
     def _no_match(
         self, span: Span, subject: Type, what: str, parts: tuple[ast.Pattern, ...] = ()
     ) -> typed.Pattern:
-        """Report a pattern that can never match; bind the names in its parts all the same."""
+        """Report a pattern that can never match; its names are still bound."""
         message = f"this pattern matches {what}, but the value is {subject}"
         self.inference.problem("T401", span, message, "can never match")
         self.infer_all(parts, NOTHING)
@@ -172,7 +172,7 @@ class PatternInference:
         if subject not in (Data(constructor.owner), NOTHING, ANY):
             what = f"values of the data type {constructor.owner}"
             return self._no_match(span, subject, what, arguments)
-        return typed.Made(constructor, self._content(constructor, arguments, span))
+        return typed.DataOf(constructor, self._content(constructor, arguments, span))
 
     def _content(
         self, constructor: Constructor, arguments: tuple[ast.Pattern, ...], span: Span
@@ -182,9 +182,9 @@ class PatternInference:
             return self.infer(arguments[0], content)
         if isinstance(content, Tuple) and len(content.items) == len(arguments):
             return typed.TupleOf(tuple(map(self.infer, arguments, content.items)))
-        wanted = len(content.items) if isinstance(content, Tuple) else 1
-        plural = "" if wanted == 1 else "s"
-        message = f'"{constructor.name}" holds {wanted} value{plural}, not {len(arguments)}'
+        count = len(content.items) if isinstance(content, Tuple) else 1
+        plural = "" if count == 1 else "s"
+        message = f'"{constructor.name}" holds {count} value{plural}, not {len(arguments)}'
         hint = f'"{constructor.name}" is declared with {content}.'
         self.inference.problem("T307", span, message, "here", hint)
         self.infer_all(arguments, NOTHING)
@@ -195,9 +195,9 @@ class PatternInference:
     def _template(
         self, body: ast.XmlElement[ast.Pattern] | ast.JsonPart[ast.Pattern], subject: Type
     ) -> typed.Pattern:
-        wanted = XML if isinstance(body, ast.XmlElement) else JSON
-        if subject not in (wanted, NOTHING, ANY):
-            what = f"trees of type {wanted}"
+        type_ = XML if isinstance(body, ast.XmlElement) else JSON
+        if subject not in (type_, NOTHING, ANY):
+            what = f"trees of type {type_}"
             return self._no_match(body.span, subject, what, tuple(_holes(body)))
         return self._xml(body) if isinstance(body, ast.XmlElement) else self._json(body)
 
@@ -210,12 +210,12 @@ class PatternInference:
                 case ast.XmlElement():
                     children.append(self._xml(child))
                 case ast.XmlText(text):
-                    children.append(typed.Made(known["CData"], typed.Equals(text, STRING)))
+                    children.append(typed.DataOf(known["CData"], typed.Equals(text, STRING)))
                 case ast.Hole(content):
                     children.append(self.infer(content, XML))
         tag = typed.Equals(node.tag, STRING)
         parts = (tag, typed.Members(attributes), typed.ListOf(tuple(children)))
-        return typed.Made(known["Node"], typed.TupleOf(parts))
+        return typed.DataOf(known["Node"], typed.TupleOf(parts))
 
     def _attribute(self, parts: tuple[ast.XmlText | ast.Hole[ast.Pattern], ...]) -> typed.Pattern:
         match parts:
@@ -239,14 +239,14 @@ class PatternInference:
                 return self.infer(content, JSON)
             case ast.JsonObject(members):
                 inner = tuple((name, self._json(member)) for name, member in members)
-                return typed.Made(known["JObject"], typed.Members(inner))
+                return typed.DataOf(known["JObject"], typed.Members(inner))
             case ast.JsonArray(items):
-                return typed.Made(known["JArray"], typed.ListOf(tuple(map(self._json, items))))
+                return typed.DataOf(known["JArray"], typed.ListOf(tuple(map(self._json, items))))
             case ast.JsonLeaf(literal):
                 if literal.value is None:
-                    return typed.Made(known["Jnull"], typed.Anything())
+                    return typed.DataOf(known["Jnull"], typed.Anything())
                 constructor = known[JSON_LEAVES[literal.kind]]
-                return typed.Made(constructor, typed.Equals(literal.value, constructor.content))
+                return typed.DataOf(constructor, typed.Equals(literal.value, constructor.content))
 
 
 def _number(number: object, subject: Type) -> Value:

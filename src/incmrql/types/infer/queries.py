@@ -26,7 +26,7 @@ from incmrql.types.model import (
     Type,
     bag,
 )
-from incmrql.types.resolve import refuse_repeated
+from incmrql.types.resolve import report_duplicates
 from incmrql.types.scope import (
     Entry,
     GroupKey,
@@ -78,7 +78,7 @@ def infer_binds(
     qualifiers: list[typed.Qualifier] = []
     inner = scope
     for bind in binds:
-        before = len(patterns.repeated)
+        before = len(patterns.repetitions)
         match bind:
             case ast.Generator(pattern, domain):
                 rows = inference.infer(domain, inner)
@@ -87,7 +87,7 @@ def infer_binds(
             case ast.Binding(pattern, value):
                 node = inference.infer(value, inner)
                 qualifiers.append(typed.Binding(patterns.infer(pattern, node.type), node))
-        for first, second, span in patterns.repeated[before:]:
+        for first, second, span in patterns.repetitions[before:]:
             left = typed.Var(first, type=first.type, span=span)
             right = typed.Var(second, type=second.type, span=span)
             qualifiers.append(typed.Condition(compare(inference, "=", left, right, span)))
@@ -129,7 +129,7 @@ def _grouping(
                 variable = inference.variable(expr.span.text or "key", node.type)
                 patterns.append(typed.Bind(variable))
                 unnamed.append((expr, variable))
-    bound.refuse_repeated()
+    bound.report_duplicates()
     key_names = {variable.name for variable in bound.variables}
     lifted = tuple(
         (row, inference.variable(row.name, bag(row.type)))
@@ -189,7 +189,7 @@ def infer_case(
     for pattern, body in branches:
         patterns = PatternInference(inference)
         typed_pattern = patterns.infer(pattern, node.type)
-        patterns.refuse_repeated()
+        patterns.report_duplicates()
         typed_body = inference.infer(body, scope.bind_variables(patterns.variables))
         typed_branches.append(typed.Branch(typed_pattern, typed_body))
     bodies = [branch.body for branch in typed_branches]
@@ -217,7 +217,7 @@ _MOST_ROUNDS = 4
 
 def infer_repeat(inference: Inference, expr: ast.Repeat, scope: Scope) -> typed.Expr:
     """`repeat x = e step s limit n`; the type of x is the least common type of e and s."""
-    refuse_repeated(inference, expr.names, "variables of this loop", expr.span)
+    report_duplicates(inference, expr.names, "variables of this loop", expr.span)
     initial = _loop_values(inference, inference.infer(expr.initial, scope), expr, expr.initial.span)
     if initial is None:
         return placeholder(expr.span)
@@ -232,8 +232,8 @@ def infer_repeat(inference: Inference, expr: ast.Repeat, scope: Scope) -> typed.
         steps = _loop_values(inference, step_node, expr, expr.step.span)
         if steps is None or len(inference.problems) > mark:
             return placeholder(expr.span, _loop_type(types))
-        flagged = tuple(map(_is_flagged, types, (s.type for s in steps)))
-        wider = [join(t, _unflagged(s.type, f))
+        flagged = tuple(map(_has_flag, types, (s.type for s in steps)))
+        wider = [join(t, _without_flag(s.type, f))
                  for t, s, f in zip(types, steps, flagged, strict=True)]  # fmt: skip
         if None in wider:
             at = wider.index(None)
@@ -277,9 +277,9 @@ def _loop_type(types: list[Type]) -> Type:
     return types[0] if len(types) == 1 else Tuple(tuple(types))
 
 
-def _is_flagged(wanted: Type, step: Type) -> bool:
+def _has_flag(start: Type, step: Type) -> bool:
     """True if the rows of a step carry flags: they fit only without the flag."""
-    match wanted, step:
+    match start, step:
         case Collection(_, element), Collection(_, Tuple((row, flag))):
             fits = join(element, step.element)
             return (fits is None or fits == ANY) and flag == BOOL and join(element, row) is not None
@@ -287,7 +287,7 @@ def _is_flagged(wanted: Type, step: Type) -> bool:
             return False
 
 
-def _unflagged(step: Type, flagged: bool) -> Type:
+def _without_flag(step: Type, flagged: bool) -> Type:
     match step:
         case Collection(kind, Tuple((row, _))) if flagged:
             return Collection(kind, row)

@@ -18,7 +18,7 @@ from incmrql.types.infer.conversions import fit, widen
 from incmrql.types.infer.expressions import infer_expr
 from incmrql.types.lattice import widens
 from incmrql.types.model import BASIC_NAMES, Type, constructors
-from incmrql.types.resolve import parameter_names, refuse_repeated, resolve_type
+from incmrql.types.resolve import parameter_names, report_duplicates, resolve_type
 from incmrql.types.scope import Catalog, FunctionHead, Inference, Macro, NamedQuery, Scope
 
 _TOP = Scope()
@@ -81,7 +81,7 @@ def _declare_types(inference: Inference, script: ast.Script) -> None:
         if isinstance(item, ast.DeclareType | ast.DeclareData):
             reserved = (*BASIC_NAMES, "decimal", "any", *inference.aliases, *inference.data_names)
             if item.name in reserved:
-                _report_repeated(inference, "a type", item.name, item.name_span)
+                _report_redeclaration(inference, "a type", item.name, item.name_span)
                 if isinstance(item, ast.DeclareData):
                     inference.broken.update(name for name, _ in item.constructors)
             elif isinstance(item, ast.DeclareType):
@@ -92,33 +92,33 @@ def _declare_types(inference: Inference, script: ast.Script) -> None:
     for name, tree in inference.aliases.items():
         resolve_type(inference, ast.NamedType(name, span=tree.span))
     for data in data_types:
-        known = inference.constructors()
+        taken_names = inference.constructors()
         alternatives: list[tuple[str, Type]] = []
-        for place, (name, tree) in enumerate(data.constructors):
-            if name in known or name in dict(alternatives):
+        for index, (name, tree) in enumerate(data.constructors):
+            if name in taken_names or name in dict(alternatives):
                 spans = data.constructor_spans
-                span = spans[place] if spans else data.span
-                _report_repeated(inference, "a constructor", name, span)
+                span = spans[index] if spans else data.span
+                _report_redeclaration(inference, "a constructor", name, span)
             alternatives.append((name, resolve_type(inference, tree)))
         inference.data[data.name] = constructors(data.name, *alternatives)
 
 
 def _unique_items(inference: Inference, items: tuple[ast.Item, ...]) -> list[ast.Item]:
     """The items without those that declare a callable name again; reports these."""
-    known = dict.fromkeys(inference.constructors(), "a constructor")
+    kinds = dict.fromkeys(inference.constructors(), "a constructor")
     modules: dict[str, str] = {}
     unique: list[ast.Item] = []
     for item in items:
         is_new = True
         for what, name, span in _callables(item):
             # The same import twice is harmless: two included scripts may both need a function.
-            again = isinstance(item, ast.Import) and modules.get(name) == item.module
-            if name in known and not again:
-                _report_repeated(inference, known[name], name, span)
+            is_same_import = isinstance(item, ast.Import) and modules.get(name) == item.module
+            if name in kinds and not is_same_import:
+                _report_redeclaration(inference, kinds[name], name, span)
                 is_new = isinstance(item, ast.Import)
             elif isinstance(item, ast.Import):
                 modules[name] = item.module
-            known.setdefault(name, what)
+            kinds.setdefault(name, what)
         if is_new:
             unique.append(item)
     return unique
@@ -150,12 +150,12 @@ def _declare_functions(inference: Inference, items: list[ast.Item]) -> None:
         )
         names = [parameter.name for parameter in parameters]
         places = parameter_names(item.parameters)
-        refuse_repeated(inference, names, "parameters", item.span, places)
+        report_duplicates(inference, names, "parameters", item.span, places)
         result = resolve_type(inference, item.result)
         inference.functions[item.name] = FunctionHead(item.name, parameters, result)
 
 
-def _report_repeated(inference: Inference, what: str, name: str, span: Span) -> None:
+def _report_redeclaration(inference: Inference, what: str, name: str, span: Span) -> None:
     message = f'there already is {what} "{name}"'
     inference.problem("T105", span, message, "declared again", "Choose another name.")
 
@@ -255,7 +255,7 @@ def _declare(inference: Inference, item: ast.Item) -> None:
     catalog = inference.catalog
     match item:
         case ast.DeclareMacro(name, parameters):
-            refuse_repeated(inference, parameters, "parameters", item.span, item.parameter_spans)
+            report_duplicates(inference, parameters, "parameters", item.span, item.parameter_spans)
             inference.macros[name] = Macro(item, inference.count)
         case ast.DeclareAggregation(name):
             aggregation = _aggregation(inference, item)

@@ -51,7 +51,7 @@ _SYNTAX: dict[str, tuple[type[ast.Expr], ...]] = {
     "binary": (ast.TypeExpr,),
     "text": (),
 }
-"""The kinds of arguments with a syntax of their own that each format uses."""
+"""The arguments with special syntax (types, keys, paths) that each format uses."""
 
 
 def infer_source(inference: Inference, call: ast.Call, scope: Scope) -> typed.Expr:
@@ -75,13 +75,13 @@ def infer_source(inference: Inference, call: ast.Call, scope: Scope) -> typed.Ex
     elif len(positional) == 1 and name in inference.catalog.registered:
         element, _ = inference.catalog.registered[name]
         source.check_options(element, options)
-        return infer_registered(inference, name, call.span, options)
+        return infer_registered_source(inference, name, call.span, options)
     elif name in inference.broken:
         described = None
     else:
-        known = [*FORMATS, *inference.parsers, *inference.catalog.registered]
+        candidates = [*FORMATS, *inference.parsers, *inference.catalog.registered]
         message = f'there is no format or registered source "{name}"'
-        hint = f"{nearest(name, known)}  Formats are: {', '.join(FORMATS)}.".strip()
+        hint = f"{nearest(name, candidates)}  Formats are: {', '.join(FORMATS)}.".strip()
         return inference.problem("T501", positional[0].span, message, "unknown", hint)
     if described is None:
         return placeholder(call.span, bag(NOTHING))
@@ -90,7 +90,7 @@ def infer_source(inference: Inference, call: ast.Call, scope: Scope) -> typed.Ex
     return typed.Read(rows, type=bag(element), span=call.span)
 
 
-def infer_registered(
+def infer_registered_source(
     inference: Inference, name: str, span: Span, options: Options = ()
 ) -> typed.Expr:
     """A source that was registered under a name."""
@@ -100,10 +100,10 @@ def infer_registered(
 
 
 class _SourceCall:
-    """A call of `source` or `stream`, its arguments sorted by what they are.
+    """A call of `source` or `stream`, with its arguments classified.
 
-    Types, sets of keys and paths are told by their syntax and may stand anywhere; the other
-    arguments (`values`: the path, and maybe a port and a delimiter) count by their order.
+    Types, sets of keys and paths are recognised by their syntax in any position; the other
+    arguments (`values`: the path, and maybe a port and a delimiter) are positional.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class _SourceCall:
         self.keys: tuple[str, ...] | None = None
         self.steps: tuple[ast.Step, ...] = ()
         self.unused: list[ast.Expr] = []
-        """Arguments with a syntax of their own that the format does not use."""
+        """Arguments with special syntax that the format does not use."""
         for argument in arguments:
             match argument:
                 case ast.TypeExpr(tree):
@@ -254,10 +254,10 @@ class _SourceCall:
 
     def _refuse(self, arguments: list[ast.Expr]) -> None:
         """Report arguments that the format does not use."""
-        known = _ARGUMENTS.get(self.format, f"{self.format}, path")
+        expected = _ARGUMENTS.get(self.format, f"{self.format}, path")
         for argument in arguments:
             message = f"the format {self.format} does not use this argument"
-            hint = f"The arguments are: {known}, and named options."
+            hint = f"The arguments are: {expected}, and named options."
             self.inference.problem("T501", argument.span, message, "here", hint)
 
     # --- Options ---
@@ -332,18 +332,18 @@ class _SourceCall:
                 self._wrong_value("key", expr, "a column or a tuple of columns")
                 return None
 
-    def _wrong_value(self, name: str, expr: ast.Expr, wanted: str) -> None:
-        message = f'"{name}" must be {wanted}, not {expr.span.text}'
+    def _wrong_value(self, name: str, expr: ast.Expr, expected: str) -> None:
+        message = f'"{name}" must be {expected}, not {expr.span.text}'
         self.inference.problem("T502", expr.span, message, "here")
 
     def check_options(self, element: Type, options: Options) -> None:
         """Report keys that are not columns, and deletions from a stream that is insert_only."""
-        given = dict(options)
-        if given.get("insert_only") and (deleting := given.keys() & {"deletes", "sign"}):
+        values = dict(options)
+        if values.get("insert_only") and (deleting := values.keys() & {"deletes", "sign"}):
             message = f'a stream that is insert_only cannot have "{min(deleting)}"'
-            place = self._place_of("insert_only")
-            self.inference.problem("T502", place, message, "here", "Omit one of the two.")
-        for name in given.get("key", ()):
+            span = self._place_of("insert_only")
+            self.inference.problem("T502", span, message, "here", "Omit one of the two.")
+        for name in values.get("key", ()):
             if not isinstance(element, Record) or element.field(name) is None:
                 columns = element.names if isinstance(element, Record) else ()
                 hint = f"Columns are: {', '.join(columns)}." if columns else "Keys need a record."

@@ -51,7 +51,7 @@ from incmrql.values.elementary.tables import (
 from incmrql.values.exact import nearest_double
 
 _BLOCK: Final = 8_192
-"""Rows at a time, so that what is computed on the way stays in the cache."""
+"""Rows computed at a time, so that intermediate columns stay in the cache."""
 _TINY: Final = 2.0**-27
 """Below this sin x, tan x, asin x and atan x are nearest to x."""
 _LOG_2: Final = parts(LOG_2, BITS, 40, 3)
@@ -59,7 +59,7 @@ _PI: Final = pair(2 * half_pi(), BITS)
 _HALF_PI: Final = pair(half_pi(), BITS)
 _HALF_PI_PARTS: Final = parts(half_pi(), BITS, 24, 8)
 _MOST_TURNS: Final = 2.0**28
-"""Quarter turns that can be taken away with products that are exact."""
+"""Up to so many quarter turns the products of `_reduce_angle` are exact."""
 
 
 # --- exp and log --------------------------------------------------------------------------
@@ -70,8 +70,8 @@ _ODD: Final = [fraction(1, n) for n in (1, 3, 5, 7)]
 _SMALL_ODD: Final = [1 / n for n in (9, 11, 13, 15, 17)]
 
 
-def _exp_scaled(x: Pair) -> tuple[Pair, npt.NDArray[np.int64]]:
-    """Exp x as a pair between 1/2 and 2 and a power of two, for |x| < 2000."""
+def _exp_and_exponent(x: Pair) -> tuple[Pair, npt.NDArray[np.int64]]:
+    """Exp x as a pair between 1/2 and 2 times a power of two, for |x| < 2000."""
     steps = np.rint(x[0] * (64 / math.log(2)))
     rest = x
     for part in _LOG_2:
@@ -81,40 +81,42 @@ def _exp_scaled(x: Pair) -> tuple[Pair, npt.NDArray[np.int64]]:
     return multiply(base, series(rest, _INVERSE_FACTORIALS, _SMALL_FACTORIALS)), number >> 6
 
 
-def _scaled(x: Pair, power: npt.NDArray[np.int64]) -> Column:
-    """X * 2**power rounded once, also where the result is too small for all its bits."""
+def _scale(x: Pair, power: npt.NDArray[np.int64]) -> Column:
+    """X * 2**power rounded once, also where the result is subnormal."""
     plain = np.ldexp(x[0], power)
     small = np.abs(plain) < 2.0**-1021
     if not small.any():
         return plain
+    # `ldexp` would round x[0] to a subnormal number a second time.  Count units of 2**-1074
+    # instead, and round high and low half together.
     units = np.ldexp(x[0], np.minimum(power + 1_074, 60))
     whole = np.rint(units)
     rest = (units - whole) + np.ldexp(x[1], np.minimum(power + 1_074, 60))
-    near = np.where(rest > 0.5, whole + 1, np.where(rest < -0.5, whole - 1, whole))
-    # units that lie in the middle went to the even neighbour, though the rest may say otherwise
+    nearest = np.where(rest > 0.5, whole + 1, np.where(rest < -0.5, whole - 1, whole))
+    # `rint` sent a tie to the even neighbour, but the low half x[1] is not zero: it decides.
     tie = np.abs(units - whole) == 0.5
-    other = whole + np.sign(units - whole)
-    near = np.where(tie & (np.sign(x[1]) * np.sign(units - whole) > 0), other, near)
-    return np.where(small, np.ldexp(near, -1_074), plain)
+    neighbour = whole + np.sign(units - whole)
+    nearest = np.where(tie & (np.sign(x[1]) * np.sign(units - whole) > 0), neighbour, nearest)
+    return np.where(small, np.ldexp(nearest, -1_074), plain)
 
 
 def _exp(x: Column) -> Column:
     bounded = np.clip(np.where(np.isnan(x), 0.0, x), -800.0, 800.0)
-    found, power = _exp_scaled((bounded, np.zeros_like(bounded)))
-    return np.where(np.isnan(x), np.nan, _scaled(found, power))
+    result, power = _exp_and_exponent((bounded, np.zeros_like(bounded)))
+    return np.where(np.isnan(x), np.nan, _scale(result, power))
 
 
 def _log_pair(x: Column) -> Pair:
     """Log x for finite x > 0."""
     mantissa, power = np.frexp(x)
-    low = mantissa < math.sqrt(0.5)
-    mantissa = np.where(low, mantissa * 2, mantissa)
-    exponent = (power - low).astype(np.float64)
+    small = mantissa < math.sqrt(0.5)
+    mantissa = np.where(small, mantissa * 2, mantissa)
+    exponent = (power - small).astype(np.float64)
     index = np.rint(mantissa * 128).astype(np.int64)
     high, least = product(mantissa, INVERSES[index])
     rest = ordered_sum(high - 1.0, least)
-    two = add(rest, constant((2.0, 0.0), x))
-    ratio = divide(rest, two)  # log(1 + r) = 2 atanh(r / (2 + r))
+    denominator = add(rest, constant((2.0, 0.0), x))
+    ratio = divide(rest, denominator)  # log(1 + r) = 2 atanh(r / (2 + r))
     powers = series(multiply(ratio, ratio), _ODD, _SMALL_ODD)
     near = multiply((2 * ratio[0], 2 * ratio[1]), powers)
     total = add((LOGARITHMS[0][index], LOGARITHMS[1][index]), near)
@@ -125,9 +127,9 @@ def _log_pair(x: Column) -> Pair:
 
 def _log(x: Column) -> Column:
     usual = np.isfinite(x) & (x > 0)
-    found = _log_pair(np.where(usual, x, 1.0))[0]
+    log = _log_pair(np.where(usual, x, 1.0))[0]
     special = np.where(x == 0, -np.inf, np.where(x == np.inf, np.inf, np.nan))
-    return np.where(usual, found, special)
+    return np.where(usual, log, special)
 
 
 def _pow(x: Column, y: Column) -> Column:
@@ -140,26 +142,29 @@ def _pow(x: Column, y: Column) -> Column:
     exponent = ordered_sum(high, low + power * log[1])
     bounded = np.clip(exponent[0], -800.0, 800.0)
     exponent = bounded, np.where(bounded == exponent[0], exponent[1], 0.0)
-    found, scale = _exp_scaled(exponent)
-    result = _scaled(found, scale)
-    for place in np.flatnonzero(usual & _between(found, result)):
-        exact = _exact_power(float(base[place]), float(power[place]))
-        result[place] = result[place] if exact is None else exact
+    pair_, scale = _exp_and_exponent(exponent)
+    result = _scale(pair_, scale)
+    for row in np.flatnonzero(usual & _is_near_midpoint(pair_, result)):
+        exact = _exact_power(float(base[row]), float(power[row]))
+        result[row] = result[row] if exact is None else exact
     whole = _pow_special(x, y, np.where(usual, result, np.nan))
     return np.where(y == 2.0, x * x, whole)  # one rounding, as engines do it natively
 
 
-def _between(found: Pair, result: Column) -> npt.NDArray[np.bool_]:
-    """Whether a power may lie just between two doubles, or is too small to have all its bits."""
-    gap = np.spacing(found[0])
-    rest = np.abs(found[1])
+def _is_near_midpoint(pair_: Pair, result: Column) -> npt.NDArray[np.bool_]:
+    """Whether a power may lie midway between two doubles, or is subnormal.
+
+    100 bits do not suffice there to round correctly; `_exact_power` decides.
+    """
+    gap = np.spacing(pair_[0])
+    rest = np.abs(pair_[1])
     near = (np.abs(rest - gap / 2) < gap * 2.0**-30) | (np.abs(rest - gap / 4) < gap * 2.0**-30)
     small = (np.abs(result) < 2.0**-1021) & (rest < gap * 2.0**-30)
     return np.asarray(near | small)
 
 
 def _exact_power(x: float, y: float) -> float | None:
-    """x**y rounded once if it is a number of few bits, for x, y > 0."""
+    """x**y rounded once if it is a rational number of few bits, for x, y > 0, else None."""
     numerator, denominator = x.as_integer_ratio()
     twos = (numerator & -numerator).bit_length() - denominator.bit_length()
     odd = numerator >> (numerator & -numerator).bit_length() - 1
@@ -175,7 +180,7 @@ def _exact_power(x: float, y: float) -> float | None:
 
 
 def _pow_special(x: Column, y: Column, result: Column) -> Column:
-    """What C says of zero, the infinite, negative numbers and NaN."""
+    """The result with the special cases of C: zero, infinities, negative numbers and NaN."""
     whole = np.rint(y) == y
     odd = whole & (np.abs(y) < 2.0**53) & (np.fmod(np.where(np.isfinite(y), y, 0.0), 2.0) != 0)
     result = np.where(np.isfinite(x) & (x < 0) & ~(whole | np.isinf(y)), np.nan, result)
@@ -197,12 +202,14 @@ _COSINE: Final = [fraction((-1) ** n, math.factorial(2 * n)) for n in range(5)]
 _SMALL_COSINE: Final = [(-1) ** n / math.factorial(2 * n) for n in range(5, 9)]
 
 
-def _reduced(x: Column) -> tuple[Pair, npt.NDArray[np.int64]]:
-    """X without quarter turns, at most an eighth of a turn, and how many these are modulo 4."""
+def _reduce_angle(x: Column) -> tuple[Pair, npt.NDArray[np.int64]]:
+    """X minus its quarter turns (at most an eighth of a turn), and their number modulo 4."""
     turns = np.rint(x * (2 / math.pi))
     near = np.abs(turns) <= _MOST_TURNS
     turns = np.where(near, turns, 0.0)
     terms = [np.where(near, x, 0.0), *[-turns * part for part in _HALF_PI_PARTS]]
+    # The terms cancel almost entirely for x near a multiple of pi / 2.  Three passes of exact
+    # additions bring the remainder to the front without losing a bit.
     for _ in range(3):
         for i in range(len(terms) - 1, 0, -1):
             terms[i - 1], terms[i] = exact_sum(terms[i - 1], terms[i])
@@ -211,14 +218,14 @@ def _reduced(x: Column) -> tuple[Pair, npt.NDArray[np.int64]]:
         rest = rest + term
     high, low = ordered_sum(terms[0], rest)
     quarter = turns.astype(np.int64) & 3
-    for place in np.flatnonzero(~near):
-        number, high[place], low[place] = _reduced_exactly(float(x[place]))
-        quarter[place] = number
+    for row in np.flatnonzero(~near):
+        turns_mod_4, high[row], low[row] = _reduce_large_angle(float(x[row]))
+        quarter[row] = turns_mod_4
     return (high, low), quarter
 
 
-def _reduced_exactly(x: float) -> tuple[int, float, float]:
-    """The same for one large number, with integers."""
+def _reduce_large_angle(x: float) -> tuple[int, float, float]:
+    """`_reduce_angle` of one large number, with integers."""
     numerator, denominator = x.as_integer_ratio()
     quarter = half_pi()
     exact = (numerator << BITS) // denominator
@@ -228,7 +235,7 @@ def _reduced_exactly(x: float) -> tuple[int, float, float]:
 
 
 def _sine_and_cosine(x: Pair) -> tuple[Pair, Pair]:
-    """Both of a pair of at most an eighth of a turn."""
+    """Sine and cosine of a pair of at most an eighth of a turn."""
     sign = np.where(x[0] < 0, -1.0, 1.0)
     steps = np.rint(np.abs(x[0]) * 64)
     rest = add((x[0] * sign, x[1] * sign), (-steps / 64, np.zeros_like(steps)))
@@ -244,7 +251,7 @@ def _sine_and_cosine(x: Pair) -> tuple[Pair, Pair]:
 
 def _circular(x: Column) -> tuple[Pair, Pair]:
     """Sin x and cos x of finite x, as pairs."""
-    rest, quarter = _reduced(x)
+    rest, quarter = _reduce_angle(x)
     sine, cosine = _sine_and_cosine(rest)
     swapped = quarter % 2 == 1
     s, c = choose(swapped, cosine, sine), choose(swapped, sine, cosine)
@@ -253,13 +260,13 @@ def _circular(x: Column) -> tuple[Pair, Pair]:
 
 
 def _finite(function: Callable[[Column], Column]) -> Callable[[Column], Column]:
-    """The function, with NaN of what is not finite."""
+    """The function, with NaN where the argument is not finite."""
 
-    def defined(x: Column) -> Column:
-        known = np.isfinite(x)
-        return np.where(known, function(np.where(known, x, 0.0)), np.nan)
+    def finite_only(x: Column) -> Column:
+        finite = np.isfinite(x)
+        return np.where(finite, function(np.where(finite, x, 0.0)), np.nan)
 
-    return defined
+    return finite_only
 
 
 def _sin(x: Column) -> Column:
@@ -292,18 +299,18 @@ def _arc_tangent(x: Pair) -> Pair:
     index = steps.astype(np.int64)
     point = steps / 64, np.zeros_like(steps)
     rest = divide(add(size, negative(point)), add(one, multiply(size, point)))
-    near = multiply(rest, series(multiply(rest, rest), _ARC, _SMALL_ARC))
-    found = add((ARC_TANGENTS[0][index], ARC_TANGENTS[1][index]), near)
-    found = choose(large, add(constant(_HALF_PI, x[0]), negative(found)), found)
-    return found[0] * sign, found[1] * sign
+    correction = multiply(rest, series(multiply(rest, rest), _ARC, _SMALL_ARC))
+    angle = add((ARC_TANGENTS[0][index], ARC_TANGENTS[1][index]), correction)
+    angle = choose(large, add(constant(_HALF_PI, x[0]), negative(angle)), angle)
+    return angle[0] * sign, angle[1] * sign
 
 
 def _atan(x: Column) -> Column:
     bounded = np.clip(np.where(np.isnan(x), 0.0, x), -(2.0**60), 2.0**60)
     usual = np.abs(bounded) >= _TINY
     size = np.where(usual, bounded, 1.0)
-    found = _arc_tangent((size, np.zeros_like(size)))[0]
-    return np.where(np.isnan(x), np.nan, np.where(usual, found, x))
+    angle = _arc_tangent((size, np.zeros_like(size)))[0]
+    return np.where(np.isnan(x), np.nan, np.where(usual, angle, x))
 
 
 def _asin(x: Column) -> Column:
@@ -312,18 +319,18 @@ def _asin(x: Column) -> Column:
     size = np.where(usual, x, 0.5)
     one = np.ones_like(size)
     cosine = root(multiply(exact_sum(one, size), exact_sum(one, -size)))
-    found = _arc_tangent(divide((size, np.zeros_like(size)), cosine))[0]
+    angle = _arc_tangent(divide((size, np.zeros_like(size)), cosine))[0]
     ends = np.where(np.abs(x) == 1, np.sign(x) * _HALF_PI[0], np.nan)
-    return np.where(usual, found, np.where(inside, x, ends))
+    return np.where(usual, angle, np.where(inside, x, ends))
 
 
 def _acos(x: Column) -> Column:
     inside = np.abs(x) < 1
     size = np.where(inside, x, 0.5)
     one = np.ones_like(size)
-    found = _arc_tangent(root(divide(exact_sum(one, -size), exact_sum(one, size))))[0] * 2
+    angle = _arc_tangent(root(divide(exact_sum(one, -size), exact_sum(one, size))))[0] * 2
     ends = np.where(x == 1, 0.0, np.where(x == -1, _PI[0], np.nan))
-    return np.where(inside, found, ends)
+    return np.where(inside, angle, ends)
 
 
 # --- columns ------------------------------------------------------------------------------
@@ -343,17 +350,17 @@ NAMES: Final = tuple(_FUNCTIONS)
 
 
 def elementary(name: str, *arguments: Column) -> Column:
-    """A function of columns of doubles, by its name; there is one zero and one NaN in it."""
+    """The function `name` of columns of doubles; the result has one zero and one NaN."""
     result = np.empty_like(arguments[0])
     with np.errstate(all="ignore"):
         for start in range(0, len(result), _BLOCK):
             block = slice(start, start + _BLOCK)
-            found = _FUNCTIONS[name](*(column[block] for column in arguments))
-            result[block] = np.where(np.isnan(found), np.nan, found + 0.0)
+            values = _FUNCTIONS[name](*(column[block] for column in arguments))
+            result[block] = np.where(np.isnan(values), np.nan, values + 0.0)
     return result
 
 
 @lru_cache(maxsize=65_536)
-def of_numbers(name: str, *arguments: float) -> float:
-    """The same for single numbers."""
+def elementary_scalar(name: str, *arguments: float) -> float:
+    """The function `name` of single numbers."""
     return float(elementary(name, *(np.array([x]) for x in arguments))[0])

@@ -83,7 +83,7 @@ def negative(a: Pair) -> Pair:
 
 
 def choose(test: npt.NDArray[np.bool_], a: Pair, b: Pair) -> Pair:
-    """One of two, row by row."""
+    """`a` where the test holds, else `b`."""
     return np.where(test, a[0], b[0]), np.where(test, a[1], b[1])
 
 
@@ -98,7 +98,8 @@ def fraction(numerator: int, denominator: int) -> tuple[float, float]:
 
 
 def series(x: Pair, exact: list[tuple[float, float]], rough: list[float]) -> Pair:
-    """exact[0] + exact[1] * x + ... and so on with `rough`, where doubles are good enough."""
+    """The power series with the coefficients `exact`, then `rough`."""
+    # The terms of high order are so small that plain doubles suffice for them.
     tail = np.full_like(x[0], rough[-1])
     for coefficient in reversed(rough[:-1]):
         tail = tail * x[0] + coefficient

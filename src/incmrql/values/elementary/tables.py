@@ -1,4 +1,4 @@
-"""Constants of `elementary`: made with integers, hence the same on every machine.
+"""Constants of `elementary`, computed with integers, hence the same on every machine.
 
 A number is an integer times 2**-BITS.  `pair` rounds it to two doubles whose sum has 106 bits.
 """
@@ -15,14 +15,14 @@ import numpy.typing as npt
 from incmrql.values.exact import nearest_double
 
 BITS: Final = 1_400
-"""Enough for what is left of the largest double after multiples of pi are taken away."""
+"""Enough to reduce the largest double modulo pi and still have all bits of a pair."""
 _TABLE_BITS: Final = 200
 
 Column = npt.NDArray[np.float64]
 
 
 def pair(number: int, bits: int) -> tuple[float, float]:
-    """The double nearest to number * 2**-bits, and the one nearest to what it leaves."""
+    """The double nearest to number * 2**-bits, and the double nearest to its error."""
     high = nearest_double(number, 1 << bits)
     top, bottom = high.as_integer_ratio()
     rest = number * bottom - (top << bits)
@@ -30,14 +30,14 @@ def pair(number: int, bits: int) -> tuple[float, float]:
 
 
 def parts(number: int, bits: int, width: int, count: int) -> list[float]:
-    """So many doubles that add up to number * 2**-bits, each with at most `width` bits."""
-    found = []
+    """`count` doubles that add up to number * 2**-bits, each with at most `width` bits."""
+    doubles = []
     for _ in range(count):
         drop = max(number.bit_length() - width, 0)
-        kept = number >> drop << drop
-        found.append(nearest_double(kept, 1 << bits))
-        number -= kept
-    return found
+        leading = number >> drop << drop
+        doubles.append(nearest_double(leading, 1 << bits))
+        number -= leading
+    return doubles
 
 
 def arc_tangent(numerator: int, denominator: int, bits: int) -> int:

@@ -43,11 +43,11 @@ class ExactSum:
         )
 
     def negate(self) -> ExactSum:
-        """What cancels this sum: all its terms taken away."""
+        """The inverse of this sum: adding it gives `ExactSum.zero`."""
         return self.scaled(-1)
 
     def scaled(self, weight: int) -> ExactSum:
-        """The sum of `weight` times every term; a negative weight takes them away."""
+        """The sum of `weight` times every term; a negative weight deletes them."""
         return ExactSum(
             self.units * weight,
             self.infinite * weight,
@@ -70,7 +70,7 @@ class ExactSum:
         return not (self.infinite or self.minus_infinite or self.nan)
 
     def result(self) -> float:
-        """The double nearest to the sum, ties to even; what IEEE says of the infinite ones."""
+        """The double nearest to the sum, ties to even; with infinite terms as in IEEE 754."""
         if self.nan or (self.infinite and self.minus_infinite):
             return math.nan
         if self.infinite or self.minus_infinite:
@@ -113,14 +113,14 @@ def sum_floats(numbers: Iterable[float]) -> float:
 
 
 def average(total: ExactSum, count: int) -> float | None:
-    """The rounded sum divided by the count, which rounds once more; null of nothing."""
+    """The rounded sum divided by the count, which rounds once more; null if the count is 0."""
     return total.result() / count + 0.0 if count else None
 
 
 def square(x: float) -> Fraction:
-    """The exact square of a finite double; of an infinite one or NaN nothing is kept.
+    """The exact square of a finite double; 0 for infinities and NaN.
 
-    Squares are multiples of 2**-2148.  That a number was not finite is known from the sum.
+    Squares are multiples of 2**-2148.  `ExactSum` counts the numbers that are not finite.
     """
     return Fraction(x) ** 2 if math.isfinite(x) else Fraction(0)
 

@@ -1,7 +1,7 @@
-"""`hash64` and `bucket` of whole columns, the same bits.
+"""`hash64` and `bucket` of whole columns, with the same bits.
 
-The words of all keys are mixed together, a cache full at a time, and added up key by key.  So a
-long text costs no more per byte than many short ones.
+The words of all keys are mixed together, one cache-sized chunk at a time, and then summed per key.
+So a long text costs no more per byte than many short ones.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import pyarrow as pa
 from incmrql.values.hashing.scalar import FIRST, SECOND, SEED, WORD, start
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
-_Places: TypeAlias = npt.NDArray[np.int64]
+_Indexes: TypeAlias = npt.NDArray[np.int64]
 
 CHUNK: Final = 1 << 14
-"""Words that are mixed at a time: they and what is computed from them stay in the cache."""
+"""Words mixed at a time: they and the intermediate results stay in the cache."""
 
-MANY: Final = 512
-"""More keys than this are hashed by the number of their words, if that is small."""
-SHORT: Final = 16
-"""Words of a small key."""
+FEW_KEYS: Final = 512
+"""With more keys than this, the short ones are hashed in groups of equal length."""
+SHORT_WORDS: Final = 16
+"""The most words of a short key."""
 _MASKS: Final = np.array([-1, *((1 << 8 * n) - 1 for n in range(1, WORD))], np.int64).view(
     np.uint64
 )
@@ -38,111 +38,109 @@ _FIRST: Final = np.uint64(FIRST)
 _SECOND: Final = np.uint64(SECOND)
 
 
-def hash_fixed(rows: npt.NDArray[np.uint8]) -> Hashes:
+def hash_rows(rows: npt.NDArray[np.uint8]) -> Hashes:
     """`hash64` of every row of an array of shape (n, width)."""
     count, width = rows.shape
     words = -(-width // WORD)
     if words > count:  # few and wide
         starts = np.arange(count) * width
-        return _hash_stretches(rows.ravel(), starts, np.full(count, width))
+        return _hash_buffer(rows.ravel(), starts, np.full(count, width))
     hashes = np.full(count, start(width), np.uint64)
     for first in range(0, count, CHUNK):
-        some = rows[first : first + CHUNK]
-        padded = np.zeros((len(some), words * WORD), np.uint8)
-        padded[:, :width] = some
+        chunk = rows[first : first + CHUNK]
+        padded = np.zeros((len(chunk), words * WORD), np.uint8)
+        padded[:, :width] = chunk
         columns = padded.view("<u8")
-        for place, key in enumerate(_word_keys(0, words)):
-            hashes[first : first + CHUNK] += _mix(columns[:, place] ^ key)
+        for index, key in enumerate(_word_keys(0, words)):
+            hashes[first : first + CHUNK] += _mix(columns[:, index] ^ key)
     return hashes
 
 
-def hash_many(keys: pa.Array | Sequence[bytes]) -> Hashes:
+def hash_bytes(keys: pa.Array | Sequence[bytes]) -> Hashes:
     """`hash64` of every byte string."""
     array = keys if isinstance(keys, pa.Array) else pa.array(keys, pa.large_binary())
     content, starts = _content(array.cast(pa.large_binary()))
     used = content[starts[0] : starts[-1]]
-    return _hash_stretches(used, starts[:-1] - starts[0], np.diff(starts))
+    return _hash_buffer(used, starts[:-1] - starts[0], np.diff(starts))
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretches:
-    """Stretches of bytes, and the words that each of them has."""
+class _KeyWords:
+    """The words of many byte strings in one buffer."""
 
-    everywhere: Hashes
-    """A word from every byte on; the last one of a stretch may reach beyond it."""
-    starts: _Places
-    lengths: _Places
-    counts: _Places
+    word_at: Hashes
+    """The word at every byte of the buffer; the last word of a key may reach into the next key."""
+    starts: _Indexes
+    lengths: _Indexes
+    counts: _Indexes
 
-    def take(self, places: _Places) -> _Stretches:
-        """Some of the stretches."""
-        return _Stretches(
-            self.everywhere, self.starts[places], self.lengths[places], self.counts[places]
-        )
+    def take(self, keys: _Indexes) -> _KeyWords:
+        """The words of some of the keys."""
+        return _KeyWords(self.word_at, self.starts[keys], self.lengths[keys], self.counts[keys])
 
 
-def _hash_stretches(content: npt.NDArray[np.uint8], starts: _Places, lengths: _Places) -> Hashes:
+def _hash_buffer(content: npt.NDArray[np.uint8], starts: _Indexes, lengths: _Indexes) -> Hashes:
     hashes = _mix(lengths.astype(np.uint64) + _SEED)
     padded = np.concatenate([content, np.zeros(WORD, np.uint8)])
-    everywhere: Hashes = np.ndarray((len(content) + 1,), "<u8", padded, strides=(1,))
+    word_at: Hashes = np.ndarray((len(content) + 1,), "<u8", padded, strides=(1,))
     counts = (lengths + (WORD - 1)) >> 3
-    stretches = _Stretches(everywhere, starts, lengths, counts)
-    if len(counts) <= MANY:
-        _add_long(hashes, np.arange(len(counts)), stretches)
+    key_words = _KeyWords(word_at, starts, lengths, counts)
+    if len(counts) <= FEW_KEYS:
+        _add_word_sums(hashes, np.arange(len(counts)), key_words)
         return hashes
-    for count in range(1, SHORT + 1):
+    for count in range(1, SHORT_WORDS + 1):
         chosen = np.flatnonzero(counts == count)
         for first in range(0, len(chosen), CHUNK):
-            some = chosen[first : first + CHUNK]
-            hashes[some] += _short_sums(stretches.take(some), count)
-    long = np.flatnonzero(counts > SHORT)
+            chunk = chosen[first : first + CHUNK]
+            hashes[chunk] += _word_sums(key_words.take(chunk), count)
+    long = np.flatnonzero(counts > SHORT_WORDS)
     if len(long):
-        _add_long(hashes, long, stretches.take(long))
+        _add_word_sums(hashes, long, key_words.take(long))
     return hashes
 
 
-def _short_sums(stretches: _Stretches, count: int) -> Hashes:
-    """The sums over the words of stretches that all have the same number of them."""
-    sums = np.zeros(len(stretches.starts), np.uint64)
-    for place, key in enumerate(_word_keys(0, count)):
-        words = stretches.everywhere[stretches.starts + WORD * place]
-        if place == count - 1:
-            words &= _MASKS[stretches.lengths & 7]
+def _word_sums(key_words: _KeyWords, count: int) -> Hashes:
+    """The sums over the words of keys that all have `count` words."""
+    sums = np.zeros(len(key_words.starts), np.uint64)
+    for index, key in enumerate(_word_keys(0, count)):
+        words = key_words.word_at[key_words.starts + WORD * index]
+        if index == count - 1:
+            words &= _MASKS[key_words.lengths & 7]
         words ^= key
         sums += _mix(words)
     return sums
 
 
-def _add_long(hashes: Hashes, keys: _Places, stretches: _Stretches) -> None:
-    """Add the sums over the words of stretches of any lengths to the hashes of their keys."""
-    starts, lengths, counts = stretches.starts, stretches.lengths, stretches.counts
+def _add_word_sums(hashes: Hashes, keys: _Indexes, key_words: _KeyWords) -> None:
+    """Add the sums over the words of keys of any length to their hashes."""
+    starts, lengths, counts = key_words.starts, key_words.lengths, key_words.counts
     ends = np.cumsum(counts)
-    for first, last, a, b in _chunks(ends):
+    for first, last, a, b in _word_chunks(ends):
         if first == last:  # within one long key
-            place = a - int(ends[first] - counts[first])
-            at = int(starts[first]) + WORD * place
-            words = stretches.everywhere[at : at + WORD * (b - a) : WORD].copy()
+            index = a - int(ends[first] - counts[first])
+            at = int(starts[first]) + WORD * index
+            words = key_words.word_at[at : at + WORD * (b - a) : WORD].copy()
             if b == ends[first]:
                 words[-1] &= _MASKS[lengths[first] & 7]
-            words ^= _word_keys(place, place + b - a)
+            words ^= _word_keys(index, index + b - a)
             hashes[keys[first : first + 1]] += np.add.reduce(_mix(words))
             continue
-        some = slice(first, last + 1)
-        before = ends[some] - counts[some]
-        here = np.minimum(ends[some], b) - np.maximum(before, a)
-        filled = np.flatnonzero(here)
-        of = np.repeat(np.arange(len(here)), here)
-        places = np.arange(a, b) - before[of]
-        words = stretches.everywhere[starts[some][of] + WORD * places]
-        whole = filled[ends[some][filled] <= b]
-        words[ends[some][whole] - 1 - a] &= _MASKS[lengths[some][whole] & 7]
-        words ^= (places + 1).view(np.uint64) * _SEED
-        offsets = np.cumsum(here) - here
-        hashes[keys[some][filled]] += np.add.reduceat(_mix(words), offsets[filled])
+        chunk = slice(first, last + 1)
+        before = ends[chunk] - counts[chunk]
+        counts_here = np.minimum(ends[chunk], b) - np.maximum(before, a)
+        present = np.flatnonzero(counts_here)
+        owner = np.repeat(np.arange(len(counts_here)), counts_here)
+        indexes = np.arange(a, b) - before[owner]
+        words = key_words.word_at[starts[chunk][owner] + WORD * indexes]
+        whole = present[ends[chunk][present] <= b]
+        words[ends[chunk][whole] - 1 - a] &= _MASKS[lengths[chunk][whole] & 7]
+        words ^= (indexes + 1).view(np.uint64) * _SEED
+        offsets = np.cumsum(counts_here) - counts_here
+        hashes[keys[chunk][present]] += np.add.reduceat(_mix(words), offsets[present])
 
 
-def _chunks(ends: _Places) -> Iterator[tuple[int, int, int, int]]:
-    """The first and the last key, the first word and the end of each stretch of words."""
+def _word_chunks(ends: _Indexes) -> Iterator[tuple[int, int, int, int]]:
+    """The first and last key, the first word and the end of each chunk of words."""
     total = int(ends[-1]) if len(ends) else 0
     cuts = np.append(np.arange(0, total, CHUNK), total)
     firsts = np.searchsorted(ends, cuts[:-1], "right")
@@ -153,7 +151,7 @@ def _chunks(ends: _Places) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _word_keys(start_: int, stop: int) -> Hashes:
-    """What the words at places are mixed with, so that their order matters."""
+    """The constants that words are XORed with by their index, so that their order matters."""
     return np.arange(start_ + 1, stop + 1, dtype=np.uint64) * _SEED
 
 

@@ -5,8 +5,8 @@
 over the words of 8 bytes, little-endian, the last padded with 0, with `mix` the 64-bit finaliser
 of MurmurHash3.  The terms do not depend on each other, so that short keys are hashed side by side
 and long ones in one go (`columns.py`), with the same bits.  `mix` is one-to-one: keys that
-differ in one word never share a hash.  State on disk is laid out by this hash: another hash needs
-another format of checkpoints.
+differ in one word never share a hash.  State on disk is laid out by this hash: changing the hash
+changes the format of checkpoints.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def bucket(hash_: int, count: int) -> int:
 
 
 def start(length: int) -> int:
-    """What the length of the data adds to its hash."""
+    """The term of the hash that depends on the length of the data."""
     return mix(SEED + length & _ALL_BITS)
 
 

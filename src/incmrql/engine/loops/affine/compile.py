@@ -11,9 +11,9 @@ from incmrql.engine.columns.layouts import (
     Layout,
     Leaf,
     Struct,
+    common_layout,
     index_of,
     leaves,
-    meet,
     pair_of,
     width,
 )
@@ -115,7 +115,7 @@ def _is_grouped(node: Repeated, plain: Inner) -> bool | None:
         case CMap(group, body, GroupBy(source)):
             head = _only(simplify(body))
             keys = tuple(path for path, _ in components(pair(source)[0]))
-            known = None if head is None else Slopes({}, heads=[head]).copied(group, keys)
+            known = None if head is None else Slopes({}, heads=[head]).key_paths(group, keys)
             return None if known is None else True
         case _:
             return None
@@ -148,13 +148,13 @@ def _entries(
     compiler = loop.compile_steps(looping, given)
     place = looping.step[0]
     made = compiler.layouts[place]
-    entry = meet(made, _entry(row, row))
-    is_packed = meet(entry, _entry(row, row)) != _entry(row, row)
+    entry = common_layout(made, _entry(row, row))
+    is_packed = common_layout(entry, _entry(row, row)) != _entry(row, row)
     wanted = _entry(row, Leaf(row.type)) if is_packed else entry
-    segment = compiler.brought(place, meet(made, wanted))
+    pipeline = compiler.brought(place, common_layout(made, wanted))
     steps = _steps_for(compiler.steps, [place])
-    opened = meet(made, wanted)
-    part = _part(loop, "ae", steps, looping.inputs, [(place, segment, leaves(opened))], variable)
+    opened = common_layout(made, wanted)
+    part = _part(loop, "ae", steps, looping.inputs, [(place, pipeline, leaves(opened))], variable)
     return part, opened, wanted
 
 

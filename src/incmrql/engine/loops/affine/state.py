@@ -22,11 +22,11 @@ from incmrql.engine.columns.keys import Keys
 from incmrql.engine.columns.layouts import Layout, Leaf, Struct
 from incmrql.engine.columns.layouts import width as width_of
 from incmrql.engine.columns.rows import Rows
-from incmrql.engine.context import BatchContext, Overlay, consolidated, content_of, overlay
+from incmrql.engine.context import BatchContext, Overlay, consolidate_rows, overlay, sorted_rows_of
 from incmrql.engine.loops.affine.tables import MATRIX, NUMBERED, AffineTables, Part
 from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
 from incmrql.engine.operators.base import NamedSchema
-from incmrql.engine.store.content import SortedRows, added_up, asked_keys, concat, merge
+from incmrql.engine.store.content import SortedRows, aggregate_rows, concat, distinct_keys, merge
 from incmrql.engine.store.lookup import grouped_rows, span_of
 from incmrql.engine.store.segments import SegmentRows
 from incmrql.engine.store.sorting import Groups, TableSchema
@@ -95,17 +95,17 @@ class Labels:
         if not count:
             return np.zeros(0, np.int64)
         name, schema = self.tables.labels
-        hashes, keys, of_row = asked_keys(Keys(self._label(columns), schema.keys))
+        hashes, keys, of_row = distinct_keys(Keys(self._label(columns), schema.keys))
         numbers = np.full(len(hashes), -1)
         for content in self.contents:
             span = span_of(SegmentRows.of(content), hashes, keys)
-            numbers[span.asked] = _numbers(content)[span.starts]
+            numbers[span.key_indices] = _numbers(content)[span.starts]
         new = np.flatnonzero(numbers < 0)
         if len(new):
             numbers[new] = np.arange(self.count, self.count + len(new))
             self.count += len(new)
             rows = Rows((*keys.take(new).columns, pa.array(numbers[new])), np.ones_like(new))
-            content = content_of(schema, rows)
+            content = sorted_rows_of(schema, rows)
             self.context.add(name, content)
             self.contents.append(content)
             if len(self.contents) > _MANY:
@@ -161,7 +161,7 @@ class Taken:
         """The change of the matrix."""
         columns = [np.concatenate(each) for each in (self.origins, self.rows, self.slopes)]
         weights = np.concatenate(self.weights)
-        return content_of(MATRIX, Rows(tuple(map(pa.array, columns)), weights))
+        return sorted_rows_of(MATRIX, Rows(tuple(map(pa.array, columns)), weights))
 
     def said(self) -> tuple[Integers, Integers, Doubles]:
         """The rows whose constants were spoken of; and those that have one now, with it."""
@@ -206,7 +206,7 @@ def take(
 
 def values_by_label(tables: AffineTables, rows: Rows, labels: Labels) -> Valued:
     """Rows by the numbers of their labels, equal ones added up."""
-    whole = consolidated(TableSchema(tables.types), rows) if len(rows) else rows
+    whole = consolidate_rows(TableSchema(tables.types), rows) if len(rows) else rows
     values = whole.columns[tables.value].to_numpy(zero_copy_only=False)
     if not np.isfinite(values).all():
         raise UnmeasuredError("a value is null or not finite")
@@ -355,11 +355,11 @@ def keep(
     if not len(numbers):
         return
 
-    def lifted(groups: Groups) -> Parts:
+    def lift_rows(groups: Groups) -> Parts:
         chosen = {name: bits[numbers][groups.firsts] for name, bits in changes.items()}
         return {name: bits for name, bits in chosen.items() if bits.any()}
 
-    content = added_up(NUMBERED, (pa.array(numbers),), weights[numbers], lifted)
+    content = aggregate_rows(NUMBERED, (pa.array(numbers),), weights[numbers], lift_rows)
     context.add(named[0], content)
 
 
@@ -399,7 +399,7 @@ class Matrix:
         if not len(new):
             return
         self._known[new] = True
-        hashes, keys, _ = asked_keys(Keys((pa.array(new),), (LONG,)))
+        hashes, keys, _ = distinct_keys(Keys((pa.array(new),), (LONG,)))
         table = self._desk.table(*self._tables.matrix)
         _, content = grouped_rows(table, self._desk.reader, hashes, keys, self._change)
         more = entries_of(content)

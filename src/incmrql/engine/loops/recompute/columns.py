@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import sqlglot
 from sqlglot import exp
 
-from incmrql.engine.columns.keys import Places, binary, float_words, piece_of
+from incmrql.engine.columns.keys import Indices, binary, float_words, piece_of
 from incmrql.engine.columns.layouts import Leaf, Struct
-from incmrql.engine.columns.pipelines import Picked, Pipeline, Text
+from incmrql.engine.columns.pipelines import Pipeline, Projection, SqlText
 from incmrql.engine.columns.rows import Rows, no_rows
 from incmrql.io.arrow.columns import WEIGHT
 from incmrql.lower.tree import Dialect, print_tree
@@ -89,34 +89,34 @@ def all_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 # --- segments --------------------------------------------------------------------------------
 
 
-def apply_segment(
-    segment: Pipeline, rows: Rows, env: Environment, known: Mapping[int, Any] | None = None
+def apply_pipeline(
+    pipeline: Pipeline, rows: Rows, env: Environment, known: Mapping[int, Any] | None = None
 ) -> Rows:
     """The rows that rows give; columns that are only given on stay as they are.
 
     `known` has the values of columns that are looked at again and again, by their identity.
     """
     if not len(rows):
-        return no_rows(segment.types)
-    match segment.how:
-        case Picked(columns, present):
+        return no_rows(pipeline.types)
+    match pipeline.how:
+        case Projection(columns, present):
             return _present(rows, present).pick(columns)
-        case Text(text, functions):
+        case SqlText(text, functions):
             reading = _reading(text)
             read = Rows(tuple(_read(reading, rows, known or {})), rows.weights)
             if reading.given is None:
-                return segment.apply(read, env)
-            made = [type_ for type_, place in zip(segment.types, reading.given, strict=True)
+                return pipeline.apply(read, env)
+            made = [type_ for type_, place in zip(pipeline.types, reading.given, strict=True)
                     if place is None]  # fmt: skip
             found: Iterable[Any] = ()
             if made:
                 layout = Struct(tuple(map(Leaf, made)), Tuple(tuple(made)))
-                found = Pipeline(Text(reading.text, functions), layout).apply(read, env).columns
+                found = Pipeline(SqlText(reading.text, functions), layout).apply(read, env).columns
             fresh = iter(found)
             given = [next(fresh) if p is None else rows.columns[p] for p in reading.given]
             return Rows(tuple(given), rows.weights)
         case _:
-            return segment.apply(plain_rows(rows), env)
+            return pipeline.apply(plain_rows(rows), env)
 
 
 def _present(rows: Rows, places: Iterable[int]) -> Rows:
@@ -130,7 +130,7 @@ def _present(rows: Rows, places: Iterable[int]) -> Rows:
     return rows if there.all() else take_rows(rows, np.flatnonzero(there))
 
 
-def take_rows(rows: Rows, places: Places) -> Rows:
+def take_rows(rows: Rows, places: Indices) -> Rows:
     """The rows at places, in the form that they have."""
     index = pa.array(places)
     return Rows(tuple(column.take(index) for column in rows.columns), rows.weights[places])
@@ -180,11 +180,11 @@ def _read(reading: _Reading, rows: Rows, known: Mapping[int, Any]) -> Iterable[A
             yield known[id(column)] if id(column) in known else plain_column(column)
 
 
-def values_of(segment: Pipeline, rows: Rows, columns: Iterable[Any]) -> dict[int, Any]:
+def values_of(pipeline: Pipeline, rows: Rows, columns: Iterable[Any]) -> dict[int, Any]:
     """The values of those of some columns that a segment looks at, by their identity."""
-    if not isinstance(segment.how, Text):
+    if not isinstance(pipeline.how, SqlText):
         return {}
-    used = _reading(segment.how.text).used
+    used = _reading(pipeline.how.text).used
     read = {id(column) for place, column in enumerate(rows.columns) if f"c{place}" in used}
     return {id(c): plain_column(c) for c in columns if is_gathered(c) and id(c) in read}
 
@@ -202,20 +202,20 @@ class Numbered:
     """The number of the key of each row, and by which steps keys come to their numbers."""
 
     types: tuple[Type, ...]
-    of_row: Places
+    of_row: Indices
     count: int
     """Numbers are below; there may be some that no row has."""
     values: tuple[Any, ...]
     """The different values of each column."""
     pairs: tuple[Any, ...]
     """The different pairs of what the columns before come to and the value of a further one."""
-    source: tuple[Columns, Places]
+    source: tuple[Columns, Indices]
     """The columns from which the numbers come, and the number of each of their rows."""
 
     def __len__(self) -> int:
         return self.count
 
-    def keys(self, wanted: Places) -> Columns:
+    def keys(self, wanted: Indices) -> Columns:
         """The keys of some numbers that rows have."""
         columns, of_row = self.source
         places = np.zeros(self.count, np.int64)
@@ -245,11 +245,11 @@ def number_keys(columns: Sequence[Any], types: Sequence[Type], count: int) -> Nu
     return Numbered(tuple(types), of_row, count, values, tuple(pairs), (columns, of_row))
 
 
-def look_up(known: Numbered, columns: Columns, count: int) -> Places:
+def look_up(known: Numbered, columns: Columns, count: int) -> Indices:
     """The numbers of other keys, -1 where there is none."""
     if not columns:
         return np.full(count, 0 if known.count else -1)
-    found: Places | None = None
+    found: Indices | None = None
     for place, (column, type_) in enumerate(zip(columns, known.types, strict=True)):
         here = _index(_words(plain_column(column), type_), known.values[place])
         if found is None:
@@ -271,14 +271,14 @@ def _words(column: Any, type_: Type) -> Any:
     return binary(piece_of(column, type_))
 
 
-def _numbers(column: Any) -> Places:
-    found: Places = column.indices.to_numpy().astype(np.int64)
+def _numbers(column: Any) -> Indices:
+    found: Indices = column.indices.to_numpy().astype(np.int64)
     return found
 
 
-def _index(column: Any, values: Any) -> Places:
+def _index(column: Any, values: Any) -> Indices:
     found = pc.index_in(column, value_set=values).fill_null(-1)
-    places: Places = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    places: Indices = found.to_numpy(zero_copy_only=False).astype(np.int64)
     return places
 
 
@@ -311,10 +311,10 @@ class Numbering:
 class Known:
     """Keys of several sources: their numbers, row by row, and the keys that there are."""
 
-    numbers: tuple[Places, ...]
+    numbers: tuple[Indices, ...]
     """For each source."""
     count: int
-    used: Places
+    used: Indices
     """The numbers that rows have."""
     columns: Columns
     """The keys of these numbers."""
@@ -355,7 +355,7 @@ class Together:
         self.last = given, known
         return known
 
-    def _numbers(self, sources: list[Source]) -> tuple[Numbered, list[Places]]:
+    def _numbers(self, sources: list[Source]) -> tuple[Numbered, list[Indices]]:
         if len(sources) == 1:
             found = self.numbering.of(*sources[0])
             return found, [found.of_row]

@@ -16,15 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from incmrql.engine.columns.accumulators import Asked, Parts, finished, lifted, tidy
-from incmrql.engine.columns.keys import Keys, Places
-from incmrql.engine.columns.layouts import Gone, Layout, Leaf, column_type, part, width
+from incmrql.engine.columns.accumulators import (
+    AccumulatorRead,
+    Parts,
+    aggregate_column,
+    lift_rows,
+    normalize_parts,
+)
+from incmrql.engine.columns.keys import Indices, Keys
+from incmrql.engine.columns.layouts import Layout, Leaf, Unused, column_type, part, width
 from incmrql.engine.columns.rows import Rows, no_rows
-from incmrql.engine.compile.physical import Block, Ranking, Read, Wanted
-from incmrql.engine.context import BatchContext, merged
+from incmrql.engine.compile.physical import Block, CompiledRequest, Ranking, RankingRead
+from incmrql.engine.context import BatchContext, merge_all
 from incmrql.engine.loops.recompute.columns import (
     Together,
-    apply_segment,
+    apply_pipeline,
     bases_of,
     gather,
     plain_column,
@@ -73,7 +79,7 @@ class Grouping:
             return self._meet_as_changes(chunks, context)
         return _Answering(self, [head[0] if head else None for head in heads], context).rows()
 
-    def runs_of(self, table: int, numbers: Places) -> Runs:
+    def runs_of(self, table: int, numbers: Indices) -> Runs:
         """The runs of the rows of a table."""
         known = self.runs.get(table)
         if known is None or known.numbers is not numbers:
@@ -91,7 +97,7 @@ class Grouping:
         brought = zip(
             self.step.delta_schemas, self.gathered, self._gather(fresh, context.env), strict=True
         )
-        return self.step.meet([merged(schema, both) for schema, *both in brought], context)
+        return self.step.meet([merge_all(schema, both) for schema, *both in brought], context)
 
     def _gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         return self.step.gather([map(plain_rows, chunks) for chunks in inputs], env)
@@ -108,11 +114,11 @@ def _is_at_once(step: GroupOp) -> bool:
     )
 
 
-def _is_simple(wanted: Wanted, step: GroupOp) -> bool:
+def _is_simple(wanted: CompiledRequest, step: GroupOp) -> bool:
     match wanted:
-        case Asked():
+        case AccumulatorRead():
             return True
-        case Read(table=table):
+        case RankingRead(table=table):
             return reads_first(wanted, step.rankings[table])
         case _:
             return False
@@ -127,20 +133,20 @@ class _Answering:
         self.grouping, self.step, self.context = grouping, grouping.step, context
         step, env = self.step, context.env
         self.sides = [
-            rows if rows is None or side.paired is None else apply_segment(side.paired, rows, env)
+            rows if rows is None or side.paired is None else apply_pipeline(side.paired, rows, env)
             for side, rows in zip(step.sides, chunks, strict=True)
         ]
         self.blocks: list[tuple[Block, Rows]] = []
         for blocks, rows in zip(step.blocks, self.sides, strict=True):
             if rows is not None:
                 self.blocks += [
-                    (block, apply_segment(block.segment, rows, env)) for block in blocks
+                    (block, apply_pipeline(block.pipeline, rows, env)) for block in blocks
                 ]
         self.ranked: dict[int, Rows] = {}
         for place, ranking in enumerate(step.rankings):
             rows = self.sides[ranking.side]
             if rows is not None:
-                self.ranked[place] = apply_segment(ranking.segment, rows, env)
+                self.ranked[place] = apply_pipeline(ranking.pipeline, rows, env)
         self.linear = self._linear()
         sources = [rows for _, rows in self.blocks] + [*self.ranked.values()]
         sources += [] if self.linear is None else [self.linear]
@@ -167,11 +173,11 @@ class _Answering:
                 index = pa.array(known.used)
                 asked = [column.take(index) for column in asked]
             ones = np.ones(len(known.used), np.int64)
-            yield apply_segment(step.body, Rows((*known.columns, *asked), ones), self.context.env)
+            yield apply_pipeline(step.body, Rows((*known.columns, *asked), ones), self.context.env)
         elif self.linear is not None:
             at = pa.array(self.numbers[id(self.linear)])
-            beside = [gather(column, at) for column in asked]
-            yield apply_segment(step.body, self.linear.beside(*beside), self.context.env)
+            gathered = [gather(column, at) for column in asked]
+            yield apply_pipeline(step.body, self.linear.with_columns(*gathered), self.context.env)
 
     def _parts(self) -> Parts:
         """The accumulators of all keys."""
@@ -181,18 +187,18 @@ class _Answering:
             columns = [plain_column(c) if n in wanted else c for n, c in enumerate(rows.columns)]
             for lift in block.lifts:
                 numbers = self.numbers[id(rows)]
-                found |= lifted(lift, columns, rows.weights, numbers, self.known.count)
-        return tidy(found)
+                found |= lift_rows(lift, columns, rows.weights, numbers, self.known.count)
+        return normalize_parts(found)
 
-    def _answer(self, wanted: Wanted, parts: Parts) -> Any:
+    def _answer(self, wanted: CompiledRequest, parts: Parts) -> Any:
         """What is asked for, as a column with a row for each number."""
         count = self.known.count
-        if isinstance(wanted, Asked):
-            return finished(wanted, parts, count)
-        assert isinstance(wanted, Read)
+        if isinstance(wanted, AccumulatorRead):
+            return aggregate_column(wanted, parts, count)
+        assert isinstance(wanted, RankingRead)
         ranking, rows = self.step.rankings[wanted.table], self.ranked.get(wanted.table)
         if rows is None:
-            rows, numbers = no_rows(ranking.segment.types), np.zeros(0, np.int64)
+            rows, numbers = no_rows(ranking.pipeline.types), np.zeros(0, np.int64)
         else:
             numbers = self.numbers[id(rows)]
         if ranking.drops_null:
@@ -201,11 +207,11 @@ class _Answering:
         runs = self.grouping.runs_of(wanted.table, numbers)
         chosen = first_rows(ranking, rows, runs, count, last=last)
         if wanted.reading.how == "at" and (chosen[self.known.used] < 0).any():
-            element_at([], 0, partial(self.context.env.world.failed, wanted.request.expr.span))
+            element_at([], 0, partial(self.context.env.world.fail, wanted.request.expr.span))
         return answers(wanted, ranking, rows, chosen)
 
 
-def _without_nulls(rows: Rows, numbers: Places) -> tuple[Rows, Places]:
+def _without_nulls(rows: Rows, numbers: Indices) -> tuple[Rows, Indices]:
     last = plain_column(rows.columns[-1])
     if not last.null_count:
         return rows, numbers
@@ -216,7 +222,7 @@ def _without_nulls(rows: Rows, numbers: Places) -> tuple[Rows, Places]:
 # --- the first row of each key ----------------------------------------------------------------
 
 
-def reads_first(wanted: Read, ranking: Ranking) -> bool:
+def reads_first(wanted: RankingRead, ranking: Ranking) -> bool:
     """Whether a request reads no more than the first or last row of a key."""
     reading = wanted.reading
     if reading.variable is not None:
@@ -239,29 +245,31 @@ def _value(ranking: Ranking) -> Layout:
 
 
 def _parts(layout: Layout) -> tuple[Layout, ...]:
-    return (layout,) if isinstance(layout, Leaf | Gone) else layout.parts or (Gone(layout.type),)
+    return (
+        (layout,) if isinstance(layout, Leaf | Unused) else layout.parts or (Unused(layout.type),)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
     """Stretches of rows with one key."""
 
-    numbers: Places
+    numbers: Indices
     """Of the key of each row."""
-    starts: Places
-    of_runs: Places
+    starts: Indices
+    of_runs: Indices
     """The numbers of the keys of runs."""
-    lengths: Places
+    lengths: Indices
 
     @staticmethod
-    def of(numbers: Places) -> Runs:
+    def of(numbers: Indices) -> Runs:
         """The runs of rows whose keys have these numbers."""
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         lengths = np.diff(np.append(starts, len(numbers)))
         return Runs(numbers, starts, numbers[starts], lengths)
 
 
-def first_rows(ranking: Ranking, rows: Rows, runs: Runs, count: int, *, last: bool) -> Places:
+def first_rows(ranking: Ranking, rows: Rows, runs: Runs, count: int, *, last: bool) -> Indices:
     """The first row of each key, or the last; -1 where there is none."""
     chosen = np.full(count, -1)
     if not len(rows):
@@ -296,13 +304,13 @@ def _sortable(column: Any, type_: Type, *, falls: bool) -> tuple[Any, Any]:
     return words, np.iinfo(np.uint64).max
 
 
-def _ranks(schema: TableSchema, rows: Rows) -> Places:
+def _ranks(schema: TableSchema, rows: Rows) -> Indices:
     """The places of rows in their order."""
     rest = Keys(tuple(map(plain_column, rows.columns)), schema.rest)
     return order_bytes(rest, schema.descending).ranks()
 
 
-def answers(wanted: Read, ranking: Ranking, rows: Rows, chosen: Places) -> Any:
+def answers(wanted: RankingRead, ranking: Ranking, rows: Rows, chosen: Indices) -> Any:
     """What a request makes of the rows that are chosen, as a column with a row for each key."""
     type_ = column_type(wanted.request.variable.type)
     value = _value(ranking)

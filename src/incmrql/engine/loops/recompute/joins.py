@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from incmrql.engine.columns.keys import Places
-from incmrql.engine.columns.rows import Rows, stacked
+from incmrql.engine.columns.keys import Indices
+from incmrql.engine.columns.rows import Rows, concat_rows
 from incmrql.engine.loops.recompute.columns import (
     Columns,
     Numbered,
     Numbering,
     all_same,
-    apply_segment,
+    apply_pipeline,
     gather,
     look_up,
     plain_rows,
     values_of,
 )
-from incmrql.engine.store.lookup import expanded, portions
+from incmrql.engine.store.lookup import expand_ranges, slices_by_count
 from incmrql.reference import Environment
 
 if TYPE_CHECKING:
@@ -37,25 +37,25 @@ MOST_PAIRS: Final = 1 << 24
 class _Index:
     """The rows of a side by the numbers of their keys; -1 is a key without rows."""
 
-    order: Places
-    starts: Places
-    counts: Places
+    order: Indices
+    starts: Indices
+    counts: Indices
 
     @staticmethod
-    def of(numbers: Places, count: int) -> _Index:
+    def of(numbers: Indices, count: int) -> _Index:
         """The index of rows whose keys have these numbers; rows with -1 are left out."""
         order = np.argsort(numbers, kind="stable")
         inside = order[np.searchsorted(numbers[order], 0) :]
         counts = np.append(np.bincount(numbers[inside], minlength=count), 0)
         return _Index(inside, np.cumsum(counts) - counts, counts)
 
-    def met(self, numbers: Places, start: int) -> tuple[Any, Any]:
+    def met(self, numbers: Indices, start: int) -> tuple[Any, Any]:
         """For rows with these numbers, the first of which is at `start`: the rows here, and they.
 
         The latter are None if they are all of those, each once.
         """
         times = self.counts[numbers]
-        here = pa.array(self.order[expanded(self.starts[numbers], times)])
+        here = pa.array(self.order[expand_ranges(self.starts[numbers], times)])
         if (times == 1).all():
             return here, None
         return here, pa.array(np.repeat(np.arange(start, start + len(times)), times))
@@ -123,19 +123,19 @@ class Joining:
             made = self._joined_rows(rows, asking, pairs)
             if self.gathered is not None and self.values is None:
                 self.values = values_of(self.step.body, made, self.gathered[2].columns)
-            yield apply_segment(self.step.body, made, env, self.values)
+            yield apply_pipeline(self.step.body, made, env, self.values)
 
     def _side(self, number: int, chunks: Iterable[Rows], env: Environment) -> Rows:
         side = self.step.sides[number]
         columns = (*range(side.key_width), *side.columns)
         found = []
         for chunk in chunks:
-            pairs = chunk if side.paired is None else apply_segment(side.paired, chunk, env)
+            pairs = chunk if side.paired is None else apply_pipeline(side.paired, chunk, env)
             if len(pairs):
                 found.append(pairs.pick(columns))
         if len(found) == 1:
             return found[0]
-        return stacked(list(map(plain_rows, found)), (*side.schema.keys, *side.schema.rest))
+        return concat_rows(list(map(plain_rows, found)), (*side.schema.keys, *side.schema.rest))
 
     def _pairs(self, rows: Rows, asking: Rows) -> Iterator[_Pairs]:
         width = self.step.sides[0].key_width
@@ -151,7 +151,7 @@ class Joining:
         index = _Index.of(inner, len(known))
         times = index.counts[outer]
         at_once = bool(times.sum() <= MOST_PAIRS)
-        for some in [slice(0, len(outer))] if at_once else portions(times, MOST_PAIRS):
+        for some in [slice(0, len(outer))] if at_once else slices_by_count(times, MOST_PAIRS):
             here, there = index.met(outer[some], some.start)
             if there is None and not at_once:
                 there = pa.array(np.arange(some.start, some.stop))

@@ -17,12 +17,17 @@ import numpy as np
 from incmrql.engine.columns.keys import Keys, same_keys
 from incmrql.engine.columns.layouts import Layout, leaves
 from incmrql.engine.columns.pipelines import Pipeline
-from incmrql.engine.columns.rows import Rows, stacked
+from incmrql.engine.columns.rows import Rows, concat_rows
 from incmrql.engine.compile.physical import Inner
 from incmrql.engine.context import BatchContext
-from incmrql.engine.loops.recompute.columns import Numbering, apply_segment, number_keys, plain_rows
+from incmrql.engine.loops.recompute.columns import (
+    Numbering,
+    apply_pipeline,
+    number_keys,
+    plain_rows,
+)
 from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
-from incmrql.reference.queries import too_long
+from incmrql.reference.queries import endless_loop_error
 
 if TYPE_CHECKING:
     from incmrql.engine.loops.operator import LoopOp
@@ -63,7 +68,7 @@ def recompute_loop(
     before: tuple[Rows, ...] = ()
     while goes_on and (step.limit is None or steps < step.limit):
         if step.limit is None and steps >= context.env.world.max_steps:
-            raise too_long(steps)
+            raise endless_loop_error(steps)
         before = tuple(variable.rows for variable in variables)
         fresh, flagged = machine.step(before)
         differing = sum(v.take_in(rows) for v, rows in zip(variables, fresh, strict=True))
@@ -84,7 +89,7 @@ class _Variable:
 
     def __init__(self, layout: Layout) -> None:
         self.types = leaves(layout)
-        self.rows = stacked([], self.types)
+        self.rows = concat_rows([], self.types)
         self.numbering = Numbering(self.types[:1])
 
     def take_in(self, rows: Rows) -> int:
@@ -97,7 +102,7 @@ class _Variable:
             found = self.numbering.of(rows.columns[:1], len(rows))
             if len(found) == len(rows) == len(before) and known is not None and known[2] is found:
                 return 2 * self._count_differing(before)
-        both = stacked([before, rows], self.types)
+        both = concat_rows([before, rows], self.types)
         found = number_keys(both.columns, self.types, len(both))
         old, new = np.split(found.of_row, [len(before)])
         weights = np.zeros((2, len(found)), np.int64)
@@ -170,9 +175,9 @@ class Steps(StepInterpreter):
         types = map(leaves, self.inner.variables)
         return self.results(flow, zip(places, segments, types, strict=True))
 
-    def brought(self, rows: Rows, segment: Pipeline | None) -> Rows:
+    def brought(self, rows: Rows, pipeline: Pipeline | None) -> Rows:
         """Rows as a segment makes them, with their values in them."""
-        return plain_rows(rows if segment is None else apply_segment(segment, rows, self.env))
+        return plain_rows(rows if pipeline is None else apply_pipeline(pipeline, rows, self.env))
 
     def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
         """All rows that a step makes of all rows of its inputs."""
