@@ -1,0 +1,13 @@
+"""The second front end: Spark's analysed plans, converted to the typed tree that MRQL uses too.
+
+* `nodes` is a plan as plain data: what the layer `spark` reads from the JVM, and its form as JSON.
+
+Nothing here knows py4j or PySpark, so that the conversion is tested without a JVM.  Start with
+`nodes`.
+"""
+
+from __future__ import annotations
+
+from incmrql.catalyst.nodes import PlanNode, PlanValue, plan_from_json, plan_to_json
+
+__all__ = ["PlanNode", "PlanValue", "plan_from_json", "plan_to_json"]
