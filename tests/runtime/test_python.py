@@ -188,7 +188,7 @@ def test_a_run_goes_on_from_its_checkpoint(session: incmrql.Session, tmp_path: P
         assert run.answer() == 7
         assert run.verify().rows == 1
         assert run.step() is None
-    with pytest.raises(incmrql.CheckpointError, match="another query"):
+    with pytest.raises(incmrql.CheckpointError, match="a different query"):
         session.query("max(rows)").start(checkpoint=tmp_path / "ck")
     with session.query("max(rows)").start(checkpoint=tmp_path / "ck", on_change="rebuild") as run:
         assert run.answer() == 4

@@ -72,7 +72,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of five words, so that keys end within, at and after the end of a chunk."""
     monkeypatch.setattr(columns, "CHUNK", 5)
     monkeypatch.setattr(columns, "FEW_KEYS", 6)
-    monkeypatch.setattr(columns, "SHORT", 3)
+    monkeypatch.setattr(columns, "SHORT_WORDS", 3)
 
 
 @pytest.mark.usefixtures("small_chunks")
