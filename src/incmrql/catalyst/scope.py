@@ -1,0 +1,154 @@
+"""What an expression of a plan may refer to, and what one conversion shares.
+
+Spark's attributes have ids that are unique in a plan, so a name never matters.  A sub-query sees
+the columns of the rows around it too: Spark marks these uses as `OuterReference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from incmrql.algebra.rows import Names
+from incmrql.catalyst.nodes import PlanNode
+from incmrql.catalyst.refusals import Code, Refusals, Refused
+from incmrql.catalyst.relation import Relation, null
+from incmrql.errors import InternalError
+from incmrql.types import typed
+from incmrql.types.model import NOTHING, Type
+
+Leaves: TypeAlias = Callable[[PlanNode], typed.Expr]
+"""The bag of rows of a leaf of the plan; raises `Refused`."""
+
+
+@dataclass(slots=True)
+class Conversion:
+    """What all parts of a conversion share.
+
+    The functions are those of the modules above this one, which would import each other otherwise:
+    `plan` converts an operator, `expression` an expression, `subquery` a sub-query as a value.
+    """
+
+    leaves: Leaves
+    plan: Callable[[PlanNode, Scope], Relation]
+    expression: Callable[[PlanNode, Scope], typed.Expr]
+    subquery: Callable[[PlanNode, Scope], typed.Expr]
+    names: Names = field(default_factory=lambda: Names(0))
+    refusals: Refusals = field(default_factory=Refusals)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    queries: dict[str, typed.Expr] = field(default_factory=dict)
+    """The named queries of the script: parts of the plan that are used more than once."""
+    views: dict[str, typed.Expr] = field(default_factory=dict)
+    """The named query of each view that has one, by its text without ids."""
+    repeated: frozenset[str] = frozenset()
+    """The texts of the views that occur more than once."""
+    notes: list[str] = field(default_factory=list)
+    """What the user should know: choices that Spark leaves open, hints that are dropped."""
+
+    def note(self, text: str) -> None:
+        """Add a note, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def name_query(self, name: str, bag: typed.Expr) -> typed.Expr:
+        """Make a bag a named query of the script; the expression that refers to it."""
+        key, number = name, 1
+        while key in self.queries:
+            number += 1
+            key = f"{name} {number}"
+        self.queries[key] = bag
+        return typed.Global(key, type=bag.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A common table expression: its plan, the scope of its definition, and its uses."""
+
+    plan: PlanNode
+    scope: Scope
+    name: str
+    uses: int
+    shared: list[typed.Expr] = field(default_factory=list, compare=False)
+    """The named query that the first use made of it, if later ones may refer to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The columns that an expression may use, by expression id, and the scope around them."""
+
+    conversion: Conversion
+    columns: Mapping[int, typed.Expr] = field(default_factory=dict)
+    outer: Scope | None = None
+    definitions: Mapping[int, Definition] = field(default_factory=dict)
+    """The common table expressions in scope, by id."""
+
+    @property
+    def names(self) -> Names:
+        """Fresh variables."""
+        return self.conversion.names
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The settings of Spark that were captured with the plan."""
+        return self.conversion.settings
+
+    def over(self, *relations: Relation) -> Scope:
+        """The scope of expressions over the rows of some relations."""
+        columns = {key: value for relation in relations for key, value in relation.columns}
+        return replace(self, columns=columns)
+
+    def with_columns(self, columns: Mapping[int, typed.Expr]) -> Scope:
+        """The scope with more columns, such as the variables of a lambda."""
+        return replace(self, columns={**self.columns, **columns})
+
+    def inside(self) -> Scope:
+        """The scope of a sub-query that stands in an expression of this scope."""
+        return replace(self, columns={}, outer=self)
+
+    def with_definitions(self, definitions: Mapping[int, Definition]) -> Scope:
+        """The scope with more common table expressions."""
+        return replace(self, definitions={**self.definitions, **definitions})
+
+    def column(self, expr_id: int) -> typed.Expr:
+        """The value of a column, of this scope or of the nearest one around that has it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if expr_id in scope.columns:
+                return scope.columns[expr_id]
+            scope = scope.outer
+        if self.conversion.refusals.problems:
+            return null(NOTHING)  # a column of an operator that was refused
+        raise InternalError(f"no column has the expression id {expr_id}")
+
+    def expression(self, node: PlanNode) -> typed.Expr:
+        """The value of an expression; a placeholder if it is refused."""
+        try:
+            return self.conversion.expression(node, self)
+        except Refused as refused:
+            self.conversion.refusals.add(refused, node)
+            return null(NOTHING)
+
+    def plan(self, node: PlanNode) -> Relation:
+        """The relation of an operator; one without columns if it is refused."""
+        return self.conversion.plan(node, self)
+
+    def subquery(self, node: PlanNode) -> typed.Expr:
+        """The value of a sub-query expression: `ScalarSubquery`, `Exists` or `InSubquery`."""
+        return self.conversion.subquery(node, self)
+
+    def refuse(
+        self,
+        node: PlanNode,
+        message: str,
+        hint: str = "",
+        code: Code = "C104",
+        type_: Type = NOTHING,
+    ) -> typed.Expr:
+        """Report that a part is not converted; a placeholder for its value."""
+        self.conversion.refusals.add(Refused(code, message, hint), node)
+        return null(type_)
+
+    def expressions(self, nodes: Iterable[PlanNode]) -> list[typed.Expr]:
+        """The values of several expressions."""
+        return [self.expression(node) for node in nodes]
