@@ -164,6 +164,18 @@ compat: java ## a smoke suite on other versions of Spark; PYTHON= chooses the Py
 # Older versions of PySpark leave sockets open, which our tests take for errors.
 OLDER_SPARKS_LEAK := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
+.PHONY: plans
+plans: java ## write the analysed plans that tests of the conversion read; SPARKS= chooses other versions
+	@export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
+	$(BIN)/python -m tests.catalyst.dumps; \
+	name=$$($(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])'); \
+	for version in $(SPARKS); do \
+	  place=.compat/$$name-spark-$$version; \
+	  test -x $$place/bin/python \
+	    || { echo "no Spark $$version in $$place: run make compat first" >&2; exit 1; }; \
+	  $$place/bin/python -m tests.catalyst.dumps; \
+	done
+
 # Keeps the versions that still fit; `make lock UPGRADE=--upgrade` takes the newest ones.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)

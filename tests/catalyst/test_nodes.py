@@ -1,9 +1,18 @@
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incmrql.catalyst import PlanNode, PlanValue, plan_from_json, plan_to_json
+from incmrql.catalyst import (
+    AnalyzedPlan,
+    PlanNode,
+    PlanValue,
+    analyzed_from_json,
+    analyzed_to_json,
+    plan_from_json,
+    plan_to_json,
+)
 
 SCALARS = (
     st.none()
@@ -42,3 +51,28 @@ def test_places_are_kept_and_do_not_tell_plans_apart() -> None:
     assert isinstance(decoded, PlanNode)
     assert decoded.place == (1, 0, 3)
     assert decoded == PlanNode("Literal", {"value": 1})
+
+
+def test_an_analysed_plan_reads_back_from_json() -> None:
+    analyzed = AnalyzedPlan(
+        PlanNode("Range", {"start": 0}, (1, 0, 3)),
+        PlanNode("StructType", {"fields": ()}),
+        {"spark.sql.ansi.enabled": "true"},
+        "select",
+    )
+    decoded = analyzed_from_json(analyzed_to_json(analyzed))
+    assert decoded == analyzed
+    assert decoded.text == "select"
+    assert decoded.plan.place == (1, 0, 3)
+
+
+def test_a_deep_plan_reads_back_from_json() -> None:
+    plan = PlanNode("Range")
+    for _ in range(1000):
+        plan = PlanNode("Filter", {"condition": None, "child": plan})
+    assert plan_to_json(plan_from_json(plan_to_json(plan))) == plan_to_json(plan)
+
+
+def test_other_json_is_no_analysed_plan() -> None:
+    with pytest.raises(ValueError, match="not an analysed plan"):
+        analyzed_from_json(plan_to_json(PlanNode("Range")))

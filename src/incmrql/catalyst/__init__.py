@@ -10,6 +10,22 @@ Nothing here knows py4j or PySpark, so that the conversion is tested without a J
 
 from __future__ import annotations
 
-from incmrql.catalyst.nodes import PlanNode, PlanValue, plan_from_json, plan_to_json
+from incmrql.catalyst.nodes import (
+    AnalyzedPlan,
+    PlanNode,
+    PlanValue,
+    analyzed_from_json,
+    analyzed_to_json,
+    plan_from_json,
+    plan_to_json,
+)
 
-__all__ = ["PlanNode", "PlanValue", "plan_from_json", "plan_to_json"]
+__all__ = [
+    "AnalyzedPlan",
+    "PlanNode",
+    "PlanValue",
+    "analyzed_from_json",
+    "analyzed_to_json",
+    "plan_from_json",
+    "plan_to_json",
+]

@@ -3,14 +3,15 @@
 Private classes and functions change between versions and between vendors' builds.  So each is used
 in this module only, behind a function that falls back on the public API if the private call fails:
 with the same result, perhaps slower, as its docstring says.  `tests/spark/test_internals.py`
-compares both.
+compares both.  Analysed plans have no public API: what reads them raises one of `MISSING`, which
+`plans.reader` reports.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from inspect import signature
@@ -25,11 +26,12 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import types as spark_types
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.pandas import functions as column_functions
 from pyspark.sql.pandas.types import to_arrow_type
 
 T = TypeVar("T")
-_MISSING: Final = (AttributeError, TypeError, Py4JError)
+MISSING: Final = (AttributeError, TypeError, Py4JError)
 """Raised by a private API that does not exist.  Errors of a query are `PySparkException`s."""
 UNKNOWN_SIZE: Final = 1 << 62
 """The size if it cannot be measured: too large to be broadcast."""
@@ -38,7 +40,7 @@ UNKNOWN_SIZE: Final = 1 << 62
 def _first_that_works(private: Callable[[], T], public: Callable[[], T]) -> T:
     try:
         return private()
-    except _MISSING:
+    except MISSING:
         return public()
 
 
@@ -175,6 +177,58 @@ def _by_global_view(spark: SparkSession, df: DataFrame) -> DataFrame:
     name = f"incmrql_{uuid4().hex}"
     df.createGlobalTempView(name)
     return spark.table(f"global_temp.{name}")
+
+
+# --- plans ---------------------------------------------------------------------------------
+
+
+def is_classic(value: object) -> bool:
+    """True if a session or frame is one of classic Spark: Spark Connect has no analysed plans."""
+    return isinstance(value, SparkSession | ClassicDataFrame)
+
+
+def active_session(spark: SparkSession) -> AbstractContextManager[None]:
+    """Make a session the active one of Java inside a block: Spark's rules read its settings."""
+    return _catalyst(spark).active()
+
+
+def parsed_plan(spark: SparkSession, text: str) -> Any:
+    """The plan of a SQL text before its names are resolved; nothing runs."""
+    catalyst = _catalyst(spark)
+    with catalyst.active():
+        return catalyst.parser.parsePlan(text)
+
+
+def analyzed_plan(frame: DataFrame) -> Any:
+    """The analysed plan of a frame."""
+    return frame._jdf.queryExecution().analyzed()
+
+
+def frame_of_plan(spark: SparkSession, plan: Any) -> DataFrame:
+    """A new frame over a plan, which Spark analyses; a command runs at once."""
+    catalyst = _catalyst(spark)
+    return DataFrame(catalyst.rows(catalyst.session, plan), spark)
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A class of Spark or Java by its full name."""
+    loader = spark._jsparkSession.getClass().getClassLoader()
+    jvm: Any = spark._jvm
+    return jvm.java.lang.Class.forName(name, False, loader)
+
+
+def scala_object(spark: SparkSession, name: str) -> Any:
+    """A singleton of Scala by its full name."""
+    return getattr(getattr(spark._jvm, f"{name}$"), "MODULE$")
+
+
+def compiled_java(spark: SparkSession, name: str, source: str) -> Any:
+    """A Java class, compiled in the driver's JVM by the compiler that Spark uses for queries."""
+    jvm: Any = spark._jvm
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(spark._jsparkSession.getClass().getClassLoader())
+    compiler.cook(source)
+    return compiler.getClassLoader().loadClass(name)
 
 
 # --- sizes and counts ------------------------------------------------------------------------
