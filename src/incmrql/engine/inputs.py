@@ -1,7 +1,7 @@
 """Files of the sources of a program to tables of rows with weights, in chunks of bounded size.
 
 Files are read by `io.read_chunks`, as batch queries read them; what parsers in Python give comes
-row by row.  Rows that were pushed lie in spool files.
+row by row.  Rows that were pushed, or that Spark has read, lie in spool files.
 """
 
 from __future__ import annotations
@@ -24,12 +24,23 @@ from incmrql.io.files import unreadable
 from incmrql.io.notices import SourceFacts
 from incmrql.io.rows import BadRow, quarantine_line
 from incmrql.io.spools import read_spool
+from incmrql.io.vectorised.spark_parquet import parquet_tuples
 from incmrql.plan.program import Stream
 from incmrql.reference.sources import parser_rows
 from incmrql.types.model import PREDEFINED, Constructor
 
 CHUNK: Final = 1 << 17
 """Rows of a chunk where rows come one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The file of the user's whose rows Spark has read into a spool, as it was then."""
+
+    path: str
+    size: int
+    modified: int
+    checksum: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +60,26 @@ class InputFile:
     """The path of the file that this one is a copy of and takes back."""
     forgotten: bool = False
     """Whether the file is no longer watched; it is not read again."""
+    origin: Origin | None = None
+    """Of a spool: where its rows come from, if from a file."""
+
+    @property
+    def watched_path(self) -> str:
+        """The path of the user's file that it is, holds the rows of, or takes back."""
+        return self.origin.path if self.origin is not None else self.retracts or self.path
 
     def as_json(self) -> dict[str, Any]:
         """The fields for a manifest."""
-        return asdict(self)
+        fields = asdict(self)
+        if self.origin is None:
+            del fields["origin"]
+        return fields
 
     @staticmethod
     def of_json(found: Mapping[str, Any]) -> InputFile:
         """The file that a manifest names."""
-        return InputFile(**found)
+        origin = Origin(**found["origin"]) if found.get("origin") else None
+        return InputFile(**{**found, "origin": origin})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +149,9 @@ def _chunks(
     if file.kind == "spool":
         batches = read_spool(Path(file.path), stream.element)
         return (Chunk(batch.column(0), batch.column(1)) for batch in batches)
+    if source.reader is not None:
+        arrays = parquet_tuples(Path(file.path), source.reader, stream.element)
+        return (Chunk(array, pa.repeat(pa.scalar(1, pa.int64()), len(array))) for array in arrays)
     options = dict(source.options)
     if file.deletes:
         options.pop("sign", None)

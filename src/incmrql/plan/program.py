@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from incmrql.algebra.failures.conditions import Site
 from incmrql.errors import Span
+from incmrql.io.spark_files import local_paths
 from incmrql.plan.nodes import Edge, Node, ResultPart, inputs
 from incmrql.types import typed
 from incmrql.types.model import Collection, Type
@@ -49,6 +50,15 @@ class Stream:
     def packed(self) -> bool:
         """Whether a row may be null itself, and so is in one column."""
         return self.source.format in ("json", "python")
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The files, directories and patterns that it reads; none of a socket."""
+        if self.socket is not None:
+            return ()
+        reader = self.source.reader
+        own = (self.path,) if reader is None else local_paths(reader)
+        return tuple(path for path in (*own, self.deletes) if path is not None)
 
 
 @dataclass(frozen=True, slots=True)

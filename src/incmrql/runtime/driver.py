@@ -28,7 +28,7 @@ from incmrql.engine.store.segments import Segment
 from incmrql.engine.store.tables import StateTable
 from incmrql.errors import CheckpointError, DataError
 from incmrql.io.files import ANYWHERE
-from incmrql.plan.program import Program
+from incmrql.plan.program import Program, Stream
 from incmrql.runtime.arithmetic import Failure, Tallies, Tally, failures, refuse_failures
 from incmrql.runtime.checkpoint import files as batch_files
 from incmrql.runtime.checkpoint.compatibility import (
@@ -51,6 +51,7 @@ from incmrql.runtime.checkpoint.rewrite import Retraction
 from incmrql.runtime.compacting import Compactor
 from incmrql.runtime.failures import spark_failures, unskippable, unstarted, unwritten
 from incmrql.runtime.feeds.archive import Archive
+from incmrql.runtime.feeds.readers import ReaderFeed
 from incmrql.runtime.feeds.removal import (
     exempt_from_checks,
     pending_removals,
@@ -297,7 +298,23 @@ class Driver:
             files = batch_files.portion(self.poll().files, most, self._is_streaming)
             if self.state.number >= 0 and not any(map(self._is_streaming, files)):
                 return None
+            files = self._spooled(files)
         return self.run_batch(files)
+
+    def _spooled(self, files: tuple[InputFile, ...]) -> tuple[InputFile, ...]:
+        """The files of a batch, with the rows of those that Spark has to read in spools."""
+        for feed in self.feeds:
+            own = [file for file in files if file.place == feed.place]
+            if isinstance(feed, ReaderFeed) and own:
+                check_files(own, self.compiled.paths)
+                spools = feed.spooled(own, self._spool, self.state.number + 1)
+                files = (*(file for file in files if file.place != feed.place), *spools)
+        return files
+
+    def _spool(
+        self, stream: Stream, files: Sequence[InputFile], folder: Path
+    ) -> Sequence[InputFile]:
+        return self.job.spool(stream, files, folder)
 
     def _is_streaming(self, file: InputFile) -> bool:
         places = (stream.place for stream in self.program.streams if stream.streaming)

@@ -52,8 +52,8 @@ def refuse_overlaps(
 
 def _watched(program: Program) -> Iterator[str]:
     for stream in program.streams:
-        if stream.streaming and stream.socket is None:
-            yield from (path for path in (stream.path, stream.deletes) if path is not None)
+        if stream.streaming:
+            yield from stream.watched
 
 
 def is_matched(
@@ -126,7 +126,7 @@ class NamedFiles:
 
     def _named(self) -> Iterable[str]:
         for stream in self.program.streams:
-            yield from (each for each in (stream.path, stream.deletes) if each is not None)
+            yield from stream.watched
         yield str(self.checkpoint)
 
     def refusal(self, paths: Iterable[str]) -> DataError:
@@ -145,9 +145,8 @@ def check_sources(program: Program, paths: Paths) -> None:
     """Refuse a source that is not where files may be read."""
     for stream in program.streams:
         named = "" if stream.source.path is None else place(stream.source.path.span)
-        for path in (stream.path, stream.deletes):
-            if path is not None and stream.socket is None:
-                paths.check(path, named)
+        for path in stream.watched:
+            paths.check(path, named)
 
 
 def check_files(files: Sequence[InputFile], paths: Paths) -> None:

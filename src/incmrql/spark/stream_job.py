@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,12 +28,14 @@ from incmrql.engine.stages import Route
 from incmrql.engine.store.compaction import CompactionTask
 from incmrql.engine.store.segments import Segment
 from incmrql.errors import CheckpointError, DataError, InternalError
+from incmrql.plan.program import Stream
 from incmrql.spark.batch.queries import with_runner
 from incmrql.spark.clusters import is_local, watch_executors
 from incmrql.spark.internals import job_counts
 from incmrql.spark.loops.placement import LOOP_ROWS, Offload, find_loop, task_row_limits
 from incmrql.spark.packing import pack_program
 from incmrql.spark.probe import Proof, check_proofs, create_probe
+from incmrql.spark.sources.spools import spool_files
 from incmrql.spark.stream_tasks import (
     REQUEST_PROPERTY,
     batch_task,
@@ -148,6 +150,11 @@ class StreamJob:
         self._check(rows, request.files)
         reading, done = self._read(rows, request)
         return JobResult(reading, done, *job_counts(context, group))
+
+    def spool(self, stream: Stream, files: Sequence[InputFile], folder: Path) -> list[InputFile]:
+        """The rows of files as the reader of a stream reads them, in spools of a directory."""
+        self._prepare()
+        return spool_files(self.given, stream, files, folder)
 
     def _answers(self, request: BatchRequest, large: int) -> list[tuple[str, str]]:
         """The messages of a batch's tasks.

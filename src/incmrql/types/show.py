@@ -213,4 +213,7 @@ def show_source(source: typed.Source) -> str:
         return source.name
     place = source.path if source.path is not None else source.host
     word = "stream" if source.streaming else "source"
+    if source.reader is not None:
+        paths = ", ".join(show(path.removeprefix("file:")) for path in source.reader.paths)
+        return f"{word}({source.reader.format}, {paths})"
     return f"{word}({source.format}, {'' if place is None else show_expr(place)})"

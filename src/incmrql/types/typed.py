@@ -279,13 +279,36 @@ class Cast(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class SparkReader:
+    """A reader of Spark: what Spark reads with it from these paths is what the source means.
+
+    The paths are patterns of Hadoop, where a backslash takes a character as it is.
+    `schema` is the JSON of a `StructType`: the columns in files, then those of partition
+    directories, of which `partitions` has the names.  `columns` are the names in the order of a
+    row.  `settings` are those of the session that change what the reader reads.
+    """
+
+    format: str
+    paths: tuple[str, ...]
+    schema: str
+    columns: tuple[str, ...]
+    partitions: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+
+    def option(self, name: str) -> str | None:
+        """The value of an option, whose name may be in any case, or None."""
+        return next((value for key, value in self.options if key.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A source or stream.
 
-    `format` is line, json, xml, text, binary, python (a declared parser) or registered.  `path`
-    is the path of the files, or the registered name.  `row` is the type of the rows in the
-    file, including columns of type any, which are skipped; the type of the `Read` node is the
-    type of the rows that are read.  `options` has the named arguments, by name.
+    `format` is line, json, xml, text, binary, python (a declared parser), spark (read by `reader`)
+    or registered.  `path` is the path of the files, or the registered name.  `row` is the type of
+    the rows in the file, including columns of type any, which are skipped; the type of the `Read`
+    node is the type of the rows that are read.  `options` has the named arguments, by name.
     """
 
     format: str
@@ -301,6 +324,7 @@ class Source:
     parser: str = ""
     name: str = ""
     options: tuple[tuple[str, AnyValue], ...] = ()
+    reader: SparkReader | None = None
 
 
 # --- Taking values apart ---

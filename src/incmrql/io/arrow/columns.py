@@ -28,6 +28,7 @@ from incmrql.types.model import (
     SHORT,
     STRING,
     TIMESTAMP,
+    Decimal,
     Record,
     Tuple,
     Type,
@@ -119,7 +120,11 @@ _MICROSECONDS: Final = tuple(
 
 def element_array(batch: Any, element: Type) -> Any:
     """The rows of a record batch as an array of the Arrow form of a type."""
-    column = _element_column(batch, element)
+    return column_array(_element_column(batch, element), element)
+
+
+def column_array(column: Any, element: Type) -> Any:
+    """A column as an array of the Arrow form of a type."""
     type_ = _column_type(column.type)
     if not widens_to(type_, element):
         message = f"the table has rows of type {type_}, expected {element}"
@@ -193,7 +198,8 @@ def _is_castable(arrow: Any, type_: Type) -> bool:
         return arrow in (pa.string(), pa.large_string())
     if type_ == TIMESTAMP:
         return bool(pa.types.is_timestamp(arrow)) and arrow.unit == "us"
-    return type_ in (BOOL, DATE) and bool(arrow == arrow_type(type_))
+    plain = type_ in (BOOL, DATE) or isinstance(type_, Decimal)
+    return plain and bool(arrow == arrow_type(type_))
 
 
 def _scalars(column: Any, type_: Type) -> Any | None:

@@ -143,6 +143,8 @@ def widens_to(source: Type, target: Type) -> bool:
             return widens_to(element, expected)
         case Tuple(items), Tuple(others):
             return len(items) == len(others) and all(map(widens_to, items, others))
+        case Record(((("_1", only)),)), Tuple((item,)):  # a tuple of one is a record elsewhere
+            return widens_to(only, item)
         case Record(), Record(fields):
             pairs = [(source.field(name), expected) for name, expected in fields]
             return all(

@@ -7,4 +7,5 @@ them stands alone.  Where a line may go on in the next one (a quote that is not 
 over several lines) that reader gets it and all lines after it.
 
 `reader` says which files are read in this way; `parser` is what the formats have in common.
+`spark_parquet` reads Parquet files by a schema of Spark's.
 """

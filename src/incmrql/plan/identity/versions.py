@@ -152,6 +152,7 @@ FORMATS: Final[dict[str, int]] = {
     "source binary": 1,
     "source python": 1,
     "source registered": 1,
+    "source spark": 1,
 }
 """How the rows of a format are read."""
 

@@ -30,6 +30,7 @@ from incmrql.runtime.feeds.folders import FolderFeed
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.once import OnceFeed, RegisteredFeed
 from incmrql.runtime.feeds.push import PushFeed
+from incmrql.runtime.feeds.readers import ReaderFeed
 from incmrql.runtime.feeds.sockets import SocketFeed
 from incmrql.runtime.feeds.spooled import Feed
 from incmrql.types import typed
@@ -141,7 +142,14 @@ def feeds_of(  # noqa: PLR0913 (a program, where it stands, and its data)
         folder = checkpoint.input / f"source-{stream.place}"
         begun = state.number >= 0 and not window
         data = registered.get(stream.source.name) if stream.source.name else None
-        if stream.socket is not None:
+        if stream.source.reader is not None:
+            pending = checkpoint.intent(state.number + 1) or ()
+            feed = ReaderFeed(
+                stream, folder, ingested, settle, archive,
+                begun=begun, allow_empty=allow_empty, pending=pending,
+            )  # fmt: skip
+            found.append(feed)
+        elif stream.socket is not None:
             found.append(SocketFeed(stream, folder, ingested))
         elif stream.path is None and isinstance(data, StreamingFrame):
             found.append(FrameFeed(stream, folder, ingested, checkpoint.check_newest))

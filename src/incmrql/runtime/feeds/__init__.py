@@ -2,6 +2,7 @@
 
 * `spooled` has the protocol `Feed`, and the folders in which arrivals wait for a batch.
 * `folders` has `FolderFeed`: files of a directory, a pattern or one file, as they appear.
+* `readers` has `ReaderFeed`: files as a reader of Spark lists and reads them.
 * `once` has `OnceFeed` for sources that do not change and `RegisteredFeed` for registered data.
 * `push` (rows from Python), `sockets` (lines from a peer) and `frames` (a streaming DataFrame)
   write what arrives to spool files; `set_aside` removes rows that no batch can ingest.
@@ -15,6 +16,7 @@ from incmrql.runtime.feeds.folders import FolderFeed
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.once import OnceFeed, RegisteredFeed
 from incmrql.runtime.feeds.push import PushFeed
+from incmrql.runtime.feeds.readers import ReaderFeed
 from incmrql.runtime.feeds.sockets import SocketFeed, SocketStatus
 from incmrql.runtime.feeds.spooled import Arrivals, Feed, IngestedByPath
 
@@ -27,6 +29,7 @@ __all__ = [
     "IngestedByPath",
     "OnceFeed",
     "PushFeed",
+    "ReaderFeed",
     "RegisteredFeed",
     "SocketFeed",
     "SocketStatus",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -157,9 +157,9 @@ class FolderFeed:
         for path in self._altered(there):
             file = there.get(path)
             if file is None:
-                back.append(self._taken_back(path))
+                back += self._taken_back(path)
             elif self._at_rest(file, before, now):
-                back.append(self._taken_back(path))
+                back += self._taken_back(path)
                 fresh.append(file)
         for path, file in there.items():
             if path not in self.ingested and self._at_rest(file, before, now):
@@ -241,7 +241,7 @@ class FolderFeed:
                 self.ingested[path] = (after, digest)
                 continue
             if not self._replaces:
-                raise gone(before) if after is None else altered(before)
+                raise self._problem(before, after)
             found.append(path)
         return found
 
@@ -277,14 +277,19 @@ class FolderFeed:
                 return False  # it is changing right now
             raise
 
-    def _taken_back(self, path: str) -> InputFile:
+    def _problem(self, before: InputFile, after: InputFile | None) -> DataError:
+        """The error for a file that vanished or changed."""
+        return gone(before) if after is None else altered(before)
+
+    def _taken_back(self, path: str) -> Iterable[InputFile]:
+        """What takes back the rows of a file."""
         before, digest = self.ingested[path]
         copy = None if self._archive is None else self._archive.copy_of(before, digest)
         if copy is None:
             message = f'"{Path(path).name}" is to be replaced, and what was taken in is not kept'
             hint = "Put the file back as it was; to replace files, run with --keep-input all."
             raise DataError("R305", message, place=path, hint=hint)
-        return replace(copy, retracts=path)
+        return [replace(copy, retracts=path)]
 
 
 def _is_gone(path: str) -> bool:

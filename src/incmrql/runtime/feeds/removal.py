@@ -54,9 +54,14 @@ def _ingested(path: str, state: State) -> list[tuple[InputFile, str]]:
     return [
         each
         for ingested in state.ingested.values()
-        for name, each in ingested.items()
-        if each[0].kind == "file" and os.path.abspath(name) == wanted
+        for each in ingested.values()
+        if _is_of_a_file(each[0]) and os.path.abspath(each[0].watched_path) == wanted
     ]
+
+
+def _is_of_a_file(file: InputFile) -> bool:
+    """Whether it is a file of the user's, or has the rows of one."""
+    return file.kind == "file" or file.origin is not None
 
 
 def _done(path: str, checkpoint: Checkpoint, option: str) -> Sequence[tuple[InputFile, str]]:
@@ -65,28 +70,28 @@ def _done(path: str, checkpoint: Checkpoint, option: str) -> Sequence[tuple[Inpu
     names = set()
     for files in checkpoint.batches():
         for file, _ in files:
-            if os.path.abspath(file.retracts or file.path) == wanted:
+            if os.path.abspath(file.watched_path) == wanted:
                 return ()
-            if file.kind == "file":
-                names.add(file.retracts or file.path)
+            if _is_of_a_file(file):
+                names.add(file.watched_path)
     hint = f"{nearest(path, names)} Give the path as messages show it.".strip()
     raise DataError("R323", f'{option}: "{path}" was never ingested', place=path, hint=hint)
 
 
 def _copy(file: InputFile, digest: str, archive: Archive) -> InputFile:
     """The kept copy of a file, as what is read to retract it."""
-    name = Path(file.path).name
+    name, place = Path(file.watched_path).name, file.watched_path
     if not digest:
         message = f'"{name}" has no rows in the answer: its batch was skipped'
-        raise DataError("R323", message, place=file.path, hint="Use --forget.")
+        raise DataError("R323", message, place=place, hint="Use --forget.")
     copy = archive.copy_of(file, digest)
     if copy is None:
         message = f'"{name}" cannot be retracted: what was ingested of it is not kept'
         hint = (
-            f"Use --forget {file.path}, and take its rows away by a folder of deletes; "
+            f"Use --forget {place}, and take its rows away by a folder of deletes; "
             "to be able to retract, run with --keep-input all from the start."
         )
-        raise DataError("R305", message, place=file.path, hint=hint)
+        raise DataError("R305", message, place=place, hint=hint)
     return replace(copy, retracts=file.path, forgotten=False)
 
 
@@ -95,7 +100,7 @@ def exempt_from_checks(feeds: Iterable[Feed], files: Sequence[InputFile]) -> Non
     for feed in feeds:
         if isinstance(feed, FolderFeed | OnceFeed):
             own = [file for file in files if file.place == feed.place]
-            feed.settled = frozenset(file.retracts or file.path for file in own)
+            feed.settled = frozenset(file.watched_path for file in own)
 
 
 def pending_removals(files: Sequence[InputFile], state: State) -> tuple[InputFile, ...]:
