@@ -26,7 +26,7 @@ from tests.plan.identity.test_fields import _hints
 _OPERATORS: dict[str, tuple[str, ...]] = {
     "builtin": (*builtins.FUNCTIONS, "text", "tag"),
     "aggregate": (*builtins.AGGREGATES, "sum#part", "sum#total", "avg#total"),
-    "source": (*FORMATS.values(), "python", "registered"),
+    "source": (*FORMATS.values(), "python", "registered", "spark"),
     **{
         ENTRIES[kind].tag: get_args(_hints(kind)[field])
         for kind, field in [

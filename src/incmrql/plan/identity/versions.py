@@ -153,6 +153,7 @@ FORMATS: Final[dict[str, int]] = {
     "source python": 1,
     "source registered": 1,
     "source spark": 1,
+    "spark-reader": 1,
 }
 """How the rows of a format are read."""
 
