@@ -32,7 +32,7 @@ def by_incmrql(session: Session, text: str, use: Callable[[DataFrame], T], *, fa
     """
     result = session.query(text)
     with deep_recursion():
-        engine = result._prepared()
+        engine = result._prepare_engine()
         engine.fast_sums = fast
         query = engine.query(result.item.expr)
         assert query is not None, "not on Spark"

@@ -29,8 +29,8 @@ OLDEST = 17
 VECTOR_OPTION = "--add-modules=jdk.incubator.vector"
 
 GONE_HINT = (
-    "Most often there was too little memory. Give Spark more (--conf spark.driver.memory=8g), "
-    "or take in less at a time (--max-files-per-batch)."
+    "The usual cause is too little memory. Give Spark more (--conf spark.driver.memory=8g), "
+    "or ingest less at a time (--max-files-per-batch)."
 )
 """What to do when the JVM has died."""
 

@@ -56,14 +56,14 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.csv").write_text("1,10\n2,20\nx,1\n")
     (tmp_path / "in" / "2.csv").write_text("1,5\n7,7\n")
-    original = Run._opened
+    original = Run._open
 
     def opened(self: Run) -> Any:
         driver = original(self)
         driver._job = cast("StreamJob", Here(driver.compiled))
         return driver
 
-    monkeypatch.setattr(Run, "_opened", opened)
+    monkeypatch.setattr(Run, "_open", opened)
     return incmrql.Session().script(SCRIPT)
 
 

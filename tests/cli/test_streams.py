@@ -121,7 +121,7 @@ def test_an_output_keeps_its_mode_and_format(
     refused = shop.run(AVERAGE, *options)
     assert (refused.code, refused.out) == (1, "")
     assert said in refused.err
-    assert "Use a new folder" in refused.err
+    assert "Use a new directory" in refused.err
 
 
 def test_a_rebuild_takes_readers_from_the_old_answer_to_the_new_one(shop: Shop) -> None:
@@ -177,8 +177,8 @@ def test_a_rebuild_of_state_in_other_columns_asks_for_a_new_folder(
         )
         refused = shop.run(least, "--on-change", "rebuild")
     assert refused.code == 1
-    assert "stores its state in other columns" in refused.err
-    assert "Use a new folder" in refused.err
+    assert "stores its state in different columns" in refused.err
+    assert "Use a new directory" in refused.err
     assert shop.run(AVERAGE).code == 0  # nothing was changed
 
 
@@ -194,7 +194,9 @@ def test_without_incr_each_batch_is_answered_alone(shop: Shop) -> None:
         '{ ("Oslo",20.0), ("Oslo",40.0), ("Rome",12.0) }',
         '{ ("Rome",18.0) }',
     ]
-    assert done.err.count("note[W303]: the query has no incr: each batch is answered alone.") == 1
+    assert (
+        done.err.count("note[W303]: the query has no incr: each batch is answered on its own.") == 1
+    )
     refused = shop.run(f"incr {query}")
     assert "W303" not in refused.err
     assert refused.code == 1

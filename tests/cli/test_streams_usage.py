@@ -24,7 +24,7 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("query", "options", "code", "said"),
     [
-        (f'{COUNT} max(stream(text, "none"));', (), 1, "error[A103]: some items"),
+        (f'{COUNT} max(stream(text, "none"));', (), 1, "error[A103]: other items"),
         (COUNT, (), 1, 'error[R101]: there is no file or folder "none"'),
         (
             COUNT.removeprefix("incr "),
@@ -54,4 +54,4 @@ def test_refused(query: str, options: tuple[str, ...], code: int, said: str) -> 
 def test_a_folder_that_is_no_checkpoint(command: str, tmp_path: object) -> None:
     done = incmrql(command, str(tmp_path))
     assert (done.code, done.out) == (1, "")
-    assert "is no checkpoint: it has no manifests" in done.err
+    assert "is not a checkpoint: it has no manifests" in done.err

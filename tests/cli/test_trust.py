@@ -443,7 +443,7 @@ def test_a_manifest_that_names_other_files_is_refused(shop: Shop, kind: str) -> 
     tampered(newest(shop), named)
     done = incmrql("verify", "ck")
     assert (done.code, "error[R104]" in done.err) == (1, True), done.err
-    assert "names files of no source" in done.err
+    assert "lists files of no source" in done.err
     assert "--allow-path /etc" in done.err
 
 

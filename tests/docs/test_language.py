@@ -69,7 +69,7 @@ NO_EXAMPLE: Final = {
     "R308": "rows pushed from Python",
     "R309": "rows pushed from Python",
     "R310": "a socket of a stream",
-    "R311": "a streaming data frame",
+    "R311": "a streaming DataFrame",
     "R312": "an option of Python",
     "R313": "an option of Python",
     "R361": "a damaged state file",

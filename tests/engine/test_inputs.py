@@ -427,7 +427,7 @@ def test_a_file_that_is_not_as_planned_is_refused(name: str, tmp_path: Path) -> 
     assert checksum(planned) == checksum(planned)
     path.write_bytes(content + b"\n")
     assert refused(stream, script, planned) == "R301"
-    with pytest.raises(DataError, match="no longer what was taken in"):
+    with pytest.raises(DataError, match="changed while it was being ingested"):
         checksum(planned)
     path.unlink()
     assert refused(stream, script, planned) == "R301"

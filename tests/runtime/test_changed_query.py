@@ -80,7 +80,9 @@ def test_items_in_another_order_are_told_apart(tmp_path: Path) -> None:
     items = [f"incr count({STREAM});", f"incr sum(select x.N from x in {STREAM});"]
     with driver_here(Place(tmp_path, "".join(items))) as driver:
         driver.step()
-    with pytest.raises(CheckpointError, match="The items are the same, in another order") as caught:
+    with pytest.raises(
+        CheckpointError, match="The items are the same, in a different order"
+    ) as caught:
         driver_here(Place(tmp_path, "".join(reversed(items))))
     lines = str(caught.value).splitlines()
     assert [line for line in lines if "item " in line] == ["  item 1:", "  item 2:"]
@@ -127,7 +129,7 @@ def test_a_list_and_a_bag_do_not_share_an_output_folder(
     known = bind(first.program, [], first.output, OPTIONS, has_batches=False).as_json(first.program)
     with pytest.raises(CheckpointError, match=f"{said} _position, not with") as caught:
         bind(second.program, known, second.output, OPTIONS, has_batches=True)
-    assert "Use a new folder" in str(caught.value)
+    assert "Use a new directory" in str(caught.value)
     whole = [{**sink, "mode": "snapshot"} for sink in known]
     earlier = [{name: sink[name] for name in sink if name != "list"} for sink in known]
     for allowed in (whole, earlier):
@@ -141,19 +143,21 @@ def test_state_in_another_form_is_refused_though_the_query_is_the_same(
     put(tmp_path, "1.csv", "a", "b")
     place = chosen(tmp_path, "a")
     with monkeypatch.context() as before:
-        described = opening._table
+        described = opening._table_json
         other = {"form": "another one"}
-        before.setattr(opening, "_table", lambda *given: {**described(*given), **other})
+        before.setattr(opening, "_table_json", lambda *given: {**described(*given), **other})
         before.setattr(opening, "version", lambda _: "0.9")
         assert followed(place) == Bag([("a", 1)])
-    with pytest.raises(CheckpointError, match=r"stores its state in other columns than 0\.9 did"):
+    with pytest.raises(
+        CheckpointError, match=r"stores its state in different columns than 0\.9 did"
+    ):
         followed(place)
     with (
         pytest.raises(CheckpointError, match="cannot be used as it is"),
         driver_here(place, replace(OPTIONS, on_change="reuse")),
     ):
         pass
-    with pytest.raises(CheckpointError, match="in other columns"):
+    with pytest.raises(CheckpointError, match="in different columns"):
         Driver(place.program, place.checkpoint, None, _nobody, OPTIONS, read_only=True)
 
 

@@ -160,7 +160,7 @@ def test_what_is_no_checkpoint_or_one_of_another_version_is_told(tmp_path: Path)
     with pytest.raises(CheckpointError, match="has format 4, and this version reads 3"):
         checkpoint.described()
     path.unlink()
-    with pytest.raises(CheckpointError, match="no checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         checkpoint.described()
     write_over(tmp_path / "program.json", {"format": 2})
     for opening in (checkpoint.described, checkpoint.prepare):

@@ -107,7 +107,7 @@ def test_a_call_with_a_bad_row_is_refused_whole(bad: Any, words: str, tmp_path: 
 
 @pytest.mark.parametrize("wrong", [{"X": 1, "Y": "a"}, "ab", record(1), 5])
 def test_one_row_is_not_taken_for_many(wrong: Any, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"rows come in a list") as caught:
+    with pytest.raises(DataError, match=r"rows must be a list") as caught:
         PushFeed(STREAM, tmp_path).insert(wrong)
     assert caught.value.code == "R306"
 

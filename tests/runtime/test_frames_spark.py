@@ -65,7 +65,7 @@ def test_batches_of_a_streaming_frame(
         batch = step(run)
         assert (batch.number, batch.rows_in) == (2, 1)
         assert identical(run.answer(), Bag([("a", 6), ("b", 2), ("c", 7)]))
-    with pytest.raises(incmrql.DataError, match="is a streaming data frame"):
+    with pytest.raises(incmrql.DataError, match="is a streaming DataFrame"):
         session.query(SUMS).collect()
 
 
@@ -115,7 +115,7 @@ def test_a_loop_follows_a_frame_beside_pushed_rows(
 def test_frames_that_are_none(
     session: incmrql.Session, spark: SparkSession, tmp_path: Path
 ) -> None:
-    with pytest.raises(incmrql.DataError, match="no streaming DataFrame"):
+    with pytest.raises(incmrql.DataError, match="not a streaming DataFrame"):
         session.stream("clicks", spark.range(3))
     with pytest.raises(incmrql.DataError, match="no sign column"):
         session.stream("clicks", frame(spark, tmp_path / "in"), sign="op")

@@ -147,7 +147,7 @@ def test_skipped_files_are_mentioned_once(tmp_path: Path) -> None:
     data = place.data
     assert sorted(said) == [
         f'files whose names start with "." or "_" are skipped, such as "{data}/_SUCCESS"',
-        f'linked folders are skipped, such as "{data}/linked"',
+        f'linked directories are skipped, such as "{data}/linked"',
         f'named pipes, sockets and devices are skipped, such as "{data}/pipe"',
     ]
 

@@ -254,7 +254,7 @@ def test_a_batch_whose_files_the_driver_cannot_see_is_not_committed(
 
     with monkeypatch.context() as patched:
         patched.setattr(own.job, "run", unseen)
-        with pytest.raises(CheckpointError, match="the driver cannot find it so"):
+        with pytest.raises(CheckpointError, match="the driver does not see the same file"):
             own.step()
     assert (own.state.number, own.checkpoint.last()["batch"]) == (-1, -1)
     own.close()

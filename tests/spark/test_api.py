@@ -210,7 +210,7 @@ def test_rows_without_a_type(session: incmrql.Session, rows: list[object], said:
 def test_wrong_use(session: incmrql.Session) -> None:
     with pytest.raises(incmrql.DataError, match="cannot be the name"):
         session.register("a b", [])
-    with pytest.raises(incmrql.DataError, match="holds no query"):
+    with pytest.raises(incmrql.DataError, match="has no query"):
         session.query("x = 1;")
     with pytest.raises(incmrql.QueryError, match="orderz"):
         session.query("select x from x in orderz")

@@ -64,7 +64,7 @@ def agrees(session: incmrql.Session, text: str, arguments: tuple[str, ...] = ())
     found = session.query(text, arguments).collect()
     fresh = incmrql.Session(spark=session.spark)
     fresh._data, fresh._functions = session._data, session._functions
-    script = fresh._compiled(text, arguments).typed
+    script = fresh._compile(text, arguments).typed
     given = {name: rows for name, (rows, _) in session._data.items()}
     answers: list[Value] = []
     world = new_world(script, arguments=list(arguments), registered=given)
@@ -185,7 +185,7 @@ def test_fast_and_exact_sums_have_texts_of_their_own(session: incmrql.Session) -
     session.register("xs", [{"A": 1, "B": 0.1}])
     result, made = session.query(SUMS), []
     for fast in (False, True, False):
-        engine = result._prepared()
+        engine = result._prepare_engine()
         engine.fast_sums = fast
         query = engine.query(result.item.expr)
         assert query is not None

@@ -1,10 +1,10 @@
-"""What front ends use: scripts, sessions, runs, options and checkpoints.
+"""The interface for front ends: scripts, sessions, runs, options and checkpoints.
 
-* `scripts` checks, explains and evaluates a script without Spark; its functions are here by name.
+* `scripts` checks, explains and evaluates a script without Spark; its functions are exported here.
 * `session` has `Session`, for queries on Spark.
 * `runs` has `Run`, a program that follows its streams, and the only owner of a driver.
-* `streams` has the streams that Python pushes rows to; `options` what `start()` takes.
-* `checkpoints` opens what a run has left.
+* `streams` has streams of pushed rows and of DataFrames; `options` the arguments of `start()`.
+* `checkpoints` opens the checkpoint of a run that is not running.
 
 Start with `session`, then `runs`.
 """
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A name of `scripts` when it is asked for: the command line needs options only to begin."""
+    """Imports a name of `scripts` on first access: `incmrql --help` needs only the options."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("incmrql.api.scripts"), name)

@@ -1,8 +1,8 @@
-"""What a run has left: a checkpoint that is looked at, verified or rewritten.
+"""Checkpoints of runs that are not running: inspected, verified or rewritten.
 
-The script beside it may be gone: the program is made again from what the checkpoint says of it.
-That is as safe as the script, if the user has started it; of others' checkpoints only the files in
-them are read, and those that are allowed.
+The script file may be gone, so the program is recompiled from its description in the checkpoint.
+That is as safe as running the script, if the user has started it; of somebody else's checkpoint
+only its own files are read, and those that the user allows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class SavedRun:
-    """A run that is not on, by the checkpoint in a folder.
+    """A run that is not running, opened by its checkpoint.
 
     `modules` are the Python modules that its script may import, and `allowed` the paths that it
     may use.
@@ -50,11 +50,11 @@ class SavedRun:
     ) -> None:
         self.folder, self._modules = folder.absolute(), modules
         self._checkpoint = Checkpoint(self.folder)
-        self._may = ownership(self._checkpoint, Paths.of(allowed))
+        self._ownership = ownership(self._checkpoint, Paths.of(allowed))
 
     @cached_property
     def described(self) -> dict[str, Any]:
-        """What the checkpoint says of its program."""
+        """The description of the program in the checkpoint."""
         return dict(self._checkpoint.described())
 
     @cached_property
@@ -62,20 +62,20 @@ class SavedRun:
         return self.described.get("script") or {}
 
     @contextlib.contextmanager
-    def _beside(self) -> Iterator[None]:
-        """In the folder where the script was started, which its paths are relative to."""
+    def _in_script_folder(self) -> Iterator[None]:
+        """Changes to the directory where the script was started: its paths are relative to that."""
         folder = self._script.get("folder", "")
         with contextlib.chdir(folder) if os.path.isdir(folder) else contextlib.nullcontext():
             yield
 
     @cached_property
     def program(self) -> Program:
-        """The program, made again."""
-        with self._beside():
-            return read_program(self.folder, self._modules, self._may.program)[0]
+        """The program, recompiled."""
+        with self._in_script_folder():
+            return read_program(self.folder, self._modules, self._ownership.program)[0]
 
     def facts(self) -> dict[str, Any]:
-        """What it holds, as `incmrql state --json` says it."""
+        """The content of the checkpoint, as `incmrql state --json` prints it."""
         checkpoint, described = self._checkpoint, self.described
         last, tables = checkpoint.last(), self.tables()
         intended = checkpoint.intent(last["batch"] + 1)
@@ -93,20 +93,20 @@ class SavedRun:
             "bytes": sum(table.size for table in tables),
             "sources": described["streams"],
             "nodes": [
-                {**{key: each[key] for key in ("kind", "about")}, "number": number}
-                for number, each in enumerate(described["nodes"])
+                {"kind": node["kind"], "about": node["about"], "number": number}
+                for number, node in enumerate(described["nodes"])
             ],
             "tables": [asdict(table) for table in tables],
         }
 
     def tables(self) -> list[TableFacts]:
-        """Its state tables in numbers."""
+        """Its state tables: what they hold, and their sizes."""
         return table_facts(self._checkpoint.last()["tables"], self.described)
 
     @cached_property
     def _state(self) -> SavedState:
         program = self.program
-        with self._beside():
+        with self._in_script_folder():
             return saved_state(self.folder, program)
 
     def rows(self, table: str, limit: int) -> list[Value]:
@@ -114,7 +114,7 @@ class SavedRun:
         return list(islice(self._state.rows(table), limit))
 
     def verify(self, spark: Callable[[], SparkSession]) -> Verified:
-        """Compare its answers with those of the same queries over all that was ingested.
+        """Compare its answers with those of the same queries over everything that was ingested.
 
         Raises `DifferenceFound` with the rows that differ.
         """
@@ -122,32 +122,32 @@ class SavedRun:
 
         program, described = self.program, self.described
         if described.get("diffuse"):
-            message = f"loops of checkpoint {self.folder} diffuse"
-            raise CheckpointError(f"{message}: its answer is an approximation, with a stated error")
+            message = f"checkpoint {self.folder} was created with --iterate diffuse"
+            raise CheckpointError(f"{message}: its answer is approximate, with an error bound")
         if described.get("window"):
-            message = f"checkpoint {self.folder} answers for each batch alone"
+            message = f"checkpoint {self.folder} answers each batch on its own"
             raise CheckpointError(f"{message}: there is no answer over all data to compare")
-        options = StreamOptions(paths=self._may.program)
+        options = StreamOptions(paths=self._ownership.program)
         inputs = RunInputs(program, spark, options, self._script)
-        with self._beside(), open_driver(inputs, self.folder, read_only=True) as driver:
+        with self._in_script_folder(), open_driver(inputs, self.folder, read_only=True) as driver:
             if driver.state.number < 0:
-                raise CheckpointError(f"checkpoint {self.folder} has taken in nothing yet")
+                raise CheckpointError(f"checkpoint {self.folder} has not ingested anything yet")
             return verify(driver, spark())
 
     def rebucket(self, buckets: int) -> tuple[int, int]:
-        """Cut its state in another number of parts; how many rows it has, and parts it had."""
+        """Change the number of buckets; returns the rows of the state and the old number."""
         options = StreamOptions(
             window=bool(self.described.get("window")),
             iterate="diffuse" if self.described.get("diffuse") else "default",
-            paths=self._may.outputs,
+            paths=self._ownership.outputs,
             reads_sources=False,
         )
         inputs = RunInputs(self.program, _no_spark, options, self._script)
-        with self._beside(), open_driver(inputs, self.folder) as driver:
+        with self._in_script_folder(), open_driver(inputs, self.folder) as driver:
             before = driver.checkpoint.buckets
             driver.state = rebucket(driver.checkpoint, driver.state, buckets)
             return driver.state.rows, before
 
 
 def _no_spark() -> SparkSession:
-    raise InternalError("rewriting a checkpoint asked for Spark")
+    raise InternalError("rewriting a checkpoint needs no Spark")

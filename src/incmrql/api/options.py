@@ -45,7 +45,7 @@ class StartOptions(TypedDict, total=False):
 
 
 def stream_options(given: Mapping[str, Any]) -> StreamOptions:
-    """The options that a user gives by name; None leaves the default.
+    """The options from the keyword arguments of a user; None leaves the default.
 
     An unknown name or an impossible value is refused with R212.
     """
@@ -67,7 +67,7 @@ def stream_options(given: Mapping[str, Any]) -> StreamOptions:
 
 
 def _check_value(name: str, value: Any, about: About, type_: Any) -> None:
-    """Refuse a value that the option does not take."""
+    """Refuse a value that the option does not accept."""
     choices = _choices(type_)
     if about.read is None and choices and value not in choices:
         known = ", ".join(map(repr, choices))
@@ -87,7 +87,7 @@ def _check_value(name: str, value: Any, about: About, type_: Any) -> None:
 
 
 def _choices(type_: Any) -> tuple[Any, ...]:
-    """The values of the literals in a type; empty if it has none."""
+    """The values of the `Literal`s in a type; empty if it has none."""
     if get_origin(type_) is Literal:
         return get_args(type_)
     return tuple(choice for part in get_args(type_) for choice in _choices(part))

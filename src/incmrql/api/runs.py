@@ -1,7 +1,7 @@
-"""A program that follows its streams, batch by batch: what `start` gives.
+"""`Run`, the result of `start`: a program that follows its streams, batch by batch.
 
 A `Run` owns a program, which is one query or all streaming items of a script, with one answer
-each.  It is the only owner of a `Driver`: nobody else makes one.
+each.  It is the only owner of a `Driver`: nothing else creates one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from incmrql.runtime.checkpoint.program import StreamingFrame
 from incmrql.runtime.driver import Driver
 from incmrql.runtime.feeds.frames import FrameFeed
 from incmrql.runtime.feeds.push import PushFeed
-from incmrql.runtime.feeds.set_aside import CODES, rows_at_fault, set_aside, told
+from incmrql.runtime.feeds.set_aside import CODES, rows_at_fault, set_aside, set_aside_note
 from incmrql.runtime.loop import run_driver
 from incmrql.runtime.options import StreamOptions
 from incmrql.runtime.quarantine import SourceNotices, reports, sentences
@@ -44,33 +44,33 @@ if TYPE_CHECKING:
 
 
 MOST_EVENTS: Final = 1000
-"""Events that a run remembers."""
+"""The number of events that a run remembers."""
 _POLL: Final = 0.1
 _SET_ASIDE: Final = (
     "The rows at fault were set aside, and the batch was not ingested: the next batch, or step(), "
-    "takes all other rows."
+    "ingests all other rows."
 )
 
 
 class Listener(Protocol):
-    """Who is told of the batches of a run, and of what a user should know of them."""
+    """Receives the batches of a run, and what users should know about them."""
 
     def notice(self, text: str) -> None:
-        """Tell what is odd about a source, a batch or an output."""
+        """Called with what is odd about a source, a batch or an output."""
 
     def failures(self, number: int, failures: Failures) -> None:
-        """Tell the rows of a batch for which arithmetic fails."""
+        """Called with the rows for which arithmetic fails after a batch."""
 
     def batch(self, run: Run, batch: Batch) -> None:
-        """Tell that a batch is done."""
+        """Called after each batch."""
 
     def verified(self, verified: Verified) -> None:
-        """Tell that the answers are right."""
+        """Called after a verification that found no difference."""
 
 
 @dataclass(slots=True)
 class Warnings:
-    """Tells by Python's warnings; `on_batch` gets the batches."""
+    """Reports by Python's warnings; `on_batch` gets the batches."""
 
     on_batch: Callable[[Batch], None] | None = None
     _failures: Failures | None = None
@@ -80,47 +80,47 @@ class Warnings:
         warnings.warn(text, IncmrqlWarning, stacklevel=4)
 
     def failures(self, number: int, failures: Failures) -> None:
-        """Warn when there are other rows than before."""
+        """Warn if the failing rows differ from those of the last warning."""
         if failures.count and failures != self._failures:
             warnings.warn(f"batch {number}: {failures}", IncmrqlWarning, stacklevel=4)
         self._failures = failures
 
-    def batch(self, run: Run, batch: Batch) -> None:  # noqa: ARG002 - the batch says it all
+    def batch(self, run: Run, batch: Batch) -> None:  # noqa: ARG002 - `on_batch` gets the batch only
         """Pass the batch on."""
         if self.on_batch is not None:
             self.on_batch(batch)
 
     def verified(self, verified: Verified) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What a run is made of."""
+    """What a run needs: a program, Spark, options and the data of a session."""
 
     program: Program
     spark: Callable[[], SparkSession]
     options: StreamOptions = field(default_factory=StreamOptions)
     described: Mapping[str, Any] = field(default_factory=dict)
-    """How the program was asked for: a checkpoint keeps it, to make the program again."""
+    """The script with its arguments: a checkpoint keeps it, to recompile the program."""
     on_report: Callable[[ReadReport, Policy], None] | None = None
-    """Called for the lines of a batch that are no rows; None: the listener is told."""
+    """Called with the unreadable lines of a batch; None: the listener gets a notice."""
     streams: Mapping[str, PushedStream | FrameStream] = field(default_factory=dict)
-    """Those that the session knows, by name."""
+    """The streams of the session, by name."""
     registered: Mapping[str, Any] = field(default_factory=dict)
-    """Data at rest, by name."""
+    """Registered data, by name."""
 
     def streams_by_place(self) -> dict[int, PushedStream | FrameStream]:
-        """The streams of the session that the program reads, by the places of their inputs."""
+        """The streams of the session that the program reads, by the indices of their inputs."""
         return {
-            each.place: self.streams[each.source.name]
-            for each in self.program.streams
-            if each.source.format == "registered" and each.source.name in self.streams
+            stream.place: self.streams[stream.source.name]
+            for stream in self.program.streams
+            if stream.source.format == "registered" and stream.source.name in self.streams
         }
 
 
 def open_driver(inputs: RunInputs, checkpoint: Path, *, read_only: bool = False) -> Driver:
-    """A driver of a program on a checkpoint: the one place where drivers are made."""
+    """A driver of a program on a checkpoint; all drivers are created here."""
     output = None if inputs.options.output is None else Path(inputs.options.output)
     return Driver(
         inputs.program,
@@ -137,8 +137,8 @@ def open_driver(inputs: RunInputs, checkpoint: Path, *, read_only: bool = False)
 class Run:
     """A program that follows its streams.  May be used as a context manager.
 
-    With a trigger, or with `available_now`, a loop in the background makes the batches, unless
-    the run is told that it is `stepped`: by `step` or by `follow`.
+    With a trigger, or with `available_now`, a loop in the background runs the batches.  It does
+    not if `stepped` is true: then the caller runs them, by `step` or `follow`.
     """
 
     def __init__(
@@ -160,12 +160,12 @@ class Run:
         self._stopped = False
         self._stepping = threading.Lock()
         try:
-            self._driver = self._opened()
+            self._driver = self._open()
             self._notices = SourceNotices(self._driver.program)
         except BaseException:
             _remove(self._own)
             raise
-        self._let_go = weakref.finalize(self, _let_go, self._driver, self._own)
+        self._release = weakref.finalize(self, _release, self._driver, self._own)
         try:
             self._connect()
         except BaseException:
@@ -177,15 +177,16 @@ class Run:
             )
             self._thread.start()
 
-    def _opened(self) -> Driver:
+    def _open(self) -> Driver:
+        """Open the checkpoint, and pass on the notices about its outputs."""
         inputs, options = self._inputs, self._inputs.options
         self._is_new = True
-        with suppress(OSError):  # the driver says what is wrong with the folder
+        with suppress(OSError):  # the driver reports what is wrong with the directory
             self._is_new = not Checkpoint(self._checkpoint).exists
         framed = {
             name: StreamingFrame()
-            for name, each in inputs.streams.items()
-            if isinstance(each, FrameStream)
+            for name, stream in inputs.streams.items()
+            if isinstance(stream, FrameStream)
         }
         paths = options.paths.also(options.output, options.quarantine)
         registered = {**inputs.registered, **framed}
@@ -199,48 +200,48 @@ class Run:
         return driver
 
     def _connect(self) -> None:
-        """Let the rows of streams that the session knows flow into the run."""
+        """Connect the streams of the session to the feeds of the run."""
         feeds = self._driver.feeds
         for number, feed in enumerate(feeds):
             stream = self._streams.get(feed.place)
             if isinstance(feed, PushFeed) and isinstance(stream, PushedStream):
                 stream.attach(self._checkpoint, feed, is_new=self._is_new)
             elif isinstance(feed, FrameFeed) and isinstance(stream, FrameStream):
-                place = self._driver.checkpoint.input / f"frame-{feed.place}"
-                self._flows.append(stream.start(feed, place))
+                progress = self._driver.checkpoint.input / f"frame-{feed.place}"
+                self._flows.append(stream.start(feed, progress))
                 feeds[number] = self._flows[-1]
 
     # --- batches ---------------------------------------------------------------------------
 
     def step(self) -> Batch | None:
-        """One batch now, of all that is there; None if there is nothing new.
+        """Run one batch over everything that has arrived; None if there is nothing new.
 
-        A batch that is refused (`DataError`) leaves everything as it was.  The rows of a pushed
-        stream for which it was refused are set aside, and only these: the next step takes the
-        others.
+        A batch that is refused (`DataError`) leaves everything as it was.  Only the rows of a
+        pushed stream that caused the refusal are set aside: the next step ingests the others.
         """
-        self._check_on()
+        self._check_not_stopped()
         if self._thread is not None and self._thread.is_alive():
-            raise DataError("R212", "the run makes its batches by itself", hint="Wait for them.")
+            hint = "Wait for its batches, or start without a trigger to call step()."
+            raise DataError("R212", "the run has a loop that runs its batches", hint=hint)
         with self._stepping:
             for flow in self._flows:
                 flow.wait()
-            self._wait_for_rest()
+            self._wait_until_settled()
             self._keep_last()
             report = self._guarded(self._driver.step)
             if self._problem is not None:
                 self._fail(None)
-            return None if report is None else self._told(report)
+            return None if report is None else self._report(report)
 
-    def _wait_for_rest(self) -> None:
-        """Wait for files that were written a moment ago."""
+    def _wait_until_settled(self) -> None:
+        """Wait until files that were written a moment ago have settled."""
         settle = self._driver.options.settle
         patience = time.monotonic() + 10 * settle
         while self._driver.poll().unsettled and time.monotonic() < patience:
             time.sleep(min(_POLL, settle / 4))
 
     def _keep_last(self) -> None:
-        """Read the changes of the last batch, if anybody can still ask for them."""
+        """Read the changes of the last batch, if a caller has it; the next batch removes them."""
         last = None if self._last is None else self._last()
         if last is not None:
             with suppress(IncmrqlError, OSError):
@@ -259,8 +260,8 @@ class Run:
             self._events.append(Event(time.time(), problem=problem))
             raise
 
-    def _told(self, report: BatchReport) -> Batch:
-        """Say that a batch is done to all who want to know."""
+    def _report(self, report: BatchReport) -> Batch:
+        """Record a finished batch and pass it to the listener; verifies if that is due."""
         driver, listener = self._driver, self._listener
         self._events.append(Event(time.time(), report))
         bad_rows = self._bad_rows(report) if report.bad.bad else ""
@@ -278,20 +279,20 @@ class Run:
         return batch
 
     def _bad_rows(self, report: BatchReport) -> str:
-        """Which lines of a batch were no rows; empty if somebody asks for reports instead."""
+        """A text about the unreadable lines of a batch; empty if `on_report` gets them instead."""
         program, on_report = self._driver.program, self._inputs.on_report
         if on_report is not None:
             for part, policy in reports(program, report):
                 on_report(part, policy)
             return ""
         is_kept = self._driver.options.quarantine is not None
-        said = sentences(program, report, is_kept=is_kept)
-        if said and not is_kept:
-            said.append("Session(quarantine=...) names a folder in which such lines are kept.")
-        return "\n".join(said)
+        lines = sentences(program, report, is_kept=is_kept)
+        if lines and not is_kept:
+            lines.append("Session(quarantine=...) names a directory in which such lines are kept.")
+        return "\n".join(lines)
 
     def _set_aside(self, problem: DataError) -> DataError | None:
-        """Set the rows aside for which a batch was refused: the refusal that says so, or None."""
+        """Set aside the rows that caused a refusal; returns the error to raise instead, or None."""
         driver = self._driver
         if problem.code not in CODES or driver.refused_batch is None:
             return None
@@ -299,7 +300,7 @@ class Run:
         notes = []
         for feed in driver.feeds:
             spools = feed.spools if isinstance(feed, Flow) else feed
-            files = [each for each in driver.refused_files if each.place == feed.place]
+            files = [file for file in driver.refused_files if file.place == feed.place]
             if not isinstance(spools, PushFeed | FrameFeed) or not files:
                 continue
             runs, tables = driver.checkpoint.runs.absolute(), driver.tables_before()
@@ -308,9 +309,9 @@ class Run:
             rows = set_aside(spools, stream.element, files, fault, driver.refused_batch)
             known = self._streams.get(feed.place)
             if rows and isinstance(known, PushedStream) and not driver.options.window:
-                known.refused(self._checkpoint, rows)
+                known.withdraw(self._checkpoint, rows)
             if rows:
-                notes.append(told(rows, stream.name, spools.aside))
+                notes.append(set_aside_note(rows, stream.name, spools.aside))
         if not notes:
             return None
         hint = f"{_SET_ASIDE} {problem.hint}".strip()
@@ -320,16 +321,16 @@ class Run:
         return refusal
 
     def follow(self, stop: threading.Event | None = None) -> None:
-        """Make batch after batch in this thread, until all is done that the options ask for.
+        """Run batch after batch in this thread, until the options say that it is enough.
 
-        `stop` ends it after the batch that is on.
+        `stop` ends it after the current batch.
         """
 
-        def done(_driver: Driver, report: BatchReport) -> None:
-            self._told(report)
+        def on_batch(_driver: Driver, report: BatchReport) -> None:
+            self._report(report)
             self._keep_last()
 
-        def refused(problem: DataError) -> bool:
+        def on_refused(problem: DataError) -> bool:
             refusal = self._set_aside(problem)
             if refusal is None:
                 return False
@@ -338,7 +339,8 @@ class Run:
             return True
 
         def run() -> None:
-            run_driver(self._driver, on_batch=done, on_refused=refused, stop=stop or self._stop)
+            ending = stop or self._stop
+            run_driver(self._driver, on_batch=on_batch, on_refused=on_refused, stop=ending)
 
         if self._driver.options.available_now:
             for flow in self._flows:
@@ -346,42 +348,42 @@ class Run:
         self._guarded(run)
 
     def _loop(self) -> None:
-        """Batch after batch, in the background."""
+        """Run the batches in the background thread."""
         try:
             self.follow()
-        except BaseException as problem:  # told by `status` and `await_termination`
+        except BaseException as problem:  # `status` and `await_termination` report it
             self._fail(problem)
 
     def _fail(self, problem: BaseException | None) -> None:
-        """Note what has ended the loop, so that nobody relies on it; None: the run goes on."""
+        """Record what has ended the loop, so that no call relies on it; None: the run continues."""
         self._problem = problem
         for stream in self._streams.values():
             if isinstance(stream, PushedStream):
-                stream.failed(self._checkpoint, problem)
+                stream.note_failure(self._checkpoint, problem)
 
     # --- answers ---------------------------------------------------------------------------
 
     def answer(self, item: int = 0) -> Value:
-        """The whole answer after the last batch, as Python values: that of one item of a script."""
-        self._check_good()
+        """The whole answer of an item after the last batch, as Python values."""
+        self._check_not_failed()
         return self._driver.answer(item)
 
     def changes(self, item: int = 0) -> list[tuple[Value, int]]:
-        """What the last batch did to the answer of an item, if changes are kept."""
-        self._check_good()
+        """The changes of an item's answer by the last batch; empty if changes are not kept."""
+        self._check_not_failed()
         return self._driver.changes(item)
 
     @property
     def printed(self) -> list[int]:
-        """The items whose answers go to no folder, so that somebody may print them."""
+        """The items whose answers go to no directory, so that a front end may print them."""
         if any(not sink.named for sink in self._driver.sinks):
             return []
         outputs = self._driver.program.outputs
-        return [n for n, each in enumerate(outputs) if each.kind not in ("store", "dump")]
+        return [n for n, item in enumerate(outputs) if item.kind not in ("store", "dump")]
 
     def errors(self) -> list[Failure]:
         """The rows for which arithmetic fails after the last batch, in canonical order."""
-        self._check_good()
+        self._check_not_failed()
         return self._driver.failures()
 
     def answer_df(self) -> DataFrame:
@@ -392,7 +394,7 @@ class Run:
         from incmrql.runtime.replay import answer_rows
         from incmrql.spark.values import dataframe
 
-        self._check_good()
+        self._check_not_failed()
         driver, spark = self._driver, self._inputs.spark()
         answer = driver.compiled.physical.answers[0]
         if answer.is_single:
@@ -402,48 +404,50 @@ class Run:
         state = driver.state
         runs = driver.checkpoint.work / f"answer-{state.number:06d}"
         runs.mkdir(exist_ok=True)
-        for name in {run.file for table in state.tables.values() for run in table.segments}:
+        # Compaction may remove segments while the DataFrame is in use: it reads links of its own.
+        tables = state.tables.values()
+        for name in {segment.file for table in tables for segment in table.segments}:
             link_or_copy(driver.checkpoint.runs / name, runs / name)
         check_answer_kept(driver.compiled.physical.answers[0])
         sent = driver.job.sent.content
         return answer_rows(spark, driver.compiled, sent, 0, state.tables, runs)
 
     def verify(self) -> Verified:
-        """Compare the answer with that of the query over everything that was taken in.
+        """Compare the answer with that of the query over everything that was ingested.
 
-        Raises `DifferenceFound` with the rows that differ; or `DataError` where some of the
-        input is no longer there.
+        Raises `DifferenceFound` with the rows that differ; or `DataError` if some of the input
+        no longer exists.
         """
         from incmrql.runtime.verify import verify
 
-        self._check_on()
+        self._check_not_stopped()
         return verify(self._driver, self._inputs.spark())
 
     def lineage(self, rows: Sequence[Value] | None = None) -> list[Value]:
         """Rows of the answer, or all, each with the rows of sources that it comes from."""
-        return self._traced(rows, "lineage")
+        return self._trace(rows, "lineage")
 
     def debug(self, rows: Sequence[Value] | None = None) -> list[Value]:
         """Rows of the answer, or all, each with the tree of values that led to it."""
-        return self._traced(rows, "debug")
+        return self._trace(rows, "debug")
 
-    def _traced(
+    def _trace(
         self, rows: Sequence[Value] | None, kind: Literal["lineage", "debug"]
     ) -> list[Value]:
         from incmrql.runtime.verify import trace
 
-        self._check_on()
+        self._check_not_stopped()
         return trace(self._driver, self._inputs.spark(), rows, kind)
 
-    # --- its life --------------------------------------------------------------------------
+    # --- life cycle ------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Look at the sources, and start Spark: what is wrong is known before the first batch."""
+        """Poll the sources and start Spark, so that errors appear before the first batch."""
         self._driver.poll()
-        self._driver.job  # noqa: B018 - made when it is first asked for
+        self._driver.job  # noqa: B018 - created on first access
 
     def is_idle(self) -> bool:
-        """Whether there is nothing new since the last batch, at the start of a run."""
+        """True if there is nothing to ingest: no new input, and none still settling."""
         return self._driver.is_idle()
 
     @property
@@ -463,17 +467,17 @@ class Run:
 
     @property
     def own_folder(self) -> Path | None:
-        """The folder of a checkpoint for this run only, which `stop` removes."""
+        """The directory of a temporary checkpoint, which `stop` removes; None if one was named."""
         return self._own
 
     @property
     def checkpoint(self) -> Path:
-        """The folder of its checkpoint."""
+        """The directory of its checkpoint."""
         return self._checkpoint
 
     @property
     def status(self) -> Status:
-        """How it is doing."""
+        """Its status: state, last batch, sizes, problem."""
         state = self._driver.state
         return Status(self._state(), state.number, state.rows, state.size, self._problem)
 
@@ -491,7 +495,7 @@ class Run:
         return list(self._events)
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the loop has ended, and say if it has; raises the problem that ended it."""
+        """Wait for the loop to end; returns whether it has, or raises the problem that ended it."""
         if self._thread is None:
             if not self._stopped:
                 hint = "Give a trigger to start: start(trigger='1s'); or call step()."
@@ -505,7 +509,7 @@ class Run:
         return True
 
     def stop(self) -> None:
-        """End the run after the batch that is on; a checkpoint that nobody named is removed."""
+        """End the run after the current batch, and remove a temporary checkpoint."""
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -516,7 +520,7 @@ class Run:
         for stream in self._streams.values():
             if isinstance(stream, PushedStream):
                 stream.detach(self._checkpoint)
-        self._let_go()
+        self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -528,21 +532,21 @@ class Run:
         status = self.status
         return f"Run({status.state}, batch={status.batch}, checkpoint={str(self._checkpoint)!r})"
 
-    def _check_good(self) -> None:
-        """Refuse to answer where the loop has ended with a problem: the answer is an old one."""
-        self._check_on()
+    def _check_not_failed(self) -> None:
+        """Refuse to answer after the loop has failed: the answer may be out of date."""
+        self._check_not_stopped()
         if self._problem is not None:
-            what = f"its answer is that of batch {self._driver.state.number}"
+            what = f"its answer is from batch {self._driver.state.number}"
             raise run_failed(self._checkpoint, what) from self._problem
 
-    def _check_on(self) -> None:
+    def _check_not_stopped(self) -> None:
         if self._stopped:
-            hint = "Start the query again; with a checkpoint it goes on where it was."
+            hint = "Start the query again; with the same checkpoint it resumes."
             raise DataError("R308", "the run is stopped", hint=hint)
 
 
-def _let_go(driver: Driver, folder: Path | None) -> None:
-    """End what a run has open, and remove a checkpoint of its own."""
+def _release(driver: Driver, folder: Path | None) -> None:
+    """Close the driver of a run, and remove its temporary checkpoint."""
     driver.close()
     for frame in driver.checkpoint.work.glob("answer-*"):
         shutil.rmtree(frame, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What needs no Spark: check a script, explain it, evaluate it here."""
+"""Checks, explains and evaluates scripts without Spark."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from incmrql.values import Value
 
 SCRIPT_NAME = "<query>"
 DEEPEST_EVALUATION = 200_000
-"""Python frames for the deepest recursion of a script's functions that is allowed."""
+"""The depth of Python frames that functions of a script may reach by recursion."""
 
 
 class Settings(TypedDict, total=False):
-    """How a script is run."""
+    """The settings with which a script is evaluated."""
 
     fail_arithmetic: bool
-    """Whether overflow, division by zero and failed conversions are errors, and not null."""
+    """Whether overflow, division by zero and failed conversions are errors instead of null."""
     quarantine: Path | None
-    """The folder for lines that cannot be read."""
+    """The directory for lines that cannot be read."""
     on_trace: Callable[[str, Value], None]
-    """Gets the text and the value of each `trace(e)`."""
+    """Called with the text and the value of each `trace(e)`."""
     on_report: Callable[[ReadReport, Policy], None]
-    """Gets the counts of a source that had lines that cannot be read."""
+    """Called with the counts of each source that has unreadable lines."""
     paths: Paths
     """Which files the script may read and write."""
 
@@ -53,11 +53,11 @@ class Answer:
     value: Value
     type: model.Type
     item: str
-    """What produced it: print, incr, lineage or debug."""
+    """The kind of the item: print, incr, lineage or debug."""
 
 
 def load(script: object) -> SourceText:
-    """The text of a script: a `Path` is read, a text is taken as it is, and no other is one."""
+    """The text of a script: a `Path` is read, a string is the text itself."""
     if isinstance(script, Path):
         return read_script(script)
     if not isinstance(script, str):
@@ -69,13 +69,13 @@ def load(script: object) -> SourceText:
 def compiled(
     script: str | Path, arguments: Sequence[str] | None = None, imports: Imports | None = None
 ) -> Compiled:
-    """The script in every form from tree to typed tree; raises `QueryError`."""
+    """The script at every stage of compilation, each computed on demand; raises `QueryError`."""
     source, may = load(script), imports or Imports()
     return compile_script(source, catalog_for(source, arguments, may), may.include)
 
 
 def doubts(compiled: Compiled) -> list[Diagnostic]:
-    """What is odd about the queries of a script, whatever the data."""
+    """Warnings about the queries of a script that do not depend on data."""
     with deep_recursion():
         return query_warnings(compiled.typed)
 
@@ -92,11 +92,11 @@ def check(
 
     Warnings say what a query over streams costs.  With `strict` it is an error if a batch may
     read all rows of a table, with "groups" also if it may read whole groups.  `iterate` says how
-    the run will keep loops.
+    the run will maintain loops.
     """
     try:
-        forms = compiled(script, arguments, imports)
-        return tuple(advice(forms, strict=strict, iterate=iterate))
+        program = compiled(script, arguments, imports)
+        return tuple(advice(program, strict=strict, iterate=iterate))
     except QueryError as error:
         return error.problems
 
@@ -113,24 +113,24 @@ def explain(
 
 
 def explain_as_the_paper(script: str | Path, imports: Imports = READ_ONLY) -> str:
-    """The homomorphism h, the merge ⊗ and the answer a of each item, as the paper has them."""
+    """The homomorphism h, the merge ⊗ and the answer a of each item, in the paper's notation."""
     return explain_paper(compiled(script, imports=imports))
 
 
 def explain_data(script: str | Path, imports: Imports = READ_ONLY) -> list[dict[str, Any]]:
-    """How each item of a script follows changes, as data; docs/explain.md has the fields."""
+    """The plan of each item of a script as data; docs/explain.md lists the fields."""
     return explain_plans(compiled(script, imports=imports))
 
 
 def answer_type(item: typed.ScriptItem) -> model.Type:
-    """The type of what an item answers; `lineage` and `debug` put something beside each row."""
+    """The type of an item's answer; `lineage` and `debug` add a note to each row."""
     if item.kind not in ("lineage", "debug"):
         return item.expr.type
     whole = item.expr.type
     rows = whole if isinstance(whole, model.Collection) else model.bag(whole)
-    sources = model.bag(model.Tuple((model.STRING, model.ANY)))
-    beside = sources if item.kind == "lineage" else model.ANY
-    return model.Collection(rows.kind, model.Tuple((rows.element, beside)))
+    leaves = model.bag(model.Tuple((model.STRING, model.ANY)))
+    note = leaves if item.kind == "lineage" else model.ANY
+    return model.Collection(rows.kind, model.Tuple((rows.element, note)))
 
 
 def run(
@@ -140,15 +140,15 @@ def run(
     on_answer: Callable[[Answer], None] | None = None,
     **settings: Unpack[Settings],
 ) -> list[Answer]:
-    """Run a script by the reference evaluator; the answers of its items, in order.
+    """Run a script by the reference evaluator; returns the answers of its items, in order.
 
-    A script that is compiled was compiled with the same arguments.  `on_answer` sees each answer
-    as soon as it is there.
+    A compiled script must have been compiled with the same arguments.  `on_answer` is called with
+    each answer as soon as it is computed.
     """
     if isinstance(script, Compiled):
-        forms = script
+        program = script
     else:
-        forms = compiled(script, arguments, Imports(paths=settings.get("paths", ANYWHERE)))
+        program = compiled(script, arguments, Imports(paths=settings.get("paths", ANYWHERE)))
     answers: list[Answer] = []
 
     def emit(item: typed.ScriptItem, value: Value) -> None:
@@ -156,14 +156,14 @@ def run(
         if on_answer is not None:
             on_answer(answers[-1])
 
-    world = new_world(forms.typed, arguments=list(arguments), **settings)
-    check_script(forms.typed, world)
+    world = new_world(program.typed, arguments=list(arguments), **settings)
+    check_script(program.typed, world)
     try:
         with deep_recursion(DEEPEST_EVALUATION):
-            run_script(forms.typed, world, emit)
+            run_script(program.typed, world, emit)
     except RecursionError:
-        hint = "A loop or a function makes a value that holds itself over and over: limit it."
-        raise DataError("R209", "a value is nested too deep to be handled", hint=hint) from None
+        hint = "A loop or a function keeps nesting its own result: limit it."
+        raise DataError("R209", "a value is nested too deeply", hint=hint) from None
     return answers
 
 

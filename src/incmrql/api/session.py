@@ -54,11 +54,11 @@ FloatSums = Literal["exact", "fast"]
 
 
 class Session:
-    """A place to run queries: a Spark, registered data and Python functions.
+    """Runs queries on Spark, over registered data and with registered Python functions.
 
-    Without arguments Spark runs on this machine.  A session of the user's (`spark=`) is used as
-    it is: it is not stopped, and nothing that others see of it changes.  With `allow_paths`,
-    queries may read and write only there.
+    Without arguments Spark runs on this machine.  A Spark session of the user's (`spark=`) is not
+    stopped, and none of its settings change.  With `allow_paths`, queries may read and write only
+    there.
     """
 
     def __init__(  # noqa: PLR0913 - one parameter for each setting
@@ -91,7 +91,7 @@ class Session:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session that was given, or the one that was started."""
+        """The Spark session of the user, or the one that this session starts on first use."""
         if self._users is not None:
             return self._users
         if self._own is None:
@@ -113,7 +113,7 @@ class Session:
         return master is None or master.startswith("local")
 
     def register(self, name: str, data: Any, type: str | None = None) -> None:  # noqa: A002
-        """Make data known to queries by a name.
+        """Register data under a name that queries can use.
 
         The data are a DataFrame of Spark or pandas, an Arrow table, or a list of dicts or
         tuples; `type`, as in `"< A: int, B: string >"`, says what a list cannot.
@@ -134,49 +134,49 @@ class Session:
     def stream(
         self, name: str, rows: str | DataFrame, *, keep: bool = True, **options: Any
     ) -> PushedStream | FrameStream:
-        """Make a stream known to queries by a name.
+        """Register a stream under a name that queries can use.
 
-        With the type of its rows, as in `"< A: int, B: string >"`, rows are pushed to it by the
-        `insert` and `delete` of what is returned; `keep` says whether a run that starts later
-        gets all rows since now.  Or the rows are those of a streaming DataFrame, in which a
-        column `_weight`, or the one that `sign` names, says if a row comes or goes.
+        If `rows` is a type, as in `"< A: int, B: string >"`, call `insert` and `delete` of the
+        returned stream to push rows; `keep` says whether a run that starts later gets all rows
+        pushed so far.  If `rows` is a streaming DataFrame, its column `_weight`, or the one that
+        `sign` names, says whether a row is inserted or deleted.
 
         `insert_only`, `key` and `trusted_deletes` are as in `stream(...)` of the language.
         """
-        from incmrql.api.streams import framed, pushed
+        from incmrql.api.streams import frame_stream, pushed_stream
 
         self._check_name(name, {*self._data, *self._streams})
         if isinstance(rows, str):
-            made: PushedStream | FrameStream = pushed(name, rows, options, keep=keep)
+            stream: PushedStream | FrameStream = pushed_stream(name, rows, options, keep=keep)
         else:
-            made = framed(name, rows, options)
-        self._streams[name] = made
-        return made
+            stream = frame_stream(name, rows, options)
+        self._streams[name] = stream
+        return stream
 
-    def _check_name(self, name: str, taken: Container[str]) -> None:
+    def _check_name(self, name: str, used: Container[str]) -> None:
         if not name.isidentifier():
             message = f"{name!r} cannot be the name of a source"
             raise DataError("R212", message, hint="Use letters, digits and underscores.")
-        if name in taken:
+        if name in used:
             raise DataError("R212", f'there is a source "{name}" already', hint="Use another name.")
 
     def function(self, function: Function) -> Function:
-        """Make a Python function known to queries, typed by its annotations; a decorator."""
+        """Decorator that registers a Python function, typed by its annotations, for queries."""
         name = function.__name__
         self._functions[name] = typed_function(name, function)
         return function
 
     def query(self, text: str, arguments: Sequence[str] = ()) -> Result:
-        """A query, maybe after declarations; it runs when its result is asked for."""
-        compiled = self._compiled(text, arguments)
-        answers = [each for each in compiled.items if each.item.kind in _ANSWERING]
-        if not answers:
-            raise DataError("R212", "the text holds no query", hint="End it with a query.")
-        return Result(self, compiled, answers[-1], tuple(arguments))
+        """A query, optionally after declarations; it runs when its result is requested."""
+        compiled = self._compile(text, arguments)
+        queries = [item for item in compiled.items if item.item.kind in _ANSWERING]
+        if not queries:
+            raise DataError("R212", "the text has no query", hint="End it with a query.")
+        return Result(self, compiled, queries[-1], tuple(arguments))
 
     def script(self, script: str | Path, arguments: Sequence[str] = (), **settings: Any) -> Script:
-        """A script; its items run when they are asked for.  `settings` are those of `api.run`."""
-        compiled = self._compiled(script, arguments)
+        """A script; its items run when they are requested.  `settings` are those of `api.run`."""
+        compiled = self._compile(script, arguments)
         path = script if isinstance(script, Path) else None
         return Script(self, compiled, tuple(arguments), path, settings)
 
@@ -188,7 +188,7 @@ class Session:
         on_answer: Callable[[Answer], None] | None = None,
         **settings: Any,
     ) -> list[Answer]:
-        """Run a script over what is there now: the answers of its items, in order."""
+        """Run a script over the current data; returns the answers of its items, in order."""
         answers: list[Answer] = []
 
         def emit(item: typed.ScriptItem, value: Value) -> None:
@@ -196,8 +196,8 @@ class Session:
             if on_answer is not None:
                 on_answer(answers[-1])
 
-        asked = self.script(script, arguments, **settings)
-        asked.answer(asked.compiled.items, emit)
+        prepared = self.script(script, arguments, **settings)
+        prepared.answer(prepared.compiled.items, emit)
         return answers
 
     def stop(self) -> None:
@@ -217,20 +217,20 @@ class Session:
     def __exit__(self, *cause: object) -> None:
         self.stop()
 
-    def _compiled(self, script: str | Path, arguments: Sequence[str]) -> Compiled:
-        source, may = load(script), Imports(paths=self._paths)
+    def _compile(self, script: str | Path, arguments: Sequence[str]) -> Compiled:
+        source, imports = load(script), Imports(paths=self._paths)
         catalog: Catalog = replace(
-            catalog_for(source, list(arguments), may),
+            catalog_for(source, list(arguments), imports),
             registered={
                 **{name: (row, False) for name, (_, row) in self._data.items()},
-                **{name: (each.row, True) for name, each in self._streams.items()},
+                **{name: (stream.row, True) for name, stream in self._streams.items()},
             },
             functions=self._functions,
         )
-        options = {name: dict(each.options) for name, each in self._streams.items()}
-        settings = frozenset((name, each.options) for name, each in self._streams.items())
+        options = {name: dict(stream.options) for name, stream in self._streams.items()}
+        settings = frozenset((name, stream.options) for name, stream in self._streams.items())
         return self._compile_cache.compile(
-            source, catalog, may.include, settings, lambda made: made.with_options(options)
+            source, catalog, imports.include, settings, lambda script: script.with_options(options)
         )
 
     def _engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> Engine:
@@ -240,13 +240,16 @@ class Session:
         given: dict[str, Any] = {"quarantine": self._quarantine, "paths": self._paths}
         given |= {"on_report": self._on_report or warn, **settings}
         registered = {name: data for name, (data, _) in self._data.items()}
-        registered.update({name: each.rows() for name, each in self._used(compiled.typed)})
+        streams = self._streams_read_by(compiled.typed)
+        registered.update({name: stream.rows() for name, stream in streams})
         world = new_world(compiled.typed, arguments=list(arguments), registered=registered, **given)
         check_script(compiled.typed, world)
-        forms = compiled.cache.setdefault("spark", QueryCache(compiled.items))
-        return Engine(world, self.private_spark, self._float_sums == "fast", cache=forms)
+        cache = compiled.cache.setdefault("spark", QueryCache(compiled.items))
+        return Engine(world, self.private_spark, self._float_sums == "fast", cache=cache)
 
-    def _used(self, script: typed.Script) -> list[tuple[str, PushedStream | FrameStream]]:
+    def _streams_read_by(
+        self, script: typed.Script
+    ) -> list[tuple[str, PushedStream | FrameStream]]:
         """The streams of this session that a script reads."""
         if not self._streams:
             return []
@@ -257,10 +260,10 @@ class Session:
             return source
 
         with_sources(script, note)
-        return [(name, each) for name, each in self._streams.items() if name in names]
+        return [(name, stream) for name, stream in self._streams.items() if name in names]
 
     def private_spark(self) -> SparkSession:
-        """A session of our own beside the user's, with the settings that queries need."""
+        """A second Spark session in the same application, with the settings that queries need."""
         if self._private is None:
             from incmrql.spark.clusters import await_executors
             from incmrql.spark.session import private
@@ -297,7 +300,7 @@ class Session:
             data,
         )
         run = Run(inputs, listener, stepped=stepped)
-        self._runs = [each for each in self._runs if each.status.state != "stopped"]
+        self._runs = [other for other in self._runs if other.status.state != "stopped"]
         self._runs.append(run)
         return run
 
@@ -311,8 +314,8 @@ _ANSWERING: Final = ("print", "incr", "lineage", "debug")
 class Script:
     """A script that has not run yet: items that are answered once, and a program of all others.
 
-    Items that read a stream make the program and ingest the same batches: those with `incr`
-    answer over everything so far, those without for each batch alone.
+    The items that read a stream form the program and ingest the same batches.  With `incr` an item
+    answers over everything so far, without it for each batch on its own.
     """
 
     session: Session = field(repr=False)
@@ -329,49 +332,49 @@ class Script:
 
     @property
     def window(self) -> bool:
-        """Whether the program answers each batch alone."""
+        """Whether the program answers each batch on its own."""
         return bool(self.streaming) and not self.streaming[0].item.incremental
 
     def plan_notes(self, options: StreamOptions, strict: Strict = False) -> Iterator[str]:
-        """Plan the program, and give the notes on it; `QueryError` if that is refused."""
+        """Plan the program and yield notes about it; raises `QueryError` if it is refused."""
         from incmrql.compiler.checks import advice
 
         if strict:
-            found = advice(self.compiled, strict=strict, iterate=options.iterate)
-            problems = [each for each in found if each.severity == "error"]
+            diagnostics = advice(self.compiled, strict=strict, iterate=options.iterate)
+            problems = [problem for problem in diagnostics if problem.severity == "error"]
             if problems:
                 raise QueryError(*problems)
-        for each in self.compiled.items:
-            if each.is_streaming and each.without_terms is not None:
-                yield f"{each.without_terms}\nThe query is answered once, from what is there now."
+        for item in self.compiled.items:
+            if item.is_streaming and item.without_terms is not None:
+                yield f"{item.without_terms}\nThe query is answered once, from the current data."
         if not self.streaming:
             return
         watch = options.on_arithmetic != "null"
         self.compiled.plans_of(self.streaming, watch=watch)  # refused before anything runs
-        alone = [each.item for each in self.streaming if not each.item.incremental]
-        if alone and len(alone) < len(self.streaming):
+        windowed = [item.item for item in self.streaming if not item.item.incremental]
+        if windowed and len(windowed) < len(self.streaming):
             message = (
-                "some items of the script have incr, and this one answers for each batch alone"
+                "other items of the script have incr, but this one answers each batch on its own"
             )
-            hint = "Write incr before all of them, or put those without into a script of their own."
-            raise QueryError(Diagnostic("A103", message, alone[0].span, "has no incr", hint))
-        if alone:
+            hint = "Write incr before all of them, or move those without incr to another script."
+            raise QueryError(Diagnostic("A103", message, windowed[0].span, "has no incr", hint))
+        if windowed:
             yield _EACH_BATCH_ALONE
 
     def answer(self, items: Sequence[CompiledItem], emit: Emit) -> Mapping[str, Value]:
-        """Answer items once, in order, from what is there now; the values that are stored."""
+        """Answer items once, in order, from the current data; returns the values they store."""
         with deep_recursion(DEEPEST_EVALUATION):
             engine = self.session._engine(self.compiled, self.arguments, **self.settings)
-            for each in items:
-                engine.run_item(each.item, emit)
+            for item in items:
+                engine.run_item(item.item, emit)
         return engine.world.stored
 
     def run(self, options: StreamOptions, emit: Emit, listener: Listener) -> Run | None:
-        """Answer the items that follow no stream; a run of the others, None if there are none.
+        """Answer the items that follow no stream; returns a run of the others, None without any.
 
-        The run makes its batches by `step` or `follow`.
+        The caller runs its batches, by `step` or `follow`.
         """
-        once = [each for each in self.compiled.items if each not in self.streaming]
+        once = [item for item in self.compiled.items if item not in self.streaming]
         stored = self.answer(once, emit)
         if not self.streaming:
             return None
@@ -386,7 +389,7 @@ class Script:
             )
 
     def _description(self, stored: Mapping[str, Value]) -> dict[str, Any]:
-        """What a checkpoint keeps, so that the program can be made again."""
+        """What a checkpoint records, so that the program can be recompiled."""
         return {
             "text": self.compiled.tree.span.source.text,
             "path": "" if self.path is None else str(self.path.absolute()),
@@ -397,7 +400,7 @@ class Script:
 
 
 _EACH_BATCH_ALONE: Final = (
-    "note[W303]: the query has no incr: each batch is answered alone."
+    "note[W303]: the query has no incr: each batch is answered on its own."
     " Write incr before it for the answer over everything so far."
 )
 
@@ -413,7 +416,7 @@ class Result:
 
     @property
     def item(self) -> typed.ScriptItem:
-        """The item of the text that asks it."""
+        """The item of the query in the script."""
         return self.compiled_item.item
 
     @property
@@ -423,23 +426,23 @@ class Result:
 
     def collect(self) -> Value:
         """The answer as Python values."""
-        found: list[Value] = []
+        answers: list[Value] = []
         with deep_recursion(DEEPEST_EVALUATION):
-            engine = self._prepared()
-            engine.run_item(self.item, lambda _, value: found.append(value))
-        return found[0]
+            engine = self._prepare_engine()
+            engine.run_item(self.item, lambda _, value: answers.append(value))
+        return answers[0]
 
     def to_df(self, *, wide_sums: bool = False) -> DataFrame:
         """The rows of the answer as a DataFrame: a column for each field, or one `value`.
 
-        A sum of doubles outside of 2^-96 to 2^63 stops the job that uses the frame, as nobody
-        can then start it again with more bits; `wide_sums` takes all bits at once, and is slower.
+        A sum of doubles outside of 2^-96 to 2^63 fails the job that uses the DataFrame, because
+        that job cannot be repeated with more bits; `wide_sums` uses all bits, and is slower.
         """
         from incmrql.spark.values import dataframe
 
-        engine = self._prepared()
-        told = self.item.kind in ("lineage", "debug")
-        query = None if told else engine.query(self.item.expr)
+        engine = self._prepare_engine()
+        has_notes = self.item.kind in ("lineage", "debug")
+        query = None if has_notes else engine.query(self.item.expr)
         frame = None if query is None else engine.frame(query, wide_sums=wide_sums)
         if frame is not None:
             return frame
@@ -457,76 +460,79 @@ class Result:
     def start(self, **options: Unpack[StartOptions]) -> Run:
         """Follow the streams of the query: its answer is kept up to date, batch by batch.
 
-        Without a `trigger` every `step()` of the run is a batch; with one, as in `"1s"`, a loop
-        in the background makes them.  Without a `checkpoint` nothing remains of the run when it
-        is stopped.  `docs/python.md` has the other options.
+        Without a `trigger` every `step()` of the run is a batch; with one, as in `"1s"`, a loop in
+        the background runs the batches.  Without a `checkpoint` nothing remains when the run is
+        stopped.  `docs/python.md` lists the other options.
         """
         from incmrql.api.options import stream_options
         from incmrql.api.runs import Warnings
 
         if self.item.kind in ("lineage", "debug"):
-            hint = "collect() answers it, from what is there."
+            hint = "collect() answers it, from the current data."
             raise DataError("R212", f"{self.item.kind} does not follow streams", hint=hint)
         session = self.session
         if not self.compiled_item.reads_streams:
-            hint = "collect() answers it; stream(...) or session.stream(...) is what is followed."
+            hint = (
+                "collect() answers it. To follow data, read stream(...) or a session.stream(...)."
+            )
             raise DataError("R212", "the query reads no stream", hint=hint)
         if session.is_local:
             options.setdefault("checkpoint_mode", PRIVATE)
-        chosen = stream_options(options)
-        is_stepped = chosen.trigger is None and not chosen.available_now
-        keep_changes = is_stepped or chosen.on_batch is not None
-        chosen = replace(chosen, keep_changes=keep_changes, quarantine=session._quarantine)
-        if chosen.checkpoint is not None:
-            chosen = replace(chosen, checkpoint=chosen.checkpoint.absolute())
+        settings = stream_options(options)
+        is_stepped = settings.trigger is None and not settings.available_now
+        keep_changes = is_stepped or settings.on_batch is not None
+        settings = replace(settings, keep_changes=keep_changes, quarantine=session._quarantine)
+        if settings.checkpoint is not None:
+            settings = replace(settings, checkpoint=settings.checkpoint.absolute())
         with deep_recursion(DEEPEST_EVALUATION):
-            stored, watch = self._stored(), chosen.on_arithmetic != "null"
+            stored, watch = self._stored_values(), settings.on_arithmetic != "null"
             program = self.compiled.program(
                 [self.compiled_item], self.arguments, stored, watch=watch
             )
             described = self._description(program, stored)
-            run = session._run_of(program, chosen, described, Warnings(chosen.on_batch))
-        if not (self.item.incremental or chosen.window):
+            run = session._run_of(program, settings, described, Warnings(settings.on_batch))
+        if not (self.item.incremental or settings.window):
             _LOG.warning(
-                "the query has no incr: start() answers it over everything so far; "
-                "incmrql run would answer each batch alone, as start(window=True) does [W303]"
+                "the query has no incr: start() answers it over everything so far; incmrql run "
+                "would answer each batch on its own, as start(window=True) does [W303]"
             )
         return run
 
     def _description(self, program: Program, stored: Mapping[str, Value]) -> dict[str, Any]:
-        """What a checkpoint keeps, so that the program can be made again."""
-        sources = [each.source for each in program.streams if each.source.format == "registered"]
+        """What a checkpoint records, so that the program can be recompiled."""
+        sources = [stream.source for stream in program.streams]
+        registered = [source for source in sources if source.format == "registered"]
         return {
             "text": self.item.span.source.text,
             "arguments": list(self.arguments),
             "stored": {name: show(value) for name, value in stored.items()},
             "item": self.compiled.typed.items.index(self.item),
             "registered": {
-                each.name: {
-                    "type": str(each.row),
-                    "streaming": each.streaming,
-                    "options": dict(each.options),
+                source.name: {
+                    "type": str(source.row),
+                    "streaming": source.streaming,
+                    "options": dict(source.options),
                 }
-                for each in sources
+                for source in registered
             },
         }
 
-    def _stored(self) -> dict[str, Value]:
-        """The values that items before the query store."""
+    def _stored_values(self) -> dict[str, Value]:
+        """The values that earlier items store."""
         items = self.compiled.typed.items
         if not any(item.kind == "store-value" for item in items):
             return {}
-        return self._prepared().world.stored
+        return self._prepare_engine().world.stored
 
     def explain(self, stage: str = "spark", *, trace: bool = False) -> str:
-        """The query at a stage of its way: tree, types, algebra, normal or spark."""
+        """The query at a stage of compilation: tree, types, algebra, normal or spark."""
         fast = self.session._float_sums == "fast"
         return explain(
             self.compiled, stage, items=[self.compiled_item], trace=trace, fast_sums=fast
         )
 
-    def _prepared(self) -> Engine:
-        """The engine, after the items that stand before the query."""
+    def _prepare_engine(self) -> Engine:
+        """The engine after it has run the items before the query that store values."""
         engine = self.session._engine(self.compiled, self.arguments)
         for item in self.compiled.typed.items:
             if item is self.item:
@@ -537,7 +543,7 @@ class Result:
 
 
 def _has_columns(data: Any) -> bool:
-    """Whether data are a table of some library, and not rows."""
+    """Whether data are a table of some library, not a list of rows."""
     return hasattr(data, "schema") or hasattr(data, "dtypes")
 
 

@@ -1,8 +1,8 @@
-"""Streams that a session knows by name: rows that Python pushes, streaming data frames.
+"""Streams that are registered with a session: rows pushed from Python, streaming DataFrames.
 
-A pushed stream keeps its rows in files beside all runs, so that a run that starts later begins with
-them, and a batch query can be asked of them.  While a run is on, rows also go straight to its
-checkpoint, from which they survive a crash.
+A pushed stream keeps its rows in files of the session, so that a run that starts later gets them
+too, and batch queries can read them.  While a run is running, rows also go directly to its
+checkpoint, so that they survive a crash.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Options = tuple[tuple[str, Any], ...]
 SIGN: Final = "_weight"
-"""The column that says how many of a row come, or go, where none is named."""
+"""The column with the weights of rows, if no other is named."""
 _FLAGS: Final = ("insert_only", "trusted_deletes")
 
 
@@ -50,7 +50,7 @@ class PushedStream:
     """A stream whose rows are inserted and deleted from Python.
 
     With `keep`, all rows are kept as long as the session: every run gets all of them, whenever it
-    starts.  Without it only those that no run has got yet are.
+    starts.  Otherwise only rows are kept that no run has received yet.
     """
 
     def __init__(self, name: str, row: Type, options: Options = (), *, keep: bool = True) -> None:
@@ -61,33 +61,33 @@ class PushedStream:
         self._kept = PushFeed(Stream(0, name, source, row, True, True), self._folder, is_kept=True)
         self._lock = threading.RLock()
         self._feeds: dict[Path, PushFeed] = {}
-        """Of the runs that are on, by their checkpoints."""
-        self._given: dict[Path, set[str]] = {}
-        """The files that each checkpoint has the rows of."""
+        """The feeds of running runs, by checkpoint."""
+        self._delivered: dict[Path, set[str]] = {}
+        """The files whose rows each checkpoint has received."""
         self._aside: dict[Path, Weighted] = {}
-        """Rows that each run has set aside."""
+        """The rows that each run has set aside."""
         self._failures: dict[Path, BaseException] = {}
-        """What has ended the loops of runs that are on."""
+        """The problems that ended the loops of runs that are not stopped yet."""
 
     def insert(self, rows: Any) -> int:
-        """Insert rows (a list, a pandas frame or an Arrow table), and say how many they are."""
+        """Insert rows (a list, a pandas DataFrame or an Arrow table); returns their number."""
         return self._push(rows, PushFeed.insert)
 
     def delete(self, rows: Any) -> int:
-        """Delete rows, and say how many.
+        """Delete rows; returns their number.
 
-        Rows that are not there when a batch ingests this are set aside: see `set_aside`.
+        Rows that do not exist when a batch ingests the deletion are set aside: see `set_aside`.
         """
         return self._push(rows, PushFeed.delete)
 
     def rows(self) -> list[Value]:
-        """All rows that are there now."""
+        """The current rows of the stream."""
         if not self.keep:
             hint = "Start a run; or keep the rows: session.stream(name, type, keep=True)."
             raise DataError("R212", f'the rows of "{self.name}" are not kept', hint=hint)
         with self._lock:
             total: Counter[bytes] = Counter()
-            for path in self._files():
+            for path in self._spools():
                 for value, weight in spool_rows(path, self.row):
                     total[encode(value)] += weight
         absent = [decode(row) for row, weight in total.items() if weight < 0]
@@ -96,56 +96,56 @@ class PushedStream:
         return [decode(row) for row, weight in total.items() for _ in range(weight)]
 
     def attach(self, checkpoint: Path, feed: PushFeed, *, is_new: bool) -> None:
-        """Give a run that starts the rows that its checkpoint has not got yet."""
+        """Deliver to a run that starts the rows that its checkpoint has not received yet."""
         with self._lock:
-            files = self._files()
-            given = set() if is_new else self._given.get(checkpoint, set())
-            for path in files:
-                if original(path.name) not in given:
+            spools = self._spools()
+            delivered = set() if is_new else self._delivered.get(checkpoint, set())
+            for path in spools:
+                if original(path.name) not in delivered:
                     link_or_copy(path, feed.folder / path.name)
             fsync(feed.folder)
             self._feeds[checkpoint] = feed
-            self._note(checkpoint, files)
+            self._note_delivered(checkpoint, spools)
 
     def detach(self, checkpoint: Path) -> None:
-        """A run has ended; what is pushed from now on waits for it."""
+        """Disconnect a run that ends; rows pushed from now on wait for its next start."""
         with self._lock:
             self._failures.pop(checkpoint, None)
             if self._feeds.pop(checkpoint, None) is not None:
-                self._note(checkpoint, self._files())
+                self._note_delivered(checkpoint, self._spools())
 
     @property
     def set_aside(self) -> list[tuple[Value, int]]:
-        """Rows for which batches were refused, with weights: negative ones were deleted.
+        """Rows for which batches were refused, with their weights, negative for deletions.
 
-        The runs go on without them.
+        The runs continue without them.
         """
         with self._lock:
             return [row for rows in self._aside.values() for row in rows]
 
-    def refused(self, checkpoint: Path, rows: Weighted) -> None:
-        """A run has set rows aside: they are no rows of the stream.
+    def withdraw(self, checkpoint: Path, rows: Weighted) -> None:
+        """Remove rows that a run has set aside from the rows of the stream.
 
-        Several runs that get the same rows set the same ones aside, and that counts once.
+        Several runs that receive the same rows set the same ones aside; that counts once.
         """
         with self._lock:
-            before = [same_rows(each).budget for each in self._aside.values()]
+            before = [same_rows(other).budget for other in self._aside.values()]
             self._aside[checkpoint] = [*self._aside.get(checkpoint, ()), *rows]
             fault = same_rows(self._aside[checkpoint])
             for name in fault.budget:
-                fault.budget[name] -= max((each[name] for each in before), default=0)
+                fault.budget[name] -= max((budget[name] for budget in before), default=0)
             rest = Fault(+fault.budget, fault.name)
             set_aside(self._kept, self.row, self._kept.poll(0.0).files, rest)
 
-    def failed(self, checkpoint: Path, problem: BaseException | None) -> None:
-        """Say what has ended the loop of a run, or None when it goes on."""
+    def note_failure(self, checkpoint: Path, problem: BaseException | None) -> None:
+        """Record the problem that has ended the loop of a run; None when the run continues."""
         with self._lock:
             self._failures.pop(checkpoint, None)
             if problem is not None and checkpoint in self._feeds:
                 self._failures[checkpoint] = problem
 
     def close(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self._kept.close()
         self._remove()
 
@@ -155,44 +155,45 @@ class PushedStream:
             rows = list(rows)
         with self._lock:
             for checkpoint, problem in self._failures.items():
-                raise run_failed(checkpoint, "nothing of the call was taken") from problem
+                raise run_failed(checkpoint, "no row of this call was accepted") from problem
             feeds = list(self._feeds.values())
             if self.keep or not feeds:
                 feeds.append(self._kept)
             return [how(feed, rows) for feed in feeds][-1]
 
-    def _files(self) -> list[Path]:
-        """The files of all rows so far."""
+    def _spools(self) -> list[Path]:
+        """The spool files of all rows that are kept."""
         return [Path(file.path) for file in self._kept.poll(0.0).files]
 
-    def _note(self, checkpoint: Path, files: Sequence[Path]) -> None:
-        self._given[checkpoint] = {original(path.name) for path in files}
+    def _note_delivered(self, checkpoint: Path, spools: Sequence[Path]) -> None:
+        """Record that a checkpoint has received the rows of spools; remove those not to be kept."""
+        self._delivered[checkpoint] = {original(path.name) for path in spools}
         if not self.keep:
-            for path in files:
+            for path in spools:
                 path.unlink()
 
 
 class FrameStream:
-    """A stream whose rows a streaming data frame brings."""
+    """A stream whose rows come from a streaming DataFrame."""
 
     def __init__(self, name: str, row: Type, options: Options, frame: DataFrame) -> None:
         self.name, self.row, self.options, self.frame = name, row, options, frame
 
     def start(self, feed: FrameFeed, checkpoint: Path) -> Flow:
-        """Let batches of the frame flow into a run; `checkpoint` is where Spark keeps its place."""
+        """Start a Spark query that feeds a run; `checkpoint` is the query's own checkpoint."""
         return Flow(self, feed, checkpoint)
 
     def rows(self) -> list[Value]:
-        """A streaming data frame has no rows that could be asked for now."""
+        """Refused: the current rows of a streaming DataFrame cannot be read."""
         hint = "Start a run: session.query(...).start()."
-        raise DataError("R212", f'"{self.name}" is a streaming data frame', hint=hint)
+        raise DataError("R212", f'"{self.name}" is a streaming DataFrame', hint=hint)
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: no rows are kept."""
 
 
 class Flow:
-    """The feed of a streaming data frame, filled by a streaming query of its own."""
+    """The feed of a streaming DataFrame, filled by a Spark streaming query."""
 
     def __init__(self, stream: FrameStream, feed: FrameFeed, checkpoint: Path) -> None:
         self.place = feed.place
@@ -205,14 +206,14 @@ class Flow:
         )
 
     def wait(self) -> None:
-        """Wait until all that is there now has arrived."""
+        """Wait until everything that is available now has arrived."""
         try:
             self._query.processAllAvailable()
         except Exception as cause:
             raise self._failure(cause) from None
 
     def poll(self, now: float) -> Arrivals:
-        """The batches that wait; what has ended the query is raised."""
+        """The waiting batches; raises the problem that has ended the Spark query."""
         problem = self._query.exception()
         if problem is not None:
             raise self._failure(problem) from None
@@ -220,18 +221,18 @@ class Flow:
 
     @property
     def spools(self) -> FrameFeed:
-        """The folder of its batches."""
+        """The feed that holds its waiting batches."""
         return self._feed
 
     def check_ingested(self) -> None:
-        """Nobody but us writes here: there is nothing to verify."""
+        """Do nothing: only this feed writes its files."""
 
     def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
-        """Remove files that are committed."""
+        """Remove committed files."""
         self._feed.acknowledge(files)
 
     def close(self) -> None:
-        """End the query."""
+        """Stop the Spark query."""
         self._query.stop()
         self._feed.close()
 
@@ -248,11 +249,11 @@ class Flow:
         if isinstance(self._problem, DataError):
             return self._problem
         first = str(self._problem or cause).strip().splitlines()[0]
-        return DataError("R311", f'the streaming data frame "{self._name}" failed: {first[:500]}')
+        return DataError("R311", f'the streaming DataFrame "{self._name}" failed: {first[:500]}')
 
 
 class FrameTables:
-    """The rows of a data frame as Arrow tables, each time they are gone through."""
+    """The rows of a DataFrame as Arrow tables, computed again for each iteration."""
 
     def __init__(self, frame: DataFrame) -> None:
         self.frame = frame
@@ -264,14 +265,14 @@ class FrameTables:
 
 
 def run_failed(checkpoint: Path, what: str) -> DataError:
-    """A call that needs a run whose loop has ended with a problem."""
-    hint = "Mend its cause, then call run.step() to go on, or run.stop()."
+    """The error for a call that needs a run whose loop has failed."""
+    hint = "Fix the cause, then call run.step() to continue, or run.stop()."
     message = f"the run with checkpoint {checkpoint} has failed; {what}"
     return DataError("R374", message, hint=hint)
 
 
 def link_or_copy(path: Path, target: Path) -> None:
-    """Let a file that never changes be at another place too."""
+    """Make a file that never changes available under a second path."""
     try:
         os.link(path, target)
     except FileExistsError:
@@ -280,57 +281,60 @@ def link_or_copy(path: Path, target: Path) -> None:
         shutil.copyfile(path, target)
 
 
-# --- as a session declares them -----------------------------------------------------------
+# --- declarations -------------------------------------------------------------------------
 
 
-def pushed(name: str, row: str, options: Mapping[str, Any], *, keep: bool) -> PushedStream:
-    """A stream of rows of a type that are pushed."""
+def pushed_stream(name: str, row: str, options: Mapping[str, Any], *, keep: bool) -> PushedStream:
+    """A stream of pushed rows of a type."""
     if "sign" in options:
-        hint = "insert and delete say it of each row."
+        hint = "Call insert or delete instead."
         raise DataError("R212", "the rows of a pushed stream have no sign", hint=hint)
     type_ = type_from_text(row)
-    return PushedStream(name, type_, _checked(name, type_, options), keep=keep)
+    return PushedStream(name, type_, _stream_options(name, type_, options), keep=keep)
 
 
-def framed(name: str, frame: DataFrame, options: Mapping[str, Any]) -> FrameStream:
-    """A stream of the rows of a streaming data frame; without a sign it only grows."""
+def frame_stream(name: str, frame: DataFrame, options: Mapping[str, Any]) -> FrameStream:
+    """A stream of the rows of a streaming DataFrame; without a sign it is insert-only."""
     from incmrql.spark.sources.registered import frame_row_type
 
     if not getattr(frame, "isStreaming", False):
-        hint = 'Give the type of the rows, as in "< A: int >", or use register for data at rest.'
-        raise DataError("R212", f'"{name}" is no streaming DataFrame', hint=hint)
+        hint = 'Give the type of the rows, as in "< A: int >", or use register for static data.'
+        raise DataError("R212", f'"{name}" is not a streaming DataFrame', hint=hint)
     sign = options.get("sign", SIGN if SIGN in frame.columns else None)
     if sign is None:
         row = frame_row_type(frame.schema, name)
-        return FrameStream(name, row, _checked(name, row, {"insert_only": True, **options}), frame)
+        options = {"insert_only": True, **options}
+        return FrameStream(name, row, _stream_options(name, row, options), frame)
     if sign not in frame.columns:
         hint = f"Columns are: {', '.join(frame.columns)}."
         raise DataError("R112", f'there is no sign column "{sign}"', place=name, hint=hint)
     row = frame_row_type(frame.drop(sign).schema, name)
-    return FrameStream(name, row, _checked(name, row, {**options, "sign": sign}), frame)
+    return FrameStream(name, row, _stream_options(name, row, {**options, "sign": sign}), frame)
 
 
-def _checked(name: str, row: Type, options: Mapping[str, Any]) -> Options:
-    """The options of a stream, as the language has them."""
-    found: dict[str, Any] = {}
+def _stream_options(name: str, row: Type, options: Mapping[str, Any]) -> Options:
+    """The options of a stream, in the form of the language; unknown ones are refused."""
+    checked: dict[str, Any] = {}
     for option, value in options.items():
         if option == "key":
-            found[option] = _key(name, row, value)
+            checked[option] = _key(name, row, value)
         elif isinstance(value, bool if option in _FLAGS else str if option == "sign" else ()):
-            found[option] = value
+            checked[option] = value
         else:
             hint = f"Options are: key, {', '.join(_FLAGS)}, and sign of a DataFrame."
             raise DataError("R212", f"a stream has no option {option}={value!r}", hint=hint)
-    if found.get("insert_only") and "sign" in found:
+    if checked.get("insert_only") and "sign" in checked:
         raise DataError("R212", f'"{name}" is insert_only and has a sign', hint="Leave one out.")
-    return tuple(found.items())
+    return tuple(checked.items())
 
 
 def _key(name: str, row: Type, key: Any) -> tuple[str, ...]:
+    """The columns of a declared key; refused if the rows do not have them."""
     columns = (key,) if isinstance(key, str) else tuple(key)
     names = row.names if isinstance(row, Record) else ()
     for column in columns:
         if column not in names:
             hint = f"Columns are: {', '.join(names)}." if names else "Keys need a record type."
-            raise DataError("R212", f'the key "{column}" is no column of "{name}"', hint=hint)
+            message = f'the key "{column}" is not a column of "{name}"'
+            raise DataError("R212", message, hint=hint)
     return columns

@@ -1,7 +1,7 @@
-"""Files of the sources of a program to tables of rows with weights, in chunks of bounded size.
+"""Reads input files of a program as tables of rows with weights, in chunks of bounded size.
 
-Files are read by `io.read_chunks`, as batch queries read them; what parsers in Python give comes
-row by row.  Rows that were pushed, or that Spark has read, lie in spool files.
+Files are read by `io.read_chunks`, like those of batch queries; parsers written in Python deliver
+rows one by one.  Rows that were pushed, or that Spark has read, are in spool files.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from incmrql.reference.sources import parser_rows
 from incmrql.types.model import PREDEFINED, Constructor
 
 CHUNK: Final = 1 << 17
-"""Rows of a chunk where rows come one by one."""
+"""The number of rows in a chunk if rows come one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file of the user's whose rows Spark has read into a spool, as it was then."""
+    """The user's file whose rows Spark has read into a spool, as it was then."""
 
     path: str
     size: int
@@ -45,27 +45,27 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file that a batch takes in, as it was when the batch was planned."""
+    """A file that a batch ingests, as it was when the batch was planned."""
 
     path: str
     size: int
     modified: int
     """Nanoseconds since 1970."""
     place: int
-    """The place of the source among the nodes of the program."""
+    """The index of the source among the nodes of the program."""
     deletes: bool = False
     kind: Literal["file", "spool", "received"] = "file"
-    """A file of the user's, rows that were pushed, or text that came by a socket."""
+    """A file of the user's, rows that were pushed, or text that a socket received."""
     retracts: str = ""
-    """The path of the file that this one is a copy of and takes back."""
+    """The path of the file that this copy retracts; "" for other input."""
     forgotten: bool = False
     """Whether the file is no longer watched; it is not read again."""
     origin: Origin | None = None
-    """Of a spool: where its rows come from, if from a file."""
+    """For a spool of a file that Spark has read: that file."""
 
     @property
     def watched_path(self) -> str:
-        """The path of the user's file that it is, holds the rows of, or takes back."""
+        """The path of the user's file: itself, or the one that it was read from or retracts."""
         return self.origin.path if self.origin is not None else self.retracts or self.path
 
     def as_json(self) -> dict[str, Any]:
@@ -76,15 +76,15 @@ class InputFile:
         return fields
 
     @staticmethod
-    def of_json(found: Mapping[str, Any]) -> InputFile:
+    def of_json(fields: Mapping[str, Any]) -> InputFile:
         """The file that a manifest names."""
-        origin = Origin(**found["origin"]) if found.get("origin") else None
-        return InputFile(**{**found, "origin": origin})
+        origin = Origin(**fields["origin"]) if fields.get("origin") else None
+        return InputFile(**{**fields, "origin": origin})
 
 
 @dataclass(frozen=True, slots=True)
 class InputChunk:
-    """Some rows of a file (`c0 ...` and weights), and lines that are none."""
+    """Rows of a file (`c0 ...` and weights), and lines that could not be read as rows."""
 
     table: Any
     bad: tuple[BadRow, ...] = ()
@@ -97,9 +97,9 @@ def read_file(
     file: InputFile,
     parser: Any = None,
 ) -> Iterator[InputChunk]:
-    """The rows of a file, in order; one of deletes, or that is taken back, has them negated.
+    """The rows of a file, in order; weights are negated for deletes and for retractions.
 
-    `data` are the data types that rows may hold; `parser` is the parser of a source in Python.
+    `data` are the data types that rows may have; `parser` is the parser of a source in Python.
     """
     check_unchanged(file)
     negative = file.deletes != bool(file.retracts)
@@ -110,12 +110,12 @@ def read_file(
 
 
 def checksum(file: InputFile) -> str:
-    """The checksum of a file's bytes; a file that is not as planned is refused."""
+    """The checksum of a file's bytes; refused if the file is not as it was planned."""
     try:
         with open(file.path, "rb") as stream:
             digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
     except FileNotFoundError as cause:
-        raise changed(file, (cause.strerror or str(cause)).lower()) from cause
+        raise change_error(file, (cause.strerror or str(cause)).lower()) from cause
     except OSError as cause:
         raise unreadable(Path(file.path), cause) from cause
     check_unchanged(file)
@@ -123,19 +123,19 @@ def checksum(file: InputFile) -> str:
 
 
 def check_unchanged(file: InputFile) -> None:
-    """Refuse a file that is not as it was when the batch was planned."""
+    """Refuse a file that has changed since the batch was planned."""
     try:
-        found = os.stat(file.path)
+        stat = os.stat(file.path)
     except OSError as cause:
-        raise changed(file, (cause.strerror or str(cause)).lower()) from cause
-    if (found.st_size, found.st_mtime_ns) != (file.size, file.modified):
-        raise changed(file, "its size or time is another")
+        raise change_error(file, (cause.strerror or str(cause)).lower()) from cause
+    if (stat.st_size, stat.st_mtime_ns) != (file.size, file.modified):
+        raise change_error(file, "its size or time differs")
 
 
-def changed(file: InputFile, why: str) -> DataError:
-    """A file that is not what it was."""
+def change_error(file: InputFile, why: str) -> DataError:
+    """The error for a file that changed while it was ingested."""
     hint = "Files of a stream must not change; write a new file instead."
-    message = f'"{Path(file.path).name}" is no longer what was taken in: {why}'
+    message = f'"{Path(file.path).name}" changed while it was being ingested: {why}'
     return DataError("R301", message, place=file.path, hint=hint)
 
 
@@ -156,7 +156,7 @@ def _chunks(
     if file.deletes:
         options.pop("sign", None)
     if file.retracts:
-        options["on_error"] = "drop"  # it was read before; its bad rows are known
+        options["on_error"] = "drop"  # its bad rows were reported when it was ingested
     spec = ReadSpec(source, stream.element, options, data or PREDEFINED, chunk_rows=CHUNK)
     if source.format == "python":
         policy = dict(source.options).get("on_error", "quarantine")
@@ -166,7 +166,7 @@ def _chunks(
 
 
 def _table(chunk: Chunk, stream: Stream, sign: int) -> Any:
-    """The rows of a chunk, one column for each part of an element that is spread."""
+    """The rows of a chunk: a column for each field, or one column for the whole row."""
     values, element = chunk.values, stream.element
     weights = chunk.weights if sign > 0 else pc.negate(chunk.weights)
     if stream.packed or not is_spread(element):
@@ -180,10 +180,8 @@ def _table(chunk: Chunk, stream: Stream, sign: int) -> Any:
 
 # --- Bad rows ---
 #
-# The task that meets lines which are no rows writes them down.
-#
-# They are part of what the batch commits: the driver publishes the files that results name, and
-# nothing is read a second time for them.
+# A task writes the bad rows that it meets to a file of its own. These files are part of what the
+# batch commits: the driver publishes the files that results name, and reads no input again.
 
 
 QuarantineFile: TypeAlias = tuple[str, int]
@@ -191,9 +189,10 @@ QuarantineFile: TypeAlias = tuple[str, int]
 
 
 class BadRowWriter:
-    """A file of the task's own for bad rows, created when the first one comes.
+    """Writes the bad rows of a task to a file, which is created for the first of them.
 
-    `names` has the user's names of files, by their full names. Without a folder nothing is kept.
+    `names` has the paths as the user wrote them, by absolute path. Without a folder bad rows are
+    dropped.
     """
 
     def __init__(self, folder: str, names: Mapping[str, str]) -> None:
@@ -201,7 +200,7 @@ class BadRowWriter:
         self._file: IO[str] | None = None
 
     def add(self, rows: Iterable[BadRow]) -> None:
-        """Keep some rows."""
+        """Write rows, if they are to be kept."""
         if not self._folder:
             return
         for row in rows:
@@ -212,7 +211,7 @@ class BadRowWriter:
             self._file.write(quarantine_line(row, self._names.get(row.path, row.path)))
 
     def close(self) -> list[QuarantineFile]:
-        """Wait until the file is on disk; its name and size, if there is one."""
+        """Flush the file to disk; returns its name and size, if there is one."""
         if self._file is None:
             return []
         file, self._file = self._file, None

@@ -143,7 +143,7 @@ def broken(path: Path, why: str) -> DataError:
     """A file that is cut off or damaged."""
     return DataError(
         "R103", f'"{path.name}" is damaged or was cut off: {why.strip().rstrip(".").lower()}',
-        place=str(path), hint="Write the file again; nothing of it was taken in.",
+        place=str(path), hint="Write the file again; none of its rows were ingested.",
     )  # fmt: skip
 
 
@@ -215,7 +215,7 @@ def _matching(pattern: str) -> list[Path]:
 def _not_found_error(path: Path) -> DataError:
     if path.is_symlink():
         message = f'"{path}" is a link to "{path.readlink()}", which is not there'
-        return DataError("R101", message, hint="Mend the link or remove it.")
+        return DataError("R101", message, hint="Fix the link or remove it.")
     return DataError(
         "R101", f'there is no file or folder "{path}"', hint=_contents_hint(path.parent, path.name)
     )

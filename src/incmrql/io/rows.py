@@ -195,5 +195,5 @@ def collect(
 
 def refusal(bad: BadRow) -> DataError:
     """The error for a bad row where the source says `on_error: fail`."""
-    hint = "Mend the line, or set on_error to quarantine or drop to go on without such lines."
+    hint = "Fix the line, or set on_error to quarantine or drop to continue without such lines."
     return DataError("R110", bad.reason, place=bad.place, hint=hint)

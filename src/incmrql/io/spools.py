@@ -1,4 +1,4 @@
-"""Spool files: rows with weights that were pushed, kept in files until they are taken in.
+"""Spool files: rows with weights that were pushed, kept in files until a batch ingests them.
 
 A spool file is an Arrow file with a column `value`, the element in the Arrow form of its type, and
 a column `_weight`; each of its batches carries a checksum.  It is whole and on disk when the

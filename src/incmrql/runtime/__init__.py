@@ -23,7 +23,7 @@ _MODULES = {"Driver": "driver", "StreamOptions": "options", "BatchReport": "repo
 
 
 def __getattr__(name: str) -> Any:
-    """A class of the list above when it is asked for: the options of users need none of them."""
+    """Imports a class on first access: the options of users need none of them."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Arithmetic that fails where it is used: what a batch reports of it, and when it is refused."""
+"""Failing arithmetic, such as division by zero: what batches report, and when one is refused."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from incmrql.errors import DataError
 from incmrql.values import Value, decode, encode, show
 
 OnArithmetic: TypeAlias = Literal["null", "report", "fail"]
-"""Null: nothing is watched.  Report: batches say what failed.  Fail: such a batch is refused."""
+"""null: failures are not tracked; report: batches report them; fail: such a batch is refused."""
 
 _SHOWN = 10
-"""Elements of a collection in a row that an error shows."""
+"""The number of elements that an error shows of a collection in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An operation without a result, and the row for which it has none."""
+    """An operation that has no result for a row."""
 
     expression: str
     place: str
-    """Where the query has it."""
+    """Its position in the query text."""
     fault: str
     row: Value
 
@@ -36,7 +36,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How many rows there are for which arithmetic fails, and the first in canonical order."""
+    """The number of rows for which arithmetic fails, and the first of them in canonical order."""
 
     count: int = 0
     first: Failure | None = None
@@ -48,16 +48,15 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many rows a watch of the program has, and the least one as hexadecimal bytes."""
+    """The number of rows of one watch, and the least row as hexadecimal canonical bytes."""
 
     count: int
     least: str | None
 
     def after(self, change: BagChange) -> Tally | None:
-        """The tally after a batch; None if the least row went, so that the next one is unknown.
-
-        Tasks do not see each other's rows: what came in one bucket may have gone from another.
-        """
+        """The tally after a batch; None if the least row was deleted, so that a scan is needed."""
+        # Tasks do not see each other's rows: one bucket may insert a row that another deletes.
+        # So `came` is a candidate only if nothing at or below it was deleted anywhere.
         known = [row for row in (self.least, change.came) if row is not None]
         least = min(known, default=None)
         if change.went is not None and (least is None or change.went <= least):
@@ -66,37 +65,38 @@ class Tally:
 
 
 class Tallies:
-    """The tallies of all watches: from the state once, then from the change of each batch."""
+    """The tallies of all watches: computed from the state once, then kept up by each batch."""
 
     def __init__(self, compiled: CompiledProgram, runs: Path) -> None:
         self._compiled, self._runs = compiled, runs
         self._known: list[Tally] = []
         self._number: int | None = None
-        """The batch after which these are right."""
+        """The batch that the known tallies belong to."""
 
     def after(
         self, changes: Sequence[BagChange], tables: Mapping[str, StateTable], before: int | None
     ) -> list[Tally]:
-        """The tallies after a batch that leaves these tables and follows batch `before`.
+        """The tallies after the batch that follows `before` and produces these tables.
 
-        They are remembered by `remember`, once the batch is committed.
+        Call `remember` once that batch is committed.
         """
         if before is None or before != self._number:
             return [
-                self._scan(place, tables) for place in range(len(self._compiled.program.watches))
+                self._scan(watch, tables) for watch in range(len(self._compiled.program.watches))
             ]
         return [
-            before.after(change) or self._scan(place, tables)
-            for place, (before, change) in enumerate(zip(self._known, changes, strict=True))
+            tally.after(change) or self._scan(watch, tables)
+            for watch, (tally, change) in enumerate(zip(self._known, changes, strict=True))
         ]
 
     def remember(self, tallies: list[Tally], number: int) -> None:
-        """Go on from the tallies of a batch that was committed."""
+        """Remember the tallies of a committed batch, for the next one to start from."""
         self._known, self._number = tallies, number
 
-    def _scan(self, place: int, tables: Mapping[str, StateTable]) -> Tally:
+    def _scan(self, watch: int, tables: Mapping[str, StateTable]) -> Tally:
+        """The tally of a watch, from all of its rows."""
         count, least = 0, None
-        number = len(self._compiled.program.outputs) + place
+        number = len(self._compiled.program.outputs) + watch
         for value, weight in bag_rows(self._compiled, number, tables, self._runs):
             code = encode(value).hex()
             count += weight
@@ -104,13 +104,13 @@ class Tallies:
         return Tally(count, least)
 
     def report(self, tallies: Sequence[Tally]) -> Failures:
-        """How many rows there are in all, and the first of them."""
-        leasts = [(each.least, place) for place, each in enumerate(tallies) if each.least]
+        """The failures of all watches together."""
+        leasts = [(tally.least, watch) for watch, tally in enumerate(tallies) if tally.least]
         if not leasts:
             return Failures()
-        code, place = min(leasts)
-        first = _failure(self._compiled, place, decode(bytes.fromhex(code)))
-        return Failures(sum(each.count for each in tallies), first)
+        code, watch = min(leasts)
+        first = _failure(self._compiled, watch, decode(bytes.fromhex(code)))
+        return Failures(sum(tally.count for tally in tallies), first)
 
 
 def failures(
@@ -118,28 +118,29 @@ def failures(
 ) -> list[Failure]:
     """All rows for which arithmetic fails, in canonical order; they have to fit into memory."""
     outputs = len(compiled.program.outputs)
-    found = [
-        (encode(value), place, value)
-        for place in range(len(compiled.program.watches))
-        for value, weight in bag_rows(compiled, outputs + place, tables, runs)
+    failing = [
+        (encode(value), watch, value)
+        for watch in range(len(compiled.program.watches))
+        for value, weight in bag_rows(compiled, outputs + watch, tables, runs)
         for _ in range(weight)
     ]
-    found.sort(key=lambda each: each[:2])
-    return [_failure(compiled, place, value) for _, place, value in found]
+    failing.sort(key=lambda row: row[:2])
+    return [_failure(compiled, watch, value) for _, watch, value in failing]
 
 
-def _failure(compiled: CompiledProgram, place: int, pair: Value) -> Failure:
-    site, row = pair
-    known = compiled.program.watches[place].sites[site]
-    return Failure(known.text, str(known.span), known.fault, row)
+def _failure(compiled: CompiledProgram, watch: int, pair: Value) -> Failure:
+    """The failure that a row of a watch stands for: a pair of a site's number and the row."""
+    number, row = pair
+    site = compiled.program.watches[watch].sites[number]
+    return Failure(site.text, str(site.span), site.fault, row)
 
 
-def refuse_failures(found: Failures, number: int) -> None:
-    """Refuse a batch after which arithmetic fails somewhere."""
-    if found.first is None:
+def refuse_failures(failures: Failures, number: int) -> None:
+    """Refuse a batch after which arithmetic fails for some row."""
+    if failures.first is None:
         return
-    rows = "1 row" if found.count == 1 else f"{found.count:,} rows"
-    first = found.first
+    rows = "1 row" if failures.count == 1 else f"{failures.count:,} rows"
+    first = failures.first
     message = (
         f"after batch {number} arithmetic has no result in {rows}: {first.expression}, "
         f"{first.fault}, for {show(first.row, _SHOWN)}"

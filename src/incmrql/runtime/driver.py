@@ -237,7 +237,7 @@ class Driver:
         return self._job
 
     def _recover(self) -> None:
-        """Publish the last batch if that is not noted; remove what killed attempts left."""
+        """Publish the last batch unless that was recorded; remove files of killed attempts."""
         if self.options.check_runs:
             self.checkpoint.check_runs(self.state)
         self.outputs.publish(self.state)
@@ -277,14 +277,14 @@ class Driver:
         return Arrivals(files, sum(arrival.unsettled for arrival in arrivals))
 
     def is_idle(self) -> bool:
-        """True if no batch was begun, and no input is ready or still settling."""
+        """True if no batch was started, and no input is ready or still settling."""
         if self.state.number < 0 or self._removals or self.intended_files() is not None:
             return False
         arrivals = self.poll()
         return not arrivals.unsettled and not any(map(self._is_streaming, arrivals.files))
 
     def intended_files(self) -> tuple[InputFile, ...] | None:
-        """The files of a batch that was begun and not committed."""
+        """The files of a batch that was started but not committed."""
         return self.checkpoint.intent(self.state.number + 1)
 
     def step(self) -> BatchReport | None:
@@ -295,7 +295,7 @@ class Driver:
             files = self._removals
         elif files is None:
             most = self.options.max_files_per_batch
-            files = batch_files.portion(self.poll().files, most, self._is_streaming)
+            files = batch_files.next_files(self.poll().files, most, self._is_streaming)
             if self.state.number >= 0 and not any(map(self._is_streaming, files)):
                 return None
             files = self._spooled(files)
@@ -454,7 +454,7 @@ class Driver:
         return published
 
     def _acknowledge(self, number: int, ingested: Ingested) -> None:
-        """Tell the feeds what is committed; start a compaction and a cleanup if they are due."""
+        """Notify the feeds of committed files; start a compaction and a cleanup if they are due."""
         if not self.options.window:
             self.compactor.start(self.state.tables)
         invariant = {stream.place for stream in self.program.streams if not stream.streaming}

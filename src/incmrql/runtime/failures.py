@@ -1,4 +1,4 @@
-"""What stops a batch that is not about its data: full disks, lost executors; in our words."""
+"""Failures of a batch that its data did not cause, such as full disks and lost executors."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from incmrql.errors import CheckpointError, DataError
 _SYSTEM = re.compile(
     r"^(?:\w*Error|OSError): \[Errno \d+\] (?P<why>[^\n:]+)(?:: '(?P<path>[^'\n]*)')?", re.MULTILINE
 )
-"""An error of the operating system, as a Python worker tells it."""
+"""An error of the operating system, as a Python worker reports it."""
 
 
 def unwritten(number: int, why: str) -> CheckpointError:
-    """A batch whose files could not be written."""
+    """The error for a batch whose files could not be written."""
     message = f"batch {number} could not be written: {why}"
     return CheckpointError(
         f"error: {message}\n"
-        " = hint: What was committed before is as it was. "
-        "When that is fixed, run again: the batch is done once more."
+        " = hint: Everything committed before is unchanged. "
+        "Fix the problem and run again: the batch is then repeated."
     )
 
 
 def unstarted(checkpoint: Path, cause: OSError) -> CheckpointError:
-    """A checkpoint in which something cannot be created, read or locked at the start of a run."""
+    """The error for a checkpoint that cannot be created, read or locked at the start of a run."""
     why = (cause.strerror or str(cause)).lower()
-    hint = "What was committed before is as it was. Give a folder that you may write, with room."
+    hint = "Everything committed before is unchanged. Use a writable directory with enough space."
     place = f"\n --> {cause.filename}" if cause.filename else ""
     message = f"checkpoint {checkpoint} could not be written: {why}"
     return CheckpointError(f"error: {message}{place}\n = hint: {hint}")
 
 
 def _unfinished(number: int, why: str) -> CheckpointError:
-    """A batch that needs more than there is."""
+    """The error for a batch that ran out of a resource."""
     return CheckpointError(
         f"error: batch {number} was not finished: {why}\n"
-        " = hint: What was committed before is as it was. Run again with more memory for Spark "
-        "(--conf spark.driver.memory=8g), or with fewer files in a batch (--max-files-per-batch)."
+        " = hint: Everything committed before is unchanged. Run again with more memory for Spark "
+        "(--conf spark.driver.memory=8g), or with fewer files per batch (--max-files-per-batch)."
     )
 
 
 @contextmanager
 def spark_failures(number: int) -> Iterator[None]:
-    """The job of a batch, whose failure is told in our words."""
+    """Turns failures of the Spark job of a batch into errors of incmrql."""
     from pyspark.errors import PySparkException
 
     from incmrql.spark.clusters import error_of, is_out_of_memory
@@ -54,9 +54,9 @@ def spark_failures(number: int) -> Iterator[None]:
         yield
     except PySparkException as problem:
         if is_out_of_memory(str(problem)):
-            raise _unfinished(number, "there was too little memory") from None
+            raise _unfinished(number, "Spark ran out of memory") from None
         causes = list(_SYSTEM.finditer(str(problem)))
-        if causes:  # the last one is what the task ended with
+        if causes:  # the last error is the one that ended the task
             where = f" ({causes[-1]['path']})" if causes[-1]["path"] else ""
             raise unwritten(number, f"{causes[-1]['why'].lower()}{where}") from None
         raise error_of(problem) from None
@@ -64,7 +64,7 @@ def spark_failures(number: int) -> Iterator[None]:
 
 @contextmanager
 def unskippable(skip_batch: int | None) -> Iterator[None]:
-    """Say of a file that changed or vanished why it cannot be left out by skipping a batch."""
+    """Explains, for a file that changed or vanished, why skipping a batch does not help."""
     try:
         yield
     except DataError as problem:

@@ -12,7 +12,7 @@ from incmrql.runtime.driver import Driver
 from incmrql.runtime.report import BatchReport
 
 _PAUSE: Final = 1.0
-"""Seconds from one look at the sources to the next, if no trigger is given."""
+"""Seconds between polls of the sources, if no trigger is given."""
 OnBatch = Callable[[Driver, BatchReport], None]
 
 
@@ -25,14 +25,14 @@ def run_driver(
 ) -> None:
     """Run the batches of a driver until it is stopped, or has done what its options ask for.
 
-    `on_refused` says whether it has removed what a batch was refused for, so that the loop goes on.
+    The loop continues after a refusal if `on_refused` returns that it removed the cause.
     """
-    chosen, stop = driver.options, stop or threading.Event()
-    pause = _PAUSE if chosen.trigger is None else chosen.trigger
-    done = 0
-    _wait_for_rest(driver, stop)
+    options, stop = driver.options, stop or threading.Event()
+    pause = _PAUSE if options.trigger is None else options.trigger
+    batches = 0
+    _wait_until_settled(driver, stop)
     while not stop.is_set():
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             report = driver.step()
         except DataError as problem:
@@ -41,17 +41,17 @@ def run_driver(
             continue
         if report is not None:
             on_batch(driver, report)
-            done += 1
-        if chosen.max_batches is not None and done >= chosen.max_batches:
+            batches += 1
+        if options.max_batches is not None and batches >= options.max_batches:
             return
-        if chosen.available_now and report is None and driver.is_idle():
+        if options.available_now and report is None and driver.is_idle():
             return
-        if report is None or not chosen.available_now:
-            stop.wait(max(0.0, begun + pause - time.monotonic()))
+        if report is None or not options.available_now:
+            stop.wait(max(0.0, start + pause - time.monotonic()))
 
 
-def _wait_for_rest(driver: Driver, stop: threading.Event) -> None:
-    """Before batch 0: let the files that are there at the start come to rest."""
+def _wait_until_settled(driver: Driver, stop: threading.Event) -> None:
+    """Before batch 0, wait until the files that exist at the start have settled."""
     settle = driver.options.settle
     patience = time.monotonic() + 10 * settle
     while (

@@ -1,4 +1,4 @@
-"""How a stream runs."""
+"""All options of a run: what users choose, and what is decided for them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from incmrql.spark.stream_job import LARGE
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions(UserOptions):
-    """How a stream runs: what users have chosen, and what is measured or decided for them."""
+    """The options of users, and the settings that are measured or that the interfaces decide."""
 
     keep_changes: bool = False
-    """Whether the change of the last batch can be asked for."""
+    """Whether the changes of the last batch are kept, so that they can be read."""
     detach_output: bool = False
-    """End the output that is recorded in the checkpoint, if none is named now."""
+    """If no output is named now: end the recorded output instead of continuing it."""
     quarantine: Path | None = None
-    """The folder for lines that are no rows, of sources that ask for it."""
+    """The directory for unreadable lines of sources with `on_error: quarantine`."""
     large: int = LARGE
-    """Bytes from which on a change is read in many tasks."""
+    """A change of at least this many bytes is read in several tasks."""
     loop_rows: int = LOOP_ROWS
-    """Rows from which on a loop that is run again takes its steps on Spark, not in a task."""
+    """A loop that is rerun over at least this many rows takes its steps as Spark jobs."""
     inline: int = INLINE
-    """Old rows that a batch merges itself; larger merges are done beside the batches."""
+    """The most old rows that a batch merges itself; larger merges run in the background."""
     grace: float = 60.0
-    """How long files that nobody names are left alone."""
+    """Seconds before files that no manifest names are removed."""
     paths: Paths = ANYWHERE
-    """Which files the sources and outputs may be in, beside the checkpoint."""
+    """Where sources and outputs may be, besides the checkpoint."""
     reads_sources: bool = True
-    """Whether sources are watched and connected to; without that nothing is ingested."""
+    """Whether sources are opened; a command that only rewrites a checkpoint does not."""
 
     @property
     def iteration(self) -> LoopSettings:
-        """How loops are kept."""
+        """How loops are maintained."""
         return LoopSettings(self.iterate, self.tolerance, self.resync)

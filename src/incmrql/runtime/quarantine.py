@@ -1,7 +1,7 @@
-"""Bad rows of a batch: where they are kept, and what is reported of them and of their sources.
+"""Bad rows of a batch: the files that keep them, and what is reported about them and their sources.
 
-Tasks write those of sources whose policy is `quarantine`; they are published like the output of
-the batch, also by the start that follows a crash.
+Tasks write the bad rows of sources with `on_error: quarantine`. They are published like the output
+of the batch, after a crash by the next start.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from incmrql.storage import fsync
 
 
 def publish(output: Output, owner: str, number: int) -> None:
-    """Make the bad rows of a committed batch appear; they may have appeared already.
+    """Publish the bad rows of a committed batch; does nothing if that is done.
 
-    One task's are in `batch-000012.jsonl`, those of several in `batch-000012-1.jsonl`, …. Where a
-    file of another checkpoint has that name, which runs in one folder share by default, the id
-    of this checkpoint is part of the name.
+    The file of a single task is `batch-000012.jsonl`; those of several are
+    `batch-000012-1.jsonl`, …. Where another checkpoint has a file of that name, since runs in one
+    directory share it by default, the name also contains the id of this checkpoint.
     """
     folder = Path(output.folder)
     hidden = staging(folder, owner, number, output.attempt)
-    for place, part in enumerate(output.parts, 1):
-        suffix = f"-{place}" if len(output.parts) > 1 else ""
+    for index, part in enumerate(output.parts, 1):
+        suffix = f"-{index}" if len(output.parts) > 1 else ""
         final = folder / f"batch-{number:06d}{suffix}.jsonl"
-        # A part is moved once: while it is still hidden, the file of that name is not its own.
+        # A part is moved once: while it is still hidden, a file of that name is somebody else's.
         if final.exists() and (hidden / part).exists():
             final = folder / f"batch-{number:06d}{suffix}-{owner[:8]}.jsonl"
         try:
@@ -48,7 +48,7 @@ def publish(output: Output, owner: str, number: int) -> None:
 
 
 def reports(program: Program, report: BatchReport) -> Iterator[tuple[ReadReport, Policy]]:
-    """The bad rows of a batch by the policies of their sources."""
+    """The bad rows of a batch, one report for each policy of their sources."""
     policies: dict[Policy, list[tuple[str, int]]] = {}
     for path, count in report.bad.files:
         policies.setdefault(_policy(program, report, path), []).append((path, count))
@@ -67,16 +67,17 @@ def _policy(program: Program, report: BatchReport, path: str) -> Policy:
 
 def sentences(program: Program, report: BatchReport, *, is_kept: bool) -> list[str]:
     """A sentence for each file of a batch with bad rows."""
-    said = []
-    for part, policy in reports(program, report):
-        said += part.sentences(policy if is_kept else "drop")
-    return said
+    return [
+        sentence
+        for part, policy in reports(program, report)
+        for sentence in part.sentences(policy if is_kept else "drop")
+    ]
 
 
 # --- Warnings ---
 #
-# That no line of a batch could be read is said for each batch. What is odd about a source as such,
-# columns beyond the declared ones or a field that no row has, is said once.
+# That no line of a batch could be read is reported for every batch. What is odd about the source
+# itself, such as columns beyond the declared ones or a field that no row has, is reported once.
 
 
 _EACH_BATCH = "W201"
@@ -84,24 +85,24 @@ _EACH_BATCH = "W201"
 
 @dataclass(slots=True)
 class SourceNotices:
-    """The warnings about the sources of a program that were given so far."""
+    """Warnings about the sources of a program; remembers which were given."""
 
     program: Program
     given: set[tuple[int, str, str]] = field(default_factory=set)
     present: dict[int, set[str]] = field(default_factory=dict)
-    """The fields that rows of earlier batches had, by the place of the source."""
+    """The fields that rows of earlier batches had, by the index of the source."""
 
     def of(self, report: BatchReport) -> Iterator[Notice]:
-        """The warnings that a batch gives rise to."""
-        for place, noticed in report.noticed.items():
-            stream = stream_at(self.program, place)
-            known = self.present.setdefault(place, set())
+        """The new warnings of a batch."""
+        for source, noticed in report.noticed.items():
+            stream = stream_at(self.program, source)
+            known = self.present.setdefault(source, set())
             known |= noticed.present
             shown = stream.path or stream.name
             facts = replace(noticed, present=known)
             for notice in notices(stream.source, shown, facts, stream.element):
                 about = notice.message if notice.code == "W203" else ""
-                key = place, notice.code, about
+                key = source, notice.code, about
                 if notice.code == _EACH_BATCH or key not in self.given:
                     self.given.add(key)
                     yield notice

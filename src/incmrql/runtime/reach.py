@@ -1,8 +1,8 @@
-"""What a run may read and write outside of its checkpoint.
+"""The paths that a run may read and write outside of its checkpoint.
 
 Paths of the script are checked at the start, files of a batch when the batch is planned and again
-in the tasks that read them. A checkpoint names files and output folders too: they are checked as
-well, since whoever can write to it could have put others there.
+in the tasks that read them. The files and output directories that a checkpoint names are checked
+as well, since whoever can write to the checkpoint could have changed them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from incmrql.runtime.sinks.folders import Sink
 
 # --- Overlaps of input and output ---
 #
-# What a run writes to a folder that it watches would be the input of its next batch.
+# What a run writes to a directory that it watches would be the input of its next batch.
 
 
 _HIDDEN = (".", "_")
 _OUTPUT = ("batch=0/part-0",)
 _QUARANTINE = ("batch-000000.jsonl",)
 _CHECKPOINT = ("lock", "runs/0.run", "manifests/0.json", "intents/0.json", "input/archive/0")
-"""Files that stand for all that is written below a folder."""
+"""Examples of the files that are written below a directory, to be matched with watched paths."""
 
 
 def refuse_overlaps(
@@ -59,30 +59,30 @@ def _watched(program: Program) -> Iterator[str]:
 def is_matched(
     watched: str, file: Path, real: Callable[[str | Path], str] = os.path.realpath
 ) -> bool:
-    """Whether a file would be among those of a watched folder, pattern or file; links resolved."""
+    """Whether a watched directory, pattern or file would include a file; links are resolved."""
     text = watched.removeprefix("file://")
     own = Path(real(file)).parts
     if os.path.isdir(text) or os.path.exists(text) or not glob.has_magic(text):
         root = Path(real(text)).parts
         return own[: len(root)] == root and not any(map(_is_hidden, own[len(root) :]))
     parts = Path(os.path.abspath(text)).parts
-    fixed = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+    fixed = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     root = Path(real(Path(*parts[:fixed]))).parts
-    return own[: len(root)] == root and _fits(own[len(root) :], parts[fixed:])
+    return own[: len(root)] == root and _matches(own[len(root) :], parts[fixed:])
 
 
-def _fits(own: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """Whether a pattern matches a path, or a folder that it is in."""
+def _matches(own: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Whether a pattern matches a path or one of its parent directories."""
     if not pattern:
         return not any(map(_is_hidden, own))
     first, rest = pattern[0], pattern[1:]
     if first == "**":
-        if _fits(own, rest):
+        if _matches(own, rest):
             return True
-        return bool(own) and not _is_hidden(own[0]) and _fits(own[1:], pattern)
+        return bool(own) and not _is_hidden(own[0]) and _matches(own[1:], pattern)
     if not own or (_is_hidden(own[0]) and own[0][0] != first[0]):
         return False
-    return fnmatchcase(own[0], first) and _fits(own[1:], rest)
+    return fnmatchcase(own[0], first) and _matches(own[1:], rest)
 
 
 def _is_hidden(name: str) -> bool:
@@ -92,7 +92,7 @@ def _is_hidden(name: str) -> bool:
 def _overlap(what: str, folder: Path, watched: str) -> DataError:
     message = f'the {what} "{folder}" is inside "{watched}", which a stream watches'
     hint = (
-        "Every batch would ingest what the one before has written. Choose a folder outside, "
+        "Every batch would ingest what the previous one has written. Choose a directory outside, "
         'or one whose name starts with "_".'
     )
     return DataError("R321", message, place=str(folder), hint=hint)
@@ -102,7 +102,7 @@ def _overlap(what: str, folder: Path, watched: str) -> DataError:
 
 
 class Reach(Protocol):
-    """Which of the files that a checkpoint names may be read."""
+    """Decides which of the files that a checkpoint names may be read."""
 
     def holds(self, path: str) -> bool:
         """Whether a file may be read."""
@@ -115,16 +115,17 @@ class Reach(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NamedFiles:
-    """The files that the sources of a program stand for, and those of its checkpoint."""
+    """Allows the files that the sources of a program name, and those of its checkpoint."""
 
     program: Program
     checkpoint: Path
 
     def holds(self, path: str) -> bool:
-        """Whether the program could have ingested a file; links count as what they are called."""
-        return any(is_matched(each, Path(path), os.path.abspath) for each in self._named())
+        """Whether the program could have ingested a file; links are not resolved."""
+        return any(is_matched(root, Path(path), os.path.abspath) for root in self._roots())
 
-    def _named(self) -> Iterable[str]:
+    def _roots(self) -> Iterable[str]:
+        """The paths of the script and the checkpoint."""
         for stream in self.program.streams:
             yield from stream.watched
         yield str(self.checkpoint)
@@ -133,16 +134,16 @@ class NamedFiles:
         """The error for files that belong to no source."""
         named = ", ".join(f'"{path}"' for path in dict.fromkeys(paths))
         message = (
-            f"the checkpoint {self.checkpoint} names files of no source of its script: {named}"
+            f"the checkpoint {self.checkpoint} lists files of no source of its script: {named}"
         )
-        hint = "Somebody may have changed it. If these files may be read, name their folders: "
+        hint = "Somebody may have changed it. If these files may be read, allow their directories: "
         folders = dict.fromkeys(os.path.dirname(os.path.abspath(path)) for path in paths)
         hint += " ".join(f"--allow-path {folder}" for folder in folders)
         return DataError(OUTSIDE, message, place=str(self.checkpoint), hint=hint)
 
 
 def check_sources(program: Program, paths: Paths) -> None:
-    """Refuse a source that is not where files may be read."""
+    """Refuse a source outside of the paths that may be read."""
     for stream in program.streams:
         named = "" if stream.source.path is None else place(stream.source.path.span)
         for path in stream.watched:
@@ -157,14 +158,14 @@ def check_files(files: Sequence[InputFile], paths: Paths) -> None:
 
 
 def check_outputs(checkpoint: Checkpoint, sinks: Sequence[Sink], paths: Paths) -> None:
-    """Refuse folders that may not be written to: of the answers, and those yet to be published."""
+    """Refuse output directories, of sinks and of unpublished outputs, that may not be written."""
     for folder in (*(str(sink.folder) for sink in sinks), *unpublished_folders(checkpoint)):
         paths.check(folder)
 
 
 def unpublished_folders(checkpoint: Checkpoint) -> list[str]:
-    """The folders of outputs that are committed and may not have appeared."""
+    """The directories of outputs that are committed but perhaps not published."""
     last = checkpoint.last() if checkpoint.exists else None
     if last is None or checkpoint.is_published(last["batch"]):
         return []
-    return [each["folder"] for each in last["outputs"]]
+    return [output["folder"] for output in last["outputs"]]

@@ -1,4 +1,4 @@
-"""Rows from files that tasks of the engine know how to read: kept input, and buckets of answers."""
+"""Spark jobs that read back what a checkpoint has: kept input, answers and state tables."""
 
 from __future__ import annotations
 
@@ -51,14 +51,16 @@ def net_rows(
     *,
     packed: bool,
 ) -> DataFrame:
-    """The rows of a source that some files leave, as often as they are there.
+    """The rows of a source after some files, each as often as its weights add up to.
 
-    Equal rows are added up by their weights; those that were deleted more often than inserted,
-    which only deletions that are trusted can do, are not there.
+    A row that was deleted more often than inserted, which only trusted deletions can cause, does
+    not appear.
     """
     if not files:
         return spark.createDataFrame([], spark_schema(stream.element, packed=packed))
-    net = _added_up(_weighted(spark, compiled, stream, files), stream).where(f"{WEIGHT} > 0")
+    net = _sum_weights(_weighted_rows(spark, compiled, stream, files), stream).where(
+        f"{WEIGHT} > 0"
+    )
     row = f"explode(array_repeat({_element(stream)}, cast({WEIGHT} as int))) as {ONE}"
     rows = net.selectExpr(row)
     return rows if packed or not is_wide(stream.element) else rows.select(f"{ONE}.*")
@@ -74,22 +76,22 @@ def ledger_differences(  # noqa: PLR0913 (a source, its files and its ledger)
     *,
     most: int,
 ) -> list[tuple[Value, int]]:
-    """Some rows of which the ledger of a source has more, or fewer, than the files leave."""
+    """Rows of which the ledger has more (positive) or fewer than the files, at most `most`."""
     task = partial(_ledger, ledger, str(runs.absolute()), len(_columns(stream)))
     kept = spark.range(0, ledger.buckets, 1, ledger.buckets).mapInArrow(task, _schema(stream))
     if files:
-        taken = _weighted(spark, compiled, stream, files)
-        names = taken.columns[:-1]
-        kept = kept.union(taken.selectExpr(*names, f"-{WEIGHT}"))
-    differing = _added_up(kept, stream).where(f"{WEIGHT} <> 0").limit(most)
-    found: list[tuple[Value, int]] = []
+        ingested = _weighted_rows(spark, compiled, stream, files)
+        names = ingested.columns[:-1]
+        kept = kept.union(ingested.selectExpr(*names, f"-{WEIGHT}"))
+    differing = _sum_weights(kept, stream).where(f"{WEIGHT} <> 0").limit(most)
+    differences: list[tuple[Value, int]] = []
     for table in tables(differing.selectExpr(f"{_element(stream)} as {ONE}", WEIGHT)):
         rows = from_arrow(table.select([ONE]), stream.element, packed=True)
-        found += zip(rows, table.column(WEIGHT).to_pylist(), strict=True)
-    return found
+        differences += zip(rows, table.column(WEIGHT).to_pylist(), strict=True)
+    return differences
 
 
-def _weighted(
+def _weighted_rows(
     spark: SparkSession, compiled: PickledObject, stream: Stream, files: Sequence[InputFile]
 ) -> DataFrame:
     """The rows of files with their weights."""
@@ -103,34 +105,34 @@ def _schema(stream: Stream) -> str:
     return ", ".join([*[f"c{n} {t}" for n, t in enumerate(types)], f"{WEIGHT} bigint"])
 
 
-def _added_up(frame: DataFrame, stream: Stream) -> DataFrame:
-    """Equal rows as one, with the sum of their weights."""
-    names = [f"c{place}" for place in range(len(_columns(stream)))]
+def _sum_weights(frame: DataFrame, stream: Stream) -> DataFrame:
+    """Each distinct row once, with the sum of its weights."""
+    names = [f"c{index}" for index in range(len(_columns(stream)))]
     return frame.groupBy(*names).agg({WEIGHT: "sum"}).toDF(*names, WEIGHT)
 
 
 def _columns(stream: Stream) -> tuple[Type, ...]:
-    """The types of the columns that rows of a source are read to."""
+    """The types of the columns that hold the rows of a source."""
     if stream.packed:
         return (stream.element,)
     return tuple(type_ for _, type_ in parts_of(stream.element))
 
 
 def _element(stream: Stream) -> str:
-    """A row of a source, made of its columns, as SQL."""
+    """The SQL that makes a row of a source from its columns."""
     if stream.packed or not is_spread(stream.element):
         return "c0"
     labels = [label for label, _ in parts_of(stream.element)]
-    parts = [f"c{place} as {quote_name(label)}" for place, label in enumerate(labels)]
+    parts = [f"c{index} as {quote_name(label)}" for index, label in enumerate(labels)]
     return f"struct({', '.join(parts)})"
 
 
 def _read(
     sent: PickledObject, width: int, groups: list[list[InputFile]], numbers: Iterator[Any]
 ) -> Iterator[Any]:
-    """The rows of some files with their weights, in a task."""
+    """In a task: the rows of groups of files with their weights."""
     compiled: CompiledProgram = sent.load()
-    names = [*[f"c{place}" for place in range(width)], WEIGHT]
+    names = [*[f"c{index}" for index in range(width)], WEIGHT]
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             for file in groups[number]:
@@ -144,9 +146,10 @@ def _read(
 
 
 def _ledger(table: StateTable, runs: str, width: int, given: Iterator[Any]) -> Iterator[Any]:
-    """The rows of some buckets of a ledger: its last columns, as a declared key stands first."""
+    """In a task: the rows of buckets of a ledger."""
     reader = Reader(Path(runs), OPEN_SEGMENTS)
-    names = [*[f"c{place}" for place in range(width)], WEIGHT]
+    # The row is in the last columns: a declared key comes before it.
+    names = [*[f"c{index}" for index in range(width)], WEIGHT]
     for batch in given:
         for bucket in batch.column(0).to_pylist():
             content = scan(table, reader, bucket)
@@ -155,7 +158,7 @@ def _ledger(table: StateTable, runs: str, width: int, given: Iterator[Any]) -> I
 
 
 def _as_spark(column: Any) -> Any:
-    """A column in the Arrow type that Spark has for it."""
+    """A column in the Arrow type that Spark uses for it."""
     return column.cast(without_null(column.type))
 
 
@@ -170,12 +173,12 @@ def answer_rows(
     state: Mapping[str, StateTable],
     runs: Path,
 ) -> DataFrame:
-    """The rows of an answer without order, read from run files by tasks, bucket by bucket."""
+    """The rows of an answer, unordered; tasks read them from segments, bucket by bucket."""
     answer = compiled.physical.answers[number]
     packed = not isinstance(answer.layout, Struct)
     buckets = max((table.buckets for table in state.values()), default=1)
-    found = {name: table.as_json() for name, table in state.items()}
-    task = partial(_bucket, sent, number, found, buckets, str(runs.absolute()), packed=packed)
+    state_json = {name: table.as_json() for name, table in state.items()}
+    task = partial(_bucket, sent, number, state_json, buckets, str(runs.absolute()), packed=packed)
     schema = spark_schema(answer.output.element, packed=packed)
     return spark.range(0, buckets, 1, buckets).mapInArrow(task, schema)
 
@@ -183,16 +186,17 @@ def answer_rows(
 def _bucket(  # noqa: PLR0913 (all that a task needs to know)
     sent: PickledObject,
     number: int,
-    found: Mapping[str, Any],
+    state_json: Mapping[str, Any],
     buckets: int,
     runs: str,
     given: Iterator[Any],
     *,
     packed: bool,
 ) -> Iterator[Any]:
+    """In a task: the rows of an answer in buckets."""
     compiled: CompiledProgram = sent.load()
     answer = compiled.physical.answers[number]
-    state = tables_of_json(found, compiled.physical.schemas, buckets)
+    state = tables_of_json(state_json, compiled.physical.schemas, buckets)
     context = BatchContext(state, Reader(Path(runs), OPEN_SEGMENTS), compiled.env(), is_first=False)
     element = answer.output.element
     for batch in given:
@@ -208,7 +212,7 @@ def _bucket(  # noqa: PLR0913 (all that a task needs to know)
 
 
 def _wide(rows: Rows, element: Type) -> Any:
-    """Rows with a column for each field."""
+    """Rows with one column for each field."""
     schema = value_schema(element)
     columns = [c.cast(field.type) for c, field in zip(rows.columns, schema, strict=True)]
     return pa.record_batch(columns, schema=schema)
@@ -221,34 +225,34 @@ def state_differences(
     built: Mapping[str, StateTable],
     scratch: Path,
 ) -> list[tuple[str, int, str]]:
-    """Tables of a state that are not what all input builds: name, differing rows, the first ones.
+    """Tables that differ from `built`: name, number of differing rows, and the first ones.
 
-    Buckets are compared in tasks; `built` are the tables that were built anew, in `scratch`.
+    `built` are the tables of a rebuild, with segments in `scratch`.  Tasks compare buckets.
     """
     pairs = [(name, bucket) for name in sorted(kept) for bucket in range(kept[name].buckets)]
     if not pairs:
         return []
-    places = str(runs.absolute()), str(scratch.absolute())
-    task = partial(_differing, pairs, dict(kept), dict(built), places)
+    directories = str(runs.absolute()), str(scratch.absolute())
+    task = partial(_compare_buckets, pairs, dict(kept), dict(built), directories)
     frame = spark.range(0, len(pairs), 1, min(len(pairs), 8)).mapInArrow(
         task, "name string, rows long, first string"
     )
-    found: dict[str, tuple[int, str]] = {}
+    differences: dict[str, tuple[int, str]] = {}
     for name, count, first in frame.collect():
-        before = found.get(name, (0, first))
-        found[name] = before[0] + count, before[1]
-    return [(name, *each) for name, each in sorted(found.items())]
+        before = differences.get(name, (0, first))
+        differences[name] = before[0] + count, before[1]
+    return [(name, count, first) for name, (count, first) in sorted(differences.items())]
 
 
-def _differing(
+def _compare_buckets(
     pairs: Sequence[tuple[str, int]],
     kept: Mapping[str, StateTable],
     built: Mapping[str, StateTable],
-    places: tuple[str, str],
+    directories: tuple[str, str],
     rows: Iterator[Any],
 ) -> Iterator[Any]:
-    """The differences of some tables in some buckets."""
-    readers = [Reader(Path(place), OpenSegments()) for place in places]
+    """In a task: the differences of tables in some of their buckets."""
+    readers = [Reader(Path(directory), OpenSegments()) for directory in directories]
     for batch in rows:
         for number in batch.column(0).to_pylist():
             name, bucket = pairs[number]

@@ -1,4 +1,4 @@
-"""What a run reports: the work of each batch in numbers, problems, and its status."""
+"""The reports of a run: the work of each batch in numbers, events, and the status."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from incmrql.values import Value
 
 @dataclass(frozen=True, slots=True)
 class NodeWork:
-    """What a node did in a batch: rows that it sent on, rows of state that it read, seconds."""
+    """The work of a node in a batch: rows that it sent on, rows of state that it read, seconds."""
 
     sent: int
     read: int
     seconds: float
     scope: Scope
-    """What it may read: the change and its partners, whole groups, or tables."""
+    """What the node may read: the change and its partners, whole groups, or tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopWork:
-    """How a loop was kept up to date in a batch, and why so; its steps, and rows that they made."""
+    """How a batch maintained a loop, and why in this way; its steps and the rows they produced."""
 
     way: Literal["exact", "recompute", "diffuse"]
     reason: str
     steps: int
     rows: int
     error: Mapping[str, Any] | None = None
-    """Of a loop that diffuses: what is known of its error."""
+    """For a loop that diffuses: the bound on its error."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """A batch in numbers; seconds by phase."""
+    """The numbers of a batch; times are in seconds, by phase."""
 
     number: int
     files: int
@@ -51,44 +51,44 @@ class BatchReport:
     inserted: int
     deleted: int
     bad: ReadReport
-    """Lines that are no rows."""
+    """The lines that could not be read as rows."""
     bad_places: tuple[tuple[str, int], ...]
-    """Files with such lines, and the places of their sources."""
+    """The files with such lines, each with the index of its source."""
     changed: int
     """Rows of the changes of all answers."""
     rewritten: int
-    """Rows of older runs that were merged."""
+    """Rows of older segments that were merged."""
     jobs: int
     stages: int
     tasks: int
     rows_shuffled: int
-    """Rows that were sent from task to task, added up as far as that went before."""
+    """Rows sent between tasks, after what a task could add up was added up."""
     state_rows: int
     state_bytes: int
     state_read: int
-    """Rows of state that were looked at."""
+    """Rows of state that were read."""
     read_by_scope: Mapping[Scope, int]
-    """The same, by what the nodes that read them may read."""
+    """The same, by the scope of the nodes that read them."""
     nodes: tuple[NodeWork, ...]
     loops: tuple[LoopWork, ...]
-    """Those that something reached."""
+    """The loops that the batch changed."""
     read: float
-    """In tasks, added up; so are `kernel` and `write`."""
+    """Summed over tasks, like `kernel` and `write`."""
     kernel: float
     write: float
     job: float
-    """The Spark job, as the driver waits for it."""
+    """The time that the driver waits for the Spark job."""
     commit: float
     publish: float
     seconds: float
     outputs: tuple[Path, ...]
-    """The folders that appeared."""
+    """The directories that were published."""
     notices: tuple[str, ...] = ()
-    """What was said of the sources since the batch before, such as lines that a socket dropped."""
+    """Notices about the sources since the previous batch, such as lines that a socket dropped."""
     errors: Failures | None = None
-    """Rows for which arithmetic fails after the batch; None where nothing is watched."""
+    """The rows for which arithmetic fails after the batch; None if failures are not tracked."""
     noticed: Mapping[int, SourceFacts] = field(default_factory=dict)
-    """Facts about the rows that were read, by the place of their source."""
+    """Facts about the rows that were read, by the index of their source."""
 
 
 def report_of(
@@ -99,14 +99,14 @@ def report_of(
     outputs: Sequence[Path],
     scopes: Sequence[Scope],
 ) -> BatchReport:
-    """The report of a batch; the times are those of job, commit, publish and all together."""
+    """The report of a batch; `times` are those of job, commit, publish and the whole batch."""
     reading, done = result.reading, result.done
     job, commit, publish, whole = times
     worked = done.worked
     # A batch that no task worked on has no numbers by node.
     known = scopes if worked.sent else ()
-    each = zip(worked.sent, worked.read, worked.seconds, known, strict=True)
-    nodes = tuple(NodeWork(*work) for work in each)
+    by_node = zip(worked.sent, worked.read, worked.seconds, known, strict=True)
+    nodes = tuple(NodeWork(*work) for work in by_node)
     return BatchReport(
         number=state.number,
         files=len(files),
@@ -151,7 +151,7 @@ def _bad(reading: Reading) -> ReadReport:
 
 
 class Batch:
-    """A batch that is done: its number, what it changed, and all numbers of its report."""
+    """A finished batch: its number, the changes of the answer, and all numbers of its report."""
 
     def __init__(self, report: BatchReport, load: Callable[[], list[tuple[Value, int]]]) -> None:
         self.report = report
@@ -160,12 +160,12 @@ class Batch:
 
     @property
     def number(self) -> int:
-        """Its number, from 0."""
+        """The number of the batch, from 0."""
         return self.report.number
 
     @property
     def seconds(self) -> float:
-        """The time it took."""
+        """The time that the batch took."""
         return self.report.seconds
 
     @property
@@ -175,11 +175,11 @@ class Batch:
 
     @property
     def state_rows(self) -> int:
-        """Rows of all state tables after it."""
+        """Rows of all state tables after the batch."""
         return self.report.state_rows
 
     def changes(self) -> list[tuple[Value, int]]:
-        """What it did to the answer: rows with how many of them came, or, negative, went."""
+        """The changes of the answer: rows with their weights, negative for deletions."""
         if self._changes is None:
             self._changes = self._load()
         return list(self._changes)
@@ -209,10 +209,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a run is doing.
+    """The status of a run.
 
-    `ready`: it waits for `step`; `running`: its loop is on; `finished`: its loop is done;
-    `failed`: its loop has met a problem; `stopped`.
+    `ready`: it waits for `step`; `running`: its background loop runs; `finished`: the loop has
+    ended; `failed`: the loop has ended with a problem; `stopped`: `stop` was called.
     """
 
     state: Literal["ready", "running", "finished", "failed", "stopped"]
@@ -225,7 +225,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was compared and found to be the same."""
+    """The result of a verification that found no difference."""
 
     batch: int
     """The last batch that the answers include."""

@@ -1,8 +1,8 @@
-"""The answers of a running program against the same queries over all of its input.
+"""Verification: compares the answers of a program with the same queries over all of its input.
 
-The input is what the checkpoint has taken in, read again from where it is kept; the queries run
-by the engine that answers batch queries, so that nothing of what keeps answers up to date has
-part in it.  Answers are compared row by row as multisets, lists also in their order.
+The input is everything that the checkpoint has ingested, read again from the kept files.  The
+queries run as batch queries on Spark, so nothing that maintains answers takes part.  Answers are
+compared row by row as multisets, lists also in their order.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 
 
 MOST_NAMED = 10
-"""Differing rows that are named."""
+"""The most differing rows that a message names."""
 MOST_EXPLAINED = 3
-"""Differing rows whose sources are looked for."""
+"""The most differing rows whose source rows are computed."""
 _MOST_SOURCES = 10
 _WIDEST = 200
 
 
 def verify(driver: Driver, spark: SparkSession) -> Verified:
-    """Compare all answers of a program with those over everything it has taken in.
+    """Compare all answers of a program with those over everything that it has ingested.
 
-    Raises `DifferenceFound`; or `DataError` if some of the input is no longer there.
+    Raises `DifferenceFound`; or `DataError` if some of the input no longer exists.
     """
     if driver.options.iterate == "diffuse" and _loops(driver):
-        message = "loops of this run diffuse: its answer is an approximation, with a stated error"
-        hint = "Run it with --iterate exact and another checkpoint to have it compared."
+        message = "this run uses --iterate diffuse: its answer is approximate, with an error bound"
+        hint = "Run the query with --iterate exact and a new checkpoint to verify it."
         raise DataError("R313", message, hint=hint)
     start = time.perf_counter()
-    kept = _kept(driver, spark)
+    kept = _kept_input(driver, spark)
     engine = Engine(kept.env.world, lambda: spark, override=kept.frame)
     rows = 0
     for number, output in enumerate(driver.program.outputs):
@@ -66,10 +66,10 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
         query = engine.query(item.expr)
         if query is None:
             raise InternalError("a query that follows streams reads no source")
-        wanted = _elements(engine.value(query), output)
-        found = _elements(driver.answer(number), output)
-        rows += len(wanted)
-        _compare(driver, engine, item, wanted, found)
+        expected = _rows(engine.value(query), output)
+        actual = _rows(driver.answer(number), output)
+        rows += len(expected)
+        _compare(driver, engine, item, expected, actual)
     for stream in driver.program.streams:
         _check_ledger(driver, kept, stream)
     _check_state(driver, kept)
@@ -79,18 +79,19 @@ def verify(driver: Driver, spark: SparkSession) -> Verified:
 # --- the same query over kept input --------------------------------------------------------
 
 
-def _kept(driver: Driver, spark: SparkSession) -> _Kept:
+def _kept_input(driver: Driver, spark: SparkSession) -> _KeptInput:
+    """The sources of a program as its checkpoint has ingested them."""
     program = driver.program
     stored = dict(program.stored)
     world = new_world(program.script, arguments=list(program.arguments), stored=stored)
-    world.paths = driver.compiled.paths  # kept copies stand for the paths that the script names
+    world.paths = driver.compiled.paths  # kept copies are read instead of the script's paths
     files, compiled = driver.ingested_files(), driver.job.sent.content
-    return _Kept(program, files, compiled, spark, Environment(world))
+    return _KeptInput(program, files, compiled, spark, Environment(world))
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """The sources of a program, and the files that were taken in of each."""
+class _KeptInput:
+    """The sources of a program, and the files that were ingested from each."""
 
     program: Program
     files: Sequence[InputFile]
@@ -99,29 +100,29 @@ class _Kept:
     env: Environment
 
     def frame(self, source: typed.Source, path: str | None, packed: bool) -> DataFrame | None:
-        """The rows of a source as the batches so far have left them."""
+        """The rows of a source after the batches so far."""
         stream = self.stream(source, path)
         files = self.files_of(stream)
         return net_rows(self.spark, self.compiled, stream, files, packed=packed)
 
     def files_of(self, stream: Stream) -> list[InputFile]:
-        """The files that were taken in of a source."""
+        """The files that were ingested from a source."""
         return [file for file in self.files if file.place == stream.place]
 
     def stream(self, source: typed.Source, path: str | None) -> Stream:
-        """The source of the program that a source of the query is."""
+        """The stream of the program that a source of the query reads."""
         socket = None
         if source.host is not None and source.port is not None:
             socket = evaluate(source.host, self.env), evaluate(source.port, self.env)
         for stream in self.program.streams:
-            same = (stream.path, stream.socket) == (path, socket)
-            if same and _plain(stream.source) == _plain(source):
+            has_same_place = (stream.path, stream.socket) == (path, socket)
+            if has_same_place and _without_place(stream.source) == _without_place(source):
                 return stream
-        raise InternalError(f"{source.name or path} is no source of the program")
+        raise InternalError(f"{source.name or path} is not a source of the program")
 
 
-def _plain(source: typed.Source) -> typed.Source:
-    """What a source says of its rows; what is declared of a registered one is declared once."""
+def _without_place(source: typed.Source) -> typed.Source:
+    """A source without what was evaluated, and without options that a session declares by name."""
     options = () if source.format == "registered" else source.options
     return replace(source, path=None, host=None, port=None, options=options)
 
@@ -129,54 +130,55 @@ def _plain(source: typed.Source) -> typed.Source:
 # --- what differs --------------------------------------------------------------------------
 
 
-def _elements(value: Value, output: Output) -> list[Value]:
-    """The rows of an answer; one that is a value, or null, is one row."""
-    rows = isinstance(output.result.type, Collection) and isinstance(value, list)
-    return list(value) if rows else [value]
+def _rows(value: Value, output: Output) -> list[Value]:
+    """The rows of an answer; a single value, or null, counts as one row."""
+    has_rows = isinstance(output.result.type, Collection) and isinstance(value, list)
+    return list(value) if has_rows else [value]
 
 
 def _compare(
     driver: Driver,
     engine: Engine,
     item: typed.ScriptItem,
-    wanted: Sequence[Value],
-    found: Sequence[Value],
+    expected: Sequence[Value],
+    actual: Sequence[Value],
 ) -> None:
-    """Refuse an answer that has other rows, or has them in another order."""
-    right, kept = Counter(map(encode, wanted)), Counter(map(encode, found))
+    """Refuse an answer that has different rows, or has them in a different order."""
+    right, kept = Counter(map(encode, expected)), Counter(map(encode, actual))
     missing, extra = right - kept, kept - right
-    ordered = isinstance(item.expr.type, Collection) and item.expr.type.kind == "list"
+    is_ordered = isinstance(item.expr.type, Collection) and item.expr.type.kind == "list"
     if missing or extra:
         raise _difference(driver, engine, item, missing, extra)
-    if ordered and list(map(encode, wanted)) != list(map(encode, found)):
-        pairs = enumerate(zip(wanted, found, strict=True), 1)
-        place, rows = next((n, rows) for n, rows in pairs if encode(rows[0]) != encode(rows[1]))
+    if is_ordered and list(map(encode, expected)) != list(map(encode, actual)):
+        pairs = enumerate(zip(expected, actual, strict=True), 1)
+        number, rows = next((n, rows) for n, rows in pairs if encode(rows[0]) != encode(rows[1]))
         message = (
-            f"{_about(driver)} has its rows in another order: row {place} is {_shown(rows[1])}, "
-            f"and should be {_shown(rows[0])}"
+            f"{_about(driver)} has its rows in the wrong order: row {number} is "
+            f"{_shown(rows[1])}, and should be {_shown(rows[0])}"
         )
         raise DifferenceFound(message, driver.state.number)
 
 
-def _check_ledger(driver: Driver, kept: _Kept, stream: Stream) -> None:
-    """Refuse a ledger that does not have the rows that were taken in."""
+def _check_ledger(driver: Driver, kept: _KeptInput, stream: Stream) -> None:
+    """Refuse a ledger that does not have exactly the ingested rows of its source."""
     ledger = driver.state.tables.get(f"l{stream.place}")
     if ledger is None:
         return
     runs, files = driver.checkpoint.runs, kept.files_of(stream)
-    found = ledger_differences(
+    differences = ledger_differences(
         kept.spark, kept.compiled, stream, files, ledger, runs, most=MOST_NAMED
     )
-    if found:
-        extra = tuple((row, count) for row, count in found if count > 0)
-        missing = tuple((row, -count) for row, count in found if count < 0)
-        lines = [f"the ledger of {stream.name} after batch {driver.state.number} is not its rows"]
+    if differences:
+        extra = tuple((row, count) for row, count in differences if count > 0)
+        missing = tuple((row, -count) for row, count in differences if count < 0)
+        number = driver.state.number
+        lines = [f"the ledger of {stream.name} after batch {number} does not match its input"]
         lines += [*_listed("missing", missing), *_listed("too many", extra)]
         raise DifferenceFound("\n".join(lines), driver.state.number, missing, extra)
 
 
-def _check_state(driver: Driver, kept: _Kept) -> None:
-    """Refuse state that is not what all input at once builds: it may spoil answers to come."""
+def _check_state(driver: Driver, kept: _KeptInput) -> None:
+    """Refuse state that differs from a rebuild over all input: later answers could be wrong."""
     if driver.options.window:
         return
     scratch = driver.checkpoint.work / f"verify-{uuid.uuid4().hex[:8]}"
@@ -186,15 +188,15 @@ def _check_state(driver: Driver, kept: _Kept) -> None:
         runs = driver.checkpoint.runs
         own = _incomparable(driver, built)
         tables = {name: table for name, table in driver.state.tables.items() if name not in own}
-        found = state_differences(kept.spark, tables, runs, built, scratch)
+        differences = state_differences(kept.spark, tables, runs, built, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    if found:
+    if differences:
         number = driver.state.number
-        lines = [f"the state after batch {number} is not what all data build"]
+        lines = [f"the state after batch {number} differs from a rebuild over all data"]
         lines += [
             f"table {name} differs in {rows} row{'s' if rows > 1 else ''}: {first}"
-            for name, rows, first in found
+            for name, rows, first in differences
         ]
         raise DifferenceFound("\n".join(lines), number)
 
@@ -204,16 +206,16 @@ def _loops(driver: Driver) -> list[LoopOp]:
 
 
 def _incomparable(driver: Driver, built: Mapping[str, StateTable]) -> set[str]:
-    """The tables that tell how a loop was kept up to now, and not what its data are."""
-    found: set[str] = set()
+    """The tables that depend on how a loop was maintained so far, not only on its data."""
+    names: set[str] = set()
     for step in _loops(driver):
         own = {name for name, _ in step.state_tables} - {*step.tables, step.result}
         exact = step.numbered is not None and all(
             any(tables[name].rows for name, _ in step.numbered.differences)
             for tables in (driver.state.tables, built)
         )
-        found |= {step.counters[0]} if exact else own
-    return found
+        names |= {step.counters[0]} if exact else own
+    return names
 
 
 def _about(driver: Driver) -> str:
@@ -227,30 +229,32 @@ def _difference(
     missing: Counter[bytes],
     extra: Counter[bytes],
 ) -> DifferenceFound:
-    absent, surplus = _named(missing), _named(extra)
+    absent, surplus = _first_rows(missing), _first_rows(extra)
     first = [row for row, _ in (*absent, *surplus)][:MOST_EXPLAINED]
     sources = _lineage(driver, engine, item, first)
     lines = [f"{_about(driver)} is not the answer over all data"]
     lines += _listed("missing", absent, len(missing))
     lines += _listed("too many", surplus, len(extra))
-    for row, made_from in sources:
+    for row, leaves in sources:
         known = f"{_shown(row)} comes from"
-        lines.append(known if made_from else f"nothing makes {_shown(row)}")
-        lines += [f"  {name}: {_shown(value)}" for name, value in made_from[:_MOST_SOURCES]]
-        if len(made_from) > _MOST_SOURCES:
-            lines.append(f"  and {len(made_from) - _MOST_SOURCES} more")
+        lines.append(known if leaves else f"no source row produces {_shown(row)}")
+        lines += [f"  {name}: {_shown(value)}" for name, value in leaves[:_MOST_SOURCES]]
+        if len(leaves) > _MOST_SOURCES:
+            lines.append(f"  and {len(leaves) - _MOST_SOURCES} more")
     return DifferenceFound("\n".join(lines), driver.state.number, absent, surplus, sources)
 
 
-def _named(rows: Counter[bytes]) -> tuple[tuple[Value, int], ...]:
+def _first_rows(rows: Counter[bytes]) -> tuple[tuple[Value, int], ...]:
+    """The first rows in canonical order, with their weights."""
     first = sorted(rows.items())[:MOST_NAMED]
     return tuple((decode(row), count) for row, count in first)
 
 
-def _listed(what: str, named: Sequence[tuple[Value, int]], everything: int = 0) -> list[str]:
-    lines = [f"{what}: {_shown(row)}" + (f", {n} times" if n > 1 else "") for row, n in named]
-    if everything > len(named):
-        lines.append(f"{what}: {everything - len(named)} more rows")
+def _listed(what: str, rows: Sequence[tuple[Value, int]], total: int = 0) -> list[str]:
+    """A line for each row, and one for the number of rows beyond these."""
+    lines = [f"{what}: {_shown(row)}" + (f", {n} times" if n > 1 else "") for row, n in rows]
+    if total > len(rows):
+        lines.append(f"{what}: {total - len(rows)} more rows")
     return lines
 
 
@@ -269,47 +273,47 @@ def trace(
     kind: Literal["lineage", "debug"],
     number: int = 0,
 ) -> list[Value]:
-    """What `lineage` or `debug` tells of rows of an answer, or of all, over all input so far.
+    """Rows of an answer, or all of them, with their `lineage` or `debug` notes over all input.
 
-    May raise `QueryError` where that is no query, and `DataError` where input is gone.
+    Raises `QueryError` if lineage is not defined for the query, and `DataError` if input is gone.
     """
-    kept = _kept(driver, spark)
+    kept = _kept_input(driver, spark)
     engine = Engine(kept.env.world, lambda: spark, override=kept.frame)
     item = driver.program.outputs[number].item
-    return _noted(driver.program, engine, item, rows, kind)
+    return _with_notes(driver.program, engine, item, rows, kind)
 
 
-def _noted(
+def _with_notes(
     program: Program,
     engine: Engine,
     item: typed.ScriptItem,
     rows: Sequence[Value] | None,
     kind: Literal["lineage", "debug"],
 ) -> list[Value]:
-    """The rows of an answer with their notes; all, or those that are among some."""
+    """The rows of an answer with their notes; all of them, or only the given ones."""
     world = engine.world
-    with annotated_item(replace(item, kind=kind), world) as noted:
-        expr = noted.expr
+    with annotated_item(replace(item, kind=kind), world) as annotated:
+        expr = annotated.expr
         if rows is not None:
             expr = _only(expr, rows, last_number(program.script, expr))
             world.stored.update({_key(n): row for n, row in enumerate(rows)})
         query = engine.query(expr)
-        return [] if query is None else noted.answer(engine.value(query))
+        return [] if query is None else annotated.answer(engine.value(query))
 
 
 def _lineage(
     driver: Driver, engine: Engine, item: typed.ScriptItem, rows: Sequence[Value]
 ) -> tuple[tuple[Value, tuple[tuple[str, Value], ...]], ...]:
-    """Some rows with the rows of sources that make them; nothing where that cannot be asked."""
+    """Rows with the source rows that they come from; empty if lineage is not defined."""
     try:
-        answer = _noted(driver.program, engine, item, rows, "lineage")
+        answer = _with_notes(driver.program, engine, item, rows, "lineage")
     except QueryError:
         return ()
-    found: dict[bytes, dict[bytes, Any]] = {encode(row): {} for row in rows}
+    leaves_of: dict[bytes, dict[bytes, Any]] = {encode(row): {} for row in rows}
     for row, leaves in answer:
-        if encode(row) in found:
-            found[encode(row)].update({encode(leaf): leaf for leaf in leaves})
-    return tuple((row, tuple(found[encode(row)].values())) for row in rows)
+        if encode(row) in leaves_of:
+            leaves_of[encode(row)].update({encode(leaf): leaf for leaf in leaves})
+    return tuple((row, tuple(leaves_of[encode(row)].values())) for row in rows)
 
 
 def _key(number: int) -> str:
@@ -317,7 +321,7 @@ def _key(number: int) -> str:
 
 
 def _only(expr: typed.Expr, rows: Sequence[Value], last: int) -> typed.Expr:
-    """The pairs of rows and notes whose row is one of some, compared by identity."""
+    """The pairs (row, note) of an expression whose row is one of the given rows."""
     assert isinstance(expr.type, Collection)
     pair = typed.Variable("pair", last + 1, expr.type.element)
     row = build.item(build.var(pair), 0)

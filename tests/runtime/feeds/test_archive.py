@@ -41,7 +41,7 @@ def test_files_of_the_user_are_read_again_where_they_are(folder: Path, tmp_path:
         assert caught.value.code == "R305"
     (folder / "a.csv").unlink()
     (folder / "b.csv").unlink()
-    with pytest.raises(DataError, match="and so are 1 more"):
+    with pytest.raises(DataError, match="and 1 more file likewise"):
         archive.replay([files])
 
 

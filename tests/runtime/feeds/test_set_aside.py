@@ -83,7 +83,7 @@ def test_one_mistaken_delete_costs_nobody_else_a_row(session: incmrql.Session) -
     assert note.startswith("1 deletion was set aside, in ")
     assert "< K: 99, V: 99 >" in note
     assert "The rows at fault were set aside" in str(caught.value)
-    assert "the next batch, or step(), takes all other rows" in caught.value.hint
+    assert "the next batch, or step(), ingests all other rows" in caught.value.hint
     assert "remove what deletes" not in str(caught.value)
     assert run.events()[-1].problem is caught.value
     batch = run.step()
@@ -103,7 +103,7 @@ def test_in_the_background_the_run_goes_on_and_the_caller_is_warned(
     rows.insert([(1, 5)])
     rows.delete([(2, 2)])
     arrived = threading.Event()
-    original = Run._opened
+    original = Run._open
 
     def opened(self: Run) -> Any:
         driver = original(self)
@@ -111,7 +111,7 @@ def test_in_the_background_the_run_goes_on_and_the_caller_is_warned(
         return driver
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Run, "_opened", opened)
+        patched.setattr(Run, "_open", opened)
         run = session.query(SUM).start(trigger=0.0, on_batch=lambda _: arrived.set())
     assert arrived.wait(30)
     assert run.status.state == "running"
@@ -120,7 +120,7 @@ def test_in_the_background_the_run_goes_on_and_the_caller_is_warned(
     (told,) = [str(each.message) for each in recwarn if each.category is incmrql.IncmrqlWarning]
     assert "R205" in told
     assert "1 deletion was set aside" in told
-    assert "the next batch, or step(), takes all other rows" in told
+    assert "the next batch, or step(), ingests all other rows" in told
     assert [type(event.problem).__name__ for event in run.events()] == ["DataError", "NoneType"]
 
 
@@ -286,7 +286,7 @@ def test_a_failed_background_run_takes_no_rows_and_gives_no_answer(
         if fail:
             raise fail[0]
 
-    original = Run._opened
+    original = Run._open
 
     def opened(self: Run) -> Any:
         driver = original(self)
@@ -294,7 +294,7 @@ def test_a_failed_background_run_takes_no_rows_and_gives_no_answer(
         return driver
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Run, "_opened", opened)
+        patched.setattr(Run, "_open", opened)
         run = session.query(SUM).start(trigger=0.0, on_batch=on_batch, checkpoint=tmp_path / "ck")
         other = session.query(SUM).start()
     with pytest.raises(ZeroDivisionError):

@@ -224,6 +224,6 @@ def _cast_by_value(column: Any, element: Type) -> Any:
         try:
             made.append(to_arrow(make(plain), element))
         except Unparsable as problem:
-            hint = "Mend the row, or leave it out."
+            hint = "Fix the row, or leave it out."
             raise DataError("R306", f"row {number}: {problem.reason}", hint=hint) from None
     return pa.array(made, arrow_type(element))

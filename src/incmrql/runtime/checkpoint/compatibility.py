@@ -49,11 +49,11 @@ def needs_rebuild(
 
 
 def table_schemas(described: Mapping[str, Any]) -> dict[str, str]:
-    """The digests of the schemas of state tables; another version may choose different columns."""
+    """The digests of the schemas of state tables: versions of incmrql may choose other columns."""
     return {name: table["form"] for name, table in described.get("tables", {}).items()}
 
 
-_WAYS_OUT: Final = (
+_REMEDY: Final = (
     "--on-change rebuild recomputes the state from the input, if that is still available; "
     "or use a new checkpoint."
 )
@@ -65,15 +65,16 @@ def describe_mismatch(
     """Explain how the new program differs from the one that wrote the checkpoint."""
     if known["identity"] == now["identity"]:
         return (
-            f"checkpoint {checkpoint.folder} is of the same query, but incmrql {now['engine']} "
-            f"stores its state in other columns than {known['engine']} did.\n{_WAYS_OUT}"
+            f"checkpoint {checkpoint.folder} belongs to the same query, but incmrql "
+            f"{now['engine']} stores its state in different columns than {known['engine']} did.\n"
+            f"{_REMEDY}"
         )
     watched = bool(known.get("watch"))
     if known["texts"] == now["texts"] and watched != now["watch"]:
         was, is_now = ("report", "null") if watched else ("null", "report")
         return (
             f"checkpoint {checkpoint.folder} was created with --on-arithmetic {was}; "
-            f"with {is_now} the same query keeps different state.\n{_WAYS_OUT}"
+            f"with {is_now} the same query keeps different state.\n{_REMEDY}"
         )
     lines = [f"checkpoint {checkpoint.folder} was written by a different query:"]
     several = len(known["texts"]) > 1
@@ -88,10 +89,10 @@ def describe_mismatch(
         lines.append(f"{len(new)} of {len(now['nodes'])} nodes would be rebuilt:")
         lines += [f"  node {n}: {node['kind']} {node['about']}".rstrip() for n, node in new]
     elif known["texts"] != now["texts"] and sorted(known["texts"]) == sorted(now["texts"]):
-        lines.append("The items are the same, in another order.")
+        lines.append("The items are the same, in a different order.")
     else:
-        lines.append("The nodes are the same, but the answers are made from other ones.")
-    return "\n".join([*lines, _WAYS_OUT])
+        lines.append("The nodes are the same, but the answers are computed from different ones.")
+    return "\n".join([*lines, _REMEDY])
 
 
 def state_options(options: StreamOptions, program: Program) -> dict[str, bool]:
@@ -109,7 +110,7 @@ _FIXED: Final = {
     "keep_answer": ("with keep_answer=False", "with keep_answer=True"),
     "diffuse": ("without --iterate diffuse", "with --iterate diffuse"),
 }
-"""Options that never change in a checkpoint, with what a run has without and with each."""
+"""Options that never change in a checkpoint, with the words for a run without and with each."""
 
 
 def check_state_options(

@@ -1,7 +1,7 @@
-"""Names of files for tasks and users, and the check that tasks have written what they say.
+"""Paths of files for tasks and for users, and the check that tasks wrote what they reported.
 
-A worker whose checkpoint path is a folder of its own machine writes its state there and succeeds.
-Only a look from the driver shows that nobody else can read it.
+A worker whose checkpoint path is a local directory writes its state there and succeeds.  Only the
+driver, which reads the files once more, notices that nobody else can see them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from incmrql.errors import CheckpointError
 
 
 def absolute(files: Iterable[InputFile]) -> tuple[InputFile, ...]:
-    """Files by their full names: the current folder of a task is another one."""
+    """Files with absolute paths: a task has a different current directory."""
     return tuple(replace(file, path=os.path.abspath(file.path)) for file in files)
 
 
 def names_of(files: Iterable[InputFile]) -> dict[str, str]:
-    """The user's names of files by their full names, where these differ."""
+    """The path as the user wrote it, by absolute path, where the two differ."""
     names = {os.path.abspath(file.path): file.path for file in files}
     return {path: name for path, name in names.items() if path != name}
 
 
 def as_named(reading: Reading, files: Iterable[InputFile]) -> Reading:
-    """What tasks have read of files, these being called as they were before."""
+    """The reading of a batch with the paths as the user wrote them."""
     names = {os.path.abspath(file.path): file.path for file in files}
     bad: Counter[str] = Counter()
     for path, count in reading.bad.items():
@@ -42,7 +42,7 @@ def as_named(reading: Reading, files: Iterable[InputFile]) -> Reading:
         reading,
         bad=bad,
         first_bad=[replace(row, path=names.get(row.path, row.path)) for row in reading.first_bad],
-        checksums={names.get(path, path): each for path, each in reading.checksums.items()},
+        checksums={names.get(path, path): digest for path, digest in reading.checksums.items()},
         noticed={
             place: replace(
                 noticed,
@@ -56,56 +56,59 @@ def as_named(reading: Reading, files: Iterable[InputFile]) -> Reading:
 # --- Before a commit ---
 
 
-_ENDINGS: Final = {".run": MAGIC, ".parquet": b"PAR1"}
-"""The last bytes of files whose format has a footer."""
+_FOOTERS: Final = {".run": MAGIC, ".parquet": b"PAR1"}
+"""The last bytes of the formats that have a footer."""
 
 
-def check_written(order: BatchRequest, done: BatchResult) -> None:
-    """Refuse a batch some of whose new state files or parts are not there as a whole."""
-    known = {run.file for table in order.tables.values() for run in table.segments}
-    ends: dict[str, int] = {}
-    for table in done.tables.values():
-        for run in table.segments:
-            if run.file not in known:
-                ends[run.file] = max(ends.get(run.file, 0), run.offset + run.size)
-    for file, end in ends.items():
-        _check(Path(order.runs) / file, end, is_padded=True)
-    check_parts(order, done.parts)
+def check_written(request: BatchRequest, result: BatchResult) -> None:
+    """Refuse a batch if a new state file or output part is missing or incomplete."""
+    known = {segment.file for table in request.tables.values() for segment in table.segments}
+    sizes: dict[str, int] = {}
+    for table in result.tables.values():
+        for segment in table.segments:
+            if segment.file not in known:
+                end = segment.offset + segment.size
+                sizes[segment.file] = max(sizes.get(segment.file, 0), end)
+    for file, size in sizes.items():
+        _check(Path(request.runs) / file, size, is_padded=True)
+    check_parts(request, result.parts)
 
 
-def check_parts(order: BatchRequest, parts: Iterable[Part]) -> None:
-    """Refuse a batch of whose output a part is not there as a whole."""
+def check_parts(request: BatchRequest, parts: Iterable[Part]) -> None:
+    """Refuse a batch if an output part is missing or incomplete."""
     for part in parts:
-        _check(Path(order.targets[part.target].folder) / part.file, part.size)
+        _check(Path(request.targets[part.target].folder) / part.file, part.size)
 
 
 def check_quarantine(folder: str, reading: Reading) -> None:
-    """Refuse a batch whose bad rows are not there as a whole."""
+    """Refuse a batch if a file of its bad rows is missing or incomplete."""
     for name, size in reading.quarantined:
         _check(Path(folder) / name, size)
 
 
 def _check(path: Path, size: int, *, is_padded: bool = False) -> None:
-    """A file of a size, with the ending of its format; one that is padded may be larger."""
-    ending = _ENDINGS.get(path.suffix, b"")
+    """Refuse a file of another size or without its footer; a padded file may be larger."""
+    footer = _FOOTERS.get(path.suffix, b"")
     try:
         with path.open("rb") as stream:
-            there = stream.seek(0, 2)
-            stream.seek(max(size - len(ending), 0))
-            last = stream.read(len(ending))
+            actual_size = stream.seek(0, 2)
+            stream.seek(max(size - len(footer), 0))
+            last = stream.read(len(footer))
     except OSError as cause:
-        raise _unseen(path, (cause.strerror or str(cause)).lower()) from None
-    if there < size or (there > size and not is_padded):
-        raise _unseen(path, f"it has {there} bytes here, and {size} where it was written")
-    if last != ending:
-        raise _unseen(path, "its end is not what was written")
+        raise _not_visible(path, (cause.strerror or str(cause)).lower()) from None
+    if actual_size < size or (actual_size > size and not is_padded):
+        why = f"it has {actual_size} bytes here, and {size} where it was written"
+        raise _not_visible(path, why)
+    if last != footer:
+        raise _not_visible(path, "its last bytes are not what was written")
 
 
-def _unseen(path: Path, why: str) -> CheckpointError:
-    message = f"a task wrote {path}, and the driver cannot find it so: {why}"
+def _not_visible(path: Path, why: str) -> CheckpointError:
+    """The error for a file that the driver does not see as the task wrote it."""
+    message = f"a task wrote {path}, but the driver does not see the same file: {why}"
     hint = (
         "Checkpoint and output must be on storage that driver and executors share under the same "
-        "path. Nothing was committed; run again when that is so."
+        "path. Nothing was committed; fix that and run again."
     )
     return CheckpointError(f"error: {message}\n = hint: {hint}")
 
@@ -113,10 +116,10 @@ def _unseen(path: Path, why: str) -> CheckpointError:
 # --- The files of the next batch ---
 
 
-def portion(
+def next_files(
     files: tuple[InputFile, ...], most: int | None, is_streaming: Callable[[InputFile], bool]
 ) -> tuple[InputFile, ...]:
-    """As many files as a batch takes; those of sources that do not change all at once."""
+    """The files of the next batch: all of invariant sources, the `most` oldest of the others."""
     if most is None:
         return files
     once = [file for file in files if not is_streaming(file)]

@@ -1,7 +1,7 @@
-"""One driver for a checkpoint: a lock that dies with its process, and a heartbeat for others.
+"""One driver per checkpoint: a lock that ends with its process, and a heartbeat for other machines.
 
-On one machine the operating system's file lock decides, and lets go when the process ends however
-it ends.  A driver on another machine is told by the heartbeat, the time at which the file was
+On one machine the file lock of the operating system decides; it is released when the process ends,
+however it ends.  A driver on another machine sees the heartbeat, the time at which the file was
 last touched.  Should both fail, the exclusive creation of manifests still keeps rivals apart.
 """
 
@@ -35,19 +35,19 @@ class Lock:
         except OSError:
             holder = _holder(path)
             self._stream.close()
-            raise _taken(path, holder) from None
+            raise _in_use(path, holder) from None
         holder = _holder(path)
         other = holder.get("host") not in (None, socket.gethostname())
         if other and time.time() - path.stat().st_mtime < STALE:
             self._stream.close()
-            raise _taken(path, holder)
+            raise _in_use(path, holder)
         self._sign()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
 
     def release(self) -> None:
-        """Let others in; a second time does nothing."""
+        """Let other drivers in; does nothing if it was released before."""
         if self._stream.closed:
             return
         self._stop.set()
@@ -62,18 +62,18 @@ class Lock:
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
-            with suppress(OSError):  # who has lost the file loses the checkpoint at its manifest
+            with suppress(OSError):  # a driver without the file is stopped at its next manifest
                 os.utime(self.path)
 
 
 def _holder(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        holder: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return holder
 
 
-def _taken(path: Path, holder: dict[str, Any]) -> CheckpointError:
+def _in_use(path: Path, holder: dict[str, Any]) -> CheckpointError:
     who = f"process {holder.get('pid', '?')} on {holder.get('host', 'some machine')}"
     return CheckpointError(f"checkpoint {path.parent} is in use by {who}")

@@ -1,8 +1,8 @@
-"""The checkpoint: the folder from which a killed program resumes as if nothing had happened.
+"""The checkpoint: the directory from which a killed program resumes as if nothing had happened.
 
     lock                              who writes to it; an early refusal, not a guarantee
     manifests/000031.json             a sequence of its own; each carries the batch it commits
-    intents/000012-000002-….json      the files that batch 12 ingests; a re-run takes exactly these
+    intents/000012-000002-….json      the files that batch 12 ingests; a retry ingests exactly these
     published/000012.json             the output of batch 12 has appeared
     runs/                             state files (`engine.store.segments`); only those that the
                                       newest manifest names count
@@ -11,9 +11,10 @@
 
 **One writer.** A driver that starts takes an *epoch*: it creates the next manifest exclusively,
 which repeats the tables and the unpublished outputs of its predecessor. A driver that was paused
-meanwhile fails at its own next manifest, because that number is taken. Should the number have been
-cleaned away, the newest manifest still wins: who has created a manifest looks for a higher one
-before it publishes or removes anything, and stops if there is one. No clock decides who is right.
+meanwhile fails at its own next manifest, because that number is taken. Should that manifest have
+been cleaned up already, the newest one still wins: a driver that has created a manifest looks for
+a higher number before it publishes or removes anything, and stops if there is one. No clock
+decides.
 
 A manifest is never withdrawn once it is visible. It names all state files but only the input of
 its own batch; now and then one names all input so far, so that a commit costs no more than its
@@ -46,9 +47,9 @@ from incmrql.storage.files import crash_here, load, write_new
 
 FORMAT: Final = 3
 FULL_EVERY: Final = 50
-"""A manifest of this many names all files so far, and describes the program."""
+"""Every so many manifests, one lists all files so far and describes the program."""
 Kind: TypeAlias = Literal["start", "batch", "rebuild", "rebucket", "output"]
-"""What a manifest is for: the start of an epoch, or what has changed the state or its output."""
+"""What a manifest records: the start of an epoch, or a change of the state or of the outputs."""
 _NUMBERED: Final = re.compile(r"(\d{6,})\.json")
 _INTENT: Final = re.compile(r"(?P<batch>\d{6,})-(?P<epoch>\d{6,})-(?P<count>\d{6,})-\w+\.json")
 _STATE_FILE: Final = re.compile(r"(?P<batch>\d{6,})-(?P<attempt>(?P<epoch>\d{6,})-[0-9a-f]+)-.*")
@@ -73,23 +74,23 @@ class Output:
         }
 
     @staticmethod
-    def of_json(found: Mapping[str, Any]) -> Output:
+    def of_json(fields: Mapping[str, Any]) -> Output:
         """The output that a manifest names."""
-        return Output(found["folder"], found["attempt"], tuple(found["parts"]), found["kind"])
+        return Output(fields["folder"], fields["attempt"], tuple(fields["parts"]), fields["kind"])
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is committed: the last batch, its tables and outputs, all files so far."""
+    """The committed state: the last batch, its tables and outputs, and all files so far."""
 
     number: int
     """The last batch, -1 before the first."""
     tables: Mapping[str, StateTable]
     outputs: tuple[Output, ...] = ()
     ingested: dict[int, IngestedByPath] = field(default_factory=dict, repr=False)
-    """By the place of the source."""
+    """By the index of the source among the nodes of the program."""
     changes: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Where the change of each answer by the last batch is, if it is kept."""
+    """The files with the change of each answer by the last batch, if they are kept."""
 
     @property
     def rows(self) -> int:
@@ -120,9 +121,9 @@ class Commit:
 
 
 class Checkpoint:
-    """A checkpoint folder; `forms` are those of the state tables of its program.
+    """A checkpoint directory; `schemas` are those of the state tables of its program.
 
-    It is read as it is. `take_over` makes the caller its writer.
+    Reading changes nothing. `take_over` makes the caller its writer.
     """
 
     def __init__(self, folder: Path, schemas: Iterable[tuple[str, TableSchema]] = ()) -> None:
@@ -134,11 +135,11 @@ class Checkpoint:
         self.id = ""
         """Tells this checkpoint from all others, wherever it is moved."""
         self.epoch = 0
-        """Of the driver that writes; 0 for one that only reads."""
+        """The epoch of the driver that writes; 0 for one that only reads."""
         self.program: Mapping[str, Any] = {}
         """The description of the program whose state this is."""
         self.sinks: list[dict[str, Any]] = []
-        """Where the answers have gone so far, as the driver describes its sinks."""
+        """The sinks that the answers have gone to so far, as the driver describes them."""
         self.batch = -1
         """The last batch that the newest manifest knows."""
         self._sequence = -1
@@ -148,31 +149,31 @@ class Checkpoint:
     # --- reading ---------------------------------------------------------------------------
 
     def sequences(self) -> list[int]:
-        """The numbers of the manifests that are there."""
+        """The numbers of the existing manifests, in order."""
         numbered = map(_NUMBERED.fullmatch, names(self.manifests))
         return sorted(int(name[1]) for name in numbered if name is not None)
 
     @property
     def exists(self) -> bool:
-        """Whether something was written here, by whatever version."""
+        """Whether any version has written a checkpoint here."""
         return bool(self.sequences()) or (self.folder / "program.json").exists()
 
     def described(self) -> Mapping[str, Any]:
-        """The description of the program whose state is there; refused if this is no checkpoint."""
+        """The description of the program whose state this is; refused without manifests."""
         self._learn(self.last(), self._chain())
         return self.program
 
     def _learn(self, newest: Mapping[str, Any], chain: Iterable[Mapping[str, Any]]) -> None:
-        """Remember what the newest manifests say of the checkpoint as a whole."""
+        """Remember what the newest manifests say about the checkpoint as a whole."""
         self.buckets, self.id, self.sinks = newest["buckets"], newest["id"], newest["sinks"]
         self._sequence, self.batch = newest["sequence"], newest["batch"]
-        self.program = next(each["program"] for each in chain if each["program"] is not None)
+        self.program = next(m["program"] for m in chain if m["program"] is not None)
 
     def _unreadable(self) -> CheckpointError:
-        """Why there is nothing to read."""
+        """The error for a directory without manifests that this version can read."""
         old = self.folder / "program.json"
         if not old.exists():
-            return CheckpointError(f"{self.folder} is no checkpoint: it has no manifests")
+            return CheckpointError(f"{self.folder} is not a checkpoint: it has no manifests")
         message = f"checkpoint {self.folder} was written by incmrql 0.1.0"
         return CheckpointError(f"{message}, whose format this version does not read: {_AFRESH}")
 
@@ -184,10 +185,10 @@ class Checkpoint:
         return newest
 
     def _chain(self) -> Iterator[dict[str, Any]]:
-        """The manifests from the newest back to one that names all files so far."""
-        there = self.sequences()
-        for place, number in enumerate(reversed(there)):
-            if number != there[-1] - place:
+        """The manifests from the newest back to one that lists all files so far."""
+        sequences = self.sequences()
+        for age, number in enumerate(reversed(sequences)):
+            if number != sequences[-1] - age:
                 raise CheckpointError(f"manifest {number + 1} is missing in {self.folder}")
             manifest = load(self._manifest(number))
             if "format" not in manifest and (self.folder / "program.json").exists():
@@ -198,11 +199,11 @@ class Checkpoint:
             yield manifest
             if manifest["all_files"] is not None:
                 return
-        if there and there[0] != 0:
-            raise CheckpointError(f"manifests before {there[0]} are missing in {self.folder}")
+        if sequences and sequences[0] != 0:
+            raise CheckpointError(f"manifests before {sequences[0]} are missing in {self.folder}")
 
     def recovered(self) -> State:
-        """The committed state, from the newest manifest back to one that names all files."""
+        """The committed state, read from the chain of newest manifests."""
         chain = list(self._chain())
         if not chain:
             return State(-1, tables_of_json({}, self.schemas, self.buckets))
@@ -225,17 +226,17 @@ class Checkpoint:
         )
 
     def batches(self) -> Iterable[Ingested]:
-        """The files of all batches, in order; those of early ones together.
+        """The files of all batches, in order; those of early batches come as one.
 
-        A file that was forgotten is in the batch that has read it.
+        A file that was forgotten later is listed with the batch that read it.
         """
         chain = list(self._chain())
-        late = [manifest["all_files"] is None for manifest in reversed(chain)]
-        for is_late, files in zip(late, _batches(chain), strict=True):
-            yield [each for each in files if not (is_late and each[0].forgotten)]
+        lists_one_batch = [manifest["all_files"] is None for manifest in reversed(chain)]
+        for is_one_batch, files in zip(lists_one_batch, _batches(chain), strict=True):
+            yield [pair for pair in files if not (is_one_batch and pair[0].forgotten)]
 
     def files(self, number: int) -> Ingested:
-        """The files of a late batch, with their checksums; those that were skipped have none."""
+        """The files of a recent batch, with their checksums; skipped files have none."""
         for manifest in self._chain():
             if manifest["batch"] == number and manifest["kind"] == "batch":
                 return _files(manifest["files"])
@@ -244,11 +245,11 @@ class Checkpoint:
     def check_runs(self, state: State) -> None:
         """Compare the checksums of all state files."""
         for table in state.tables.values():
-            for run in table.segments:
-                verify_segment(self.runs, run)
+            for segment in table.segments:
+                verify_segment(self.runs, segment)
 
     def intent(self, number: int) -> tuple[InputFile, ...] | None:
-        """The files that a batch has set out to ingest; those of the newest epoch count."""
+        """The files that a started batch ingests, by its newest epoch; None if it did not start."""
         newest = max(self._intents(number), default=None)
         if newest is None:
             return None
@@ -256,27 +257,27 @@ class Checkpoint:
 
     def _intents(self, number: int) -> list[tuple[int, int, str]]:
         """The intents of a batch: epoch, count within the epoch, name of the file."""
-        found = map(_INTENT.fullmatch, names(self.intents))
+        matches = map(_INTENT.fullmatch, names(self.intents))
         return [
-            (int(name["epoch"]), int(name["count"]), name[0])
-            for name in found
-            if name is not None and int(name["batch"]) == number
+            (int(match["epoch"]), int(match["count"]), match[0])
+            for match in matches
+            if match is not None and int(match["batch"]) == number
         ]
 
     # --- becoming the writer -----------------------------------------------------------------
 
     def prepare(self, mode: int | None = None) -> Mapping[str, Any] | None:
-        """Create the folders of a checkpoint; the program that it is for, None if it is new."""
+        """Create the directories of a checkpoint; returns the program recorded in it, if any."""
         if not self.sequences() and (self.folder / "program.json").exists():
             raise self._unreadable()
         folders = (self.runs, self.work, self.input, self.intents, self.manifests, self.published)
-        create_folders(self.folder, tuple(each.name for each in folders), mode)
+        create_folders(self.folder, tuple(folder.name for folder in folders), mode)
         return self.described() if self.sequences() else None
 
     def take_over(
         self, program: Mapping[str, Any], sinks: Sequence[Mapping[str, Any]], buckets: int
     ) -> State:
-        """Take the next epoch: from here on this driver writes, and no older one can.
+        """Take the next epoch: from now on this driver writes, and no older one can.
 
         The manifest repeats the tables and unpublished outputs of its predecessor.
         """
@@ -299,32 +300,32 @@ class Checkpoint:
         return replace(state, outputs=outputs)
 
     def attempt(self) -> str:
-        """A new attempt of this epoch; it is in the names of all that the attempt writes."""
+        """A new attempt of this epoch; every file that the attempt writes has it in its name."""
         return f"{self.epoch:06d}-{_token()}"
 
     def check_newest(self) -> None:
-        """Refuse to go on if another driver has taken over."""
-        there = self.sequences()
-        if not there:
+        """Refuse to continue if another driver has taken over."""
+        sequences = self.sequences()
+        if not sequences:
             raise CheckpointError(f"checkpoint {self.folder} is gone: it has no manifests")
-        if there[-1] <= self._sequence:
+        if sequences[-1] <= self._sequence:
             return
-        newest = load(self._manifest(there[-1]))
+        newest = load(self._manifest(sequences[-1]))
         if newest["epoch"] != self.epoch:
             raise self._superseded(newest["epoch"])
 
     def _superseded(self, epoch: int) -> CheckpointError:
         message = f"another driver has taken over checkpoint {self.folder}"
-        hint = "Nothing of it was changed by this one since; stop the other one before a new start."
+        hint = "This driver has changed nothing since. Stop the other one before you start again."
         return CheckpointError(f"error: {message} (epoch {epoch}, this one had {self.epoch})\n"
                                f" = hint: {hint}")  # fmt: skip
 
     # --- writing ---------------------------------------------------------------------------
 
     def intend(self, number: int, files: Iterable[InputFile]) -> None:
-        """Say which files a batch ingests, before anything is done."""
+        """Record which files a batch ingests, before it runs."""
         listed = [file.as_json() for file in files]
-        mine = [each for each in self._intents(number) if each[0] == self.epoch]
+        mine = [intent for intent in self._intents(number) if intent[0] == self.epoch]
         if mine and load(self.intents / max(mine)[-1])["files"] == listed:
             return
         self._intended = max([self._intended, *(count for _, count, _ in mine)]) + 1
@@ -338,13 +339,13 @@ class Checkpoint:
             raise
 
     def withdraw(self, number: int) -> None:
-        """Take back the intents of a batch that was refused, or is committed."""
+        """Delete the intents of a batch that was refused, or is committed."""
         for epoch, _, name in self._intents(number):
             if epoch <= self.epoch:
                 delete(self.intents / name)
 
     def commit(self, before: State, change: Commit) -> State:
-        """Write the next manifest; from here on the batch has happened."""
+        """Write the next manifest: the batch has happened from the moment it is visible."""
         content = self._manifest_of(before, change)
         self._create(content)
         number: int = content["batch"]
@@ -354,7 +355,8 @@ class Checkpoint:
         for file, _ in change.files:
             if file.retracts:
                 before.ingested.get(file.place, {}).pop(file.retracts, None)
-        for file, digest in change.files:  # one growing dictionary: a commit costs its change
+        # The dictionary grows in place: copying it would make a commit cost all files so far.
+        for file, digest in change.files:
             if not file.retracts:
                 before.ingested.setdefault(file.place, {})[file.path] = (file, digest)
         return State(number, change.tables, change.outputs, before.ingested, change.changes)
@@ -385,25 +387,25 @@ class Checkpoint:
         }
 
     def _create(self, content: dict[str, Any]) -> None:
-        """Create a manifest, and see that it is the newest."""
+        """Create a manifest, and check that it is the newest."""
         path = self._manifest(content["sequence"])
         try:
             write_new(path, content)
         except OSError:
-            # The name may be taken by another driver, or be ours although an error was raised:
-            # only what is there tells. What was visible once is never withdrawn.
+            # Another driver may have the name, or the file is ours although an error was raised:
+            # its content decides. A manifest that was visible once is never withdrawn.
             if not path.exists():
                 raise
-            there = load(path)
-            if (there["epoch"], there["attempt"]) != (self.epoch, content["attempt"]):
-                raise self._superseded(there["epoch"]) from None
+            existing = load(path)
+            if (existing["epoch"], existing["attempt"]) != (self.epoch, content["attempt"]):
+                raise self._superseded(existing["epoch"]) from None
             self._is_synced = False
         self._sequence = content["sequence"]
         with suppress(OSError):  # the batch has happened; publishing looks again
             self.check_newest()
 
     def sync(self) -> None:
-        """Wait until the newest manifest is on disk, where its creation could not."""
+        """Flush the newest manifest to disk, if its creation could not."""
         if not self._is_synced:
             fsync(self.manifests)
             self._is_synced = True
@@ -422,21 +424,21 @@ class Checkpoint:
             write_new(self.published / f"{number:06d}.json", content, durable=False)
 
     def clean(self, state: State, grace: float, is_open: Callable[[str], bool]) -> None:
-        """Remove what is closed: what older epochs or committed batches have left unnamed.
+        """Remove files of older epochs and committed batches that no manifest names any more.
 
-        `is_open` tells of the attempt of a merge whether it may still be swapped in. Files are
-        left alone for `grace` seconds more, for whoever reads the checkpoint without a lock.
+        `is_open(attempt)` says whether a merge may still be swapped in. Files stay for `grace`
+        seconds more, for whoever reads the checkpoint without a lock.
         """
         self.check_newest()
-        named = {run.file for table in state.tables.values() for run in table.segments}
+        named = {segment.file for table in state.tables.values() for segment in table.segments}
         _remove((p for p in self._strays(named, state.number, is_open)), grace)
         full = self._sequence - self._sequence % FULL_EVERY
         _remove((self._manifest(n) for n in self.sequences() if n < full - 1), grace)
-        past = (n for n in names(self.intents) if (found := _INTENT.fullmatch(n)) is not None
-                and int(found["batch"]) <= state.number)  # fmt: skip
+        past = (n for n in names(self.intents) if (match := _INTENT.fullmatch(n)) is not None
+                and int(match["batch"]) <= state.number)  # fmt: skip
         _remove((self.intents / name for name in past), grace)
-        done = (n for n in names(self.published) if (found := _NUMBERED.fullmatch(n)) is not None
-                and int(found[1]) < state.number)  # fmt: skip
+        done = (n for n in names(self.published) if (match := _NUMBERED.fullmatch(n)) is not None
+                and int(match[1]) < state.number)  # fmt: skip
         _remove((self.published / name for name in done), grace)
         for folder in (self.intents, self.manifests, self.published):
             _remove(folder.glob(".*.tmp"), grace)
@@ -444,15 +446,15 @@ class Checkpoint:
     def _strays(
         self, named: set[str], number: int, is_open: Callable[[str], bool]
     ) -> Iterator[Path]:
-        """State files that nobody names and nobody will; files of strangers are left alone."""
+        """State files that no manifest names or will name; other files are not touched."""
         for name in names(self.runs):
-            found = _STATE_FILE.fullmatch(name)
-            if found is None or name in named:
+            match = _STATE_FILE.fullmatch(name)
+            if match is None or name in named:
                 continue
-            epoch, batch = int(found["epoch"]), int(found["batch"])
+            epoch, batch = int(match["epoch"]), int(match["batch"])
             is_mine = epoch == self.epoch
-            closed = not is_open(found["attempt"]) if MERGED in name else batch <= number
-            if epoch < self.epoch or (is_mine and closed):
+            is_closed = not is_open(match["attempt"]) if MERGED in name else batch <= number
+            if epoch < self.epoch or (is_mine and is_closed):
                 yield self.runs / name
 
     def _manifest(self, sequence: int) -> Path:
@@ -467,20 +469,20 @@ def _token() -> str:
 
 
 def _known(before: State, files: Ingested) -> Ingested:
-    """All files so far, with those of a batch."""
-    back = {(file.place, file.retracts) for file, _ in files if file.retracts}
-    known = [
-        each
-        for place, one in before.ingested.items()
-        for path, each in one.items()
-        if (place, path) not in back
+    """All files so far, including those of a batch."""
+    retracted = {(file.place, file.retracts) for file, _ in files if file.retracts}
+    kept = [
+        pair
+        for place, by_path in before.ingested.items()
+        for path, pair in by_path.items()
+        if (place, path) not in retracted
     ]
-    return [*known, *(each for each in files if not each[0].retracts)]
+    return [*kept, *(pair for pair in files if not pair[0].retracts)]
 
 
 def _batches(chain: Sequence[Mapping[str, Any]]) -> Iterable[Ingested]:
-    """The files of a chain of manifests, the newest first, in the order of batches."""
-    listed = [each["files"] if each["all_files"] is None else each["all_files"] for each in chain]
+    """The files of each manifest of a chain, oldest first; the chain starts with the newest."""
+    listed = [m["files"] if m["all_files"] is None else m["all_files"] for m in chain]
     return reversed([_files(files) for files in listed])
 
 
@@ -489,11 +491,11 @@ def _listed(files: Iterable[tuple[InputFile, str]]) -> list[dict[str, Any]]:
 
 
 def _files(listed: list[dict[str, Any]]) -> Ingested:
-    found = []
-    for each in listed:
-        fields = {name: value for name, value in each.items() if name != "checksum"}
-        found.append((InputFile.of_json(fields), each["checksum"]))
-    return found
+    files = []
+    for entry in listed:
+        fields = {name: value for name, value in entry.items() if name != "checksum"}
+        files.append((InputFile.of_json(fields), entry["checksum"]))
+    return files
 
 
 def _remove(paths: Iterable[Path], grace: float) -> None:
@@ -504,27 +506,27 @@ def _remove(paths: Iterable[Path], grace: float) -> None:
                 path.unlink()
 
 
-# --- Folders ---
+# --- Directories ---
 #
-# A checkpoint holds copies of data: others may not look into it.
+# A checkpoint holds copies of data, so other users must not be able to read it.
 
 
 PRIVATE: Final = 0o700
-"""Permissions of the folders of a checkpoint where all tasks run as the user."""
+"""Permissions of the directories of a checkpoint if all tasks run as the user."""
 
 
 def create_folders(folder: Path, parts: tuple[str, ...], mode: int | None) -> None:
-    """Create a folder and its parts with some permissions; None: as the umask says.
+    """Create a directory and its parts with the permissions `mode`; None: as the umask says.
 
-    A folder that is there keeps its permissions.
+    A directory that exists keeps its permissions.
     """
     if not folder.parent.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-    for each in (folder, *(folder / part for part in parts)):
-        if each.is_dir():
+    for path in (folder, *(folder / part for part in parts)):
+        if path.is_dir():
             continue
         if mode is None:
-            each.mkdir(exist_ok=True)
+            path.mkdir(exist_ok=True)
         else:
-            each.mkdir(PRIVATE, exist_ok=True)  # nobody looks in before it has its permissions
-            each.chmod(mode)
+            path.mkdir(PRIVATE, exist_ok=True)  # private until it has its final permissions
+            path.chmod(mode)

@@ -1,10 +1,11 @@
-"""Whether a checkpoint is the user's own: the script in it was started by them.
+"""Whether a checkpoint is the user's own, which means that they started the script in it.
 
-`verify` and `state` make the program of a checkpoint again and read what its script names. That is
-as safe as running the script, if the user has run it; in a checkpoint of somebody else it is not.
-Owner and permissions do not tell: files that are unpacked belong to whoever unpacks them. So each
-start adds a line to the file `signatures`: the HMAC, by a key that only this user can read, of the
-script as it was asked for, and one for each folder it writes to. A checkpoint may be moved.
+`verify` and `state` recompile the program of a checkpoint and read the files that its script
+names. That is as safe as running the script, if the user has run it; in somebody else's checkpoint
+it is not. File owner and permissions do not show the difference: unpacked files belong to whoever
+unpacks them. So each start adds lines to the file `signatures`: the HMAC, by a key that only this
+user can read, of the script and its arguments, and one for each directory that it writes to.
+A checkpoint may be moved.
 
 A signature copied to another checkpoint allows what its owner has run, and nothing else. The files
 that manifests name are not signed: `reach` compares them with the sources of the script.
@@ -37,60 +38,60 @@ _LENGTH: Final = 32
 
 
 class NoKey(Exception):
-    """There is no key, and why."""
+    """There is no usable key; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What a command may use that opens a checkpoint without running its script."""
+    """The paths that a command may use when it opens a checkpoint without running its script."""
 
     program: Paths
-    """For making the program again and reading its input."""
+    """For recompiling the program and reading its input."""
     outputs: Paths
-    """For publishing what is committed."""
+    """For publishing committed output."""
 
 
 def sign(driver: Driver) -> None:
-    """Note that this user has started the script of a run, with the folders that it writes to.
+    """Sign the script of a run and the directories that it writes to: this user started it.
 
-    Without a key nothing is noted: the checkpoint is then like one of somebody else.
+    Without a key nothing is signed, and the checkpoint is treated like somebody else's.
     """
     checkpoint, bad = driver.checkpoint.folder, driver.options.quarantine
     folders = [*(sink.folder for sink in driver.sinks), *([] if bad is None else [bad])]
     try:
         key = _key(create=True)
         known = _signatures(checkpoint)
-        made = [_script(key, driver.checkpoint.program["script"])]
-        made += [_folder(key, str(each.absolute())) for each in folders]
-        new = [each for each in dict.fromkeys(made) if each not in known]
+        signatures = [_sign_script(key, driver.checkpoint.program["script"])]
+        signatures += [_sign_folder(key, str(folder.absolute())) for folder in folders]
+        new = [signature for signature in dict.fromkeys(signatures) if signature not in known]
         if new:
             with (checkpoint / SIGNATURES).open("a", encoding="ascii") as file:
-                file.write("".join(f"{each}\n" for each in new))
+                file.write("".join(f"{signature}\n" for signature in new))
     except (NoKey, OSError):
         return
 
 
 def ownership(checkpoint: Checkpoint, allowed: Paths) -> Ownership:
-    """What may be used of a checkpoint's paths, beside those that the user has allowed."""
+    """The paths that a checkpoint may be used with, including those that the user allows."""
     folder, script = checkpoint.folder, checkpoint.described().get("script") or {}
     try:
         key = _key()
         known = _signatures(folder)
-        why = "" if _script(key, script) in known else f"it has no signature by {key_file()}"
+        why = "" if _sign_script(key, script) in known else f"it has no signature by {key_file()}"
     except (NoKey, OSError) as problem:
         key, known, why = b"", set[str](), str(problem)
     if not why:
-        written = [each["folder"] for each in checkpoint.sinks]
-        mine = [
-            each
-            for each in (*written, *unpublished_folders(checkpoint))
-            if _folder(key, each) in known
+        written = [sink["folder"] for sink in checkpoint.sinks]
+        signed = [
+            output
+            for output in (*written, *unpublished_folders(checkpoint))
+            if _sign_folder(key, output) in known
         ]
-        outputs = Paths((), "The checkpoint was never started with this folder by you")
-        outputs = outputs.also(folder, *mine, *(allowed.allowed or ()))
+        outputs = Paths((), "You never started this checkpoint with this directory")
+        outputs = outputs.also(folder, *signed, *(allowed.allowed or ()))
         return Ownership(ANYWHERE if allowed == ANYWHERE else allowed.also(folder), outputs)
-    told = f"Checkpoint {folder} is not known to be yours ({why}), and may read only itself"
-    limit = Paths((), told).also(folder, *(allowed.allowed or ()))
+    reason = f"Checkpoint {folder} is not known to be yours ({why}), and may read only itself"
+    limit = Paths((), reason).also(folder, *(allowed.allowed or ()))
     _refuse_links(folder, limit)
     return Ownership(limit, limit)
 
@@ -101,24 +102,24 @@ def key_file() -> Path:
     try:
         state = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
     except RuntimeError:
-        raise NoKey("there is no home folder for a key") from None
+        raise NoKey("there is no home directory for a key") from None
     return state / "incmrql" / "key"
 
 
 def _key(*, create: bool = False) -> bytes:
-    """The user's key; one that others could read or have written does not count."""
+    """The user's key; refused if others could read it or have written it."""
     path = key_file()
     try:
         if create and not path.exists():
             _create(path)
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            found, content = os.fstat(descriptor), file.read(_LENGTH + 1)
+            status, content = os.fstat(descriptor), file.read(_LENGTH + 1)
     except FileNotFoundError:
         raise NoKey(f"there is no key {path}") from None
     except OSError as cause:
         raise NoKey(f"the key {path} cannot be used: {cause.strerror}") from None
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
         raise NoKey(f"the key {path} is not private: it must be yours, with permissions 600")
     if len(content) != _LENGTH:
         raise NoKey(f"the key {path} is damaged: remove it, and run the script again")
@@ -126,7 +127,7 @@ def _key(*, create: bool = False) -> bytes:
 
 
 def _create(path: Path) -> None:
-    """Create a key that appears with its content; one that another process has made stays."""
+    """Create a key, which appears with its content; a key that is there already stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -141,11 +142,11 @@ def _create(path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _script(key: bytes, script: Mapping[str, Any]) -> str:
+def _sign_script(key: bytes, script: Mapping[str, Any]) -> str:
     return _signature(key, "script", json.dumps(script, sort_keys=True))
 
 
-def _folder(key: bytes, folder: str) -> str:
+def _sign_folder(key: bytes, folder: str) -> str:
     return _signature(key, "output", folder)
 
 
@@ -162,9 +163,9 @@ def _signatures(checkpoint: Path) -> set[str]:
 
 
 def _refuse_links(folder: Path, limit: Paths) -> None:
-    """Refuse a checkpoint in which a link leads out of it: what it holds would be read."""
-    for place, folders, names in os.walk(folder):
+    """Refuse a checkpoint with a symbolic link out of it, which would be read through."""
+    for parent, folders, names in os.walk(folder):
         for name in (*folders, *names):
-            path = os.path.join(place, name)
+            path = os.path.join(parent, name)
             if os.path.islink(path):
                 limit.check(path)

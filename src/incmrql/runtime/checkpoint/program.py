@@ -1,6 +1,6 @@
-"""A program in its checkpoint: described by the run that starts it, and compiled again without it.
+"""A program in its checkpoint: described when a run starts, and recompiled without that run.
 
-Compiling it again needs no Spark, and nothing is written.
+Recompiling needs no Spark and writes nothing.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from incmrql.values import Bag, Record, Value, read
 
 
 class StreamingFrame:
-    """Marks a name whose rows come from a streaming data frame."""
+    """Marks a name whose rows come from a streaming DataFrame."""
 
 
 def describe(
     program: Program, script: Mapping[str, Any], tables: Iterable[TableInfo] = ()
 ) -> dict[str, Any]:
-    """What a checkpoint says of its program.
+    """The description of a program for its checkpoint.
 
-    `script` is how it was asked for, and `tables` are those that it keeps.
+    `script` is what is needed to recompile it, and `tables` are its state tables.
     """
     identity = program_identity(program)
     nodes = [
@@ -62,14 +62,14 @@ def describe(
         "identity": identity.whole,
         "texts": [output.text for output in program.outputs],
         "nodes": nodes,
-        "streams": [_described(stream) for stream in program.streams],
-        "tables": {table.name: _table(program, table) for table in tables},
+        "streams": [_stream_json(stream) for stream in program.streams],
+        "tables": {table.name: _table_json(program, table) for table in tables},
         "script": dict(script),
     }
 
 
-def _table(program: Program, table: TableInfo) -> dict[str, Any]:
-    """What a table holds, and the digest of its form: of what columns, in which order."""
+def _table_json(program: Program, table: TableInfo) -> dict[str, Any]:
+    """What a table holds, and the digest of its schema: its columns and their order."""
     schema = table.schema
     encoder = Encoder(program.script)
     encoder.add((schema.keys, schema.rest, schema.descending, schema.most, schema.last))
@@ -82,7 +82,7 @@ def _table(program: Program, table: TableInfo) -> dict[str, Any]:
 
 
 def kind_of(node: Node) -> str:
-    """The kind of a node in a word."""
+    """The kind of a node, in one word."""
     match node:
         case Input():
             return "source"
@@ -103,7 +103,7 @@ def kind_of(node: Node) -> str:
 
 
 def about(node: Node) -> str:
-    """What tells a node from others of its kind."""
+    """What distinguishes a node from others of its kind, for messages."""
     match node:
         case Input(name=name):
             return name
@@ -113,7 +113,7 @@ def about(node: Node) -> str:
             return ""
 
 
-def _described(stream: Stream) -> dict[str, Any]:
+def _stream_json(stream: Stream) -> dict[str, Any]:
     return {
         "place": stream.place,
         "name": stream.name,
@@ -124,7 +124,7 @@ def _described(stream: Stream) -> dict[str, Any]:
     }
 
 
-def feeds_of(  # noqa: PLR0913 (a program, where it stands, and its data)
+def feeds_of(  # noqa: PLR0913 (a program, its state, and its data)
     program: Program,
     checkpoint: Checkpoint,
     state: State,
@@ -135,8 +135,8 @@ def feeds_of(  # noqa: PLR0913 (a program, where it stands, and its data)
     window: bool,
     allow_empty: bool = False,
 ) -> list[Feed]:
-    """The sources of a program at work."""
-    found: list[Feed] = []
+    """The feed of each source of a program."""
+    feeds: list[Feed] = []
     for stream in program.streams:
         ingested = state.ingested.setdefault(stream.place, {})
         folder = checkpoint.input / f"source-{stream.place}"
@@ -148,35 +148,35 @@ def feeds_of(  # noqa: PLR0913 (a program, where it stands, and its data)
                 stream, folder, ingested, settle, archive,
                 begun=begun, allow_empty=allow_empty, pending=pending,
             )  # fmt: skip
-            found.append(feed)
+            feeds.append(feed)
         elif stream.socket is not None:
-            found.append(SocketFeed(stream, folder, ingested))
+            feeds.append(SocketFeed(stream, folder, ingested))
         elif stream.path is None and isinstance(data, StreamingFrame):
-            found.append(FrameFeed(stream, folder, ingested, checkpoint.check_newest))
+            feeds.append(FrameFeed(stream, folder, ingested, checkpoint.check_newest))
         elif stream.path is None and stream.streaming:
-            found.append(PushFeed(stream, folder, ingested, check=checkpoint.check_newest))
+            feeds.append(PushFeed(stream, folder, ingested, check=checkpoint.check_newest))
         elif stream.path is None:
             if data is None and not begun:
-                message = f'there are no data for "{stream.source.name}"'
-                raise DataError("R208", message, hint="Register them before the start.")
-            found.append(RegisteredFeed(stream, folder, data, ingested, begun=begun))
+                message = f'no data are registered as "{stream.source.name}"'
+                raise DataError("R208", message, hint="Register data before the start.")
+            feeds.append(RegisteredFeed(stream, folder, data, ingested, begun=begun))
         elif stream.streaming:
-            found.append(FolderFeed(stream, ingested, settle, archive, allow_empty=allow_empty))
+            feeds.append(FolderFeed(stream, ingested, settle, archive, allow_empty=allow_empty))
         else:
-            found.append(OnceFeed(stream, ingested, begun=begun))
-    return found
+            feeds.append(OnceFeed(stream, ingested, begun=begun))
+    return feeds
 
 
-# --- Compiled again ---
+# --- Recompiling ---
 
 
 def read_program(
     folder: Path, modules: Iterable[str] = (), paths: Paths = ANYWHERE
 ) -> tuple[Program, dict[str, Any]]:
-    """The program of a checkpoint and its description; refused if it cannot be made again.
+    """The program of a checkpoint and its description; refused if it cannot be recompiled.
 
-    Paths of the script mean what they meant when it was started only in the same folder.  Only
-    the Python `modules` that are named are imported: whoever wrote the checkpoint chose its code.
+    Relative paths of the script mean the same as at its start only in the same directory.  Only the
+    Python `modules` named here are imported, because whoever wrote the checkpoint chose its code.
     Includes and types of files are read where `paths` allows it.
     """
     described = dict(Checkpoint(folder).described())
@@ -184,69 +184,75 @@ def read_program(
 
 
 def recompile(folder: Path, described: Mapping[str, Any], imports: Imports = READ_ONLY) -> Program:
-    """The program that the description in a checkpoint tells of, with what it may import."""
-    asked = described.get("script") or {}
-    if "text" not in asked:
-        message = f"checkpoint {folder} does not say which script it is of"
-        raise CheckpointError(f"{message}: it was not made by incmrql run")
+    """The program that a checkpoint describes; `imports` says what its script may import."""
+    script = described.get("script") or {}
+    if "text" not in script:
+        message = f"checkpoint {folder} does not record its script"
+        raise CheckpointError(f"{message}: it was not created by incmrql run")
     try:
-        program = _compiled_again(asked, imports, watch=bool(described.get("watch")))
+        program = _compile_saved(script, imports, watch=bool(described.get("watch")))
     except IncmrqlError as problem:
-        message = f"the script of checkpoint {folder} cannot be read again"
+        message = f"the script of checkpoint {folder} cannot be compiled again"
         raise CheckpointError(f"{message}:\n{problem}") from problem
     if program.identity != described["identity"]:
-        message = f"checkpoint {folder} is of another version of its script or of incmrql"
-        raise CheckpointError(f"{message} ({described['engine']})")
+        message = f"checkpoint {folder} was created with a different version of its script"
+        raise CheckpointError(f"{message} or of incmrql ({described['engine']})")
     return program
 
 
-def _compiled_again(asked: dict[str, Any], imports: Imports, *, watch: bool) -> Program:
-    path, words = asked.get("path", ""), list(asked.get("arguments", ()))
-    source = SourceText(asked["text"], path or "<query>")
-    known = asked.get("registered", {})
-    registered = {n: (type_from_text(each["type"]), each["streaming"]) for n, each in known.items()}
+def _compile_saved(saved: dict[str, Any], imports: Imports, *, watch: bool) -> Program:
+    """The program of a script as the checkpoint records it."""
+    path, words = saved.get("path", ""), list(saved.get("arguments", ()))
+    source = SourceText(saved["text"], path or "<query>")
+    declared = saved.get("registered", {})
+    registered = {
+        name: (type_from_text(source["type"]), source["streaming"])
+        for name, source in declared.items()
+    }
     catalog = replace(catalog_for(source, words, imports), registered=registered)
     compiled = compile_script(source, catalog, imports.include)
     items = compiled.streaming
-    if "item" in asked:  # of a session in Python, which follows one query of a text
-        compiled = compiled.with_options({n: _options(each) for n, each in known.items()})
-        items = (compiled.items[asked["item"]],)
-    return compiled.program(items, words, _stored(asked, compiled.typed), watch=watch)
+    if "item" in saved:  # written by a Python session, which follows one query of a text
+        compiled = compiled.with_options({n: _options(each) for n, each in declared.items()})
+        items = (compiled.items[saved["item"]],)
+    return compiled.program(items, words, _stored_values(saved, compiled.typed), watch=watch)
 
 
 def _options(registered: dict[str, Any]) -> dict[str, Any]:
-    """What a session has declared of a source; JSON has no tuples."""
+    """The options that a session has declared for a source."""
     options = registered["options"].items()
-    return {name: tuple(each) if isinstance(each, list) else each for name, each in options}
+    # JSON has no tuples, and options have to be hashable.
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in options}
 
 
-def _stored(asked: dict[str, Any], script: typed.Script) -> dict[str, Value]:
+def _stored_values(saved: dict[str, Any], script: typed.Script) -> dict[str, Value]:
+    """The values that items of the script have stored, by name."""
     data = script.data or PREDEFINED
     positions = {
-        each.name: position
+        constructor.name: position
         for constructors in data.values()
-        for position, each in enumerate(constructors)
+        for position, constructor in enumerate(constructors)
     }
-    texts = asked.get("stored", {})
+    texts = saved.get("stored", {})
     return {name: read(text, positions) for name, text in texts.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A state table in numbers."""
+    """What users see of a state table."""
 
     name: str
     node: int | None
     """The node it belongs to; None for a part of an answer."""
     holds: str
     rows: int
-    """A key counts once for each run that holds it."""
+    """Rows of all segments; a key counts once for each segment that has it."""
     size: int
     runs: int
 
 
 def table_facts(tables: Mapping[str, Any], described: Mapping[str, Any]) -> list[TableFacts]:
-    """The tables that a manifest lists, those of nodes first, as their program is described."""
+    """The tables that a manifest lists, those of nodes first, with what the description says."""
     known = described.get("tables", {})
 
     def order(name: str) -> tuple[bool, int, str]:
@@ -254,15 +260,15 @@ def table_facts(tables: Mapping[str, Any], described: Mapping[str, Any]) -> list
         owner = table.get("node")
         return owner is None, table.get("answer") or 0 if owner is None else owner, name
 
-    found = []
+    facts = []
     for name in sorted(tables, key=order):
-        runs = [*tables[name]["bases"], *tables[name]["levels"]]
+        segments = [*tables[name]["bases"], *tables[name]["levels"]]
         table = known.get(name, {})
-        rows = sum(sum(run["counts"]) for run in runs)
-        size = sum(run["size"] for run in runs)
+        rows = sum(sum(segment["counts"]) for segment in segments)
+        size = sum(segment["size"] for segment in segments)
         node, holds = table.get("node"), table.get("holds", "")
-        found.append(TableFacts(name, node, holds, rows, size, len(runs)))
-    return found
+        facts.append(TableFacts(name, node, holds, rows, size, len(segments)))
+    return facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,9 +279,9 @@ class SavedState:
     reader: Reader
 
     def rows(self, name: str) -> Iterator[Value]:
-        """The rows of a table as records: the key, the row, how often, what is added up.
+        """The rows of a table as records: the key, the row, its weight, its accumulators.
 
-        Each is there once, with what all runs add up to.
+        Each row comes once, with the sums over all segments.
         """
         table = self.tables[name]
         for bucket in range(table.buckets):
@@ -283,7 +289,7 @@ class SavedState:
 
 
 def saved_state(folder: Path, program: Program) -> SavedState:
-    """The state that the program of a checkpoint has left there."""
+    """The committed state of a checkpoint, read with the schemas of its program."""
     checkpoint = Checkpoint(folder, compile_program(program).schemas)
     checkpoint.described()
     reader = Reader(checkpoint.runs.absolute(), OpenSegments())
@@ -296,18 +302,18 @@ def _records(content: SortedRows) -> Iterator[Value]:
     rest = _tuples(content.rest.columns, schema.rest, len(content))
     weights = content.weights.tolist()
     parts = {name: column.tolist() for name, column in content.parts.items()}
-    for place, key in enumerate(keys):
+    for index, key in enumerate(keys):
         fields: dict[str, Value] = {"key": key}
         if schema.rest:
-            fields["row"] = rest[place]
-        fields["times"] = weights[place]
+            fields["row"] = rest[index]
+        fields["times"] = weights[index]
         if parts:
-            fields["sums"] = Bag([(name, each[place]) for name, each in parts.items()])
+            fields["sums"] = Bag([(name, column[index]) for name, column in parts.items()])
         yield Record.of(tuple(fields), list(fields.values()))
 
 
 def _tuples(columns: tuple[Any, ...], types: tuple[Any, ...], count: int) -> list[Value]:
-    """The values of several columns; of one column, those alone."""
+    """The rows of several columns as tuples; of one column, its values."""
     lists = [column_values(c, t) for c, t in zip(columns, types, strict=True)]
     if not lists:
         return [()] * count

@@ -31,7 +31,7 @@ from incmrql.spark.stream_job import StreamJob
 
 @dataclass(frozen=True, slots=True)
 class Retraction:
-    """What has to be retracted from sinks: the old program, its tables, and its answer by sink."""
+    """What to retract from sinks: the old program, its tables, and its answer for each sink."""
 
     compiled: CompiledProgram
     tables: Mapping[str, StateTable]
@@ -50,8 +50,8 @@ class Retraction:
         """
         known = {sink["folder"]: sink["answer"] for sink in recorded}
         answers = {
-            place: known[str(sink.folder.absolute())]
-            for place, sink in enumerate(bound)
+            index: known[str(sink.folder.absolute())]
+            for index, sink in enumerate(bound)
             if sink.mode == "changes" and str(sink.folder.absolute()) in known
         }
         if not answers:
@@ -61,31 +61,31 @@ class Retraction:
                 checkpoint.folder, checkpoint.program, replace(READ_ONLY, paths=paths)
             )
         except CheckpointError as problem:
-            raise _unknown(str(problem)) from problem
+            raise _cannot_retract(str(problem)) from problem
         compiled = CompiledProgram(
             program, compile_program(program, keep_answer=checkpoint.program["keep_answer"])
         )
         now = describe(program, {}, compiled.physical.tables)["tables"]
         before = table_schemas(checkpoint.program)
         if any(digest != now[name]["form"] for name, digest in before.items() if name in now):
-            raise _unknown("this version of incmrql stores its state in other columns")
+            raise _cannot_retract("this version of incmrql stores its state in different columns")
         if not all(compiled.physical.answers[answer].is_kept for answer in answers.values()):
-            raise _unknown("the checkpoint does not store the whole answer")
+            raise _cannot_retract("the checkpoint does not store the whole answer")
         old = Checkpoint(checkpoint.folder, compiled.physical.schemas)
         return Retraction(compiled, old.recovered().tables, answers)
 
     def write(self, job: StreamJob, request: BatchRequest) -> list[Part]:
         """Write the old answers with weight -1 to the targets of a request."""
-        places = list(self.answers)
-        targets = [replace(request.targets[p], answer=self.answers[p]) for p in places]
+        indices = list(self.answers)
+        targets = [replace(request.targets[index], answer=self.answers[index]) for index in indices]
         old = replace(request, tables=self.tables, targets=tuple(targets))
         parts = job.write_answers(old, -1, self.compiled)
-        return [replace(part, target=places[part.target]) for part in parts]
+        return [replace(part, target=indices[part.target]) for part in parts]
 
 
-def _unknown(why: str) -> CheckpointError:
+def _cannot_retract(why: str) -> CheckpointError:
     message = f"the answer before the rebuild cannot be retracted from the output: {why}"
-    return CheckpointError(f"error: {message}\n = hint: Use a new folder (--output).")
+    return CheckpointError(f"error: {message}\n = hint: Use a new directory (--output).")
 
 
 # --- The number of buckets ---
@@ -101,20 +101,20 @@ def rebucket(checkpoint: Checkpoint, state: State, buckets: int) -> State:
         message = f"checkpoint {checkpoint.folder} has no batch yet: there is nothing to rewrite"
         raise CheckpointError(message)
     if checkpoint.intent(state.number + 1) is not None:
-        message = f"checkpoint {checkpoint.folder} has a batch that was begun and not committed"
-        raise CheckpointError(f"{message}: run the script once before")
+        message = f"checkpoint {checkpoint.folder} has a batch that was started but not committed"
+        raise CheckpointError(f"{message}: run the script once first")
     number, attempt = state.number + 1, checkpoint.attempt()
     reader = Reader(checkpoint.runs.absolute(), OpenSegments())
     tables = {}
     for name, table in state.tables.items():
         file = f"{number:06d}-{attempt}-{name}.run"
-        tables[name] = _rebucketed(table, reader, buckets, checkpoint.runs / file)
+        tables[name] = _rebucket_table(table, reader, buckets, checkpoint.runs / file)
     checkpoint.buckets = buckets
     counts = {"rebucketed": buckets}
     return checkpoint.commit(state, Commit(tables, counts=counts, kind="rebucket", attempt=attempt))
 
 
-def _rebucketed(table: StateTable, reader: Reader, buckets: int, path: Path) -> StateTable:
+def _rebucket_table(table: StateTable, reader: Reader, buckets: int, path: Path) -> StateTable:
     """A table of the same rows, with one base segment for each bucket that is not empty."""
     # Buckets are ranges of hashes, so the old buckets, one after the other, are already in order.
     pieces = [

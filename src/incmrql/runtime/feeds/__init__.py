@@ -1,6 +1,6 @@
 """Feeds: the sources of a running program.  Each poll reports files that are ready to be ingested.
 
-* `spooled` has the protocol `Feed`, and the folders in which arrivals wait for a batch.
+* `spooled` has the protocol `Feed`, and the directories in which arrivals wait for a batch.
 * `folders` has `FolderFeed`: files of a directory, a pattern or one file, as they appear.
 * `readers` has `ReaderFeed`: files as a reader of Spark lists and reads them.
 * `once` has `OnceFeed` for sources that do not change and `RegisteredFeed` for registered data.

@@ -1,10 +1,10 @@
-"""The input archive of a checkpoint: what was taken in, kept to be read again.
+"""The input archive of a checkpoint: copies of ingested files, to be read again.
 
     000012-0f3a….arrow      a file of batch 12, named by the checksum of its bytes
 
-What was pushed, sent or registered exists nowhere else and is kept: of all batches, of the last
-ones, or not at all.  The user's own files are copied only if asked for.  (A hard link would not do:
-it changes with a file that is written to in its place.)
+Rows that were pushed, sent or registered exist nowhere else and are kept: for all batches, for the
+last ones, or not at all.  The user's own files are copied only on request.  (A hard link would not
+do: it changes with a file that is overwritten in place.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from incmrql.engine.inputs import InputFile, changed, check_unchanged, checksum
+from incmrql.engine.inputs import InputFile, change_error, check_unchanged, checksum
 from incmrql.errors import DataError
 from incmrql.io.files import ANYWHERE
 from incmrql.storage import fsync
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 Keep: TypeAlias = Literal["all", "none"] | int
-"""Of how many batches the input is kept."""
+"""The number of newest batches whose input is kept."""
 
 _NAME: Final = re.compile(r"\d{6,}-(?P<digest>[0-9a-f]+)")
 
 
 class Archive:
-    """A folder of files that were taken in."""
+    """A directory with copies of ingested files."""
 
     def __init__(
         self, folder: Path, keep: Keep = "all", *, folders: bool = False, read_only: bool = False
@@ -47,11 +47,11 @@ class Archive:
             if path.name.startswith("."):
                 if not read_only:
                     path.unlink()
-            elif found := _NAME.match(path.name):
-                self._names.setdefault(found["digest"], set()).add(path.name)
+            elif match := _NAME.match(path.name):
+                self._names.setdefault(match["digest"], set()).add(path.name)
 
     def add(self, number: int, files: Sequence[tuple[InputFile, str]]) -> None:
-        """Keep the files of a batch, with their checksums; to be called before its commit."""
+        """Keep the files of a batch, given with their checksums; called before its commit."""
         for file, digest in files:
             own = file.kind != "file"
             is_read = not (file.retracts or file.forgotten)
@@ -68,9 +68,7 @@ class Archive:
         for name in sorted(self._names.get(digest, ())):
             path = self._folder / name
             if path.suffix == Path(file.path).suffix and path.exists():
-                found = path.stat()
-                size, modified = found.st_size, found.st_mtime_ns
-                return replace(file, path=str(path), size=size, modified=modified)
+                return _with_stat(file, path)
         return None
 
     def replay(
@@ -80,12 +78,12 @@ class Archive:
         *,
         verify: bool = False,
     ) -> Iterator[InputFile]:
-        """The files of batches, each as a kept copy or as it still is; refused if one is missing.
+        """The files of batches, each as its kept copy or the unchanged original.
 
-        A file without a copy must be within `reach`.  With `verify`, the checksums of kept copies
-        and of files of the same size and time are compared as well.
+        Refused if a file is missing.  A file without a copy must be within `reach`.  With `verify`,
+        the checksums of kept copies and of files of the same size and time are compared as well.
         """
-        found: list[InputFile] = []
+        readable: list[InputFile] = []
         missing: list[InputFile] = []
         outside: list[str] = []
         for files in batches:
@@ -94,19 +92,19 @@ class Archive:
                 if is_read and not reach.holds(file.path):
                     outside.append(file.path)
                     continue
-                there = self._there(file, digest, verify=verify)
-                if there is None:
+                source = self._find(file, digest, verify=verify)
+                if source is None:
                     missing.append(file)
                 else:
-                    found.append(there)
+                    readable.append(source)
         if outside:
             raise reach.refusal(outside)
         if missing:
             raise _missing(missing)
-        return iter(found)
+        return iter(readable)
 
     def clean(self, number: int) -> None:
-        """Remove what is older than the last batches that are kept; `number` is the newest."""
+        """Remove files of batches that are no longer kept; `number` is the newest batch."""
         if self._keep == "all":
             return
         kept = 0 if self._keep == "none" else self._keep
@@ -131,39 +129,44 @@ class Archive:
             try:
                 shutil.copyfile(file.path, temporary)
             except FileNotFoundError as cause:
-                raise changed(file, "no such file or directory") from cause
+                raise change_error(file, "no such file or directory") from cause
             shutil.copystat(file.path, temporary)
             check_unchanged(file)
-            if checksum(_at(file, temporary)) != digest:
-                raise changed(file, "its content is another")
+            if checksum(_with_stat(file, temporary)) != digest:
+                raise change_error(file, "its content differs")
 
-    def _there(self, file: InputFile, digest: str, *, verify: bool) -> InputFile | None:
-        there = self.copy_of(file, digest) or _as_it_is(file)
-        if there is None:
+    def _find(self, file: InputFile, digest: str, *, verify: bool) -> InputFile | None:
+        """The kept copy of a file, or the unchanged original; None if there is neither."""
+        candidate = self.copy_of(file, digest) or _original(file)
+        if candidate is None:
             return None
-        sure = there.path != file.path or there == file
-        if (verify or not sure) and checksum(there) != digest:
+        is_trusted = candidate.path != file.path or candidate == file
+        if (verify or not is_trusted) and checksum(candidate) != digest:
             return None
-        return there
+        return candidate
 
 
-def _as_it_is(file: InputFile) -> InputFile | None:
+def _original(file: InputFile) -> InputFile | None:
+    """The file as it is now, if it still has its size."""
     path = Path(file.path)
     try:
-        return _at(file, path) if path.stat().st_size == file.size else None
+        return _with_stat(file, path) if path.stat().st_size == file.size else None
     except OSError:
         return None
 
 
-def _at(file: InputFile, path: Path) -> InputFile:
-    found = path.stat()
-    return replace(file, path=str(path), size=found.st_size, modified=found.st_mtime_ns)
+def _with_stat(file: InputFile, path: Path) -> InputFile:
+    """The same input at another path, with the size and time of what is there."""
+    stat = path.stat()
+    return replace(file, path=str(path), size=stat.st_size, modified=stat.st_mtime_ns)
 
 
 def _missing(files: list[InputFile]) -> DataError:
+    """The error for input that has to be read again and is not available."""
     first = files[0]
-    more = f", and so are {len(files) - 1} more" if len(files) > 1 else ""
+    others = len(files) - 1
+    more = f", and {others} more file{'s' if others > 1 else ''} likewise" if others else ""
     what = "changed or is gone" if first.kind == "file" else "was not kept"
-    message = f'the input is needed again, and "{Path(first.path).name}" {what}{more}'
-    hint = "Put the files back as they were; next time run with --keep-input all."
+    message = f'the input is needed again, but "{Path(first.path).name}" {what}{more}'
+    hint = "Restore the files as they were; next time run with --keep-input all."
     return DataError("R305", message, place=first.path, hint=hint)

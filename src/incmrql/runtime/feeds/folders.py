@@ -1,14 +1,14 @@
-"""Watched folders: which files are new and at rest, which were tampered with.
+"""Watched directories: which files are new and settled, and which changed after ingestion.
 
-The offset of a folder is the set of files taken in so far.  A file is taken in when it has not
-changed for the settle time; what appears by rename has its old time and is taken at once.  A file
-whose time lies in the future is at rest when it was seen unchanged for the settle time.
+The offset of a directory is the set of files ingested so far.  A file is ingested once it has not
+changed for the settle time; a file that appears by rename has its old time and is ingested at once.
+A file whose time lies in the future has settled when it was seen unchanged for the settle time.
 
-With `on_modified: replace` a file that changed or vanished after it was taken in is taken back,
-from the copy that the archive has of it, and what is there now is taken in as a new file.  A folder
-that loses all of its files at once is more likely a disk that is not mounted: that is refused.
+With `on_modified: replace`, a file that changed or vanished after it was ingested is retracted,
+from its copy in the archive, and its new content is ingested as a new file.  A directory that loses
+all of its files at once is more likely a disk that is not mounted: that is refused.
 
-A file that the user has forgotten stays among those that were taken in, and is not looked at again.
+A forgotten file stays among the ingested ones, and is no longer checked.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from incmrql.plan.program import Stream
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.spooled import Arrivals, IngestedByPath
 
-# --- Which files there are ---
+# --- Listing files ---
 #
-# Names that start with `.` or `_` are hidden and names that end in `.tmp` are being written:
-# neither is there. A pattern that matches nothing yet stands for no file, as an empty folder does.
+# Names that start with `.` or `_` are hidden, and names that end in `.tmp` are being written: both
+# are skipped. A pattern that matches nothing yet stands for no file, like an empty directory.
 # What is skipped for good (not names that end in `.tmp`) is reported by its kind.
 
 
-Found: TypeAlias = tuple[str, os.stat_result]
+Listed: TypeAlias = tuple[str, os.stat_result]
 
 _HIDDEN: Final = (".", "_")
 _TEMPORARY: Final = ".tmp"
 
 
 HIDDEN: Final = 'files whose names start with "." or "_"'
-LINKED: Final = "linked folders"
+LINKED: Final = "linked directories"
 SPECIAL: Final = "named pipes, sockets and devices"
 
 Skipped: TypeAlias = Callable[[str, str], None]
 """Called with the kind and the path of what is skipped."""
 
 
-def files_at(path: str, skipped: Skipped | None = None) -> Iterator[Found]:
-    """The files of a path, in no order; a path without a file or folder is refused."""
+def files_at(path: str, skipped: Skipped | None = None) -> Iterator[Listed]:
+    """The files of a path, unordered; refused if there is no such file or directory."""
     text = path.removeprefix("file://")
     if os.path.isdir(text):
         return _below(str(Path(text)), skipped)
@@ -58,12 +58,12 @@ def files_at(path: str, skipped: Skipped | None = None) -> Iterator[Found]:
     return _stats(expand(path))
 
 
-def _below(folder: str, skipped: Skipped | None) -> Iterator[Found]:
+def _below(folder: str, skipped: Skipped | None) -> Iterator[Listed]:
     pending = [folder]
     while pending:
-        place = pending.pop()
+        current = pending.pop()
         try:
-            with os.scandir(place) as entries:
+            with os.scandir(current) as entries:
                 for entry in entries:
                     if entry.name.endswith(_TEMPORARY):
                         continue
@@ -80,38 +80,38 @@ def _below(folder: str, skipped: Skipped | None) -> Iterator[Found]:
                     elif skipped is not None:
                         skipped(LINKED if entry.is_dir() else SPECIAL, entry.path)
         except OSError as cause:
-            if isinstance(cause, FileNotFoundError) and place != folder:
-                continue  # a folder inside that is gone since it was listed
-            raise unreadable(Path(place), cause) from cause
+            if isinstance(cause, FileNotFoundError) and current != folder:
+                continue  # a subdirectory that was removed since it was listed
+            raise unreadable(Path(current), cause) from cause
 
 
-def _stat(entry: os.DirEntry[str]) -> Iterator[Found]:
+def _stat(entry: os.DirEntry[str]) -> Iterator[Listed]:
     try:
         yield entry.path, entry.stat()
     except FileNotFoundError:
-        return  # gone since the folder was listed
+        return  # removed since the directory was listed
 
 
-def _matching(pattern: str, skipped: Skipped | None) -> Iterator[Found]:
+def _matching(pattern: str, skipped: Skipped | None) -> Iterator[Listed]:
     parts = Path(pattern).parts
     fixed = next(i for i, part in enumerate(parts) if glob.has_magic(part))
     try:
-        found = set(expand(pattern))
+        files = set(expand(pattern))
     except DataError as problem:
         if problem.message.startswith("no file matches") and Path(*parts[:fixed]).is_dir():
             return iter(())
         raise
-    shown = [file for file in found if not file.name.endswith(_TEMPORARY)]
+    visible = [file for file in files if not file.name.endswith(_TEMPORARY)]
     for match in () if skipped is None else glob.iglob(pattern, recursive=True):
         assert skipped is not None
         if not os.path.isdir(match) and not os.path.isfile(match):
             skipped(SPECIAL, match)
-        elif Path(match) not in found and os.path.isfile(match):
+        elif Path(match) not in files and os.path.isfile(match):
             skipped(HIDDEN, match)
-    return _stats(shown)
+    return _stats(visible)
 
 
-def _stats(files: list[Path]) -> Iterator[Found]:
+def _stats(files: list[Path]) -> Iterator[Listed]:
     for file in files:
         try:
             yield str(file), file.stat()
@@ -125,7 +125,7 @@ def _stats(files: list[Path]) -> Iterator[Found]:
 
 
 class FolderFeed:
-    """The files of a folder, of a pattern or of one name, and those of its deletes."""
+    """The files of a directory, pattern or single path, and of the stream's `deletes`."""
 
     def __init__(
         self,
@@ -138,39 +138,39 @@ class FolderFeed:
     ) -> None:
         self.place, self.ingested = stream.place, ingested
         self.settled: frozenset[str] = frozenset()
-        """Files that are about to be forgotten or retracted: their changes are no problem."""
+        """Files that are about to be forgotten or retracted: their changes are ignored."""
         self._allow_empty = allow_empty
         self._skipped: dict[str, str] = {}
-        """What is skipped in folders, by its kind, and the first of each."""
-        self._told: set[str] = set()
+        """The first path of each kind of skipped files."""
+        self._reported: set[str] = set()
         self._stream, self._settle, self._archive = stream, settle, archive
         self._replaces = dict(stream.source.options).get("on_modified") == "replace"
         self._seen: dict[str, tuple[InputFile, float]] = {}
-        """Files that are not at rest, and when they were first seen like this."""
+        """Files that have not settled, each with the time at which it was first seen like this."""
 
     def poll(self, now: float) -> Arrivals:
-        """Files that are new and at rest; one pass over the folder."""
-        there = self._listing()
+        """The new files that have settled, preceded by retractions; one pass over the directory."""
+        listing = self._listing()
         before, self._seen = self._seen, {}
-        back: list[InputFile] = []
-        fresh: list[InputFile] = []
-        for path in self._altered(there):
-            file = there.get(path)
+        retractions: list[InputFile] = []
+        new: list[InputFile] = []
+        for path in self._altered(listing):
+            file = listing.get(path)
             if file is None:
-                back += self._taken_back(path)
-            elif self._at_rest(file, before, now):
-                back += self._taken_back(path)
-                fresh.append(file)
-        for path, file in there.items():
-            if path not in self.ingested and self._at_rest(file, before, now):
-                fresh.append(file)
-        fresh.sort(key=lambda file: (file.modified, file.deletes, file.path))
-        return Arrivals((*back, *fresh), len(self._seen), self._notices())
+                retractions += self._retraction(path)
+            elif self._is_settled(file, before, now):
+                retractions += self._retraction(path)
+                new.append(file)
+        for path, file in listing.items():
+            if path not in self.ingested and self._is_settled(file, before, now):
+                new.append(file)
+        new.sort(key=lambda file: (file.modified, file.deletes, file.path))
+        return Arrivals((*retractions, *new), len(self._seen), self._notices())
 
     def _notices(self) -> tuple[str, ...]:
-        """What is skipped, each kind once."""
-        new = {kind: path for kind, path in self._skipped.items() if kind not in self._told}
-        self._told.update(new)
+        """A notice for each kind of skipped files that was not reported yet."""
+        new = {kind: path for kind, path in self._skipped.items() if kind not in self._reported}
+        self._reported.update(new)
         return tuple(f'{kind} are skipped, such as "{path}"' for kind, path in new.items())
 
     def _skip(self, kind: str, path: str) -> None:
@@ -182,7 +182,7 @@ class FolderFeed:
             pass
 
     def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
-        """Remember files that are committed, and forget those that were taken back."""
+        """Remember the files of a committed batch, and drop those that it retracted."""
         for file, _ in files:
             if file.retracts:
                 self.ingested.pop(file.retracts, None)
@@ -196,27 +196,28 @@ class FolderFeed:
     # --- what is there -----------------------------------------------------------------------
 
     def _listing(self) -> dict[str, InputFile]:
-        found = dict(self._files(self._stream.path, deletes=False))
-        found.update(self._files(self._stream.deletes, deletes=True))
-        return found
+        listing = dict(self._files(self._stream.path, deletes=False))
+        listing.update(self._files(self._stream.deletes, deletes=True))
+        return listing
 
     def _files(self, path: str | None, *, deletes: bool) -> Iterator[tuple[str, InputFile]]:
         if path is None:
             return
-        skipped = self._skip if os.path.isdir(path) or not self._told else None
+        skipped = self._skip if os.path.isdir(path) or not self._reported else None
         try:
             for name, stat in files_at(path, skipped):
                 size, modified = stat.st_size, stat.st_mtime_ns
                 yield name, InputFile(name, size, modified, self.place, deletes)
         except DataError:
-            # A folder that is missing as a whole is no deletion of its files.
-            alone = str(Path(path.removeprefix("file://")))
-            if alone not in self.ingested or not _is_gone(alone):
+            # A directory that is missing as a whole does not count as the deletion of its files.
+            single = str(Path(path.removeprefix("file://")))
+            if single not in self.ingested or not _is_gone(single):
                 raise
 
-    def _at_rest(
+    def _is_settled(
         self, file: InputFile, before: dict[str, tuple[InputFile, float]], now: float
     ) -> bool:
+        """Whether a file has not changed for the settle time; `before` is what was seen so far."""
         if file.modified / 1e9 <= now - self._settle:
             return True
         known, since = before.get(file.path, (None, now))
@@ -227,14 +228,14 @@ class FolderFeed:
         self._seen[file.path] = (file, since)
         return False
 
-    # --- what was taken in -------------------------------------------------------------------
+    # --- ingested files ----------------------------------------------------------------------
 
-    def _altered(self, there: dict[str, InputFile]) -> list[str]:
-        """The files that changed or vanished; those that were only touched are noted."""
-        self._refuse_emptied(there)
-        found = []
+    def _altered(self, listing: dict[str, InputFile]) -> list[str]:
+        """The ingested files that changed or vanished; new times of equal content are recorded."""
+        self._refuse_emptied(listing)
+        altered_paths = []
         for path, (before, digest) in list(self.ingested.items()):
-            after = there.get(path)
+            after = listing.get(path)
             if after == before or before.forgotten or path in self.settled:
                 continue
             if after is not None and self._is_same(before, after, digest):
@@ -242,11 +243,11 @@ class FolderFeed:
                 continue
             if not self._replaces:
                 raise self._problem(before, after)
-            found.append(path)
-        return found
+            altered_paths.append(path)
+        return altered_paths
 
-    def _refuse_emptied(self, there: dict[str, InputFile]) -> None:
-        """Refuse to take back all files of a folder at once, unless the user allows it."""
+    def _refuse_emptied(self, listing: dict[str, InputFile]) -> None:
+        """Refuse to retract all files of a directory at once, unless the user allows it."""
         if not self._replaces or self._allow_empty:
             return
         for path, deletes in ((self._stream.path, False), (self._stream.deletes, True)):
@@ -256,7 +257,8 @@ class FolderFeed:
                 if file.deletes == deletes and name not in self.settled and not file.forgotten
             ]
             is_named = path is not None and str(Path(path)) in self.ingested
-            if before and not is_named and all(file.deletes != deletes for file in there.values()):
+            is_empty = all(file.deletes != deletes for file in listing.values())
+            if before and not is_named and is_empty:
                 hint = (
                     "If its disk is not mounted, mount it and run again; if the files were removed "
                     "on purpose, run with --allow-empty."
@@ -274,20 +276,20 @@ class FolderFeed:
             return checksum(after) == digest
         except DataError as problem:
             if self._replaces and problem.code == "R301":
-                return False  # it is changing right now
+                return False  # the file is being written right now
             raise
 
     def _problem(self, before: InputFile, after: InputFile | None) -> DataError:
         """The error for a file that vanished or changed."""
         return gone(before) if after is None else altered(before)
 
-    def _taken_back(self, path: str) -> Iterable[InputFile]:
-        """What takes back the rows of a file."""
+    def _retraction(self, path: str) -> Iterable[InputFile]:
+        """The input that retracts an ingested file: its kept copy."""
         before, digest = self.ingested[path]
         copy = None if self._archive is None else self._archive.copy_of(before, digest)
         if copy is None:
-            message = f'"{Path(path).name}" is to be replaced, and what was taken in is not kept'
-            hint = "Put the file back as it was; to replace files, run with --keep-input all."
+            message = f'"{Path(path).name}" changed, and no copy of the ingested content was kept'
+            hint = "Restore the file as it was; to replace files, run with --keep-input all."
             raise DataError("R305", message, place=path, hint=hint)
         return [replace(copy, retracts=path)]
 
@@ -303,20 +305,20 @@ def _is_gone(path: str) -> bool:
 
 
 def altered(file: InputFile) -> DataError:
-    """A file that was taken in and has another content now."""
-    message = f'"{Path(file.path).name}" is no longer what was taken in: its content is another'
+    """The error for an ingested file whose content changed."""
+    message = f'"{Path(file.path).name}" changed after it was ingested'
     hint = (
-        f"Put it back as it was. To resume without it, run with --forget {file.path} (its rows "
-        f"stay) or --retract {file.path} (its rows leave, and the file as it is now is new input)."
+        f"Restore it as it was. To resume without it, run with --forget {file.path} (its rows "
+        f"stay) or --retract {file.path} (its rows leave, and the changed file is new input)."
     )
     return DataError("R301", message, place=file.path, hint=hint)
 
 
 def gone(file: InputFile) -> DataError:
-    """A file that was taken in and is no longer there."""
+    """The error for an ingested file that vanished."""
     hint = (
-        f"Put it back. To resume without it, run with --forget {file.path} (its rows stay) "
+        f"Restore it. To resume without it, run with --forget {file.path} (its rows stay) "
         f"or --retract {file.path} (its rows leave)."
     )
-    message = f'"{Path(file.path).name}" was taken in and is no longer there'
+    message = f'"{Path(file.path).name}" was ingested and no longer exists'
     return DataError("R302", message, place=file.path, hint=hint)

@@ -1,7 +1,7 @@
-"""Batches of a streaming data frame, each spooled once under the name of its query and number.
+"""Batches of a streaming DataFrame, each spooled once under the name of its query and its number.
 
-A query that goes on after a crash repeats its last batch: a number that was spooled before, whether
-it still waits or was taken in long ago, is not taken again.
+A Spark query that resumes after a crash repeats its last batch. A number that was spooled before,
+whether it still waits or was ingested long ago, is therefore not spooled again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NAME: Final = re.compile(r"(?P<query>[\w-]+)\.(?P<number>\d+)\.arrow")
 
 
 class FrameFeed(SpoolFolder):
-    """The batches that `foreachBatch` of a streaming data frame hands over.
+    """The batches that `foreachBatch` of a streaming DataFrame delivers.
 
-    A source that is declared with `sign` has in that column what a row counts: a number, or a
-    word for one that is inserted or deleted.
+    The column named by the option `sign` has the weight of each row: a number, or a word for
+    insertion or deletion.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class FrameFeed(SpoolFolder):
         self._lock = threading.Lock()
         names = {Path(path).name for path in ingested}
         for name in sorted(names | {path.name for path in self.folder.glob("*.arrow")}):
-            if found := _NAME.fullmatch(original(name)):
-                self._note(found["query"], int(found["number"]))
+            if match := _NAME.fullmatch(original(name)):
+                self._note(match["query"], int(match["number"]))
         self._note_ingested(names)
         self.finish_superseding(stream.element)
 
@@ -63,21 +63,21 @@ class FrameFeed(SpoolFolder):
                 return False
             with spooling(path, self._stream.element) as spool:
                 for table in tables:
-                    counted = self._weighted(table)
-                    spool.table(*counted)
+                    rows, weights = self._weighted(table)
+                    spool.table(rows, weights)
             if not spool.count:
                 path.unlink()
             self._check()
             self._note(query, batch_id)
         return True
 
-    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - what is spooled is at rest
+    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - spooled files do not change
         """The batches that wait."""
         self.finish_superseding(self._stream.element)
         return self.waiting(".arrow")
 
     def _weighted(self, table: Any) -> tuple[Any, Any]:
-        """The rows of a table that count, and their weights."""
+        """The rows of a table with a weight other than 0, and their weights."""
         if not self._sign:
             return table, None
         if self._sign not in table.column_names:
@@ -96,14 +96,14 @@ class FrameFeed(SpoolFolder):
         return table.filter(counts), weights.filter(counts)
 
     def _read(self, signs: list[Any]) -> list[int]:
-        found = []
+        weights = []
         for number, sign in enumerate(signs):
             try:
-                found.append(weight(sign, self._sign))
+                weights.append(weight(sign, self._sign))
             except Unparsable as problem:
                 message = f"row {number}: {problem.reason}"
                 raise DataError("R306", message, place=self._stream.name) from None
-        return found
+        return weights
 
     def _last(self, query: str) -> int:
         path = self.folder / f"{query}.json"

@@ -23,7 +23,7 @@ from incmrql.types.model import Type
 class OnceFeed:
     """The files of a source that is not streaming.
 
-    `begun` says that the first batch is committed, and `ingested` what it took in.
+    `begun` says whether the first batch is committed, and `ingested` has its files.
     """
 
     def __init__(self, stream: Stream, ingested: IngestedByPath, *, begun: bool) -> None:
@@ -32,7 +32,7 @@ class OnceFeed:
         self.settled: frozenset[str] = frozenset()
         """Files that are about to be forgotten."""
 
-    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - files that do not change are at rest
+    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - nothing has to settle
         """All files before the first batch, nothing later."""
         if self._begun or self._stream.path is None:
             return Arrivals()
@@ -47,10 +47,10 @@ class OnceFeed:
             if before.forgotten or path in self.settled:
                 continue
             try:
-                found = Path(path).stat()
+                stat = Path(path).stat()
             except FileNotFoundError:
                 raise gone(before) from None
-            after = InputFile(path, found.st_size, found.st_mtime_ns, self.place)
+            after = InputFile(path, stat.st_size, stat.st_mtime_ns, self.place)
             if after == before:
                 continue
             if after.size != before.size or checksum(after) != digest:
@@ -58,7 +58,7 @@ class OnceFeed:
             self.ingested[path] = (after, digest)
 
     def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
-        """Remember the files; from now on there is nothing more."""
+        """Remember the files of the first batch; there are none later."""
         self._begun = True
         self.ingested.update({file.path: (file, digest) for file, digest in files})
 
@@ -67,7 +67,7 @@ class OnceFeed:
 
 
 class RegisteredFeed(SpoolFolder):
-    """Registered data: a list of rows, a table of pandas or Arrow, or several Arrow tables."""
+    """Registered data: a list of rows, a pandas or Arrow table, or several Arrow tables."""
 
     def __init__(
         self, stream: Stream, folder: Path, data: Any, ingested: Iterable[str] = (), *, begun: bool
@@ -76,20 +76,20 @@ class RegisteredFeed(SpoolFolder):
         self._stream, self._data, self._begun = stream, data, begun
         self._spooled = False
 
-    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - data are there at any time
+    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - nothing has to settle
         """All rows before the first batch, nothing later."""
         if self._begun:
             return Arrivals()
         if not self._spooled:
             for file in self.waiting(".arrow").files:
-                Path(file.path).unlink()  # of a run that took in nothing, perhaps other data
+                Path(file.path).unlink()  # left by a start without a batch, perhaps with other data
             with spooling(self.new_path(".arrow"), self._stream.element) as spool:
                 _fill(spool, self._data, self._stream)
             self._spooled = True
         return self.waiting(".arrow")
 
     def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
-        """From now on there is nothing more."""
+        """Remove the rows, which are committed; there are none later."""
         self._begun = True
         super().acknowledge(files)
 

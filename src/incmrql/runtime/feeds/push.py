@@ -1,9 +1,9 @@
-"""Rows that Python pushes: durable when the call returns, taken in by the next batch.
+"""Rows that Python pushes: durable when the call returns, ingested by the next batch.
 
 Each call appends its rows to a log, with their length and checksum, and waits until they are on
-disk; many small calls so make one file.  A look turns the log into a spool file of the same name,
-and then removes it.  A call that a crash cut short has left a piece at the end of a log whose
-checksum is wrong: nothing of that call is taken.
+disk, so that many small calls make one file.  A poll converts the log to a spool file of the same
+name, and then removes it.  A call that a crash cut short leaves a record with a wrong checksum at
+the end of the log: all of that record is dropped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from incmrql.types.model import Record, Tuple, Type
 from incmrql.values import Value
 
 _HEAD: Final = struct.Struct("<QI")
-"""The length of what follows, and its checksum."""
+"""The length of a record's content, and its checksum."""
 _SHOWN: Final = 200
 
 
@@ -41,8 +41,8 @@ class PushFeed(SpoolFolder):
     """Rows that are inserted and deleted from Python, by any number of threads.
 
     `is_kept` says that rows stay here as long as the session, so that none need to be set aside.
-    `check` raises where another driver has taken over: rows that it does not know of must not be
-    acknowledged.
+    `check` raises if another driver has taken over: that driver does not know of these rows, so
+    the call must not succeed.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class PushFeed(SpoolFolder):
         self._log: BinaryIO | None = None
         self._closed = False
         for log in self.folder.glob("*.log"):
-            made = log.with_suffix(".arrow")
-            if made.exists() or made.name in names:
+            spool = log.with_suffix(".arrow")
+            if spool.exists() or spool.name in names:
                 log.unlink()
 
     def insert(self, rows: Iterable[Any]) -> int:
@@ -81,13 +81,13 @@ class PushFeed(SpoolFolder):
             raise DataError("R309", message, place=self._stream.name, hint=hint)
         return self._push(rows, -1)
 
-    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - what is durable is at rest
-        """All rows that were pushed and not taken in, as spool files."""
+    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - durable rows do not change
+        """All rows that were pushed and not ingested, as spool files."""
         with self._lock:
             self._end_log()
-            ended = sorted(self.folder.glob("*.log"))
-        for log in ended:
-            self._turn(log)
+            logs = sorted(self.folder.glob("*.log"))
+        for log in logs:
+            self._convert(log)
         self.finish_superseding(self._stream.element)
         return self.waiting(".arrow")
 
@@ -134,10 +134,10 @@ class PushFeed(SpoolFolder):
             self._log.close()
             self._log = None
 
-    def _turn(self, log: Path) -> None:
-        """Make a log a spool file."""
+    def _convert(self, log: Path) -> None:
+        """Convert a log to a spool file."""
         with spooling(log.with_suffix(".arrow"), self._stream.element) as spool:
-            for batch in _gathered(_logged(log), spool_schema(self._stream.element)):
+            for batch in _combine(_read_log(log), spool_schema(self._stream.element)):
                 spool.batch(batch)
         if not spool.count:
             log.with_suffix(".arrow").unlink()
@@ -145,63 +145,63 @@ class PushFeed(SpoolFolder):
 
 
 def _batches(rows: Iterable[Any], weight: int, stream: Stream) -> list[Any]:
-    """The rows of a call as record batches; tables whose columns fit are taken as they are."""
+    """The rows of a call as record batches; tables whose columns fit are not converted."""
     if isinstance(rows, pd.DataFrame):
         rows = arrow_table(rows, stream.name, "R306")
     if isinstance(rows, pa.Table):
         with suppress(DataError):
             return _table_batches(rows, weight, stream)
-        rows = rows.to_pylist()  # so that the row that is at fault is named
-    pairs = [(value, weight) for value in converted(rows, stream)]
-    found = []
+        rows = rows.to_pylist()  # row by row, so that the error names the row
+    pairs = [(value, weight) for value in convert_rows(rows, stream)]
+    batches = []
     for start in range(0, len(pairs), BATCH):
-        some = pairs[start : start + BATCH]
+        chunk = pairs[start : start + BATCH]
         try:
-            found.append(spool_batch(stream.element, some))
+            batches.append(spool_batch(stream.element, chunk))
         except UnicodeEncodeError:
-            raise _half_a_character(some, start, stream) from None
-    return found
+            raise _bad_text(chunk, start, stream) from None
+    return batches
 
 
 def _table_batches(table: Any, weight: int, stream: Stream) -> list[Any]:
     if len(table.column_names) > len(parts_of(stream.element)):
         raise DataError("R306", "the table has more columns than the row type", place=stream.name)
-    schema, found = spool_schema(stream.element), []
+    schema, batches = spool_schema(stream.element), []
     for batch in table.to_batches(max_chunksize=BATCH):
         weights = pa.repeat(pa.scalar(weight, pa.int64()), batch.num_rows)
         values = element_array(batch, stream.element)
         if values.null_count and _needs_rows(stream):
             raise DataError("R303", "a row is null", place=stream.name)
-        found.append(pa.record_batch([values, weights], schema=schema))
-    return [batch for batch in found if batch.num_rows]
+        batches.append(pa.record_batch([values, weights], schema=schema))
+    return [batch for batch in batches if batch.num_rows]
 
 
-def converted(rows: Iterable[Any], stream: Stream) -> list[Value]:
-    """Python objects as rows of a stream; one that is none is refused by its place and field."""
+def convert_rows(rows: Iterable[Any], stream: Stream) -> list[Value]:
+    """Python objects as rows of a stream; an error names the row and the field at fault."""
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         shown = _short(repr(rows))
-        message = f"rows come in a list or another collection, and this is {shown}"
+        message = f"rows must be a list or another collection, not {shown}"
         raise DataError("R306", message, place=stream.name, hint="Write [row] for one row.")
     values = []
     needed = _needs_rows(stream)
     for number, row in enumerate(rows):
         if row is None and needed:
-            hint = "Leave the row out; nothing of the call was taken."
+            hint = "Leave the row out; no row of this call was accepted."
             raise DataError("R303", f"row {number} is null", place=stream.name, hint=hint)
         try:
             values.append(from_python(row, stream.source.row, exact=True))
         except ValueError as problem:
-            raise _bad(number, *_blamed(row, stream.source.row, str(problem)), stream) from None
+            raise _bad_row(number, *_locate(row, stream.source.row, str(problem)), stream) from None
     return values
 
 
 def _needs_rows(stream: Stream) -> bool:
-    """Whether no row may be null, as rows are in columns of their fields."""
+    """Whether rows must not be null, because they are stored as columns of their fields."""
     return is_spread(stream.element) and not stream.packed
 
 
 def _record(batches: list[Any]) -> bytes:
-    """The rows of a call as they are in a log."""
+    """The record of a call for a log."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
@@ -216,8 +216,8 @@ def _write_all(log: BinaryIO, record: bytes) -> None:
         left = left[log.write(left) :]
 
 
-def _logged(log: Path) -> Iterator[Any]:
-    """The batches of all calls that are whole in a log."""
+def _read_log(log: Path) -> Iterator[Any]:
+    """The batches of all complete records of a log."""
     size = log.stat().st_size
     with log.open("rb") as stream:
         while len(head := stream.read(_HEAD.size)) == _HEAD.size:
@@ -227,6 +227,7 @@ def _logged(log: Path) -> Iterator[Any]:
                 return
             content = stream.read(length)
             if zlib.crc32(content) != crc:
+                # Only the last record can be cut short by a crash; any other is bit rot.
                 if end < size:
                     raise broken(log, "its checksum differs")
                 return
@@ -234,8 +235,8 @@ def _logged(log: Path) -> Iterator[Any]:
                 yield from reader
 
 
-def _gathered(batches: Iterator[Any], schema: Any) -> Iterator[Any]:
-    """Small batches put together."""
+def _combine(batches: Iterator[Any], schema: Any) -> Iterator[Any]:
+    """The same rows in fewer, larger batches."""
     waiting: list[Any] = []
     count = 0
     for batch in batches:
@@ -247,16 +248,16 @@ def _gathered(batches: Iterator[Any], schema: Any) -> Iterator[Any]:
     yield from pa.Table.from_batches(waiting, schema).combine_chunks().to_batches()
 
 
-# --- rows that are none ------------------------------------------------------------------
+# --- bad rows ----------------------------------------------------------------------------
 
 
-def _blamed(row: Any, type_: Type, problem: str) -> tuple[str, str]:
-    """The field that is at fault, if one is, and what is wrong with it."""
+def _locate(row: Any, type_: Type, problem: str) -> tuple[str, str]:
+    """The field that caused a problem, "" if no single one did, and what is wrong with it."""
     for name, part, inner in _parts(row, type_):
         try:
             from_python(part, inner, exact=True)
-        except ValueError as found:
-            deeper, why = _blamed(part, inner, str(found))
+        except ValueError as cause:
+            deeper, why = _locate(part, inner, str(cause))
             return f"{name}.{deeper}" if deeper else name, why
     return "", problem
 
@@ -264,30 +265,31 @@ def _blamed(row: Any, type_: Type, problem: str) -> tuple[str, str]:
 def _parts(row: Any, type_: Type) -> Iterator[tuple[str, Any, Type]]:
     match type_:
         case Record(fields):
-            for place, (name, inner) in enumerate(fields):
+            for index, (name, inner) in enumerate(fields):
                 if isinstance(row, Mapping) and name in row:
                     yield name, row[name], inner
                 elif isinstance(row, tuple) and len(row) == len(fields):
-                    yield name, row[place], inner
+                    yield name, row[index], inner
                 elif hasattr(row, name) and not isinstance(row, Mapping):
                     yield name, getattr(row, name), inner
         case Tuple(items) if isinstance(row, tuple | list) and len(row) == len(items):
-            for place, inner in enumerate(items, 1):
-                yield f"_{place}", row[place - 1], inner
+            for number, inner in enumerate(items, 1):
+                yield f"_{number}", row[number - 1], inner
 
 
-def _half_a_character(rows: list[tuple[Value, int]], start: int, stream: Stream) -> DataError:
+def _bad_text(rows: list[tuple[Value, int]], start: int, stream: Stream) -> DataError:
+    """The error for rows with a string that UTF-8 cannot hold."""
     for number, row in enumerate(rows, start):
         try:
             spool_batch(stream.element, [row])
         except UnicodeEncodeError:
-            return _bad(number, "", "a string holds half of a surrogate pair", stream)
-    return _bad(start, "", "a string is not text", stream)
+            return _bad_row(number, "", "a string holds half of a surrogate pair", stream)
+    return _bad_row(start, "", "a string is not valid text", stream)
 
 
-def _bad(number: int, field: str, why: str, stream: Stream) -> DataError:
+def _bad_row(number: int, field: str, why: str, stream: Stream) -> DataError:
     where = f'row {number}, field "{field}"' if field else f"row {number}"
-    hint = f"Rows of the stream are of type {stream.source.row}; nothing of the call was taken."
+    hint = f"Rows of the stream have type {stream.source.row}; no row of this call was accepted."
     return DataError("R306", f"{where}: {_short(why)}", place=stream.name, hint=hint)
 
 

@@ -1,9 +1,9 @@
-"""Files that a reader of Spark reads: found by Spark's rules, their rows kept in spools.
+"""Files that a reader of Spark reads: listed by Spark's rules, with their rows kept in spools.
 
-New files are spooled by a job of Spark before the intent of their batch, which names the spools:
-a batch that runs again after a crash reads the same rows, whatever has become of the files.  The
-spools stay in the archive, so that the rows of a file that changed or vanished can be taken back.
-Parquet files that our own reader surely reads alike are read by the tasks and not spooled.
+A Spark job spools new files before the intent of their batch, which names the spools: a batch that
+runs again after a crash reads the same rows, whatever has become of the files.  The spools stay in
+the archive, so that the rows of a file that changed or vanished can be retracted.  Parquet files
+that incmrql's own reader surely reads like Spark are read by the tasks and not spooled.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from incmrql.runtime.feeds.spooled import Arrivals, IngestedByPath
 from incmrql.storage.files import crash_here
 
 Spool: TypeAlias = Callable[[Stream, Sequence[InputFile], Path], Sequence[InputFile]]
-"""Reads files by Spark and gives their spools, in a directory."""
+"""Reads files by Spark and returns their spools, which it writes to a directory."""
 
 
 class ReaderFeed(FolderFeed):
     """The files of a reader of Spark, and those of its deletes.
 
-    A reader of data that do not change (`begun` says whether their batch is committed) is asked
-    once.  `ingested` are the files and spools of the batches so far.
+    A reader of data that do not change is read once; `begun` says whether their batch is committed.
+    `ingested` are the files and spools of the batches so far.
     """
 
     def __init__(  # noqa: PLR0913 - a stream, where it stands, and how it is followed
@@ -52,27 +52,27 @@ class ReaderFeed(FolderFeed):
         self._reader, self._folder = reader, folder.absolute()
         self._begun = begun and not stream.streaming
         self._spools: dict[str, list[tuple[InputFile, str]]] = {}
-        """The spools of each file of the user's, with their checksums."""
+        """The spools of each of the user's files, with their checksums."""
         super().__init__(stream, {}, settle, archive, allow_empty=allow_empty)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._remove_all_but({file.path for file in pending})
         self._note(ingested.values())
 
     def poll(self, now: float) -> Arrivals:
-        """Files that are new and at rest; of data that do not change, only before their batch."""
+        """The new files that have settled; for data that do not change, only before their batch."""
         if self._begun:
             self.check_ingested()
             return Arrivals()
         return super().poll(now)
 
     def spooled(self, files: Sequence[InputFile], spool: Spool, number: int) -> list[InputFile]:
-        """The files of a batch with spools in place of those that Spark has to read."""
+        """The files of a batch, with spools instead of the files that Spark has to read."""
         new = [file for file in files if file.kind == "file" and not file.retracts]
         element = self._stream.element
         direct = {
             file.path
             for file in new
-            # Of a file that may be replaced the rows have to be kept.
+            # The rows of a file that may be replaced have to be kept.
             if not self._replaces and is_read_alike(Path(file.path), self._reader, element)
         }
         to_read = [file for file in new if file.path not in direct]
@@ -97,7 +97,7 @@ class ReaderFeed(FolderFeed):
         self._begun = not self._stream.streaming
 
     def _remove_all_but(self, kept: Container[str]) -> None:
-        """Remove spools of batches that came to nothing, or that are in the archive."""
+        """Remove spools of batches that were not committed, or that are in the archive."""
         for path in self._folder.iterdir():
             if str(path) not in kept:
                 path.unlink()
@@ -126,19 +126,19 @@ class ReaderFeed(FolderFeed):
                 size, modified = stat.st_size, stat.st_mtime_ns
                 yield name, InputFile(name, size, modified, self.place, deletes)
 
-    def _taken_back(self, path: str) -> Iterator[InputFile]:
+    def _retraction(self, path: str) -> Iterator[InputFile]:
         for file, digest in self._spools[path]:
             copy = None if self._archive is None else self._archive.copy_of(file, digest)
             if copy is None:
-                message = f'"{Path(path).name}" is to be replaced, and its rows are not kept'
-                hint = "Put the file back as it was; to replace files, run with --keep-input all."
+                message = f'"{Path(path).name}" changed, and no copy of its rows was kept'
+                hint = "Restore the file as it was; to replace files, run with --keep-input all."
                 raise DataError("R305", message, place=path, hint=hint)
             yield replace(copy, retracts=file.path)
 
     def _problem(self, before: InputFile, after: InputFile | None) -> DataError:
-        """Why the stream cannot go on: with what may have happened, and what to do."""
+        """The error for a file that vanished or changed, with the ways to continue."""
         problem = super()._problem(before, after)
-        hint = f"Put it back as it was, or go on with --forget {before.path} (its rows stay)"
+        hint = f"Restore it as it was, or continue with --forget {before.path} (its rows stay)"
         if "deletes" in dict(self._stream.source.options):
             hint += f" or --retract {before.path} (its rows leave)"
         hint += (

@@ -1,12 +1,12 @@
-"""Files that were ingested and should not have been, or are no longer wanted.
+"""Removal of ingested files: `forget` and `retract`.
 
-`forget`: the rows of a file stay in the answer, and the file is no longer looked at.  It stays
-among the ingested files, so that nothing that appears under its path is ingested.
+`forget`: the rows of a file stay in the answer, and the file is no longer checked.  It stays among
+the ingested files, so that nothing that appears under its path is ingested.
 
-`retract`: the rows of a file leave the answer, read from the kept copy.  The path is then as if it
-had never been seen: a file that is there, or appears there later, is new input.
+`retract`: the rows of a file leave the answer; they are read from its kept copy.  The path is then
+treated as never seen: a file that is there, or appears there later, is new input.
 
-Both are files of a batch of their own, with an intent and a manifest like any other.
+Both make a batch of their own, with an intent and a manifest like any other.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from incmrql.runtime.options import StreamOptions
 def removals(
     options: StreamOptions, checkpoint: Checkpoint, state: State, archive: Archive
 ) -> tuple[InputFile, ...]:
-    """The files of the batch that forgets and retracts; none if an earlier start has done it."""
+    """The files that a batch is to forget and retract; none if an earlier start has done it."""
     twice = set(map(os.path.abspath, options.forget)) & set(map(os.path.abspath, options.retract))
     if twice:
         message = f'"{min(twice)}" cannot be both forgotten and retracted'
         raise DataError("R323", message, hint="Leave one of the two out.")
     if options.retract and options.window:
-        message = "there is nothing to retract from: each batch is answered alone"
+        message = "there is nothing to retract from: each batch is answered on its own"
         raise DataError("R323", message, hint="Use --forget.")
     files: list[InputFile] = []
     for path in dict.fromkeys(options.forget):
-        for file, _ in _ingested(path, state) or _done(path, checkpoint, "--forget"):
+        for file, _ in _ingested(path, state) or _nothing_left(path, checkpoint, "--forget"):
             if not file.forgotten:
                 files.append(replace(file, forgotten=True))
     for path in dict.fromkeys(options.retract):
-        for file, digest in _ingested(path, state) or _done(path, checkpoint, "--retract"):
-            files.append(_copy(file, digest, archive))
+        for file, digest in _ingested(path, state) or _nothing_left(path, checkpoint, "--retract"):
+            files.append(_retraction(file, digest, archive))
     return tuple(files)
 
 
@@ -52,10 +52,10 @@ def _ingested(path: str, state: State) -> list[tuple[InputFile, str]]:
     """The ingested files with a path, in all sources that have read it."""
     wanted = os.path.abspath(path.removeprefix("file://"))
     return [
-        each
+        (file, digest)
         for ingested in state.ingested.values()
-        for each in ingested.values()
-        if _is_of_a_file(each[0]) and os.path.abspath(each[0].watched_path) == wanted
+        for file, digest in ingested.values()
+        if _is_of_a_file(file) and os.path.abspath(file.watched_path) == wanted
     ]
 
 
@@ -64,8 +64,10 @@ def _is_of_a_file(file: InputFile) -> bool:
     return file.kind == "file" or file.origin is not None
 
 
-def _done(path: str, checkpoint: Checkpoint, option: str) -> Sequence[tuple[InputFile, str]]:
-    """Nothing, if a file was retracted before; refused if it was never ingested."""
+def _nothing_left(
+    path: str, checkpoint: Checkpoint, option: str
+) -> Sequence[tuple[InputFile, str]]:
+    """No files, if the path was retracted before; refused if it was never ingested."""
     wanted = os.path.abspath(path)
     names = set()
     for files in checkpoint.batches():
@@ -74,29 +76,29 @@ def _done(path: str, checkpoint: Checkpoint, option: str) -> Sequence[tuple[Inpu
                 return ()
             if _is_of_a_file(file):
                 names.add(file.watched_path)
-    hint = f"{nearest(path, names)} Give the path as messages show it.".strip()
+    hint = f"{nearest(path, names)} Write the path as messages show it.".strip()
     raise DataError("R323", f'{option}: "{path}" was never ingested', place=path, hint=hint)
 
 
-def _copy(file: InputFile, digest: str, archive: Archive) -> InputFile:
-    """The kept copy of a file, as what is read to retract it."""
+def _retraction(file: InputFile, digest: str, archive: Archive) -> InputFile:
+    """The input that retracts a file: its kept copy."""
     name, place = Path(file.watched_path).name, file.watched_path
     if not digest:
         message = f'"{name}" has no rows in the answer: its batch was skipped'
         raise DataError("R323", message, place=place, hint="Use --forget.")
     copy = archive.copy_of(file, digest)
     if copy is None:
-        message = f'"{name}" cannot be retracted: what was ingested of it is not kept'
+        message = f'"{name}" cannot be retracted: no copy of its content was kept'
         hint = (
-            f"Use --forget {place}, and take its rows away by a folder of deletes; "
-            "to be able to retract, run with --keep-input all from the start."
+            f"Use --forget {place}, and delete its rows by a file in the stream's deletes. "
+            "To be able to retract files, run with --keep-input all from the start."
         )
         raise DataError("R305", message, place=place, hint=hint)
     return replace(copy, retracts=file.path, forgotten=False)
 
 
 def exempt_from_checks(feeds: Iterable[Feed], files: Sequence[InputFile]) -> None:
-    """Let feeds ignore that files have changed which are about to be forgotten or retracted."""
+    """Tell feeds to ignore changes of files that are about to be forgotten or retracted."""
     for feed in feeds:
         if isinstance(feed, FolderFeed | OnceFeed):
             own = [file for file in files if file.place == feed.place]
@@ -104,7 +106,7 @@ def exempt_from_checks(feeds: Iterable[Feed], files: Sequence[InputFile]) -> Non
 
 
 def pending_removals(files: Sequence[InputFile], state: State) -> tuple[InputFile, ...]:
-    """The files that are yet to be forgotten or retracted."""
+    """The files that have not been forgotten or retracted yet."""
     left = []
     for file in files:
         known = state.ingested.get(file.place, {}).get(file.retracts or file.path)
@@ -116,11 +118,11 @@ def pending_removals(files: Sequence[InputFile], state: State) -> tuple[InputFil
 def with_checksums(
     files: Iterable[InputFile], checksums: Mapping[str, str], state: State
 ) -> Ingested:
-    """Files with the checksums of what was read; one that is forgotten keeps that of its batch."""
-    taken = []
+    """Files with the checksums of what was read; a forgotten file keeps its earlier checksum."""
+    pairs = []
     for file in files:
         digest = checksums.get(file.path, "")
         if file.forgotten:
             digest = state.ingested[file.place][file.path][1]
-        taken.append((file, digest))
-    return taken
+        pairs.append((file, digest))
+    return pairs

@@ -1,11 +1,11 @@
-"""Rows for which a batch was refused: which ones they are, and the batch's spools without them.
+"""Rows for which a batch was refused: which ones they are, and how spools get rid of them.
 
-A batch deletes rows that are not there, or brings several rows with one declared key.  The rows of
-a batch add up, so that it makes no difference which of two equal deletions is at fault: the newest
-ones are set aside, as many as are too many, and everything else stays for the next attempt.
+A batch may delete rows that do not exist, or insert several rows with one declared key.  The rows
+of a batch add up, so it makes no difference which of two equal deletions is at fault: the newest
+ones are set aside, only as many as necessary, and all others stay for the next attempt.
 
-Where deletions are trusted there is no ledger that could tell which row is at fault.  All waiting
-deletions are set aside then; rows that were inserted stay.
+Where deletions are trusted there is no ledger that shows which row is at fault.  Then all waiting
+deletions are set aside, and inserted rows stay.
 """
 
 from __future__ import annotations
@@ -29,46 +29,46 @@ from incmrql.values import Value, encode, show
 Weighted: TypeAlias = list[tuple[Value, int]]
 """Rows with their weights, in the order in which they were pushed."""
 CODES = ("R205", "R303", "R304")
-"""Problems that are the fault of some rows of a batch."""
+"""The errors that single rows of a batch can cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Which rows of a batch are at fault: of each name, so many."""
+    """The rows of a batch that are at fault: how many of each name."""
 
     budget: Counter[bytes] = field(default_factory=Counter)
     name: Callable[[Value, int], bytes | None] = lambda _row, _weight: None
-    """The name of a row with its weight; None for one that is not at fault."""
+    """The name of a row with its weight; None if it cannot be at fault."""
 
 
 def set_aside(
     feed: SpoolFolder, element: Type, files: Sequence[InputFile], fault: Fault, number: int = -1
 ) -> Weighted:
-    """Take the newest rows that are at fault out of spools."""
-    found: Weighted = []
+    """Remove the newest rows that are at fault from spools; returns them."""
+    removed: Weighted = []
     for file in reversed(files):
         path = Path(file.path)
-        kept, gone = _divided(list(spool_rows(path, element)), fault)
-        if gone:
+        kept, faulty = _split(list(spool_rows(path, element)), fault)
+        if faulty:
             feed.supersede(path, kept, element, number)
-            found = [*gone, *found]
-    return found
+            removed = [*faulty, *removed]
+    return removed
 
 
-def _divided(rows: Weighted, fault: Fault) -> tuple[Weighted, Weighted]:
-    """The rows that stay and those that go; the budget has then less."""
+def _split(rows: Weighted, fault: Fault) -> tuple[Weighted, Weighted]:
+    """The rows to keep and those at fault, newest first; the latter reduce the budget."""
     kept: Weighted = []
-    gone: Weighted = []
+    faulty: Weighted = []
     for row, weight in reversed(rows):
         name = fault.name(row, weight)
-        many = 0 if name is None else min(abs(weight), fault.budget[name])
-        if name is not None and many:
-            fault.budget[name] -= many
-            gone.append((row, many if weight > 0 else -many))
-        left = abs(weight) - many
+        count = 0 if name is None else min(abs(weight), fault.budget[name])
+        if name is not None and count:
+            fault.budget[name] -= count
+            faulty.append((row, count if weight > 0 else -count))
+        left = abs(weight) - count
         if left:
             kept.append((row, left if weight > 0 else -left))
-    return kept[::-1], gone[::-1]
+    return kept[::-1], faulty[::-1]
 
 
 def rows_at_fault(
@@ -94,8 +94,8 @@ def rows_at_fault(
     absent = step.missing(change, context)
     if len(absent):
         columns = absent.rest.columns if step.key is not None else absent.keys.columns
-        found = to_values(Rows(columns, absent.weights), step.layout)
-        deleted = Counter({encode(row): -weight for row, weight in found})
+        missing = to_values(Rows(columns, absent.weights), step.layout)
+        deleted = Counter({encode(row): -weight for row, weight in missing})
         return Fault(deleted, lambda row, weight: encode(row) if weight < 0 else None)
     if step.key is None:
         return Fault()
@@ -111,23 +111,25 @@ def _key(row: Value, fields: Iterable[str]) -> bytes:
 
 
 def same_rows(rows: Weighted) -> Fault:
-    """Rows that were set aside, to take the same ones out of other spools."""
+    """The fault that removes the same rows from other spools."""
 
     def name(row: Value, weight: int) -> bytes:
         return encode((row, weight > 0))
 
-    wanted: Counter[bytes] = Counter()
+    budget: Counter[bytes] = Counter()
     for row, weight in rows:
-        wanted[name(row, weight)] += abs(weight)
-    return Fault(wanted, name)
+        budget[name(row, weight)] += abs(weight)
+    return Fault(budget, name)
 
 
-def told(rows: Weighted, name: str, aside: Path | None) -> str:
-    """How many rows of a stream were set aside, and the first of them."""
+def set_aside_note(rows: Weighted, name: str, aside: Path | None) -> str:
+    """A sentence that says how many rows of a stream were set aside, with the first of them."""
     count = sum(abs(weight) for _, weight in rows)
     first, weight = rows[0]
     what = "deletion" if weight < 0 else "row"
-    many = f"1 {what} was" if count == 1 else f"{count} {what}s were"
+    subject = f"1 {what} was" if count == 1 else f"{count} {what}s were"
     shown = show(first, 10)
-    place = "" if aside is None else f", in {aside}"
-    return f'{many} set aside{place}: {shown}; the other rows of "{name}" wait for the next batch.'
+    where = "" if aside is None else f", in {aside}"
+    return (
+        f'{subject} set aside{where}: {shown}; the other rows of "{name}" wait for the next batch.'
+    )

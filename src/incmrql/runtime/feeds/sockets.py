@@ -1,11 +1,11 @@
-"""Lines that a peer sends over TCP, written to files that batches take in.
+"""Lines that a peer sends over TCP, written to files that batches ingest.
 
-TCP has no acknowledgement of what was done with the data: lines that have arrived and are not in a
-file on disk yet (at most those of the last second) are lost in a crash of the machine, and lines
-sent while nobody is connected are the peer's to keep.  A line is complete when its end arrives; a
-piece of one before the connection ends is dropped and counted.  Each line is a row or a JSON
-document of its own; with `header`, the first line of a connection names the columns.  XML has no
-lines: all that comes over a connection is a document.
+TCP does not acknowledge that data are stored: lines that have arrived but are not in a file on disk
+yet (at most those of the last second) are lost in a crash of the machine, and while nobody is
+connected the peer has to keep its lines.  A line is complete when its end arrives; an incomplete
+line at the end of a connection is dropped and counted.  Each line is a row or a JSON document; with
+`header`, the first line of a connection names the columns.  XML has no lines: everything that comes
+over one connection is one document.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from incmrql.storage.files import write_error
 LONGEST_LINE: Final = 1 << 26
 _PIECE: Final = 1 << 16
 _WAIT: Final = 0.2
-"""Seconds that a read waits before it looks whether to stop or to end a file."""
+"""Seconds that a read waits before it checks whether to stop or to close a file."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 30.0
 _LARGEST: Final = 1 << 26
-"""Bytes from which on a file is ended."""
+"""A file is closed when it has this many bytes."""
 _OPEN: Final = ".open"
 _READY: Final = ".received"
 
 
 @dataclass(frozen=True, slots=True)
 class SocketStatus:
-    """How a connection is doing."""
+    """The state of a connection, with counters."""
 
     connected: bool = False
     connections: int = 0
@@ -53,16 +53,16 @@ class SocketStatus:
 
 
 class SocketFeed(SpoolFolder):
-    """A client of a peer that sends lines; it connects again when the connection ends.
+    """A client of a peer that sends lines; it reconnects when the connection ends.
 
-    `every` is how many seconds of lines a file has at most.
+    A file has the lines of at most `every` seconds.
     """
 
     def __init__(
         self, stream: Stream, folder: Path, ingested: Iterable[str] = (), *, every: float = 1.0
     ) -> None:
         if stream.socket is None:
-            raise InternalError(f"{stream.name} is no socket")
+            raise InternalError(f"{stream.name} is not a socket")
         _check(*stream.socket, stream.name)
         super().__init__(stream.place, folder, ingested, "received")
         self._address, self._every = stream.socket, every
@@ -76,17 +76,17 @@ class SocketFeed(SpoolFolder):
         self._begun = 0.0
         self._failure: DataError | None = None
         self._lock, self._stop = threading.Lock(), threading.Event()
-        self._status = self._looked = SocketStatus()
+        self._status = self._polled = SocketStatus()
         self._salvage()
         self._thread = threading.Thread(target=self._run, name=f"feed {stream.name}", daemon=True)
         self._thread.start()
 
     @property
     def status(self) -> SocketStatus:
-        """How the connection is doing now."""
+        """The current state of the connection."""
         return self._status
 
-    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - what has arrived is at rest
+    def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - closed files do not change
         """The files of all complete lines that have arrived."""
         with self._lock:
             if not self._whole:
@@ -97,20 +97,20 @@ class SocketFeed(SpoolFolder):
         return replace(self.waiting(_READY), notices=self._notices())
 
     def _notices(self) -> tuple[str, ...]:
-        """How many lines were lost since the last look."""
-        before, now = self._looked, self._status
-        self._looked = now
+        """Notices of lines that were dropped since the last poll."""
+        before, now = self._polled, self._status
+        self._polled = now
         host, port = self._address
         too_long = now.too_long - before.too_long
         cut_off = now.cut_off - before.cut_off - too_long
-        told = []
+        notices = []
         if too_long:
-            told.append(
+            notices.append(
                 f"{host}:{port}: {_count(too_long)} longer than max_line ({self._longest} bytes)"
             )
         if cut_off:
-            told.append(f"{host}:{port}: {_count(cut_off)} cut off, as the connection ended")
-        return tuple(told)
+            notices.append(f"{host}:{port}: {_count(cut_off)} cut off, as the connection ended")
+        return tuple(notices)
 
     def close(self) -> None:
         """End the connection; lines that have arrived stay."""
@@ -135,7 +135,7 @@ class SocketFeed(SpoolFolder):
                     problem = self._receive(connection)
             except OSError as cause:
                 problem = cause.strerror or str(cause)
-            except UnicodeError as cause:  # a name that no host can have
+            except UnicodeError as cause:  # not a valid host name
                 problem = str(cause)
             self._say(connected=False, problem=problem)
             self._end_connection()
@@ -144,7 +144,7 @@ class SocketFeed(SpoolFolder):
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _receive(self, connection: socket.socket) -> str:
-        """Take what arrives until the connection ends, and say why it did."""
+        """Receive until the connection ends; returns the reason."""
         self._rest.clear()
         self._header = b""
         while not self._stop.is_set():
@@ -209,7 +209,7 @@ class SocketFeed(SpoolFolder):
             self._fail(cause)
 
     def _end_file(self) -> None:
-        """Let the lines that were written so far be a file of their own."""
+        """Close the current file, so that its lines can be ingested."""
         if self._file is None:
             return
         file, self._file = self._file, None
@@ -224,7 +224,7 @@ class SocketFeed(SpoolFolder):
             self._fail(cause)
 
     def _fail(self, cause: OSError) -> None:
-        """Keep a problem of writing for the next look."""
+        """Keep a write error until the next poll raises it."""
         self._failure = write_error(self.folder, cause.strerror or str(cause))
         if self._file is not None:
             with suppress(OSError):
@@ -232,7 +232,7 @@ class SocketFeed(SpoolFolder):
             self._file = None
 
     def _salvage(self) -> None:
-        """Take the complete lines of files that a crash left open."""
+        """Recover the complete lines of files that a crash left open."""
         for path in self.folder.glob(f"*{_OPEN}"):
             if self._whole:
                 path.rename(path.with_suffix(_READY))
@@ -254,9 +254,9 @@ def _count(lines: int) -> str:
 
 
 def _check(host: str | None, port: int | None, name: str) -> None:
-    """Refuse an address that is none."""
+    """Refuse an address that is not valid."""
     if host and port is not None and 0 < port < 1 << 16:
         return
     hint = "Give the name of a host and a port from 1 to 65535."
     shown = f"{host or 'null'}:{'null' if port is None else port}"
-    raise DataError("R310", f"{shown} is no address of a peer", place=name, hint=hint)
+    raise DataError("R310", f"{shown} is not a valid address", place=name, hint=hint)

@@ -1,13 +1,13 @@
-"""What a feed is, and the folders of the checkpoint in which arrivals wait to be ingested.
+"""The protocol of feeds, and the directories of a checkpoint in which arrivals wait for a batch.
 
-A file is in such a folder, whole, from its arrival until its batch is committed; the archive keeps
-it from then on.  Names are never used twice, so that a file whose batch was committed before a
-crash is told by its name.
+A complete file is in such a directory from its arrival until its batch is committed; the archive
+keeps it from then on.  Names are never reused, so after a crash a name shows whether the batch of
+its file was committed.
 
-A file that holds rows which no batch can ingest is superseded: `X~1.arrow` is `X.arrow` without
-these rows.  From the moment the new file is there the old one does not count; the rows that are in
-the old one and not in the new one are written to the folder of rows set aside, and then the old
-one is removed.  A crash between these steps is finished at the next start or look.
+A file with rows that no batch can ingest is superseded: `X~1.arrow` is `X.arrow` without these
+rows.  As soon as the new file exists, the old one is ignored.  The rows that only the old file has
+are then written to the directory of rows set aside, and the old file is removed.  The next start
+or poll finishes these steps after a crash.
 """
 
 from __future__ import annotations
@@ -32,51 +32,51 @@ from incmrql.values import Value, decode, encode
 
 
 IngestedByPath: TypeAlias = dict[str, tuple[InputFile, str]]
-"""The files of one source that were taken in, by path, with their checksums."""
+"""The ingested files of one source, by path, with their checksums."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """New files that are at rest, oldest first, and how many are not at rest yet."""
+    """New files that have settled, oldest first, and the number of files that have not."""
 
     files: tuple[InputFile, ...] = ()
     unsettled: int = 0
     notices: tuple[str, ...] = ()
-    """What the user should know, each said once."""
+    """Messages for the user; each is given once."""
 
 
 class Feed(Protocol):
-    """A source at run time.  All but the pushing of rows is done by one thread."""
+    """A source at run time.  One thread calls everything except the pushing of rows."""
 
     @property
     def place(self) -> int:
-        """The place of the source among the nodes of the program."""
+        """The index of the source among the nodes of the program."""
 
     def poll(self, now: float) -> Arrivals:
-        """What is new at a time (seconds since 1970), after a check of what was taken in."""
+        """The new files at a time (seconds since 1970), after a check of the ingested ones."""
 
     def check_ingested(self) -> None:
-        """Refuse a file that was taken in and has changed or vanished since."""
+        """Refuse an ingested file that has changed or vanished since."""
 
     def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
-        """Files of this source, with their checksums, are committed; called after every batch."""
+        """Remember committed files of this source, with checksums; called after each batch."""
 
     def close(self) -> None:
-        """Let go of what is open; what is durable stays."""
+        """Close files, connections and threads; durable files stay."""
 
 
-# --- Folders ---
+# --- Directories ---
 
 
 ASIDE: Final = "refused"
-"""The folder, beside those of the sources, of rows that were set aside."""
+"""The directory of rows that were set aside, beside those of the sources."""
 _VERSION: Final = re.compile(r"(?P<stem>.*?)(?:~(?P<version>\d+))?(?P<ending>\.[^.]*)")
 
 
 class SpoolFolder:
-    """The files of one source that wait; the common part of its feeds.
+    """The waiting files of one source; the common part of feeds that write files.
 
-    `ingested` are the files of the last committed batches, which a crash may have left here.
+    `ingested` are files of committed batches, which a crash may have left here.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class SpoolFolder:
         self.place, self.folder = place, folder.absolute()
         self._kind = kind
         self.aside: Path | None = self.folder.parent / ASIDE
-        """Where rows go that are set aside; None if nobody asks for them."""
+        """The directory for rows that are set aside; None to drop them."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in self.folder.glob(".*.tmp"):
             path.unlink()
@@ -97,27 +97,27 @@ class SpoolFolder:
         self._note_ingested({Path(path).name for path in ingested})
 
     def _note_ingested(self, names: Iterable[str]) -> None:
-        """Remove files that are committed, and remember that their names count no more.
+        """Remove committed files, and remember their names as ingested.
 
-        A driver that was paused may yet write such a file again; then it is not ingested twice.
+        A driver that was paused may write such a file once more; it is not ingested twice.
         """
         for name in names:
-            for each in (name, original(name)):
-                self._ingested.add(each)
-                (self.folder / each).unlink(missing_ok=True)
+            for version in (name, original(name)):
+                self._ingested.add(version)
+                (self.folder / version).unlink(missing_ok=True)
 
     def new_path(self, ending: str) -> Path:
-        """A path that was never used, in the order of time."""
+        """A path that was never used; paths sort by time."""
         return self.folder / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}{ending}"
 
     def waiting(self, ending: str) -> Arrivals:
         """The files with an ending, oldest first."""
-        found = []
+        files = []
         for path in self._newest(ending):
             stat = path.stat()
             size, modified = stat.st_size, stat.st_mtime_ns
-            found.append(InputFile(str(path), size, modified, self.place, kind=self._kind))
-        return Arrivals(tuple(found))
+            files.append(InputFile(str(path), size, modified, self.place, kind=self._kind))
+        return Arrivals(tuple(files))
 
     def supersede(
         self,
@@ -126,17 +126,17 @@ class SpoolFolder:
         element: Type,
         number: int = -1,
     ) -> None:
-        """Let a file have these rows only; `number` is that of the batch that was refused."""
+        """Replace a file by one with these rows; `number` is that of the refused batch."""
         if not rows:
-            self._retire(file)
+            self._set_aside(file)
             return
         new = _next_version(file)
         write_spool(new, element, rows)
         crash_here("spool-new", number)
         _finish_superseding(file, new, element, self.aside, number)
 
-    def _retire(self, file: Path) -> None:
-        """Set a file aside as a whole."""
+    def _set_aside(self, file: Path) -> None:
+        """Set a whole file aside."""
         if self.aside is None:
             file.unlink()
         else:
@@ -146,7 +146,7 @@ class SpoolFolder:
         fsync(self.folder)
 
     def _newest(self, ending: str) -> list[Path]:
-        """The newest versions of files, oldest file first."""
+        """The newest version of each file, oldest file first."""
         versions: dict[str, Path] = {}
         for path in sorted(self.folder.glob(f"[!.]*{ending}"), key=_version):
             if path.name in self._ingested:
@@ -156,17 +156,17 @@ class SpoolFolder:
         return [versions[name] for name in sorted(versions)]
 
     def finish_superseding(self, element: Type) -> None:
-        """Finish what a crash interrupted: remove files that a newer version stands for."""
+        """Finish what a crash interrupted: remove files that have a newer version."""
         for new in sorted(self.folder.glob("[!.]*~*.arrow"), key=_version):
             for old in self.folder.glob(f"{_parts(new.name)[0]}*.arrow"):
                 if original(old.name) == original(new.name) and _version(old) < _version(new):
                     _finish_superseding(old, new, element, self.aside)
 
     def check_ingested(self) -> None:
-        """Nobody but us writes here: there is nothing to verify."""
+        """Do nothing: only this feed writes here."""
 
     def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:
-        """Remove files that are committed."""
+        """Remove committed files."""
         self._note_ingested([Path(file.path).name for file, _ in files])
 
     def close(self) -> None:
@@ -180,10 +180,10 @@ def original(name: str) -> str:
 
 
 def _parts(name: str) -> tuple[str, int, str]:
-    found = _VERSION.fullmatch(name)
-    if found is None:
+    match = _VERSION.fullmatch(name)
+    if match is None:
         return name, 0, ""
-    return found["stem"], int(found["version"] or 0), found["ending"]
+    return match["stem"], int(match["version"] or 0), match["ending"]
 
 
 def _version(path: Path) -> int:
@@ -198,10 +198,10 @@ def _next_version(path: Path) -> Path:
 def _finish_superseding(
     old: Path, new: Path, element: Type, aside: Path | None, number: int = -1
 ) -> None:
-    """Keep the rows that only the old file has, and remove it."""
+    """Set aside the rows that only the old file has, and remove it."""
     if aside is not None and not (aside / new.name).exists():
-        left = _counted(old, element)
-        left.subtract(_counted(new, element))
+        left = _weights(old, element)
+        left.subtract(_weights(new, element))
         rows = [(decode(row), weight) for row, weight in left.items() if weight]
         write_spool(aside / new.name, element, rows)
     crash_here("spool-aside", number)
@@ -210,8 +210,8 @@ def _finish_superseding(
     crash_here("spool-old", number)
 
 
-def _counted(path: Path, element: Type) -> Counter[bytes]:
-    """The rows of a spool with their weights added up."""
+def _weights(path: Path, element: Type) -> Counter[bytes]:
+    """The total weight of each distinct row of a spool."""
     total: Counter[bytes] = Counter()
     for row, weight in spool_rows(path, element):
         total[encode(row)] += weight

@@ -1,9 +1,9 @@
-"""Where the answers of a checkpoint go: a binding that outlives a run.
+"""The output directories of a checkpoint: a binding that outlives a run.
 
-The changes in an output folder add up to the answer only if the folder has all of them. So the
-manifest records folder, mode, format and row type of every output. A run that names no output
-continues the recorded one. A folder that is new to the checkpoint first gets the whole answer so
-far, as a batch of its own; a folder that is known keeps its mode, format and row type.
+The changes in an output directory add up to the answer only if the directory has all of them. So
+the manifest records directory, mode, format and row type of every output. A run that names no
+output continues the recorded one. A directory that is new to the checkpoint first gets the whole
+answer so far, as a batch of its own; a known directory keeps its mode, format and row type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The sinks of a run, those among them that need the whole answer first, and what to say."""
+    """The sinks of a run, those of them that first need the whole answer, and notices for users."""
 
     sinks: tuple[Sink, ...]
     fresh: tuple[Sink, ...] = ()
@@ -54,15 +54,15 @@ def bind(
     *,
     has_batches: bool,
 ) -> Binding:
-    """The sinks of a run; refused where a folder's batches would no longer add up."""
-    known = {each["folder"]: each for each in recorded}
-    sinks = _wanted(program, known, output, options)
+    """The sinks of a run; refused if the batches in a directory would no longer add up."""
+    known = {sink["folder"]: sink for sink in recorded}
+    sinks = _requested_sinks(program, known, output, options)
     notices = []
     if output is None and not options.detach_output:
-        kept = [each for each in recorded if not each["named"]]
-        sinks += [_kept(each, options) for each in kept]
-        _refuse_other_answers(program, kept)
-        notices += [f"output continues in {each['folder']}, as recorded" for each in kept]
+        continued = [sink for sink in recorded if not sink["named"]]
+        sinks += [_recorded_sink(sink, options) for sink in continued]
+        _refuse_other_answers(program, continued)
+        notices += [f"output continues in {sink['folder']}, as recorded" for sink in continued]
     if not has_batches:
         return Binding(tuple(sinks), notices=tuple(notices))
     folders = {str(sink.folder.absolute()) for sink in sinks}
@@ -78,15 +78,15 @@ def bind(
 
 
 def refuse_used(sinks: Sequence[Sink]) -> None:
-    """Refuse folders that have batches of another run, to whose answer they add up."""
+    """Refuse directories with batches of another run: those add up to that run's answer."""
     for sink in sinks:
         if any(sink.folder.glob("batch=*")):
             message = f"{sink.folder} has the output of another run"
-            hint = "Use a new folder (--output), or the checkpoint of that run."
+            hint = "Use a new directory (--output), or the checkpoint of that run."
             raise CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
-def _wanted(
+def _requested_sinks(
     program: Program,
     known: Mapping[str, Mapping[str, Any]],
     output: Path | None,
@@ -108,8 +108,8 @@ def _as_recorded(
     return replace(sink, mode=mode, format=before["format"] if is_open else sink.format)
 
 
-def _kept(before: Mapping[str, Any], options: StreamOptions) -> Sink:
-    """A recorded sink, if the options agree with it."""
+def _recorded_sink(before: Mapping[str, Any], options: StreamOptions) -> Sink:
+    """A recorded sink; refused if the options disagree with it."""
     folder = Path(before["folder"])
     for name, given in (("mode", options.mode), ("format", options.format)):
         if given is not None and given != before[name]:
@@ -118,13 +118,15 @@ def _kept(before: Mapping[str, Any], options: StreamOptions) -> Sink:
 
 
 def _refuse_other_answers(program: Program, kept: Sequence[Mapping[str, Any]]) -> None:
-    """A script that has got or lost answers does not fit the recorded folders."""
-    answers = [n for n, each in enumerate(program.outputs) if each.kind not in ("store", "dump")]
-    if kept and sorted(each["answer"] for each in kept) != answers:
+    """Refuse a script that has gained or lost answers: recorded directories would not fit."""
+    outputs = enumerate(program.outputs)
+    answers = [number for number, output in outputs if output.kind not in ("store", "dump")]
+    if kept and sorted(sink["answer"] for sink in kept) != answers:
         raise _refusal(f"{kept[0]['folder']} was written by a script with other answers")
 
 
 def _refuse_other_kind(program: Program, sink: Sink, before: Mapping[str, Any]) -> None:
+    """Refuse to write to a directory in a mode, format or row type that it did not have before."""
     answer = program.outputs[sink.answer]
     row = str(answer.element)
     for name, now in (("mode", sink.mode), ("format", sink.format), ("row", row)):
@@ -139,5 +141,5 @@ def _refuse_other_kind(program: Program, sink: Sink, before: Mapping[str, Any]) 
 
 
 def _refusal(message: str) -> CheckpointError:
-    hint = "Use a new folder (--output): it first gets the whole answer so far."
+    hint = "Use a new directory (--output): it first gets the whole answer so far."
     return CheckpointError(f"error: {message}\n = hint: {hint}")

@@ -1,10 +1,10 @@
-"""Folder sinks: `batch=000012/` appears whole, by rename, when its batch is committed.
+"""Directory sinks: `batch=000012/` appears as a whole, by rename, when its batch is committed.
 
-Tasks write parts to a hidden folder of their attempt. Publishing moves the parts that the manifest
-names to a folder of their own, and renames that. It may be done twice, or by two drivers at once:
-a part is moved by whoever comes first, and a folder that has appeared is left alone. Hidden folders
-carry the id of the checkpoint, so that several runs can share an output folder's parent, or even
-the folder, without touching each other's.
+Tasks write parts to a hidden directory of their attempt. Publishing moves the parts that the
+manifest names to a new hidden directory, and renames that. It may happen twice, or in two drivers
+at once: whoever comes first moves a part, and a directory that has appeared is left alone. The
+names of hidden directories contain the id of the checkpoint, so several runs can share an output
+directory without touching each other's files.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from incmrql.storage.files import crash_here, write_error
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """A folder that gets an answer, batch by batch."""
+    """A directory that gets an answer, batch by batch."""
 
     answer: int
     folder: Path
     mode: Literal["changes", "snapshot"]
     format: Format
     named: bool = False
-    """Whether an item of the script names the folder."""
+    """Whether an item of the script names the directory."""
 
 
 def sinks_of(
@@ -42,27 +42,28 @@ def sinks_of(
     mode: Literal["changes", "snapshot"],
     format_: Format,
 ) -> list[Sink]:
-    """The folders of a program's answers: those that items name, and `output` for the others.
+    """The sinks of a program's answers: those that items name, and `output` for the others.
 
-    Several items that name none have folders `1`, `2`, … in it.
+    Several items without a name get the directories `1`, `2`, … in `output`.
     """
-    found = []
-    others = [n for n, each in enumerate(program.outputs) if each.kind not in ("store", "dump")]
-    for number, each in enumerate(program.outputs):
-        if each.kind == "store":
-            found.append(Sink(number, Path(each.target), mode, "parquet", named=True))
-        elif each.kind == "dump":
-            found.append(Sink(number, *_dumped(each.target, mode, format_), named=True))
+    sinks = []
+    items = list(enumerate(program.outputs))
+    unnamed = [number for number, item in items if item.kind not in ("store", "dump")]
+    for number, item in items:
+        if item.kind == "store":
+            sinks.append(Sink(number, Path(item.target), mode, "parquet", named=True))
+        elif item.kind == "dump":
+            sinks.append(Sink(number, *_dump_target(item.target, mode, format_), named=True))
         elif output is not None:
-            own = output if len(others) == 1 else output / str(others.index(number) + 1)
-            found.append(Sink(number, own, mode, format_))
-    return found
+            own = output if len(unnamed) == 1 else output / str(unnamed.index(number) + 1)
+            sinks.append(Sink(number, own, mode, format_))
+    return sinks
 
 
-def _dumped(
+def _dump_target(
     target: str, mode: Literal["changes", "snapshot"], format_: Format
 ) -> tuple[Path, Literal["changes", "snapshot"], Format]:
-    """The folder of a `dump`, whose ending says what is in it."""
+    """The directory, mode and format of a `dump`; the ending of its path decides the format."""
     ending = Path(target).suffix
     text: Format = "csv" if ending in (".csv", ".txt") or format_ == "csv" else "json"
     return Path(target), mode, "json" if ending == ".json" else text
@@ -71,27 +72,27 @@ def _dumped(
 def outputs_of(
     attempt: str, bound: Sequence[Sink], targets: Sequence[Target], parts: Sequence[Part]
 ) -> tuple[Output, ...]:
-    """The outputs that are published, with the parts that tasks have written."""
+    """The outputs to publish, with the parts that tasks wrote."""
     return tuple(
         Output(
             str(sink.folder.absolute()),
             attempt,
-            tuple(part.file for part in parts if part.target == place),
+            tuple(part.file for part in parts if part.target == index),
         )
-        for place, (sink, _) in enumerate(zip(bound, targets, strict=False))
+        for index, (sink, _) in enumerate(zip(bound, targets, strict=False))
     )
 
 
 def batch_folder(output: Path, number: int) -> Path:
-    """The folder of a batch's output."""
+    """The directory of a batch's output."""
     return output / f"batch={number:06d}"
 
 
 def prepare(output: Path, owner: str, number: int, attempt: str) -> Path:
-    """Create a hidden folder for the parts that an attempt writes."""
+    """Create a hidden directory for the parts that an attempt writes."""
     if batch_folder(output, number).exists():
         message = f"{output} has the output of batch {number} of another run"
-        hint = "Give another folder, or the checkpoint of that run; or remove what is there."
+        hint = "Use a different directory or the checkpoint of that run, or remove that output."
         raise CheckpointError(f"error: {message}\n = hint: {hint}")
     folder = staging(output, owner, number, attempt)
     try:
@@ -102,13 +103,13 @@ def prepare(output: Path, owner: str, number: int, attempt: str) -> Path:
 
 
 def publish(output: Output, owner: str, number: int) -> Path:
-    """Make the output of a committed batch appear; it may have appeared already."""
+    """Publish the output of a committed batch, unless that is done; returns its directory."""
     folder = Path(output.folder)
     final, parts = batch_folder(folder, number), staging(folder, owner, number, output.attempt)
     ready = folder / f".incmrql-{owner}-{number:06d}.ready"
     if not final.exists():
         ready.mkdir(parents=True, exist_ok=True)
-        is_whole = all(_moved(parts / part, ready / part) for part in output.parts)
+        is_whole = all(_move(parts / part, ready / part) for part in output.parts)
         if not is_whole and not final.exists():
             raise _missing(output, number, parts)
         if is_whole:
@@ -126,8 +127,8 @@ def publish(output: Output, owner: str, number: int) -> Path:
     return final
 
 
-def _moved(part: Path, target: Path) -> bool:
-    """Move a part, unless another publisher has; whether it is where it should be."""
+def _move(part: Path, target: Path) -> bool:
+    """Move a part, unless another publisher has; returns whether the target exists now."""
     try:
         part.replace(target)
     except FileNotFoundError:
@@ -138,24 +139,24 @@ def _moved(part: Path, target: Path) -> bool:
 def _missing(output: Output, number: int, parts: Path) -> CheckpointError:
     message = f"batch {number} is committed, but its output is neither in {parts} nor published"
     hint = (
-        f"Restore what was removed; if {batch_folder(Path(output.folder), number).name} was "
-        "published and ingested already, create an empty folder of that name."
+        f"Restore what was removed. If {batch_folder(Path(output.folder), number).name} was "
+        "published and used already, create an empty directory of that name."
     )
     return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
 def unpublished(number: int, why: str) -> CheckpointError:
-    """A batch that is committed, and whose output could not be moved to its place."""
+    """The error for a committed batch whose output could not be published."""
     message = f"batch {number} is committed, but its output could not be published: {why}"
-    hint = "It is published before the next batch, or when the run is started again."
+    hint = "It will be published before the next batch, or when the run is started again."
     return CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
 def leftovers(output: Path, owner: str) -> Iterator[Path]:
-    """Hidden folders of this checkpoint's own attempts."""
+    """The hidden directories of this checkpoint's attempts."""
     return output.glob(f".incmrql-{owner}-*") if output.exists() else iter(())
 
 
 def staging(output: Path, owner: str, number: int, attempt: str) -> Path:
-    """The hidden folder of an attempt."""
+    """The hidden directory of an attempt."""
     return output / f".incmrql-{owner}-{number:06d}-{attempt}"

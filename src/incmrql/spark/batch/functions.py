@@ -127,5 +127,5 @@ def encode_errors() -> Iterator[None]:
         raise EncodedDataError(error) from None
     except RecursionError:
         hint = "A loop or a function keeps nesting its own result: limit it."
-        deep = DataError("R209", "a value is nested too deep to be handled", hint=hint)
+        deep = DataError("R209", "a value is nested too deeply", hint=hint)
         raise EncodedDataError(deep) from None
