@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
     from pyspark.sql import SparkSession
 
 
@@ -62,6 +64,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(java))
         elif not (item.get_closest_marker("slow") and hasattr(item, "callspec")):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Print where the time went: seconds of each folder of tests, with and without Spark."""
+    seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folder = "/".join(report.nodeid.partition("::")[0].split("/")[:2])
+                seconds[folder, "spark" if "spark" in report.keywords else "-"] += report.duration
+    if sum(seconds.values()) > 60:
+        terminalreporter.section("seconds by folder")
+        for (folder, java), total in sorted(seconds.items(), key=lambda entry: -entry[1])[:20]:
+            terminalreporter.write_line(f"{total:7.0f}  {java:5}  {folder}")
 
 
 @pytest.fixture(scope="session", autouse=True)
