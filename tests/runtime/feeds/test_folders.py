@@ -17,6 +17,7 @@ from incmrql.engine import inputs
 from incmrql.errors import DataError
 from incmrql.io.files import expand
 from incmrql.plan.program import Stream
+from incmrql.runtime.checkpoint.files import next_files
 from incmrql.runtime.feeds import Archive, FolderFeed, IngestedByPath, OnceFeed, folders
 from incmrql.runtime.feeds.folders import files_at
 from tests.runtime.feeding import content, names, put, rows, stream_of, summed, take
@@ -269,6 +270,30 @@ def test_a_file_that_is_replaced_waits_until_it_is_at_rest(folder: Path, tmp_pat
     )
 
 
+def test_a_file_that_is_replaced_by_an_older_one_is_replaced_in_one_batch(
+    folder: Path, tmp_path: Path
+) -> None:
+    """By a backup that is put back, with as few files in a batch as there may be."""
+    stream = watched(folder, ", on_modified: replace")
+    for name, seconds in (("a.csv", 5), ("b.csv", 6)):
+        put(folder / name, "1,a\n", seconds)
+    archive = Archive(tmp_path / "archive", "all", folders=True)
+    feed = FolderFeed(stream, {}, 1, archive)
+    files = summed(feed.poll(10).files)
+    archive.add(0, files)
+    feed.acknowledge(files)
+    total = content(stream, [file for file, _ in files])
+    for name, seconds in (("a.csv", 2), ("b.csv", 1)):
+        put(folder / name, "2,b\n", seconds)
+    for left in (1, 0):
+        chosen = summed(next_files(feed.poll(10).files, 1, lambda _file: True))
+        assert [bool(file.retracts) for file, _ in chosen] == [True, False]
+        feed.acknowledge(chosen)
+        total.update(content(stream, [file for file, _ in chosen]))
+        assert +total == rows(*[(1, "a")] * left, *[(2, "b")] * (2 - left))
+    assert feed.poll(10).files == ()
+
+
 class Replacing(RuleBasedStateMachine):
     """Files come, change, are touched and vanish; what was taken in follows them."""
 
@@ -292,10 +317,15 @@ class Replacing(RuleBasedStateMachine):
         ingested = dict(self.ingested)
         self.feed = FolderFeed(self.stream, ingested, 1, self.archive, allow_empty=True)
 
-    @rule(name=st.sampled_from("abc"), lines=st.lists(st.sampled_from(["1,x\n", "2,y\n", "z\n"])))
-    def write(self, name: str, lines: list[str]) -> None:
+    @rule(
+        name=st.sampled_from("abc"),
+        lines=st.lists(st.sampled_from(["1,x\n", "2,y\n", "z\n"])),
+        age=st.sampled_from([0, 0, 25]),
+    )
+    def write(self, name: str, lines: list[str], age: int) -> None:
+        """A file with its time now, or an older one, as a backup that is put back has it."""
         self.now += 10
-        put(self.folder / name, "".join(lines), self.now)
+        put(self.folder / name, "".join(lines), self.now - age)
 
     @rule(name=st.sampled_from("abc"))
     def remove(self, name: str) -> None:
@@ -309,7 +339,7 @@ class Replacing(RuleBasedStateMachine):
     @rule(most=st.integers(1, 3), commits=st.booleans())
     def batch(self, most: int, commits: bool) -> None:
         self.now += 10
-        files = summed(self.feed.poll(self.now).files[:most])
+        files = summed(next_files(self.feed.poll(self.now).files, most, lambda _file: True))
         self.archive.add(self.number, files)
         if not commits:
             return

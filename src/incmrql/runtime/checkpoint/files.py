@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -119,11 +120,18 @@ def _not_visible(path: Path, why: str) -> CheckpointError:
 def next_files(
     files: tuple[InputFile, ...], most: int | None, is_streaming: Callable[[InputFile], bool]
 ) -> tuple[InputFile, ...]:
-    """The files of the next batch: all of invariant sources, the `most` oldest of the others."""
+    """The files of the next batch: all of invariant sources, the `most` oldest of the others.
+
+    What a file was and what it is now count as one file and are never in two batches: whoever
+    ingests the new content first would retract it later instead of the old one.
+    """
     if most is None:
         return files
     once = [file for file in files if not is_streaming(file)]
-    others = sorted(
+    others: dict[tuple[int, str], list[InputFile]] = {}
+    for file in sorted(
         filter(is_streaming, files), key=lambda file: (file.modified, file.deletes, file.path)
-    )
-    return (*once, *others[:most])
+    ):
+        others.setdefault((file.place, file.retracts or file.path), []).append(file)
+    chosen = [file for same in islice(others.values(), most) for file in same]
+    return (*once, *sorted(chosen, key=lambda file: not file.retracts))
