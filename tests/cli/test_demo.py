@@ -30,6 +30,8 @@ def test_every_query_follows_its_streams(name: str) -> None:
     text = QUERIES[name].format(folder=".")
     # A loop may be run again from all of its input, where that costs less than its steps.
     expected = ["W103"] if name in LOOPS else []
+    if name == "pagerank":  # ranks are divided by degrees in its steps
+        expected.append("W304")
     assert [problem.code for problem in api.check(text) if problem.code.startswith("W")] == expected
     shown = list(_nodes(text))
     assert any("stream" in line for line in shown)

@@ -13,7 +13,7 @@ from incmrql.algebra.failures.watches import failure_watches
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.errors import DataError
-from incmrql.plan.assembly import program_of
+from incmrql.plan.assembly import program_of, watches_of
 from incmrql.plan.changes import Weighted
 from incmrql.plan.program import Program
 from incmrql.reference import evaluate
@@ -128,6 +128,41 @@ def test_a_sum_that_does_not_fit(tmp_path: Path) -> None:
     assert run.step(inserted(W=[big])) == []
     assert run.step(inserted(W=[big])) == [("sum(x.id)", Record({"k": True}))]
     assert run.step(deleted(W=[big])) == []
+
+
+DECLARED = """
+function twice(n: int): int { n * 2 };
+function power(n: long): long { if n <= 0 then 1 else n * power(n - 1) };
+aggregation product(\\(x: long, y: long): long. x * y, 1): long;
+aggregation least(\\(x: int, y: int): int. min(x, y), 2147483647): int;
+aggregation size(\\(x: int, y: int): int. max(x, y), 0, \\(x: int): int. twice(x)): int;
+Doubled = select twice(x.A) from x in R;
+"""
+PRODUCT = r"fold(\(t: int, y: int): int. t * y, 1, select z.A from z in x)"
+TWICE = r"fold(\(t: int, y: int): int. twice(y), 1, R.A)"
+TRIPLED = "repeat xs = R.A step select x * 3 from x in xs limit 2"
+UNWATCHED = [
+    (f"select {PRODUCT} from x in R group by k: x.S", [PRODUCT]),
+    (TWICE, [TWICE]),
+    (TWICE.replace("twice(y)", "y"), []),
+    (TRIPLED, [TRIPLED]),
+    ("repeat xs = R.A step Doubled limit 2", ["repeat xs = R.A step Doubled limit 2"]),
+    ("repeat xs = R.A step select x from x in xs where x > 3 limit 2", []),
+    ("select power(x.A) from x in R", ["power(n - 1)"]),
+    ("product(R.A)", ["product(R.A)"]),
+    ("select (k, size(x.A)) from x in R group by k: x.S", ["size(x.A)"]),
+    ("select (k, least(x.A)) from x in R group by k: x.S", []),
+]
+"""Queries, and what has arithmetic that nobody watches."""
+
+
+@pytest.mark.parametrize(("text", "wanted"), UNWATCHED)
+def test_what_is_not_watched_is_named(text: str, wanted: list[str]) -> None:
+    run = Run(f"{DECLARED}{text}", ALL)
+    watches = watches_of(run.item, run.script)
+    assert [span.text for span in watches.unwatched] == wanted
+    said = watches.as_data()["unwatched"]
+    assert all(line.startswith(part) for line, part in zip(said, wanted, strict=True))
 
 
 FLAT = [

@@ -337,7 +337,7 @@ class Script:
 
     def plan_notes(self, options: StreamOptions, strict: Strict = False) -> Iterator[str]:
         """Plan the program and yield notes about it; raises `QueryError` if it is refused."""
-        from incmrql.compiler.checks import advice
+        from incmrql.compiler.checks import advice, unwatched_notes
 
         if strict:
             diagnostics = advice(self.compiled, strict=strict, iterate=options.iterate)
@@ -360,6 +360,9 @@ class Script:
             raise QueryError(Diagnostic("A103", message, windowed[0].span, "has no incr", hint))
         if windowed:
             yield _EACH_BATCH_ALONE
+        if watch:
+            for item in self.streaming:
+                yield from (note.render() for note in unwatched_notes(item))
 
     def answer(self, items: Sequence[CompiledItem], emit: Emit) -> Mapping[str, Value]:
         """Answer items once, in order, from the current data; returns the values they store."""
@@ -496,6 +499,11 @@ class Result:
                 "the query has no incr: start() answers it over everything so far; incmrql run "
                 "would answer each batch on its own, as start(window=True) does [W303]"
             )
+        for span in program.unwatched:
+            _LOG.warning(
+                "arithmetic in %s (%s) is not watched: overflow and division by zero there give "
+                "null, and batches do not report them [W304]", span.text, span,
+            )  # fmt: skip
         return run
 
     def _description(self, program: Program, stored: Mapping[str, Value]) -> dict[str, Any]:

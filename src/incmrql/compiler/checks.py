@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from incmrql.compiler.compiled import Compiled
+from incmrql.compiler.compiled import Compiled, CompiledItem
 from incmrql.errors import Diagnostic, QueryError, in_text_order
 from incmrql.plan.explain.text import Strict, cautions
 from incmrql.plan.program import LoopMode
@@ -31,6 +31,7 @@ def advice(
             try:
                 error = compiled_item.without_terms
                 if error is None:
+                    problems += unwatched_notes(compiled_item)
                     problems += cautions(
                         compiled_item.plan, item.span, strict=strict, iterate=iterate
                     )
@@ -41,6 +42,16 @@ def advice(
             except QueryError as failure:
                 problems += failure.problems
     return in_text_order(problems)
+
+
+def unwatched_notes(compiled_item: CompiledItem) -> list[Diagnostic]:
+    """A note for each part of a query over streams whose arithmetic is not watched."""
+    message = "overflow and division by zero in here give null, and batches do not report them"
+    hint = "Compute what may fail in a query before it, or use a wider type."
+    return [
+        Diagnostic("W304", message, span, "arithmetic is not watched", hint, severity="note")
+        for span in compiled_item.watches.unwatched
+    ]
 
 
 def _missing_incr(item: typed.ScriptItem) -> Diagnostic:

@@ -25,7 +25,7 @@ Watches are derived from the typed tree, before any rewriting, and are planned a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from incmrql.algebra import rows as build
@@ -84,7 +84,7 @@ class FailureWatches:
     """Each a bag of pairs (number of a site, row)."""
     sites: tuple[Site, ...]
     unwatched: tuple[Span, ...]
-    """Loops, folds and functions that call themselves, with arithmetic that may fail."""
+    """Loops, folds, user aggregations and recursive functions with arithmetic that may fail."""
 
 
 def failure_watches(expr: typed.Expr, script: typed.Script) -> FailureWatches:
@@ -139,6 +139,9 @@ class _FailureFinder:
             case typed.Fold(function, zero, operand):
                 self._skip(expr, (function.body,))
                 return self.visit(zero) + self.visit(operand)
+            case typed.UserAggregate(name, operand):
+                self._skip(expr, children(self.scope.script.aggregations[name]))
+                return self.visit(operand)
             case _:
                 below = self._visit_all(children(expr))
                 if not may_fail(expr) or is_constant(expr):
@@ -157,9 +160,9 @@ class _FailureFinder:
             self.sites.append(Site(expr.span, text, fault_text(expr)))
         return self._numbers[key]
 
-    def _skip(self, expr: typed.Expr, parts: Sequence[typed.Expr]) -> None:
+    def _skip(self, expr: typed.Expr, parts: Iterable[typed.Expr]) -> None:
         """Record an expression as not watched, if its parts may fail."""
-        if any(may_fail(node) for part in parts for node in nodes(part)):
+        if any(map(may_fail, _nodes_with_called(parts, self.scope.script))):
             self.unwatched.append(expr.span)
 
     def _branches(self, expr: typed.Case, branches: tuple[typed.Branch, ...]) -> list[Fragment]:
@@ -400,6 +403,28 @@ class _FromClause:
             guarded = guard(build.conjunction(self.where), fragments)
             return with_qualifiers(self.qualifiers, guarded)
         return with_qualifiers([*self.qualifiers, *map(typed.Condition, self.where)], fragments)
+
+
+def _nodes_with_called(parts: Iterable[typed.Expr], script: typed.Script) -> Iterator[typed.Expr]:
+    """The nodes of expressions, and of the queries, functions and aggregations that they use."""
+    entered: set[tuple[str, str]] = set()
+    waiting = list(parts)
+    bodies: tuple[typed.Expr, ...]
+    while waiting:
+        for node in nodes(waiting.pop()):
+            yield node
+            match node:
+                case typed.Global(key):
+                    name, bodies = ("query", key), (script.queries[key],)
+                case typed.Call(key):
+                    name, bodies = ("function", key), (script.functions[key].body,)
+                case typed.UserAggregate(key):
+                    name, bodies = ("aggregation", key), (*children(script.aggregations[key]),)
+                case _:
+                    continue
+            if name not in entered:
+                entered.add(name)
+                waiting += bodies
 
 
 def _used_columns(
