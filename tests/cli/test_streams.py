@@ -137,6 +137,8 @@ def test_a_rebuild_takes_readers_from_the_old_answer_to_the_new_one(shop: Shop) 
             total[value] += int(weight)
     assert +total == Counter(["Oslo,2,10.0", "Rome,1,4.0"])
     assert all(weight >= 0 for weight in total.values())
+    rebuilt = csv_rows(shop.folder / "out" / "batch=000001")
+    assert rebuilt == ["Oslo,2,10.0,1", "Oslo,2,15.0,-1"]
     other = shop.run(f"incr select s.city from s in {STREAM};", "--on-change", "rebuild")
     assert other.code == 1
     assert "was written with rows of type" in other.err

@@ -59,7 +59,8 @@ def test_check_and_explain_import_nothing(shop: Shop) -> None:
 
 def test_laws_of_an_aggregation_are_not_checked_by_running_a_strangers_function(shop: Shop) -> None:
     (shop.folder / "stranger.py").write_text(
-        "import pathlib\npathlib.Path('RAN').touch()\ndef minus(x: int, y: int) -> int:\n    return x - y\n"
+        "import pathlib\npathlib.Path('RAN').touch()\n"
+        "def minus(x: int, y: int) -> int:\n    return x - y\n"
     )
     (shop.folder / "q.mrql").write_text(
         'import minus from "stranger";\n'

@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
 
-from incmrql.engine.batch import CompiledProgram, run_batch, write_answers
-from incmrql.engine.messages import BatchRequest, Part, together
+from incmrql.engine.batch import CompiledProgram, run_batch, summarize_bag, write_answers
+from incmrql.engine.messages import BagSummary, BatchRequest, Part, together
+from incmrql.engine.replacement import cut_answers, write_differences
+from incmrql.engine.store.content import SortedRows
 from incmrql.runtime import Driver, StreamOptions
 from incmrql.spark.stream_job import JobResult, StreamJob
 from tests.runtime.streaming import OPTIONS, Place
@@ -25,15 +28,38 @@ class Here:
 
     def __init__(self, compiled: CompiledProgram) -> None:
         self.compiled = compiled
+        self.summarized = 0
+        """How often bags were read from the state."""
 
     def run(self, order: BatchRequest, **_: int) -> JobResult:
         reading, done = run_batch(self.compiled, order)
         return JobResult(reading, together(order, [done]), 0, 0, 1)
 
-    def write_answers(
-        self, order: BatchRequest, sign: int, compiled: CompiledProgram | None = None
-    ) -> list[Part]:
-        return write_answers(compiled or self.compiled, order, sign, range(order.buckets))
+    def write_answers(self, order: BatchRequest) -> list[Part]:
+        return write_answers(self.compiled, order, range(order.buckets))
+
+    def write_differences(
+        self, order: BatchRequest, old: BatchRequest, old_program: CompiledProgram,
+        places: Sequence[int],
+    ) -> list[Part]:  # fmt: skip
+        new = replace(order, targets=tuple(order.targets[place] for place in places))
+        contents: dict[tuple[int, int], list[SortedRows]] = {}
+        for compiled, each, sign in ((self.compiled, new, 1), (old_program, old, -1)):
+            for bucket in range(each.buckets):
+                for place, at, content in cut_answers(compiled, each, places, sign, bucket):
+                    contents.setdefault((place, at), []).append(content)
+        return write_differences(self.compiled, order, contents)
+
+    def summarize(self, order: BatchRequest, numbers: Sequence[int]) -> list[BagSummary]:
+        self.summarized += 1
+        buckets, runs = range(order.buckets), Path(order.runs)
+        return [
+            sum(
+                (summarize_bag(self.compiled, n, order.tables, runs, [b]) for b in buckets),
+                BagSummary(),
+            )
+            for n in numbers
+        ]
 
 
 def driver_here(place: Place, options: StreamOptions = OPTIONS) -> Driver:

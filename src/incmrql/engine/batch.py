@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,15 @@ from incmrql.engine.columns.rows import Rows, from_table, of_values
 from incmrql.engine.compile.physical import Answer, Physical
 from incmrql.engine.context import BatchContext, environment
 from incmrql.engine.inputs import BadRowWriter, InputFile, check_unchanged, checksum, read_file
-from incmrql.engine.messages import BagChange, BatchRequest, BatchResult, Part, Reading, Seconds
+from incmrql.engine.messages import (
+    BagChange,
+    BagSummary,
+    BatchRequest,
+    BatchResult,
+    Part,
+    Reading,
+    Seconds,
+)
 from incmrql.engine.operators.answers import bucket_rows, whole_answer
 from incmrql.engine.outputs import shown_values, write_part, write_values
 from incmrql.engine.program import Worked, run_steps
@@ -225,41 +234,53 @@ def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
 
 
 def write_answers(
-    compiled: CompiledProgram, order: BatchRequest, sign: int, buckets: Sequence[int]
+    compiled: CompiledProgram, order: BatchRequest, buckets: Sequence[int]
 ) -> list[Part]:
-    """Write all rows of answers to targets: as they are, or as changes that bring or take them.
-
-    `sign` is 1 for rows that come, and -1 for rows that go.
-    """
+    """Write all rows of answers to targets: as they are, or as changes that insert them."""
     context = batch_context(compiled, order, order.tables)
     task = uuid.uuid4().hex[:8]
     parts = []
     for number, target in enumerate(order.targets):
         answer, folder = compiled.physical.answers[target.answer], Path(target.folder)
-        name = f"part-{task}-{number}"
-        if answer.is_single and 0 in buckets:
-            value = whole_answer(answer, context)
-            if target.mode == "snapshot":
-                written = write_values(folder, name, answer, value, target.format)
-            else:
-                rows = _single_rows(answer, value, sign)
-                written = write_part(folder, name, answer, rows, target)
-            parts.append(Part(number, *written))
-        for bucket in () if answer.is_single else buckets:
-            rows = bucket_rows(answer, bucket, context)
+        for bucket in buckets:
+            name = f"part-{task}-{number}-{bucket}"
+            if answer.is_single and target.mode == "snapshot":
+                if bucket == 0:
+                    value = whole_answer(answer, context)
+                    written = write_values(folder, name, answer, value, target.format)
+                    parts.append(Part(number, *written))
+                continue
+            rows = answer_rows(answer, bucket, context)
             if len(rows):
-                shown = _shown(answer, Rows(rows.columns, rows.weights * sign), context.env)
-                where = f"{name}-{bucket}"
-                parts.append(Part(number, *write_part(folder, where, answer, shown, target)))
+                parts.append(Part(number, *write_part(folder, name, answer, rows, target)))
     return parts
 
 
-def _single_rows(answer: Answer, value: Value, sign: int) -> Rows:
-    """The rows of an answer that is in one place, as they are written; a list with positions."""
+def answer_rows(answer: Answer, bucket: int, context: BatchContext) -> Rows:
+    """The rows of an answer in a bucket as readers see them; a list with positions.
+
+    An answer in one place is in bucket 0.
+    """
+    if not answer.is_single:
+        return _shown(answer, bucket_rows(answer, bucket, context), context.env)
+    value = whole_answer(answer, context) if bucket == 0 else None
     if answer.output.part is None:
-        return of_values([(value, sign)], answer.layout)
-    rows = of_values([(each, sign) for each in value or []], answer.layout)
-    return rows.with_columns(pa.array(range(len(rows)), pa.int64())) if answer.is_placed else rows
+        rows = of_values([(value, 1)] if bucket == 0 else [], answer.layout)
+    else:
+        placed = list(_placed(value or []))
+        rows = of_values([(row, weight) for _, row, weight in placed], answer.layout)
+        if answer.is_placed:
+            rows = rows.with_columns(pa.array([place for place, _, _ in placed], pa.int64()))
+    return _shown(answer, rows, context.env)
+
+
+def _placed(values: Iterable[Value]) -> Iterator[tuple[int, Value, int]]:
+    """The elements of a list: equal ones in a row once, with the place of the first and a count."""
+    place = 0
+    for _, same in groupby(values, encode):
+        row, *others = same
+        yield place, row, 1 + len(others)
+        place += 1 + len(others)
 
 
 def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
@@ -280,16 +301,44 @@ def answer_value(
 
 
 def bag_rows(
-    compiled: CompiledProgram, number: int, tables: Mapping[str, StateTable], runs: Path
+    compiled: CompiledProgram,
+    number: int,
+    tables: Mapping[str, StateTable],
+    runs: Path,
+    buckets: Iterable[int] | None = None,
 ) -> Iterator[tuple[Value, int]]:
     """The rows of an answer that is a bag, with how often each is there, bucket by bucket.
 
-    Equal rows may come from several buckets.
+    Equal rows may come from several buckets.  An answer in one place is in bucket 0.
     """
     context = BatchContext(tables, Reader(runs, OPEN_SEGMENTS), compiled.env(), is_first=False)
     answer = compiled.physical.answers[number]
-    if answer.is_single:
-        yield from ((row, 1) for row in whole_answer(answer, context))
-        return
-    for bucket in range(max((table.buckets for table in tables.values()), default=1)):
-        yield from shown_values(bucket_rows(answer, bucket, context), answer)
+    if buckets is None:
+        buckets = range(max((table.buckets for table in tables.values()), default=1))
+    for bucket in buckets:
+        if not answer.is_single:
+            yield from shown_values(bucket_rows(answer, bucket, context), answer)
+        elif bucket == 0:
+            yield from ((row, 1) for row in whole_answer(answer, context))
+
+
+def summarize_bag(
+    compiled: CompiledProgram,
+    number: int,
+    tables: Mapping[str, StateTable],
+    runs: Path,
+    buckets: Iterable[int] | None = None,
+) -> BagSummary:
+    """How many rows of an answer, which is a bag, are in some buckets or in all, and the least."""
+    count, least = 0, None
+    for value, weight in bag_rows(compiled, number, tables, runs, buckets):
+        code = encode(value).hex()
+        count += weight
+        least = code if least is None else min(least, code)
+    return BagSummary(count, least)
+
+
+def rows_behind(answer: Answer, tables: Mapping[str, StateTable]) -> int:
+    """How many rows of state are read to list an answer that is kept in tables of its own."""
+    names = {part.table for part in answer.parts if part.table is not None}
+    return sum(tables[name].rows for name in names)

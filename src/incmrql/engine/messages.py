@@ -195,6 +195,30 @@ class BagChange:
         return BagChange(self.net + other.net, min(came, default=None), min(went, default=None))
 
 
+@dataclass(frozen=True, slots=True)
+class BagSummary:
+    """The size of a bag, and its least row as hexadecimal canonical bytes."""
+
+    count: int = 0
+    least: str | None = None
+
+    def after(self, change: BagChange) -> BagSummary | None:
+        """The summary after a batch; None if the least row went, so that the next one is unknown.
+
+        Tasks do not see each other's rows: what came in one bucket may have gone from another.
+        """
+        known = [row for row in (self.least, change.came) if row is not None]
+        least = min(known, default=None)
+        if change.went is not None and (least is None or change.went <= least):
+            return None
+        return BagSummary(self.count + change.net, least)
+
+    def __add__(self, other: BagSummary) -> BagSummary:
+        """The summary of the rows of both."""
+        leasts = [row for row in (self.least, other.least) if row is not None]
+        return BagSummary(self.count + other.count, min(leasts, default=None))
+
+
 @dataclass(slots=True)
 class BatchResult:
     """The state tables that changed, the parts of outputs, and some counts.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from incmrql.engine.batch import CompiledProgram, bag_rows
-from incmrql.engine.messages import BagChange
+from incmrql.engine.batch import CompiledProgram, bag_rows, rows_behind, summarize_bag
+from incmrql.engine.messages import BagChange, BagSummary
 from incmrql.engine.store.tables import StateTable
 from incmrql.errors import DataError
 from incmrql.values import Value, decode, encode, show
@@ -46,71 +46,72 @@ class Failures:
         return f"arithmetic without a result in {rows}, counted as null; the first: {self.first}"
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """The number of rows of one watch, and the least row as hexadecimal canonical bytes."""
+_FEW_ROWS: Final = 10_000
+"""Rows of state behind bags that the driver reads by itself; more are read by tasks."""
 
-    count: int
-    least: str | None
-
-    def after(self, change: BagChange) -> Tally | None:
-        """The tally after a batch; None if the least row was deleted, so that a scan is needed."""
-        # Tasks do not see each other's rows: one bucket may insert a row that another deletes.
-        # So `came` is a candidate only if nothing at or below it was deleted anywhere.
-        known = [row for row in (self.least, change.came) if row is not None]
-        least = min(known, default=None)
-        if change.went is not None and (least is None or change.went <= least):
-            return None
-        return Tally(self.count + change.net, least)
+Summarize: TypeAlias = Callable[[Mapping[str, StateTable], Sequence[int]], list[BagSummary]]
+"""Summarizes some answers, which are bags, from state tables, in tasks."""
 
 
-class Tallies:
-    """The tallies of all watches: computed from the state once, then kept up by each batch."""
+class Watched:
+    """The sizes and least rows of all watches of a program.
 
-    def __init__(self, compiled: CompiledProgram, runs: Path) -> None:
-        self._compiled, self._runs = compiled, runs
-        self._known: list[Tally] = []
+    They follow from the changes of each batch.  The state is read where they do not: in the first
+    batch after a restart, and when the least row went.
+    """
+
+    def __init__(self, compiled: CompiledProgram, runs: Path, summarize: Summarize) -> None:
+        self._compiled, self._runs, self._summarize = compiled, runs, summarize
+        self._known: list[BagSummary] = []
         self._number: int | None = None
-        """The batch that the known tallies belong to."""
+        """The batch that the known summaries belong to."""
 
     def after(
         self, changes: Sequence[BagChange], tables: Mapping[str, StateTable], before: int | None
-    ) -> list[Tally]:
-        """The tallies after the batch that follows `before` and produces these tables.
+    ) -> list[BagSummary]:
+        """The summaries after a batch that leaves these tables and follows batch `before`.
 
-        Call `remember` once that batch is committed.
+        None: nothing was there before.  `remember` keeps them, once the batch is committed.
         """
-        if before is None or before != self._number:
-            return [
-                self._scan(watch, tables) for watch in range(len(self._compiled.program.watches))
-            ]
-        return [
-            tally.after(change) or self._scan(watch, tables)
-            for watch, (tally, change) in enumerate(zip(self._known, changes, strict=True))
+        known: list[BagSummary] | list[None]
+        if before is None:
+            known = [BagSummary()] * len(self._compiled.program.watches)
+        elif before == self._number:
+            known = self._known
+        else:
+            known = [None] * len(self._compiled.program.watches)
+        summaries = [
+            summary.after(change) if summary is not None else None
+            for summary, change in zip(known, changes, strict=True)
         ]
+        unknown = [watch for watch, summary in enumerate(summaries) if summary is None]
+        read = dict(zip(unknown, self._from_state(unknown, tables), strict=True))
+        return [summary or read[watch] for watch, summary in enumerate(summaries)]
 
-    def remember(self, tallies: list[Tally], number: int) -> None:
-        """Remember the tallies of a committed batch, for the next one to start from."""
-        self._known, self._number = tallies, number
+    def remember(self, summaries: list[BagSummary], number: int) -> None:
+        """Remember the summaries of a committed batch, for the next one to start from."""
+        self._known, self._number = summaries, number
 
-    def _scan(self, watch: int, tables: Mapping[str, StateTable]) -> Tally:
-        """The tally of a watch, from all of its rows."""
-        count, least = 0, None
-        number = len(self._compiled.program.outputs) + watch
-        for value, weight in bag_rows(self._compiled, number, tables, self._runs):
-            code = encode(value).hex()
-            count += weight
-            least = code if least is None else min(least, code)
-        return Tally(count, least)
+    def _from_state(
+        self, watches: Sequence[int], tables: Mapping[str, StateTable]
+    ) -> list[BagSummary]:
+        """The summaries of some watches; of bags that may be large, by tasks."""
+        answers = self._compiled.physical.answers
+        numbers = [len(self._compiled.program.outputs) + watch for watch in watches]
+        if not numbers:
+            return []
+        if sum(rows_behind(answers[number], tables) for number in numbers) > _FEW_ROWS:
+            return self._summarize(tables, numbers)
+        return [summarize_bag(self._compiled, n, tables, self._runs) for n in numbers]
 
-    def report(self, tallies: Sequence[Tally]) -> Failures:
+    def report(self, summaries: Sequence[BagSummary]) -> Failures:
         """The failures of all watches together."""
-        leasts = [(tally.least, watch) for watch, tally in enumerate(tallies) if tally.least]
+        leasts = [(bag.least, watch) for watch, bag in enumerate(summaries) if bag.least]
         if not leasts:
             return Failures()
         code, watch = min(leasts)
         first = _failure(self._compiled, watch, decode(bytes.fromhex(code)))
-        return Failures(sum(tally.count for tally in tallies), first)
+        return Failures(sum(bag.count for bag in summaries), first)
 
 
 def failures(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from incmrql.engine.batch import CompiledProgram, answer_value
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.inputs import InputFile
-from incmrql.engine.messages import BatchRequest, Target, tables_of_json
+from incmrql.engine.messages import BagSummary, BatchRequest, Target, tables_of_json
 from incmrql.engine.outputs import read_rows
 from incmrql.engine.store.compaction import CompactionTask
 from incmrql.engine.store.segments import Segment
@@ -29,7 +29,7 @@ from incmrql.engine.store.tables import StateTable
 from incmrql.errors import CheckpointError, DataError
 from incmrql.io.files import ANYWHERE
 from incmrql.plan.program import Program, Stream
-from incmrql.runtime.arithmetic import Failure, Tallies, Tally, failures, refuse_failures
+from incmrql.runtime.arithmetic import Failure, Watched, failures, refuse_failures
 from incmrql.runtime.checkpoint import files as batch_files
 from incmrql.runtime.checkpoint.compatibility import (
     check_answer_kept,
@@ -124,7 +124,7 @@ class Driver:
         """Whether a commit has begun and its output is not published yet."""
         physical = compile_program(program, keep_answer=self.options.keep_answer)
         self.compiled = CompiledProgram(program, physical, self.options.paths.also(checkpoint))
-        self.tallies = Tallies(self.compiled, checkpoint.absolute() / "runs")
+        self.watched = Watched(self.compiled, checkpoint.absolute() / "runs", self._summarize)
         self.feeds: list[Feed] = []
         self.binding = Binding(())
         self._spark = spark
@@ -370,9 +370,9 @@ class Driver:
                 fsync(Path(target.folder))
             batch_files.check_written(request, result.done)
             batch_files.check_quarantine(bad, result.reading)
-            tallies = self._tallies(result, number)
+            summaries = self._summaries(result, number)
             self._commit(self._change(attempt, targets, ingested, result))
-            self.tallies.remember(tallies, number)
+            self.watched.remember(summaries, number)
         crash_here("committed", number)
         committed = time.perf_counter()
         published = self._finish()
@@ -380,20 +380,29 @@ class Driver:
         times = (ran - begun, begun - start + committed - ran, end - committed, end - start)
         scopes = self.compiled.physical.scopes
         report = report_of(self.state, files, result, times, published, scopes)
-        errors = self.tallies.report(tallies) if self.program.watches else None
+        errors = self.watched.report(summaries) if self.program.watches else None
         report, self._notices = replace(report, notices=tuple(self._notices), errors=errors), []
         return report
 
-    def _tallies(self, result: JobResult, number: int) -> list[Tally]:
-        """The tallies of failing arithmetic after a batch; raises if options forbid failures."""
+    def _summaries(self, result: JobResult, number: int) -> list[BagSummary]:
+        """The rows whose arithmetic fails after a batch; raises if options forbid them."""
         done = result.done
         done.changed = done.changed[: len(self.program.outputs)]
         tables = {**self.tables_before(), **done.tables}
-        before = None if self.options.window else self.state.number
-        tallies = self.tallies.after(done.watched, tables, before)
+        before = None if self.options.window or number == 0 else self.state.number
+        summaries = self.watched.after(done.watched, tables, before)
         if self.options.on_arithmetic == "fail":
-            refuse_failures(self.tallies.report(tallies), number)
-        return tallies
+            refuse_failures(self.watched.report(summaries), number)
+        return summaries
+
+    def _summarize(
+        self, tables: Mapping[str, StateTable], numbers: Sequence[int]
+    ) -> list[BagSummary]:
+        """The sizes and least rows of some answers in some tables."""
+        number, attempt = self.state.number + 1, self.checkpoint.attempt()
+        request = replace(self._request(number, attempt, (), ()), tables=tables)
+        with spark_failures(number):
+            return self.job.summarize(request, numbers)
 
     def failures(self) -> list[Failure]:
         """The rows for which arithmetic fails after the last batch, from the state."""
@@ -534,9 +543,14 @@ class Driver:
         bound = () if self.options.window else changed
         with self.outputs.stage(number, attempt, bound) as targets:
             request = replace(self._request(number, attempt, (), targets), tables=tables)
-            parts = self.job.write_answers(request, 1) if targets else []
-            if retraction is not None and targets:
-                parts += retraction.write(self.job, request)
+            parts = []
+            if targets:
+                with spark_failures(number):
+                    parts = (
+                        self.job.write_answers(request)
+                        if retraction is None
+                        else retraction.write(self.job, request)
+                    )
             for target in targets:
                 fsync(Path(target.folder))
             batch_files.check_parts(request, parts)

@@ -23,7 +23,14 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from incmrql.engine.batch import CompiledProgram
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.offload import Offloading
-from incmrql.engine.messages import BatchRequest, BatchResult, Part, Reading, together
+from incmrql.engine.messages import (
+    BagSummary,
+    BatchRequest,
+    BatchResult,
+    Part,
+    Reading,
+    together,
+)
 from incmrql.engine.stages import Route
 from incmrql.engine.store.compaction import CompactionTask
 from incmrql.engine.store.segments import Segment
@@ -39,11 +46,14 @@ from incmrql.spark.sources.spools import spool_files
 from incmrql.spark.stream_tasks import (
     REQUEST_PROPERTY,
     batch_task,
+    cut_answers_task,
     meet_task,
     merge_task,
     prove_task,
     read_task,
+    summarize_task,
     write_answers_task,
+    write_differences_task,
 )
 from incmrql.storage import create, delete
 
@@ -64,6 +74,7 @@ _SETTINGS: Final = {
     "spark.sql.optimizer.singleTaskExecution.enabled": "true",
 }
 _SENT_TYPE: Final = "bucket int, name string, data binary"
+_RESULT_TYPE: Final = "kind string, text string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,21 +202,67 @@ class StreamJob:
         finally:
             delete(path)
 
-    def write_answers(
-        self, request: BatchRequest, sign: int, compiled: CompiledProgram | None = None
-    ) -> list[Part]:
-        """Write all rows of answers to the targets of a request: inserted or, by sign, deleted."""
+    def write_answers(self, request: BatchRequest) -> list[Part]:
+        """Write all rows of answers to the targets of a request."""
         self._prepare()
-        sent = (
-            self.sent
-            if compiled is None
-            else replace(pack_program(compiled), probe=self.sent.probe)
-        )
-        task = partial(write_answers_task, sent, json.dumps(request.as_json()), sign)
-        frame = self.spark.range(0, request.buckets, 1, request.buckets)
-        rows = frame.mapInArrow(task, "kind string, text string").collect()
+        task = partial(write_answers_task, self.sent, json.dumps(request.as_json()))
+        return self._parts(self._buckets(request).mapInArrow(task, _RESULT_TYPE))
+
+    def write_differences(
+        self, request: BatchRequest, old: BatchRequest, old_program: CompiledProgram,
+        places: Sequence[int],
+    ) -> list[Part]:  # fmt: skip
+        """Write to some targets the rows in which their answers differ from old ones.
+
+        The targets of `old` have the old answers, one for each of `places`.
+        """
+        self._prepare()
+        new = replace(request, targets=tuple(request.targets[place] for place in places))
+        old_sent = replace(pack_program(old_program), probe=self.sent.probe)
+        cut = [
+            self._buckets(each).mapInArrow(
+                partial(cut_answers_task, sent, json.dumps(each.as_json()), list(places), sign),
+                _SENT_TYPE,
+            )
+            for sent, each, sign in ((self.sent, new, 1), (old_sent, old, -1))
+        ]
+        task = partial(write_differences_task, self.sent, json.dumps(request.as_json()))
+        both = cut[0].union(cut[1]).repartition(request.buckets, "bucket")
+        return self._parts(both.mapInArrow(task, _RESULT_TYPE))
+
+    def _buckets(self, request: BatchRequest) -> DataFrame:
+        """The numbers of the buckets, each for a task of its own."""
+        return self.spark.range(0, request.buckets, 1, request.buckets)
+
+    def _parts(self, frame: DataFrame) -> list[Part]:
+        """The parts that tasks have written; raises the problems that they report."""
+        rows = [(row[0], row[1]) for row in frame.collect()]
+        self._check(rows)
+        parts: list[Part] = []
+        for kind, text in rows:
+            data = json.loads(text)
+            if kind == "parts":
+                parts += [Part(**part) for part in data]
+            elif kind == "data-error":
+                raise DataError(**data)
+            elif kind == "checkpoint-error":
+                raise CheckpointError(data)
+        return parts
+
+    def summarize(self, request: BatchRequest, numbers: Sequence[int]) -> list[BagSummary]:
+        """The sizes and least rows of some answers, which are bags, in the tables of a request."""
+        self._prepare()
+        task = partial(summarize_task, self.sent, json.dumps(request.as_json()), list(numbers))
+        rows = self._buckets(request).mapInArrow(task, _RESULT_TYPE).collect()
         self._check((row[0], row[1]) for row in rows)
-        return [Part(**part) for kind, text in rows if kind == "parts" for part in json.loads(text)]
+        summaries = dict.fromkeys(numbers, BagSummary())
+        for kind, text in rows:
+            data = json.loads(text)
+            if kind == "summary":
+                summaries[data["number"]] += BagSummary(data["count"], data["least"])
+            elif kind == "checkpoint-error":
+                raise CheckpointError(data)
+        return list(summaries.values())
 
     def compact(self, compaction: CompactionTask, runs: str) -> Segment | None:
         """Merge segments in a job of its own; may be called from another thread."""
@@ -214,7 +271,7 @@ class StreamJob:
         context.setJobGroup(f"{self.group}-merging", f"merging {compaction.rows} rows")
         text = json.dumps(compaction.as_json())
         task = partial(merge_task, self.sent, text, runs, self.buckets)
-        frame = self.spark.range(0, 1, 1, 1).mapInArrow(task, "kind string, text string")
+        frame = self.spark.range(0, 1, 1, 1).mapInArrow(task, _RESULT_TYPE)
         rows = [(row[0], row[1]) for row in frame.collect()]
         self._check(rows)
         segment = json.loads(dict(rows)["merged"])
@@ -232,7 +289,7 @@ class StreamJob:
             is_last = stage == self.route.last
             frame = frame.repartition(request.buckets, "bucket").mapInArrow(
                 partial(meet_task, self.sent, text, stage, is_last=is_last),
-                "kind string, text string" if is_last else _SENT_TYPE,
+                _RESULT_TYPE if is_last else _SENT_TYPE,
             )
         return frame
 

@@ -17,12 +17,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from incmrql.engine.batch import run_batch, write_answers
+from incmrql.engine.batch import run_batch, summarize_bag, write_answers
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.offload import LoopTooLarge, rows_from_bytes, rows_to_bytes
 from incmrql.engine.messages import BatchRequest, BatchResult, Reading
+from incmrql.engine.replacement import cut_answers, shown_schema, write_differences
 from incmrql.engine.stages import Route, Sent, meet_stage, read_stage
 from incmrql.engine.store.compaction import CompactionTask, run_compaction
+from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.segments import OpenSegments
 from incmrql.engine.store.tables import Reader, StateTable
 from incmrql.errors import CheckpointError, DataError
@@ -86,19 +88,75 @@ def merge_task(
         yield _result_row(kind, json.dumps(data))
 
 
-def write_answers_task(
-    sent: SentProgram, text: str, sign: int, batches: Iterator[Any]
-) -> Iterator[Any]:
+def write_answers_task(sent: SentProgram, text: str, batches: Iterator[Any]) -> Iterator[Any]:
     """Write the rows of answers in some buckets to the targets of a request."""
     compiled = load_program(sent)
     request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
 
     def parts(buckets: list[int]) -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent, request)
-        yield "parts", [asdict(part) for part in write_answers(compiled, request, sign, buckets)]
+        yield "parts", [asdict(part) for part in write_answers(compiled, request, buckets)]
 
     for batch in batches:
-        for kind, data in _until_not_shared(partial(parts, batch.column(0).to_pylist())):
+        for kind, data in _report_problems(partial(parts, batch.column(0).to_pylist())):
+            yield _result_row(kind, json.dumps(data))
+
+
+def cut_answers_task(
+    sent: SentProgram, text: str, places: list[int], sign: int, batches: Iterator[Any]
+) -> Iterator[Any]:
+    """The rows of answers in some buckets, cut by their own hash; named by their target."""
+    compiled = load_program(sent)
+    request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
+
+    def cut(bucket: int) -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent)
+        for place, new_bucket, content in cut_answers(compiled, request, places, sign, bucket):
+            yield "", _row(new_bucket, str(place), rows_to_bytes(content))
+
+    for batch in batches:
+        for bucket in batch.column(0).to_pylist():
+            for kind, output in _report_problems(partial(cut, bucket)):
+                yield _row(-1, kind, json.dumps(output).encode()) if kind else output
+
+
+def write_differences_task(sent: SentProgram, text: str, batches: Iterator[Any]) -> Iterator[Any]:
+    """Write what is left of the rows that were cut, when equal ones are added up."""
+    compiled = load_program(sent)
+    request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
+    contents: dict[tuple[int, int], list[SortedRows]] = {}
+    for batch in batches:
+        for bucket, name, data in zip(*[c.to_pylist() for c in batch.columns], strict=True):
+            if bucket < 0:
+                yield _result_row(name, data.decode())
+                continue
+            answer = compiled.physical.answers[request.targets[int(name)].answer]
+            content = rows_from_bytes(data, shown_schema(answer))
+            contents.setdefault((int(name), bucket), []).append(content)
+
+    def parts() -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent, request)
+        yield "parts", [asdict(part) for part in write_differences(compiled, request, contents)]
+
+    for kind, data in _report_problems(parts) if contents else ():
+        yield _result_row(kind, json.dumps(data))
+
+
+def summarize_task(
+    sent: SentProgram, text: str, numbers: list[int], batches: Iterator[Any]
+) -> Iterator[Any]:
+    """The sizes and least rows of some answers, which are bags, in some buckets."""
+    compiled = load_program(sent)
+    request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
+
+    def summaries(buckets: list[int]) -> Iterator[tuple[str, Any]]:
+        yield from _proofs(sent)
+        for number in numbers:
+            summary = summarize_bag(compiled, number, request.tables, Path(request.runs), buckets)
+            yield "summary", {"number": number, **asdict(summary)}
+
+    for batch in batches:
+        for kind, data in _report_problems(partial(summaries, batch.column(0).to_pylist())):
             yield _result_row(kind, json.dumps(data))
 
 

@@ -1,8 +1,8 @@
 """Rewriting a checkpoint: the answer of a replaced program, and the number of buckets.
 
 The changes in an output directory add up to the answer of the program that wrote them.  When a new
-program takes over the checkpoint, a batch publishes all rows of the old answer with weight -1 and
-all rows of the new one with weight +1; a row in both cancels out when changes are added up.
+program takes over the checkpoint, a batch publishes the rows in which the two answers differ: those
+of the old one with weight -1, those of the new one with weight +1.
 """
 
 from __future__ import annotations
@@ -75,12 +75,19 @@ class Retraction:
         return Retraction(compiled, old.recovered().tables, answers)
 
     def write(self, job: StreamJob, request: BatchRequest) -> list[Part]:
-        """Write the old answers with weight -1 to the targets of a request."""
+        """Write to each target of a request what its readers need to get to the new answer."""
         indices = list(self.answers)
-        targets = [replace(request.targets[index], answer=self.answers[index]) for index in indices]
-        old = replace(request, tables=self.tables, targets=tuple(targets))
-        parts = job.write_answers(old, -1, self.compiled)
-        return [replace(part, target=indices[part.target]) for part in parts]
+        others = [index for index in range(len(request.targets)) if index not in self.answers]
+        parts: list[Part] = []
+        if others:
+            targets = tuple(request.targets[index] for index in others)
+            written = job.write_answers(replace(request, targets=targets))
+            parts += [replace(part, target=others[part.target]) for part in written]
+        targets = tuple(
+            replace(request.targets[index], answer=self.answers[index]) for index in indices
+        )
+        old = replace(request, tables=self.tables, targets=targets)
+        return parts + job.write_differences(request, old, self.compiled, indices)
 
 
 def _cannot_retract(why: str) -> CheckpointError:
