@@ -167,13 +167,13 @@ OLDER_SPARKS_LEAK := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisab
 .PHONY: plans
 plans: java ## write the analysed plans that tests of the conversion read; SPARKS= chooses other versions
 	@export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
-	$(BIN)/python -m tests.catalyst.dumps; \
+	$(BIN)/python -m tests.catalyst.dumps $(TEXTS); \
 	name=$$($(PYTHON) -c 'import sys; print("py%d.%d" % sys.version_info[:2])'); \
 	for version in $(SPARKS); do \
 	  place=.compat/$$name-spark-$$version; \
 	  test -x $$place/bin/python \
 	    || { echo "no Spark $$version in $$place: run make compat first" >&2; exit 1; }; \
-	  $$place/bin/python -m tests.catalyst.dumps; \
+	  $$place/bin/python -m tests.catalyst.dumps $(TEXTS); \
 	done
 
 # Keeps the versions that still fit; `make lock UPGRADE=--upgrade` takes the newest ones.

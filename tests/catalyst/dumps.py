@@ -1,12 +1,16 @@
 """Reads the plans of all texts and DataFrames of the pool on this version of Spark.
 
-    python -m tests.catalyst.dumps
+    python -m tests.catalyst.dumps [DIRECTORY]
 
-writes them to `plans/<version>`: all of them on the main version, elsewhere those that differ.
+writes them to `plans/<version>`: all of them on the main version, elsewhere those that differ.  A
+directory may have more texts, with the same kind of files as `texts`: those of TPC-DS are in an
+extension of DuckDB, and not in this repository (Spark wants back quotes around their aliases).  The
+plans of these are written without the text.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -40,9 +44,9 @@ def user_session(spark: SparkSession) -> SparkSession:
     return session
 
 
-def create_tables(spark: SparkSession, name: str, directory: Path) -> None:
+def create_tables(spark: SparkSession, name: str, directory: Path, source: Path = HERE) -> None:
     """Temporary views of empty tables, read from files as Parquet."""
-    for table, columns in tables(name).items():
+    for table, columns in tables(name, source).items():
         path = directory / table
         path.mkdir(parents=True, exist_ok=True)
         spark.read.schema(columns).parquet(str(path)).createOrReplaceTempView(table)
@@ -65,7 +69,8 @@ def portable(analyzed: AnalyzedPlan, directory: Path) -> str:
     plan = _without_code(analyzed.plan)
     assert isinstance(plan, PlanNode)
     without_code = replace(analyzed, plan=plan)
-    return analyzed_to_json(without_code).replace(f"file:{directory}", "file:/tables")
+    text = analyzed_to_json(without_code).replace(str(directory), "/tables")
+    return re.sub(r"_pyspark_[0-9a-f]{32}", "_pyspark_frame", text)
 
 
 def _without_code(value: PlanValue) -> PlanValue:
@@ -80,11 +85,18 @@ def _without_code(value: PlanValue) -> PlanValue:
             return value
 
 
-def plans_of_texts(spark: SparkSession, name: str, directory: Path) -> dict[str, str]:
+def plans_of_texts(
+    spark: SparkSession, name: str, directory: Path, source: Path = HERE
+) -> dict[str, str]:
     """The plans of a file of texts, as JSON by name; without texts that this Spark refuses."""
     session = user_session(spark)
-    create_tables(session, name, directory)
-    return dict(_read_all(texts(name), lambda text: analyze_sql(session, text).analyzed, directory))
+    create_tables(session, name, directory, source)
+
+    def analyzed(text: str) -> AnalyzedPlan:
+        plan = analyze_sql(session, text).analyzed
+        return plan if source == HERE else replace(plan, text="")
+
+    return dict(_read_all(texts(name, source), analyzed, directory))
 
 
 def plans_of_frames(spark: SparkSession, directory: Path) -> dict[str, str]:
@@ -116,7 +128,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary).resolve()
         sets = {
-            path.stem: plans_of_texts(spark, path.stem, directory) for path in HERE.glob("*.sql")
+            path.stem: plans_of_texts(spark, path.stem, directory, path.parent)
+            for source in (HERE, *map(Path, sys.argv[1:]))
+            for path in sorted(source.glob("*.sql"))
         }
         sets["frames"] = plans_of_frames(spark, directory)
     spark.stop()

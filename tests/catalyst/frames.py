@@ -61,7 +61,7 @@ FRAMES: Final[dict[str, Callable[[Tables], DataFrame]]] = {
     "fill": lambda table: table("t").fillna({"a": 0, "c": "?"}).dropna(subset=["b"]),
     "replace": lambda table: table("u").replace({1: 10}, subset=["a"]),
     "range": lambda table: (
-        table("t").sparkSession.range(1, 10, 3).join(table("t"), F.col("id") == F.col("a"))
+        table("t").sparkSession.range(1, 10, 3, 1).join(table("t"), F.col("id") == F.col("a"))
     ),
     "local": lambda table: table("t").join(
         table("t").sparkSession.createDataFrame(

@@ -5,7 +5,7 @@ The plans of version 4.2 are complete; of other versions there are those that di
 
 from __future__ import annotations
 
-import gzip
+import lzma
 import json
 from pathlib import Path
 from typing import Final
@@ -24,8 +24,8 @@ def versions() -> list[str]:
 
 def read_plans(name: str, version: str = MAIN) -> dict[str, AnalyzedPlan]:
     """The plans of a set that were written for a version, by name."""
-    path = PLANS / version / f"{name}.jsonl.gz"
-    lines = gzip.decompress(path.read_bytes()).decode().splitlines() if path.exists() else []
+    path = PLANS / version / f"{name}.jsonl.xz"
+    lines = lzma.decompress(path.read_bytes()).decode().splitlines() if path.exists() else []
     named = (json.loads(line) for line in lines)
     return {entry["name"]: analyzed_from_json(json.dumps(entry["plan"])) for entry in named}
 
@@ -33,6 +33,6 @@ def read_plans(name: str, version: str = MAIN) -> dict[str, AnalyzedPlan]:
 def write_plans(name: str, version: str, plans: dict[str, str]) -> None:
     """Write the plans of a set, given as JSON."""
     lines = [f'{{"name":"{key}","plan":{plan}}}\n' for key, plan in sorted(plans.items())]
-    path = PLANS / version / f"{name}.jsonl.gz"
+    path = PLANS / version / f"{name}.jsonl.xz"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+    path.write_bytes(lzma.compress("".join(lines).encode()))

@@ -21,7 +21,7 @@ select c, count(*), count(a), count(distinct b), sum(a), sum(d), avg(e), avg(d),
 -- group_filter
 select c, sum(a) filter (where h), count(*) filter (where a > 0), count_if(a > 1) from t group by c having sum(a) > 1
 -- group_expression
-select a % 2, upper(c), sum(b) + 1 from t group by a % 2, upper(c) having max(b) > 1 order by a % 2 desc nulls last
+select a % 2, upper(c), sum(b) + 1 from t group by a % 2, upper(c) having max(b) > 1 order by 1 desc nulls last
 -- total
 select count(*), sum(a), min(c), max(d) from t
 -- rollup
@@ -127,7 +127,7 @@ select round(d, 1), floor(e), ceil(d), abs(a), sqrt(e), power(a, 2), greatest(a,
 -- current
 select current_date(), current_timestamp(), now() from t
 -- random
-select rand(), uuid(), monotonically_increasing_id() from t
+select rand(1), monotonically_increasing_id() from t
 -- sample
 select * from t tablesample (10 percent)
 -- subquery_deep
