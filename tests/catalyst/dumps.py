@@ -70,7 +70,7 @@ def portable(analyzed: AnalyzedPlan, directory: Path) -> str:
     assert isinstance(plan, PlanNode)
     without_code = replace(analyzed, plan=plan)
     text = analyzed_to_json(without_code).replace(str(directory), "/tables")
-    return re.sub(r"_pyspark_[0-9a-f]{32}", "_pyspark_frame", text)
+    return re.sub(r"_pyspark_[0-9a-f]{32}|_common_expr_\d+", "_generated", text)
 
 
 def _without_code(value: PlanValue) -> PlanValue:

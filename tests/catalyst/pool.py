@@ -5,8 +5,8 @@ The plans of version 4.2 are complete; of other versions there are those that di
 
 from __future__ import annotations
 
-import lzma
 import json
+import lzma
 from pathlib import Path
 from typing import Final
 

@@ -246,7 +246,9 @@ def test_texts_are_read_alike_both_ways(own: SparkSession, name: str) -> None:
     same_both_ways(analyze_sql(own, text).frame, text)
 
 
-@pytest.mark.parametrize("name", ["udf", "local", "range", "window", "sql_over_frame", "nested"])
+@pytest.mark.parametrize(
+    "name", ["udf", "local", "range", "window", "sql_over_frame", "nested", "pivot"]
+)
 def test_frames_are_read_alike_both_ways(own: SparkSession, tables: Path, name: str) -> None:
     same_both_ways(frame_of(own, name, tables))
 

@@ -25,6 +25,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.UserDefinedType;
 import org.apache.spark.unsafe.types.CalendarInterval;
@@ -168,7 +169,7 @@ public final class PlanWalker {
             ExprId id = (ExprId) value;
             out.append(number(expressionNumbers, id.id() + " " + id.jvmId()));
         } else if (value instanceof Metadata) {
-            writeText(((Metadata) value).json());
+            writeText(metadata((Metadata) value).json());
         } else if (value instanceof Option) {
             write(((Option) value).isDefined() ? ((Option) value).get() : null);
         } else if (value instanceof DataType || value instanceof TreeNode) {
@@ -178,6 +179,12 @@ public final class PlanWalker {
         } else {
             writeCollection(value);
         }
+    }
+
+    /** Without the number of the Dataset that a column was taken from: it differs from run to run. */
+    private Metadata metadata(Metadata all) {
+        MetadataBuilder builder = new MetadataBuilder().withMetadata(all);
+        return builder.remove("__dataset_id").remove("__col_position").build();
     }
 
     private void writeCollection(Object value) throws Exception {

@@ -129,7 +129,7 @@ class GenericWalker:
                 key = f"{value.id()} {value.jvmId().toString()}"
                 return _number(self._expression_numbers, key)
             case "metadata":
-                return str(value.json())
+                return str(self._metadata(value).json())
             case "option":
                 return self._value(value.get()) if value.isDefined() else None
             case "bytes":
@@ -164,6 +164,12 @@ class GenericWalker:
                 kind = next((k for k, base in self._kinds if base.isAssignableFrom(own)), "other")
             self._kind_by_class[name] = kind
         return kind
+
+    def _metadata(self, metadata: Any) -> Any:
+        """Without the number of the Dataset of a column: it differs from run to run."""
+        builder = self._class_named("org.apache.spark.sql.types.MetadataBuilder").newInstance()
+        builder.withMetadata(metadata)
+        return builder.remove("__dataset_id").remove("__col_position").build()
 
     def _pairs(self, pairs: dict[str, Any]) -> PlanValue:
         return tuple((key, self._value(pairs[key])) for key in sorted(pairs))
