@@ -454,7 +454,7 @@ def test_what_makes_no_sense_is_refused(session: incmrql.Session) -> None:
         ("cannot be the name", lambda: session.stream("a b", "int")),
         ("not a type", lambda: session.stream("more", "integral")),
         ("no option", lambda: session.stream("more", "int", header=True)),
-        ("no column", lambda: session.stream("more", "< A: int >", key=("A", "B"))),
+        ("is not a column", lambda: session.stream("more", "< A: int >", key=("A", "B"))),
         ("Keys need", lambda: session.stream("more", "int", key="A")),
         ("no sign", lambda: session.stream("more", "int", sign="A")),
         ("in a list", lambda: rows.insert({"A": 1})),
