@@ -150,6 +150,7 @@ class Session:
             stream: PushedStream | FrameStream = pushed_stream(name, rows, options, keep=keep)
         else:
             stream = frame_stream(name, rows, options)
+        stream.known_to(lambda: self.spark)
         self._streams[name] = stream
         return stream
 

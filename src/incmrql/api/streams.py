@@ -36,7 +36,7 @@ from incmrql.types.model import Record, Type
 from incmrql.values import Value, decode, encode
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -46,7 +46,29 @@ SIGN: Final = "_weight"
 _FLAGS: Final = ("insert_only", "trusted_deletes")
 
 
-class PushedStream:
+class NamedStream:
+    """A stream that a session knows by a name."""
+
+    name: str
+    row: Type
+    _spark: Callable[[], SparkSession] | None = None
+
+    def known_to(self, spark: Callable[[], SparkSession]) -> None:
+        """Say on which Spark session the stream can be queried."""
+        self._spark = spark
+
+    @property
+    def df(self) -> DataFrame:
+        """The stream as a DataFrame, for queries of Spark; Spark alone cannot run them."""
+        from incmrql.spark.plans.streams import stream_frame
+
+        if self._spark is None:
+            hint = "Make it with session.stream(name, ...)."
+            raise DataError("R212", f'"{self.name}" is no stream of a session', hint=hint)
+        return stream_frame(self._spark(), self.name, self.row)
+
+
+class PushedStream(NamedStream):
     """A stream whose rows are inserted and deleted from Python.
 
     With `keep`, all rows are kept as long as the session: every run gets all of them, whenever it
@@ -173,7 +195,7 @@ class PushedStream:
                 path.unlink()
 
 
-class FrameStream:
+class FrameStream(NamedStream):
     """A stream whose rows come from a streaming DataFrame."""
 
     def __init__(self, name: str, row: Type, options: Options, frame: DataFrame) -> None:

@@ -2,6 +2,7 @@
 
 * `nodes` is a plan as plain data: what the layer `spark` reads from the JVM, and its form as JSON.
 * `classes` says what is done with a class, `refusals` why a query is not converted.
+* `leaves` says what the inputs are: sources, or constants; `types` has the types of columns.
 * `relation` is the rows of an operator, `scope` what an expression may refer to.
 
 Nothing here knows py4j or PySpark, so that the conversion is tested without a JVM.  Start with

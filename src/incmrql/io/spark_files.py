@@ -298,4 +298,4 @@ def _matching(pattern: str) -> Iterable[str]:
             for entry in sorted(os.listdir(folder))
             if regex.fullmatch(entry)
         ]
-    return [path for path in found if os.path.lexists(path)]
+    return [path for path in found if os.path.exists(path)]

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from typing import Any, Final
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -357,7 +357,7 @@ def is_out_of_memory(text: str) -> bool:
     return any(word in text for word in ("OutOfMemoryE", "Java heap space", "MemoryError"))
 
 
-def error_of(problem: PySparkException) -> Exception:
+def error_of(problem: PySparkException | Py4JJavaError) -> Exception:
     """Our error for a Spark exception: the data error that it carries, or what Spark says."""
     match = re.search(rf"{_MARK}([A-Za-z0-9+/=]+):", str(problem))
     if match is not None:

@@ -42,9 +42,11 @@ _PLAIN: Final = frozenset({BOOL, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, STRING, 
 _CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"})
 _HARMLESS: Final = frozenset({"mergeschema", "recursivefilelookup", "pathglobfilter", "basepath"})
 """Options that say which files there are, or what schema they have."""
-_LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_LEGACY: Final = b"org.apache.spark.legacyDateTime"
+_LEGACY_INT96: Final = b"org.apache.spark.legacyINT96"
 _VERSION: Final = b"org.apache.spark.version"
 _REBASE: Final = "spark.sql.parquet.datetimeRebaseModeInRead"
+_REBASE_INT96: Final = "spark.sql.parquet.int96RebaseModeInRead"
 _STRICT: Final = (
     ("spark.sql.caseSensitive", "false"),
     ("spark.sql.files.ignoreCorruptFiles", "false"),
@@ -71,19 +73,22 @@ def is_read_alike(path: Path, reader: SparkReader, element: Type) -> bool:
         return False
     assert isinstance(element, Tuple)
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             schema, metadata = file.schema_arrow, file.metadata
             names = [name.lower() for name in schema.names]
             if len(set(names)) < len(names):
                 return False
-            has_times = False
+            times = []
             for name, type_ in zip(reader.columns, element.items, strict=True):
                 if name.lower() in names:
-                    has_times |= type_ in (DATE, TIMESTAMP)
-                    if not _is_same(schema.field(names.index(name.lower())).type, type_):
+                    column = schema.field(names.index(name.lower()))
+                    is_int96 = column.name in _int96_columns(file)
+                    times += [is_int96] if type_ in (DATE, TIMESTAMP) else []
+                    if not _is_same(column.type, type_, is_int96=is_int96):
                         return False
-            return _has_known_codecs(metadata) and not (
-                has_times and _may_be_rebased(metadata.metadata or {}, reader)
+            keys = metadata.metadata or {}
+            return _has_known_codecs(metadata) and not any(
+                _may_be_rebased(keys, reader, is_int96=is_int96) for is_int96 in times
             )
     except (OSError, pa.ArrowException):
         return False  # Spark says what is wrong with it
@@ -94,7 +99,7 @@ def parquet_tuples(path: Path, reader: SparkReader, element: Type) -> Iterator[A
     assert isinstance(element, Tuple)
     form = arrow_type(element)
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             names = {name.lower(): name for name in file.schema_arrow.names}
             wanted = [names[name.lower()] for name in reader.columns if name.lower() in names]
             for batch in file.iter_batches(_ROWS, columns=wanted):
@@ -118,6 +123,8 @@ def _column(batch: Arrow, name: str | None, type_: Arrow) -> Arrow:
     column = batch.column(name)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_timestamp(column.type):
+        column = pc.cast(pc.cast(column, pa.timestamp("us", column.type.tz)), pa.int64())
     column = pc.cast(column, type_)
     return normalize_floats(column) if pa.types.is_floating(type_) else column
 
@@ -131,11 +138,19 @@ def _is_plain_field(type_: Arrow) -> bool:
     return isinstance(type_, str) and type_ != "timestamp_ntz"
 
 
-def _is_same(arrow: Arrow, type_: Type) -> bool:
+def _is_same(arrow: Arrow, type_: Type, *, is_int96: bool) -> bool:
     """Whether a column of a file has just the type that is wanted."""
-    if type_ == TIMESTAMP:
-        return bool(pa.types.is_timestamp(arrow)) and arrow.unit in ("us", "ms") and bool(arrow.tz)
-    return bool(arrow == arrow_type(type_))
+    if pa.types.is_dictionary(arrow):
+        arrow = arrow.value_type
+    if type_ == TIMESTAMP and pa.types.is_timestamp(arrow):
+        return arrow.unit in ("us", "ms") and (is_int96 or bool(arrow.tz))
+    return not is_int96 and bool(arrow == arrow_type(type_))
+
+
+def _int96_columns(file: Arrow) -> set[str]:
+    """The columns with the times that Spark writes, which have no type in the schema."""
+    columns = (file.schema.column(place) for place in range(len(file.schema)))
+    return {column.path for column in columns if column.physical_type == "INT96"}
 
 
 def _has_known_codecs(metadata: Arrow) -> bool:
@@ -146,10 +161,9 @@ def _has_known_codecs(metadata: Arrow) -> bool:
     )
 
 
-def _may_be_rebased(metadata: Arrow, reader: SparkReader) -> bool:
+def _may_be_rebased(keys: Arrow, reader: SparkReader, *, is_int96: bool) -> bool:
     """Whether dates and times may be written in the calendar that Spark used before 3.0."""
-    if any(key in metadata for key in _LEGACY):
-        return True
-    version = metadata.get(_VERSION, b"3").split(b".")[0]
-    mode = dict(reader.settings).get(_REBASE, "CORRECTED").upper()
-    return mode != "CORRECTED" or not version.isdigit() or int(version) < 3
+    setting, key = (_REBASE_INT96, _LEGACY_INT96) if is_int96 else (_REBASE, _LEGACY)
+    version = keys.get(_VERSION, b"3").split(b".")[0]
+    mode = dict(reader.settings).get(setting, "CORRECTED").upper()
+    return key in keys or mode != "CORRECTED" or not version.isdigit() or int(version) < 3

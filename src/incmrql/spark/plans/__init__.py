@@ -4,6 +4,7 @@
 * `walker` reads a plan in one call, by Java code that is compiled in the driver's JVM; `generic`
   does the same over py4j. `fields` says what both read.
 * `settings` are the settings of Spark that a plan's meaning depends on.
+* `streams` gives DataFrames that stand for streams of a session.
 * `problems` turns Spark's errors into ours.
 """
 

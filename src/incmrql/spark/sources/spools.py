@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ from incmrql.engine.inputs import InputFile, Origin, check_unchanged, checksum
 from incmrql.errors import DataError, InternalError
 from incmrql.io.arrow.columns import column_array
 from incmrql.io.arrow.types import arrow_type
-from incmrql.io.spark_files import base_directory, local_path
+from incmrql.io.spark_files import base_directory, escape, local_path
 from incmrql.io.spools import SpoolWriter, spool_schema, spooling, write_spool
 from incmrql.plan.program import Stream
 from incmrql.spark.clusters import EncodedDataError, error_of, is_out_of_memory, watch_executors
@@ -40,6 +41,8 @@ from incmrql.types.model import Tuple
 from incmrql.types.typed import SparkReader
 
 _PATH: Final = "path"
+_JAVA: Final = re.compile(r"^(?:: |Caused by: )?(?:[a-z][\w$]*\.)+[\w$]+: |SQLSTATE: \w+$")
+"""What a line of an exception of Java has before its message, and after it."""
 _REPORT: Final = "path string, name string, rows long"
 _SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 14),
@@ -70,7 +73,7 @@ def reader_frame(
             read = read.option(name, value)
     if reader.partitions:
         read = read.option("basePath", base)
-    frame = read.option("__globPaths__", "false").load(list(files))
+    frame = read.load(list(map(escape, files)))
     columns = [
         sql.col(quote_name(name)).alias(f"_{place}") for place, name in enumerate(reader.columns, 1)
     ]
@@ -164,13 +167,12 @@ def _remove(folder: Path, attempt: str) -> None:
 
 def _unreadable(problem: PySparkException, stream: Stream, files: Sequence[InputFile]) -> Exception:
     """The error for files that Spark does not read."""
-    if isinstance(problem, PySparkException):
-        known = error_of(problem)
-        if isinstance(known, DataError) or is_out_of_memory(str(problem)):
-            return known
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    why = " ".join(dict.fromkeys([*lines[:1], *causes[-1:]]))[:600]
+    known = error_of(problem)
+    if isinstance(known, DataError) or is_out_of_memory(str(problem)):
+        return known
+    lines = (_JAVA.sub("", line.strip()).strip() for line in str(problem).splitlines())
+    said = [line for line in lines if line and not line.startswith(("at ", "... ", "An error "))]
+    why = " ".join(dict.fromkeys([*said[:3], *said[-1:]]))[:800]
     hint = (
         "Nothing of these files was ingested. Correct or remove the file that Spark names; the "
         "reader's option mode says what becomes of bad records."
