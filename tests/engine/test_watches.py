@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from incmrql.algebra.failures.watches import failure_watches
+from incmrql.algebra.translate.queries import NO_VIEWS
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.operators.joins import JoinOp
 from incmrql.errors import DataError
@@ -30,7 +31,7 @@ class WatchedRun:
     def __init__(self, text: str, folder: Path) -> None:
         self.run = Run(text, ALL)
         self.program = program_of([self.run.item], self.run.script, watch=True)
-        self.watched = failure_watches(self.run.item.expr, self.run.script)
+        self.watched = failure_watches([self.run.item.expr], self.run.script)[0]
         self.kernel = KernelRun(self.program, folder)
 
     def step(self, batch: Batch) -> list[tuple[str, Value]]:
@@ -159,7 +160,7 @@ UNWATCHED = [
 @pytest.mark.parametrize(("text", "wanted"), UNWATCHED)
 def test_what_is_not_watched_is_named(text: str, wanted: list[str]) -> None:
     run = Run(f"{DECLARED}{text}", ALL)
-    watches = watches_of(run.item, run.script)
+    (watches,) = watches_of([run.item], run.script, NO_VIEWS)
     assert [span.text for span in watches.unwatched] == wanted
     said = watches.as_data()["unwatched"]
     assert all(line.startswith(part) for line, part in zip(said, wanted, strict=True))

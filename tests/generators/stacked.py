@@ -1,7 +1,8 @@
 """Queries made of shapes, one over the other: every shape takes rows of R's type and gives such.
 
 `SHAPES` has each as a text in which XX stands for the rows below it and YY for those of another
-table; `stacked` puts random shapes over each other, `over` one over a certain other.
+table; `stacked` puts random shapes over each other, `over` one over a certain other, `over_views`
+one over named queries.
 """
 
 from __future__ import annotations
@@ -176,6 +177,23 @@ def stacked(draw: st.DrawFn) -> str:
             text = f"({_filled(SHAPES[name], text, draw(bottoms))})"
     top = draw(st.sampled_from([*NAMES, *TOPS]))
     return _filled((SHAPES | TOPS)[top], text, draw(bottoms))
+
+
+@st.composite
+def over_views(draw: st.DrawFn) -> str:
+    """Named queries, each over those before it, and a query over them: most have several uses."""
+    tables, texts = list(TABLES_BELOW.values()), list[str]()
+    names, grows = list[str](), 0
+    for number in range(draw(st.integers(1, 3))):
+        shape = draw(st.sampled_from(NAMES))
+        grows += shape in BILINEAR
+        if grows < 3:
+            below, beside = (draw(st.sampled_from([*names, *names, *tables])) for _ in range(2))
+            texts.append(f"view{number} = {_filled(SHAPES[shape], below, beside)}; ")
+            names.append(f"view{number}")
+    top = draw(st.sampled_from([name for name in NAMES if name not in BILINEAR or grows < 2]))
+    one, other = (draw(st.sampled_from(names[-2:])) for _ in range(2))
+    return "".join(texts) + _filled(SHAPES[top], one, other)
 
 
 def _filled(shape: str, below: str, beside: str) -> str:

@@ -23,7 +23,7 @@ from incmrql.syntax.depth import deep_recursion
 from tests.algebra.check import install
 from tests.algebra.shapes import shaped
 from tests.generators.queries import queries, scripts
-from tests.generators.stacked import over, stacked
+from tests.generators.stacked import over, over_views, stacked
 from tests.plan.seeded import EVERY
 from tests.plan.stepping import Run
 from tests.plan.test_coverage import STREAMS, every_pair, step_through
@@ -75,7 +75,13 @@ def shape_shards(number: int) -> Iterator[Shard]:
         yield shard
 
 
-GENERATORS = {"stacked": stacked, "queries": queries, "shaped": shaped, "scripts": scripts}
+GENERATORS = {
+    "stacked": stacked,
+    "queries": queries,
+    "shaped": shaped,
+    "scripts": scripts,
+    "views": over_views,
+}
 
 
 def query_shards(number: int) -> Iterator[Shard]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from incmrql.algebra.translate import queries
 from incmrql.engine.compile.program import compile_program
 from incmrql.errors import CheckpointError
 from incmrql.plan.assembly import program_of as planned
@@ -19,7 +20,7 @@ from incmrql.runtime.sinks.binding import bind
 from incmrql.values import Bag
 from tests.engine.programs import AVERAGE, SEVERAL, program_of
 from tests.plan.identity.test_identity import LOOKALIKES
-from tests.runtime.here import driver_here
+from tests.runtime.here import Here, driver_here
 from tests.runtime.streaming import OPTIONS, Place
 
 STREAM = 'stream(line, "{data}", ",", type(< T: string, N: int >))'
@@ -185,3 +186,38 @@ def test_tables_say_what_they_hold_and_of_which_node(text: str) -> None:
             assert 0 <= table.node < len(program.nodes)
     ledgers = [t.node for t in physical.tables if t.holds.startswith("ledger")]
     assert ledgers == [stream.place for stream in program.streams if stream.ledger]
+
+
+VIEWS = f"""v = select (t, count(x)) from x in {STREAM} group by t: x.T;
+incr v; incr select (n, count(t)) from (t, n) in v group by n;"""
+
+
+def test_a_plan_that_had_a_view_twice_is_refused_or_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions wrote a named query out at each of its uses."""
+    put(tmp_path, "1.csv", "a", "b", "b")
+    place = Place(tmp_path, VIEWS)
+    once, script = place.program, place.program.script
+    with monkeypatch.context() as before:
+        before.setattr(queries, "view_keys", lambda *_: [])
+        place.program = planned(script.items, script)
+    assert len(place.program.nodes) > len(once.nodes)
+    with driver_here(place) as driver:
+        driver.step()
+    place.program = once
+    with pytest.raises(CheckpointError, match="was written by a different query"):
+        driver_here(place)
+    put(tmp_path, "2.csv", "a")
+    with (
+        pytest.raises(CheckpointError, match="Use a new folder"),
+        driver_here(place, replace(OPTIONS, on_change="rebuild")),
+    ):
+        pass
+    place.output = tmp_path / "other"
+    monkeypatch.setattr(Driver, "job", property(lambda driver: Here(driver.compiled)))
+    with driver_here(place, replace(OPTIONS, on_change="rebuild")) as driver:
+        while driver.step() is not None:
+            pass
+        answers = [driver.answer(0), driver.answer(1)]
+    assert answers == [Bag([("a", 2), ("b", 2)]), Bag([(2, 2)])]

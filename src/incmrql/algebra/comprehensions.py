@@ -21,7 +21,7 @@ from incmrql.algebra.rows import Names
 from incmrql.algebra.scope import SourceScope
 from incmrql.types import typed
 from incmrql.types.model import Collection
-from incmrql.types.walk import children, nodes, substitute, used_variables
+from incmrql.types.walk import children, conjuncts, nodes, substitute, used_variables
 
 # --- Clauses of a select ---
 
@@ -123,10 +123,10 @@ def flatten_clauses(select: typed.Select, scope: SourceScope, names: Names) -> C
     conditions: list[typed.Expr] = []
     for qualifier in _flat_qualifiers(select.qualifiers, scope, names):
         if isinstance(qualifier, typed.Condition):
-            conditions += rows.conjuncts(qualifier.condition)
+            conditions += conjuncts(qualifier.condition)
         else:
             qualifiers.append(qualifier)
-    conditions += rows.conjuncts(select.where)
+    conditions += conjuncts(select.where)
     bindings = _transparent_bindings(qualifiers)
     return Clauses(
         tuple(qualifiers), tuple(_expand_equality(c, bindings) for c in conditions), select

@@ -124,17 +124,6 @@ def select(head: typed.Expr, qualifiers: Iterable[typed.Qualifier]) -> typed.Exp
     )
 
 
-def conjuncts(condition: typed.Expr | None) -> list[typed.Expr]:
-    """The parts of a condition that all have to hold."""
-    match condition:
-        case None:
-            return []
-        case typed.Logic("and", left, right):
-            return [*conjuncts(left), *conjuncts(right)]
-        case _:
-            return [condition]
-
-
 def conjunction(conditions: Sequence[typed.Expr]) -> typed.Expr | None:
     """All conditions as one."""
     whole = None

@@ -1,13 +1,13 @@
 """What the names of an expression stand for, and which expressions read sources.
 
 Translation must see every source. So a use of a named query or of a function that reads one is
-replaced by its text, with variables of its own.
+replaced by its text, with variables of its own; but for views, whose rows are shared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from incmrql.algebra.rows import Names, Rows
@@ -31,11 +31,13 @@ class SourceScope:
 
     script: typed.Script
     loops: frozenset[typed.Variable] = frozenset()
+    views: Mapping[str, typed.Variable] = field(default_factory=dict)
+    """The named queries whose rows are shared, each with the variable that holds them."""
     known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def inside(self, variables: Iterable[typed.Variable]) -> SourceScope:
         """The scope within a loop over these variables."""
-        return SourceScope(self.script, self.loops | frozenset(variables), self.known)
+        return replace(self, loops=self.loops | frozenset(variables))
 
     def reads(self, expr: typed.Expr) -> bool:
         """Whether an expression reads a source, or a loop's rows, anywhere inside."""
@@ -47,11 +49,12 @@ class SourceScope:
             case typed.Global(key):
                 return self._memo(f"query {key}", self.script.queries[key])
             case typed.Call(name):
-                return self._function_reads(name) or any(map(self.reads, children(expr)))
+                return self.function_reads(name) or any(map(self.reads, children(expr)))
             case _:
                 return any(map(self.reads, children(expr)))
 
-    def _function_reads(self, name: str) -> bool:
+    def function_reads(self, name: str) -> bool:
+        """Whether the body of a function reads a source."""
         return self._memo(f"function {name}", self.script.functions[name].body)
 
     def _memo(self, name: str, expr: typed.Expr) -> bool:
@@ -59,6 +62,10 @@ class SourceScope:
             self.known[name] = False  # a function that calls itself reads what the rest of it does
             self.known[name] = self.reads(expr)
         return self.known[name]
+
+    def row_variables(self, expr: typed.Expr) -> set[typed.Variable]:
+        """The variables of rows that an expression depends on."""
+        return free_variables(expr) - self.loops
 
     def is_never_null(self, expr: typed.Expr) -> bool:
         """Whether a collection is never null, as a term cannot be."""
@@ -84,9 +91,9 @@ class SourceScope:
     def resolve(self, expr: typed.Expr, names: Names) -> typed.Expr:
         """The expression that a name or a call stands for, if that reads a source."""
         match expr:
-            case typed.Global(key) if self.reads(expr):
+            case typed.Global(key) if key not in self.views and self.reads(expr):
                 return self.resolve(rename_binders(self.script.queries[key], names.like), names)
-            case typed.Call(name) if self._function_reads(name):
+            case typed.Call(name) if self.function_reads(name):
                 return self._inline(expr, names)
             case typed.Case(subject, (typed.Branch(typed.Bind(variable), body),)) if (
                 self._is_local_query(subject)

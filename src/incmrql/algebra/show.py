@@ -36,7 +36,7 @@ def show_query(query: Query) -> str:
     for variable in [v for part, t in query.parts for v in (part, *variables_of(t))]:
         if variable not in names:
             names[variable] = typed.Variable(variable.name, next(numbers), variable.type)
-    renumbered = map_variables(query, lambda v: names.get(v, v))
+    renumbered = map_variables(Query(query.parts, query.result), lambda v: names.get(v, v))
     lines = [
         f"{show_variable(variable)} =\n{show_term(term, 1)}" for variable, term in renumbered.parts
     ]

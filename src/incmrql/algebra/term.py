@@ -12,8 +12,8 @@ Keys agree by identity, null too.  Terms are values: frozen, compared by structu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, assert_never
 
 from incmrql.errors import InternalError
 from incmrql.types import typed
@@ -118,16 +118,43 @@ class Repeat:
 Term: TypeAlias = Scan | Values | Loop | Shared | CMap | GroupBy | CoGroup | Union | Sort | Repeat
 
 
+Part: TypeAlias = tuple[typed.Variable, Term]
+"""A variable, and the term whose rows it holds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """A named query with several uses, which read its rows as `Shared` rows of `variable`.
+
+    It is translated, normalised and planned once, whatever number of queries use it.  The last of
+    `parts` is its own; those before are what its normal form shares.
+    """
+
+    name: str
+    variable: typed.Variable
+    parts: tuple[Part, ...]
+    normal: View | None = None
+    """Its normal form; None for a normal form itself."""
+    steps: tuple[Any, ...] = ()
+    """The rewrite steps that led to its normal form."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """An expression over the values of terms.
 
     Each variable holds the whole collection of its term; `result` reads no source.  A term may
-    use the parts before its own (`Shared`).
+    use the parts before its own (`Shared`).  The first parts are those of `views`, in order.
     """
 
-    parts: tuple[tuple[typed.Variable, Term], ...]
+    parts: tuple[Part, ...]
     result: typed.Expr
+    views: tuple[View, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def own_parts(self) -> tuple[Part, ...]:
+        """The parts without those of views."""
+        return self.parts[sum(len(view.parts) for view in self.views) :]
 
 
 def element(term: Term) -> Type:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, assert_never, cast
 
@@ -16,6 +16,7 @@ from incmrql.algebra.term import (
     CoGroup,
     GroupBy,
     Loop,
+    Part,
     Query,
     Repeat,
     Scan,
@@ -24,6 +25,7 @@ from incmrql.algebra.term import (
     Term,
     Union,
     Values,
+    View,
 )
 from incmrql.errors import Span
 from incmrql.types import typed
@@ -82,11 +84,30 @@ def terms(term: Term) -> Iterator[Term]:
         yield from terms(child)
 
 
+def with_views(query: Query, views: Sequence[View]) -> Query:
+    """A query with the parts of the views that it uses, through others too, before its own.
+
+    A view comes after those that it uses.
+    """
+    used = _shared_variables(query.parts)
+    wanted: list[View] = []
+    for view in reversed(views):
+        if view.variable in used:
+            wanted.insert(0, view)
+            used |= _shared_variables(view.parts)
+    parts = tuple(part for view in wanted for part in view.parts)
+    return Query((*parts, *query.parts), query.result, tuple(wanted))
+
+
+def _shared_variables(parts: Sequence[Part]) -> set[typed.Variable]:
+    return {t.variable for _, part in parts for t in terms(part) if isinstance(t, Shared)}
+
+
 def _field_names(kind: type) -> tuple[str, ...]:
     """The fields of a class of terms or expressions that may hold variables."""
     if not is_dataclass(kind) or kind is Span:
         return ()
-    return tuple(f.name for f in fields(kind) if f.name not in ("type", "span"))
+    return tuple(f.name for f in fields(kind) if f.name not in ("type", "span", "views"))
 
 
 def variables_of(part: Any) -> Iterator[typed.Variable]:

@@ -18,7 +18,7 @@ from incmrql.algebra.comprehensions import pattern_variables
 from incmrql.algebra.rows import Names
 from incmrql.types import typed
 from incmrql.types.model import Collection, Record, Tuple, Type
-from incmrql.types.walk import free_variables, nodes, rename_binders
+from incmrql.types.walk import conjuncts, free_variables, nodes, rename_binders
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Relation:
     def where(self, condition: typed.Expr) -> Relation:
         """The rows for which a condition is true; each conjunct stands where it can first."""
         qualifiers = list(self.qualifiers)
-        for part in build.conjuncts(condition):
+        for part in conjuncts(condition):
             wanted = free_variables(part)
             place = 0
             for index, qualifier in enumerate(qualifiers):

@@ -26,7 +26,7 @@ from incmrql.algebra.lineage.queries import annotate
 from incmrql.algebra.normalize.rewrite import Step
 from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.term import Query
-from incmrql.algebra.translate.queries import translate
+from incmrql.algebra.translate.queries import WITHOUT_TERMS, Views, translate, views_of
 from incmrql.errors import Diagnostic, QueryError, SourceText, in_text_order
 from incmrql.plan.assembly import PlannedItems, Watches, plan_items, watches_of
 from incmrql.plan.nodes import Plan
@@ -46,8 +46,6 @@ from incmrql.values import Bag, Value
 ReadInclude = Callable[[ast.Include, SourceText], SourceText]
 """Reads the file that an include names; its path is relative to the including text."""
 
-_NO_TERMS: Final = ("A001", "A002")
-"""Codes of queries that can be answered but have no terms, and therefore no plan."""
 _BATCH_KINDS: Final = ("store-value", "lineage", "debug")
 """Items that are answered once from the data present, even if they read a stream."""
 
@@ -58,6 +56,8 @@ class CompiledItem:
 
     item: typed.ScriptItem
     script: typed.Script
+    shared_views: Callable[[], Views] | None = field(default=None, repr=False)
+    """The views that the streaming items of the script share."""
 
     @cached_property
     def reads_streams(self) -> bool:
@@ -70,9 +70,16 @@ class CompiledItem:
         return self.item.kind not in _BATCH_KINDS and self.reads_streams
 
     @cached_property
+    def views(self) -> Views:
+        """The views that the query may use: those of the program, or its own outside of it."""
+        if self.shared_views is not None and self.is_streaming:
+            return self.shared_views()
+        return views_of([self.item.expr], self.script)
+
+    @cached_property
     def terms(self) -> Query:
         """The query as terms of the algebra; may raise `QueryError`."""
-        return translate(self.item.expr, self.script)
+        return translate(self.item.expr, self.script, self.views)
 
     @cached_property
     def without_terms(self) -> QueryError | None:
@@ -80,7 +87,7 @@ class CompiledItem:
         try:
             self.terms  # noqa: B018 - cached for the next stage
         except QueryError as problem:
-            if problem.code in _NO_TERMS:
+            if problem.code in WITHOUT_TERMS:
                 return problem
             raise
         return None
@@ -98,7 +105,7 @@ class CompiledItem:
     @cached_property
     def watches(self) -> Watches:
         """The arithmetic of the query that is checked for failures while it follows streams."""
-        return watches_of(self.item, self.script)
+        return watches_of([self.item], self.script, self.views)[0]
 
     @cached_property
     def answer_item(self) -> CompiledItem:
@@ -147,7 +154,16 @@ class Compiled:
     @cached_property
     def items(self) -> tuple[CompiledItem, ...]:
         """The items of the script, each with its own stages."""
-        return tuple(CompiledItem(item, self.typed) for item in self.typed.items)
+        return tuple(
+            CompiledItem(item, self.typed, lambda: self.views) for item in self.typed.items
+        )
+
+    @cached_property
+    def views(self) -> Views:
+        """The named queries that the streaming items share: each is planned once."""
+        with deep_recursion():
+            exprs = [item.item.expr for item in self.items if item.is_streaming]
+            return views_of(exprs, self.typed)
 
     @cached_property
     def streaming(self) -> tuple[CompiledItem, ...]:
@@ -166,10 +182,16 @@ class Compiled:
         if key not in self._plans:
             with deep_recursion():
                 queries = [item.normalized[0] for item in items]
-                watches = [item.watches if watch else None for item in items]
+                watches = self._watches_of(items) if watch else [None] * len(items)
                 typed_items = [item.item for item in items]
                 self._plans[key] = plan_items(typed_items, queries, watches, self.typed)
         return self._plans[key]
+
+    def _watches_of(self, items: Sequence[CompiledItem]) -> list[Watches]:
+        """What is watched of some items; a view that they share is watched once."""
+        if all(item.views is self.views for item in items):
+            return watches_of([item.item for item in items], self.typed, self.views)
+        return [item.watches for item in items]
 
     def program(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from incmrql.algebra import rows
@@ -13,7 +13,7 @@ from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.scope import SourceScope
 from incmrql.algebra.show import show_query
 from incmrql.algebra.term import Query
-from incmrql.algebra.translate.queries import translate
+from incmrql.algebra.translate.queries import Views, translate, views_of
 from incmrql.errors import DataError, QueryError, Span
 from incmrql.plan.nodes import Input, Plan
 from incmrql.plan.planner import plan_queries, refuse_random
@@ -36,6 +36,7 @@ class Watches:
     sites: tuple[Site, ...]
     """Empty if nothing is watched."""
     unwatched: tuple[Span, ...]
+    views: Views = field(repr=False, compare=False)
 
     @cached_property
     def query(self) -> Query | None:
@@ -43,7 +44,7 @@ class Watches:
         if not self.bags:
             return None
         both = rows.tuple_of(self.item.expr, *self.bags)
-        return normal_form(translate(both, self.script))[0]
+        return normal_form(translate(both, self.script, self.views))[0]
 
     def as_data(self) -> dict[str, list[str]]:
         """The arithmetic that is watched and that is not, with places."""
@@ -60,22 +61,32 @@ class Watches:
         ]
 
 
-def watches_of(item: typed.ScriptItem, script: typed.Script) -> Watches:
-    """What can be watched of an item: the bags that read a source and have terms."""
-    watches, scope = failure_watches(item.expr, script), SourceScope(script)
-    bags: list[typed.Expr] = []
-    unwatched = list(watches.unwatched)
-    for bag in watches.bags:
-        if not scope.reads(bag):
-            continue
-        try:
-            translate(bag, script)
-        except QueryError as problem:
-            unwatched.append(problem.problems[0].span)
-        else:
-            bags.append(bag)
-    sites = watches.sites if bags else ()
-    return Watches(item, script, tuple(bags), tuple(sites), tuple(dict.fromkeys(unwatched)))
+def watches_of(
+    items: Sequence[typed.ScriptItem], script: typed.Script, views: Views
+) -> list[Watches]:
+    """What can be watched of items: the bags that read a source and have terms.
+
+    The first item has those of the views that the items use.
+    """
+    scope = SourceScope(script)
+    item_watches: list[Watches] = []
+    found = failure_watches([item.expr for item in items], script, views)
+    for item, watches in zip(items, found, strict=True):
+        bags: list[typed.Expr] = []
+        unwatched = list(watches.unwatched)
+        for bag in watches.bags:
+            if not scope.reads(bag):
+                continue
+            try:
+                translate(bag, script, views)
+            except QueryError as problem:
+                unwatched.append(problem.problems[0].span)
+            else:
+                bags.append(bag)
+        sites = watches.sites if bags else ()
+        spans = tuple(dict.fromkeys(unwatched))
+        item_watches.append(Watches(item, script, tuple(bags), tuple(sites), spans, views))
+    return item_watches
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +165,11 @@ def program_of(
 
     With `watch` the rows for which arithmetic fails are kept beside the answers.
     """
-    queries = [normal_form(translate(item.expr, script))[0] for item in items]
-    watches = [watches_of(item, script) if watch else None for item in items]
+    views = views_of([item.expr for item in items], script)
+    queries = [normal_form(translate(item.expr, script, views))[0] for item in items]
+    watches: Sequence[Watches | None] = [None] * len(items)
+    if watch:
+        watches = watches_of(items, script, views)
     return plan_items(items, queries, watches, script).program(arguments, stored, iteration)
 
 

@@ -264,7 +264,10 @@ class ResultPart:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A program of changes for a whole query: `result` over the values of the parts."""
+    """A program of changes for a whole query: `result` over the values of the parts.
+
+    `views` are the named queries that it shares with others, with the index of the node of each.
+    """
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
@@ -272,6 +275,7 @@ class Plan:
     result: typed.Expr
     query: Query = field(repr=False, compare=False)
     script: typed.Script = field(repr=False, compare=False)
+    views: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
 
 def inputs(node: Node) -> tuple[int, ...]:

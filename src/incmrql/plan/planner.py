@@ -29,6 +29,7 @@ from incmrql.algebra.term import (
     Term,
     Union,
     Values,
+    View,
     element,
     pair,
 )
@@ -146,8 +147,8 @@ def plan_queries(queries: Sequence[Query], script: typed.Script) -> tuple[Plan, 
 class Planner:
     """Plans one query: adds nodes to a list, and remembers the node of each term.
 
-    With `previous`, its nodes come first and its sources are reused.  Terms that are registered
-    first share a node with every equal term.
+    With `previous`, its nodes come first, and its sources and views are reused.  Terms that are
+    registered first share a node with every equal term.
     """
 
     def __init__(self, query: Query, script: typed.Script, previous: Planner | None = None) -> None:
@@ -162,13 +163,16 @@ class Planner:
         self.registered: set[int] = set()
         self.index_of_term: dict[int, int] = {}
         self.sources: dict[str, int] = {} if previous is None else previous.sources
+        self.views: dict[View, int] = {} if previous is None else previous.views
         self.source_options = _source_options(query)
 
     def plan(self) -> Plan:
         """The plan of the query."""
+        for view in self.query.views:
+            self._add_view(view)
         result_variables = used_variables(self.query.result)
         parts = []
-        for variable, term in self.query.parts:
+        for variable, term in self.query.own_parts:
             self.register_term(term)
             order = term.descending if isinstance(term, Sort) and term.ordered else None
             if isinstance(term, Sort) and order is not None:
@@ -180,7 +184,17 @@ class Planner:
             if variable in result_variables:
                 parts.append(ResultPart(variable, index, order))
         nodes, edges = tuple(self.nodes), tuple(self.edges)
-        return Plan(nodes, edges, tuple(parts), self.query.result, self.query, self.script)
+        views = tuple((view.name, self.views[view]) for view in self.query.views)
+        return Plan(nodes, edges, tuple(parts), self.query.result, self.query, self.script, views)
+
+    def _add_view(self, view: View) -> None:
+        """Plan a view, unless a query before has planned it."""
+        if view not in self.views:
+            for variable, term in view.parts:
+                self.register_term(term)
+                self.shared[variable] = self.index_of(term)
+            self.views[view] = self.shared[view.variable]
+        self.shared[view.variable] = self.views[view]
 
     def register_term(self, term: Term) -> None:
         """Number a term and its sub-terms, so that equal ones become one node."""
@@ -266,9 +280,9 @@ class Planner:
         return next(name for name in [text, *numbered] if name not in names_in_use)
 
     def _add_linear(self, index: int, variable: typed.Variable, body: typed.Expr) -> int:
-        """Add a map over a node; if the node is itself a map, the two become one."""
+        """Add a map over a node; if the node is itself a map, and no view, the two become one."""
         below = self.nodes[index]
-        if isinstance(below, Linear):
+        if isinstance(below, Linear) and index not in self.views.values():
             return self.add(Linear(below.input, (*below.steps, (variable, body))))
         return self.add(Linear(index, ((variable, body),)))
 

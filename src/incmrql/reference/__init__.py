@@ -3,7 +3,8 @@
 It is kept as simple as possible and knows nothing of plans, deltas or Spark.
 
 * `evaluate` gives the value of a typed expression; `queries`, `operators`, `casts`, `builtins` and
-  `aggregates` are its rules; `environment` has the variables and the state of a run.
+  `aggregates` are its rules; `environment` has the variables and the state of a run.  `joins` is
+  its one optimisation.
 * `script` runs the items of a script; `sources` reads their rows; `python` calls the user's code.
 * `laws` checks on random values whether a user aggregation is a monoid.
 

@@ -17,6 +17,9 @@ from incmrql.values import Bag, Value
 Snapshot: TypeAlias = tuple[str, tuple[bytes, ...]]
 """The key of a source that was read: its description in the query, and its path or address."""
 
+Bindings: TypeAlias = dict[int, Value]
+"""The values of variables, by number."""
+
 EMPTY_SCRIPT = typed.Script((), {}, {}, {}, {}, {}, {})
 
 
@@ -46,11 +49,13 @@ class World:
     max_steps: int = 10_000
     max_calls: int = 2_000
     snapshots: dict[Snapshot, Bag] = field(default_factory=dict, repr=False)
-    shared: dict[tuple[int, int], tuple[Any, bool | None]] = field(default_factory=dict, repr=False)
-    """Whether a domain is the same for all rows, by its from clause and index.
+    domains: dict[tuple[int, int], Any] = field(default_factory=dict, repr=False)
+    """What is known of the domains of a from clause, by its identity and that of its condition.
 
-    The from clause is kept as part of the value, so that its `id` is not reused.
+    Both are kept as part of the value, so that no `id` is reused.
     """
+    uses_index: bool = True
+    """Whether joins are computed by an index; tests compare with joins that are not."""
     calls: int = 0
 
     def fail(self, span: Span, message: str) -> None:

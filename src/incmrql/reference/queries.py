@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from incmrql.errors import DataError
 from incmrql.reference.casts import cast, is_null
-from incmrql.reference.environment import Environment, place
+from incmrql.reference.environment import Bindings, Environment, World, place
+from incmrql.reference.joins import Domain, domains, joined
 from incmrql.reference.navigate import pairs_of
 from incmrql.reference.operators import elements
 from incmrql.types import typed
-from incmrql.types.walk import bound_variables, is_random, used_variables
 from incmrql.values import Bag, Data, Record, Value, encode, identical
 
 # --- Patterns ---
-
-
-Bindings: TypeAlias = dict[int, Value]
 
 
 def match_pattern(pattern: typed.Pattern, value: Value) -> Bindings | None:
@@ -98,7 +95,7 @@ def _members_match(
 
 def select(query: typed.Select, env: Environment) -> list[Value]:
     """The answer of a query: a list if it is ordered, else a bag."""
-    rows = bind_qualifiers(query.qualifiers, env)
+    rows = bind_qualifiers(query.qualifiers, query.where, env)
     rows = [row for row in rows if holds(query.where, row)]
     if query.group is not None:
         rows = group_rows(query.group, rows, env)
@@ -108,35 +105,39 @@ def select(query: typed.Select, env: Environment) -> list[Value]:
     return answer if query.order else Bag(answer)
 
 
-def bind_qualifiers(qualifiers: tuple[typed.Qualifier, ...], env: Environment) -> list[Environment]:
-    """One environment for each way to bind the variables of the qualifiers."""
+def bind_qualifiers(
+    qualifiers: tuple[typed.Qualifier, ...], where: typed.Expr | None, env: Environment
+) -> list[Environment]:
+    """One environment for each way to bind the variables of the qualifiers.
+
+    Some of those for which the condition `where` does not hold may be left out.
+    """
     rows = [env]
-    for index, qualifier in enumerate(qualifiers):
-        if len(rows) > 1 and _is_uncorrelated(qualifiers, index, env):
+    for qualifier, domain in zip(qualifiers, _domains(qualifiers, where, env.world), strict=True):
+        if len(rows) > 1 and domain is not None:
             assert isinstance(qualifier, typed.Generator)
             values = elements(env.world.evaluate(qualifier.domain, env))
-            rows = [
-                extended
-                for row in rows
-                for extended in _bind_pattern(qualifier.pattern, values, row)
-            ]
+            matches = [match_pattern(qualifier.pattern, value) for value in values]
+            equalities = domain.equalities if _may_use_index(env.world) else ()
+            rows = joined(rows, [match for match in matches if match is not None], equalities)
         else:
             rows = [extended for row in rows for extended in _bind_qualifier(qualifier, row)]
     return rows
 
 
-def _is_uncorrelated(qualifiers: tuple[typed.Qualifier, ...], index: int, env: Environment) -> bool:
-    """Whether a domain uses no variable that the qualifiers before it bind."""
-    # Such a domain is evaluated once: otherwise queries nested in from clauses would take time
-    # exponential in their depth.
-    is_uncorrelated = env.world.shared.setdefault((id(qualifiers), index), (qualifiers, None))[1]
-    if is_uncorrelated is None:
-        qualifier, before = qualifiers[index], bound_variables(qualifiers[:index])
-        is_uncorrelated = isinstance(qualifier, typed.Generator) and not (
-            used_variables(qualifier.domain) & before or is_random(qualifier.domain)
-        )
-        env.world.shared[id(qualifiers), index] = (qualifiers, is_uncorrelated)
-    return is_uncorrelated
+def _domains(
+    qualifiers: tuple[typed.Qualifier, ...], where: typed.Expr | None, world: World
+) -> tuple[Domain | None, ...]:
+    """What is known of the domains of a from clause, found out once."""
+    key = id(qualifiers), id(where)
+    if key not in world.domains:
+        world.domains[key] = qualifiers, where, domains(qualifiers, where)
+    known: tuple[Domain | None, ...] = world.domains[key][2]
+    return known
+
+
+def _may_use_index(world: World) -> bool:
+    return world.uses_index and not world.fail_arithmetic
 
 
 def _bind_qualifier(qualifier: typed.Qualifier, row: Environment) -> list[Environment]:

@@ -114,6 +114,17 @@ def is_random(expr: typed.Expr) -> bool:
     return any(isinstance(n, typed.Builtin) and n.function == "random" for n in nodes(expr))
 
 
+def conjuncts(condition: typed.Expr | None) -> list[typed.Expr]:
+    """The parts of a condition that all have to hold."""
+    match condition:
+        case None:
+            return []
+        case typed.Logic("and", left, right):
+            return [*conjuncts(left), *conjuncts(right)]
+        case _:
+            return [condition]
+
+
 def root_variable(expr: typed.Expr) -> typed.Variable | None:
     """The variable at the start of a chain of fields and components, or None."""
     path = component_path(expr)

@@ -18,7 +18,8 @@ What consumes a value, and for which rows:
     head, order by     the rows, or groups, of the answer
 
 A plain select in a from clause is read as part of the select around it, so its columns fail where
-they are used.  Of other queries in from clauses, the columns that are used count.
+they are used.  Of other queries in from clauses, the columns that are used count.  A view, whose
+rows several queries share, is watched once: the columns that any of them uses, in all rows of it.
 
 Watches are derived from the typed tree, before any rewriting, and are planned as ordinary queries.
 """
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import (
@@ -60,6 +62,7 @@ from incmrql.algebra.failures.conditions import (
 )
 from incmrql.algebra.rows import Names
 from incmrql.algebra.scope import SourceScope, last_number
+from incmrql.algebra.translate.queries import NO_VIEWS, Views
 from incmrql.errors import Span
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Record
@@ -87,12 +90,41 @@ class FailureWatches:
     """Loops, folds, user aggregations and recursive functions with arithmetic that may fail."""
 
 
-def failure_watches(expr: typed.Expr, script: typed.Script) -> FailureWatches:
-    """The watches of an item's expression; none if nothing in it can fail."""
-    finder = _FailureFinder(SourceScope(script), Names(last_number(script, expr)))
-    fragments = merge_fragments(finder.visit(expr))
-    bags = tuple(rename_binders(finder.bag(f), finder.names.like) for f in fragments)
-    return FailureWatches(bags, tuple(finder.sites), tuple(dict.fromkeys(finder.unwatched)))
+def failure_watches(
+    exprs: Sequence[typed.Expr], script: typed.Script, views: Views = NO_VIEWS
+) -> list[FailureWatches]:
+    """The watches of the expressions of items; none where nothing in them can fail.
+
+    The first one has those of the views that the items use.
+    """
+    scope, readers = SourceScope(script, views=views.variables), _ViewReaders()
+    finders = [_FailureFinder(scope, Names(last_number(script, e)), readers) for e in exprs]
+    fragments = [finder.visit(expr) for finder, expr in zip(finders, exprs, strict=True)]
+    for key in reversed(views.by_key if exprs else ()):  # a view comes after those that it reads
+        fragments[0] += finders[0].visit_view(key)
+    return [
+        FailureWatches(
+            tuple(
+                rename_binders(finder.bag(fragment), finder.names.like)
+                for fragment in merge_fragments(own)
+            ),
+            tuple(finder.sites),
+            tuple(dict.fromkeys(finder.unwatched)),
+        )
+        for finder, own in zip(finders, fragments, strict=True)
+    ]
+
+
+Reader: TypeAlias = tuple[typed.Pattern, Sequence[typed.Expr]]
+"""A pattern that rows are matched with, and the expressions that use what it binds."""
+
+
+@dataclass(slots=True)
+class _ViewReaders:
+    """Who reads the rows of views, by the key of each: all of a row, or what a reader uses."""
+
+    whole: set[str] = field(default_factory=set)
+    some: dict[str, list[Reader]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -101,6 +133,7 @@ class _FailureFinder:
 
     scope: SourceScope
     names: Names
+    readers: _ViewReaders
     sites: list[Site] = field(default_factory=list)
     unwatched: list[Span] = field(default_factory=list)
     _numbers: dict[tuple[Span, str], int] = field(default_factory=dict)
@@ -129,6 +162,9 @@ class _FailureFinder:
             case typed.Var(variable) if variable in self._lifted:
                 self._row_fragments += self.visit(self._lifted[variable])
                 return []
+            case typed.Global(key) if key in self.scope.views:
+                self.readers.whole.add(key)
+                return []
             case typed.Global(key):
                 return self.visit(rename_binders(self.scope.script.queries[key], self.names.like))
             case typed.Call():
@@ -148,6 +184,15 @@ class _FailureFinder:
                     return below
                 check = Check(failure_condition(expr), self._site(expr), expr)
                 return [*below, Fragment((), (check,))]
+
+    def visit_view(self, key: str) -> list[Fragment]:
+        """What fails in the columns of a view that are read, and in all that they are made of."""
+        query, readers = self.scope.script.queries[key], self.readers.some.get(key, [])
+        if key in self.readers.whole:
+            return self.visit(rename_binders(query, self.names.like))
+        if not readers:
+            return []
+        return self.visit(rename_binders(_used_columns(query, readers, self), self.names.like))
 
     def _visit_all(self, exprs: Iterable[typed.Expr]) -> list[Fragment]:
         return [fragment for expr in exprs for fragment in self.visit(expr)]
@@ -347,7 +392,8 @@ class _FromClause:
                 self.qualifiers.append(typed.Binding(pattern, expanded))
             case typed.Generator(pattern, domain):
                 expanded = self.expand(domain)
-                inside = self.finder.visit(_used_columns(expanded, pattern, uses, self.finder))
+                used = _used_columns(expanded, [(pattern, uses)], self.finder)
+                inside = self.finder.visit(used)
                 before = self.qualifiers if free_variables(expanded) & self._bound() else []
                 self.domains += with_qualifiers(before, inside)
                 self.qualifiers.append(typed.Generator(pattern, expanded))
@@ -428,27 +474,32 @@ def _nodes_with_called(parts: Iterable[typed.Expr], script: typed.Script) -> Ite
 
 
 def _used_columns(
-    domain: typed.Expr,
-    pattern: typed.Pattern,
-    uses: Sequence[typed.Expr],
-    finder: _FailureFinder,
+    domain: typed.Expr, readers: Sequence[Reader], finder: _FailureFinder
 ) -> typed.Expr:
-    """A domain reduced to the columns of its head that the select around it uses."""
+    """A domain reduced to the columns of its head that its readers use.
+
+    Of a view nothing is left: what is read of it is noted.
+    """
+    parts: Sequence[int | str]
     match domain:
+        case typed.Global(key) if key in finder.scope.views:
+            finder.readers.some.setdefault(key, []).extend(readers)
+            return typed.MakeCollection((), type=domain.type)
         case typed.Global(key):
             inner = rename_binders(finder.scope.script.queries[key], finder.names.like)
-            return _used_columns(inner, pattern, uses, finder)
+            return _used_columns(inner, readers, finder)
         case typed.Combine("union", left, right):
-            sides = [_used_columns(side, pattern, uses, finder) for side in (left, right)]
+            sides = [_used_columns(side, readers, finder) for side in (left, right)]
             return replace(domain, left=sides[0], right=sides[1])
         case typed.Widen(operand):
-            return replace(domain, operand=_used_columns(operand, pattern, uses, finder))
+            return replace(domain, operand=_used_columns(operand, readers, finder))
         case typed.Select(distinct=False, head=typed.MakeTuple(items) as head):
-            wanted = [uses_part(pattern, index, uses) for index in range(len(items))]
+            parts = range(len(items))
         case typed.Select(distinct=False, head=typed.MakeRecord(items) as head):
             assert isinstance(head.type, Record)
-            wanted = [uses_part(pattern, name, uses) for name in head.type.names]
+            parts = head.type.names
         case _:
             return domain
+    wanted = [any(uses_part(p, part, uses) for p, uses in readers) for part in parts]
     kept = [item for item, keep in zip(items, wanted, strict=True) if keep]
     return domain if all(wanted) else replace(domain, head=build.tuple_of(*kept))

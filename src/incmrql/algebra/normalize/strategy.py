@@ -16,7 +16,7 @@ from incmrql.algebra.normalize.rules import (
 )
 from incmrql.algebra.rows import Names
 from incmrql.algebra.term import Query
-from incmrql.algebra.walk import variables_of
+from incmrql.algebra.walk import variables_of, with_views
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,22 @@ new_check: Callable[[], Callable[[Query], None]] | None = None
 """Makes, for one query, a check that is called after every phase; tests set it."""
 
 
-def normal_form(query: Query) -> tuple[Query, list[Step]]:
-    """The normal form of a query, and how it was reached."""
-    names = Names(max((variable.number for variable in variables_of(query)), default=0))
+def normal_form(query: Query, names: Names | None = None) -> tuple[Query, list[Step]]:
+    """The normal form of a query, and how it was reached; `names` supplies new variables.
+
+    The views that it uses have their normal form already: rules see their rows as they see those
+    of a source.
+    """
+    views = [view.normal or view for view in query.views]
+    own = Query(query.own_parts, query.result)
+    if names is None:
+        parts = (query, *(view.parts for view in views))
+        names = Names(max((variable.number for variable in variables_of(parts)), default=0))
     engine = Engine(names)
     check = None if new_check is None else new_check()
     for phase in PHASES:
-        query = engine.run(query, phase.rules)
+        own = engine.run(own, phase.rules)
         if check is not None:
-            check(query)
-    return query, engine.steps
+            check(with_views(own, views))
+    steps = [step for view in query.views for step in view.steps]
+    return with_views(own, views), [*steps, *engine.steps]

@@ -1,7 +1,8 @@
 """Translation: typed queries become terms.
 
 `queries` is the entry point (`translate`).  `clauses` turns the clauses of a select into joins,
-filters and groups; `unnest` turns each sub-query over a source into a join with the rows around it.
+filters and groups, in the order that `ordering` finds; `unnest` turns each sub-query over a source
+into a join with the rows around it.  `views` says which named queries are translated once.
 
 Start with `queries`.
 """

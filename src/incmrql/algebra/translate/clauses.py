@@ -22,14 +22,10 @@ from incmrql.algebra.rows import (
 )
 from incmrql.algebra.scope import Translator
 from incmrql.algebra.term import CMap, GroupBy, Term, element
+from incmrql.algebra.translate.ordering import JoinStep, join_steps
 from incmrql.types import typed
 from incmrql.types.model import Collection, bag, list_of
-from incmrql.types.walk import free_variables, is_random
-
-
-def row_variables(t: Translator, expr: typed.Expr) -> set[typed.Variable]:
-    """The variables of rows that an expression depends on."""
-    return free_variables(expr) - t.scope.loops
+from incmrql.types.walk import conjuncts, is_random
 
 
 def correlation_key(carried: Sequence[typed.Variable]) -> typed.Expr:
@@ -42,9 +38,10 @@ def correlation_key(carried: Sequence[typed.Variable]) -> typed.Expr:
 
 def from_where(t: Translator, clauses: Clauses, start: Rows) -> Rows:
     """The rows of the from clause for which the conditions hold, for each row of `start`."""
-    rows, pending = _filter(t, start, list(clauses.conditions))
-    for qualifier in clauses.qualifiers:
-        rows, pending = _apply_qualifier(t, rows, qualifier, pending)
+    steps, conditions = join_steps(t, clauses, start.variables)
+    rows, pending = _filter(t, start, conditions)
+    for step in steps:
+        rows, pending = _apply_step(t, rows, step, pending)
         rows, pending = _filter(t, rows, pending)
     rows, pending = _filter(t, rows, pending, is_complete=True)
     assert not pending, pending
@@ -61,7 +58,7 @@ def _filter(
     later: list[typed.Expr] = []
     here = set(rows.variables)
     for condition in pending:
-        if row_variables(t, condition) <= here and (is_complete or not is_random(condition)):
+        if t.scope.row_variables(condition) <= here and (is_complete or not is_random(condition)):
             rows, ready = t.attach(rows, condition)
             rows = filter_rows(t.names, rows, ready)
         else:
@@ -69,40 +66,57 @@ def _filter(
     return rows, later
 
 
-def _apply_qualifier(
-    t: Translator, rows: Rows, qualifier: typed.Qualifier, pending: list[typed.Expr]
+def _apply_step(
+    t: Translator, rows: Rows, step: JoinStep, pending: list[typed.Expr]
 ) -> tuple[Rows, list[typed.Expr]]:
     """The rows after one more qualifier, and the pending conditions."""
-    match qualifier:
-        case typed.Generator():
-            return _apply_generator(t, rows, qualifier, pending)
-        case typed.Binding(pattern, value):
-            rows, ready = t.attach(rows, value)
-            bind = typed.Binding(pattern, ready)
-            return extend(t.names, rows, (bind,), pattern_variables(pattern)), pending
+    match step.qualifier:
+        case typed.Generator() as generator:
+            return _apply_generator(t, rows, generator, step.bindings, pending)
+        case typed.Binding() as binding:
+            return _bind(t, rows, binding), pending
         case typed.Condition(condition):
             return rows, [*pending, condition]
 
 
+def _bind(t: Translator, rows: Rows, binding: typed.Binding) -> Rows:
+    """Each row with the variables of a binding."""
+    rows, ready = t.attach(rows, binding.value)
+    bind = typed.Binding(binding.pattern, ready)
+    return extend(t.names, rows, (bind,), pattern_variables(binding.pattern))
+
+
 def _apply_generator(
-    t: Translator, rows: Rows, generator: typed.Generator, pending: list[typed.Expr]
+    t: Translator,
+    rows: Rows,
+    generator: typed.Generator,
+    bindings: Sequence[typed.Binding],
+    pending: list[typed.Expr],
 ) -> tuple[Rows, list[typed.Expr]]:
-    """Each row with the elements of a domain: unnested inside the row, or joined."""
+    """Each row with the elements of a domain: unnested inside the row, or joined.
+
+    Bindings are over elements of the domain alone, and evaluated before they are joined.
+    """
     pattern = generator.pattern
     domain = t.scope.resolve(generator.domain, t.names)
     new = tuple(pattern_variables(pattern))
     # A tree (JSON, any) may hold elements although its type does not say so.
     is_tree = not isinstance(domain.type, Collection)
-    if is_tree or row_variables(t, domain) & set(rows.variables) or not t.scope.reads(domain):
+    if is_tree or t.scope.row_variables(domain) & set(rows.variables) or not t.scope.reads(domain):
         rows, ready = t.attach(rows, domain)
-        return extend(t.names, rows, (typed.Generator(pattern, ready),), new), pending
+        rows = extend(t.names, rows, (typed.Generator(pattern, ready),), new)
+        for binding in bindings:
+            rows = _bind(t, rows, binding)
+        return rows, pending
     term = t.term(domain)
     one = t.names.variable("x", element(term))
     matched = build.select(row_of(new), (typed.Binding(pattern, build.var(one)),))
     right, pending = _filter(t, Rows(CMap(one, matched, term), new), pending)
+    for binding in bindings:
+        right, pending = _filter(t, _bind(t, right, binding), pending)
     if rows == NO_VARIABLES:
         return right, pending
-    keys, rest = equalities(t, pending, set(rows.variables), set(new))
+    keys, rest = equalities(t, pending, set(rows.variables), set(right.variables))
     return join_rows(t.names, rows, right, keys), rest
 
 
@@ -132,10 +146,10 @@ def _equality(
 ) -> tuple[typed.Expr, typed.Expr] | None:
     if not isinstance(condition, typed.Compare) or condition.op != "=":
         return None
-    if t.scope.reads(condition):
+    if t.scope.reads(condition) or is_random(condition):
         return None
     for a, b in ((condition.left, condition.right), (condition.right, condition.left)):
-        first, second = row_variables(t, a), row_variables(t, b)
+        first, second = t.scope.row_variables(a), t.scope.row_variables(b)
         if first and second and first <= left and second <= right:
             return a, b
     return None
@@ -153,7 +167,7 @@ def head_pairs(
     """
     if select.group is not None:
         rows = _group(t, rows, select, select.group, carried)
-    for condition in build.conjuncts(select.having):
+    for condition in conjuncts(select.having):
         rows, ready = t.attach(rows, condition)
         rows = filter_rows(t.names, rows, ready)
     rows, head = t.attach(rows, select.head)

@@ -4,14 +4,18 @@
 
 Comprehensions are flattened, equalities between generators become coGroups, sub-queries are
 unnested (`clauses.py`, `unnest.py`).  An expression without a term is refused: A001 or A002.
+Named queries with several uses are translated and normalised once (`views.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from incmrql.algebra import rows as build
 from incmrql.algebra.comprehensions import flatten_clauses
+from incmrql.algebra.normalize.strategy import normal_form
 from incmrql.algebra.rows import NO_VARIABLES, Names, Rows, distinct_elements, map_rows
 from incmrql.algebra.scope import SourceScope, last_number, translation_error
 from incmrql.algebra.term import (
@@ -21,21 +25,84 @@ from incmrql.algebra.term import (
     Query,
     Repeat,
     Scan,
+    Shared,
     Sort,
     Term,
     Union,
     Values,
+    View,
     element,
 )
 from incmrql.algebra.translate import unnest
 from incmrql.algebra.translate.clauses import from_where, head_pairs, is_sorted
+from incmrql.algebra.translate.views import view_keys
+from incmrql.algebra.walk import with_views
+from incmrql.errors import QueryError
 from incmrql.types import typed
 from incmrql.types.model import Collection, Tuple, Type, bag
 
 
-def translate(expr: typed.Expr, script: typed.Script) -> Query:
-    """The terms of an expression."""
-    return _Translation(SourceScope(script), Names(last_number(script, expr))).query(expr)
+class Views:
+    """The views of a script for some of its expressions, by the keys of the named queries."""
+
+    def __init__(self, script: typed.Script, last: int = 0) -> None:
+        self.script = script
+        self.by_key: dict[str, View] = {}
+        self.last = last
+        """The highest number of a variable in them."""
+
+    @property
+    def variables(self) -> dict[str, typed.Variable]:
+        """The variable of each view."""
+        return {key: view.variable for key, view in self.by_key.items()}
+
+    def add(self, key: str) -> None:
+        """Translate and normalise a named query over the views before it."""
+        named, names = self.script.queries[key], Names(self.last)
+        name = key.partition("@")[0]
+        rows = names.variable(name, named.type)
+        term = _Translation(SourceScope(self.script, views=self.variables), names).term(named)
+        query = self.over(Query(((rows, term),), build.var(rows)))
+        normal, steps = normal_form(query, names)
+        of_others = sum(len(view.steps) for view in query.views)
+        normal_view = View(name, rows, normal.own_parts)
+        self.by_key[key] = View(name, rows, query.own_parts, normal_view, tuple(steps[of_others:]))
+        self.last = names.last
+
+    def over(self, query: Query) -> Query:
+        """A query with the parts of the views that it uses before its own."""
+        return with_views(query, list(self.by_key.values()))
+
+
+WITHOUT_TERMS: Final = ("A001", "A002")
+"""Codes of queries that can be answered but have no terms, and therefore no plan."""
+NO_VIEWS: Final = Views(typed.Script((), {}, {}, {}, {}, {}, {}))
+
+
+def views_of(exprs: Sequence[typed.Expr], script: typed.Script) -> Views:
+    """The named queries that several uses in some expressions share.
+
+    One that cannot be translated is not shared: who uses it reports why.
+    """
+    keys = view_keys(exprs, SourceScope(script))
+    if not keys:
+        return NO_VIEWS
+    views = Views(script, max(last_number(script, expr) for expr in exprs))
+    for key in keys:
+        try:
+            views.add(key)
+        except QueryError as problem:
+            if problem.code not in WITHOUT_TERMS:
+                raise
+    return views
+
+
+def translate(expr: typed.Expr, script: typed.Script, views: Views | None = None) -> Query:
+    """The terms of an expression over the views of a script; without any, over those of its own."""
+    views = views_of([expr], script) if views is None else views
+    scope, last = SourceScope(script, views=views.variables), last_number(script, expr)
+    query = _Translation(scope, Names(max(last, views.last))).query(expr)
+    return views.over(query)
 
 
 class _Translation:
@@ -78,6 +145,8 @@ class _Translation:
                 return Scan(source, _element(expr))
             case typed.Var(variable):
                 return Loop(variable)
+            case typed.Global(key):
+                return Shared(self.scope.views[key])
             case typed.Select() if self._has_plain_limit(expr):
                 return self._select(expr)
             case typed.MapOver():

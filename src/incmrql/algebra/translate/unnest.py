@@ -37,7 +37,6 @@ from incmrql.algebra.translate.clauses import (
     from_where,
     head_pairs,
     is_sorted,
-    row_variables,
 )
 from incmrql.errors import NOWHERE
 from incmrql.types import typed
@@ -62,13 +61,13 @@ def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Exp
         if not t.scope.reads(node):  # its source was in a `let` that is not used
             return node
         match node:
-            case typed.Select() | typed.Read() | typed.Var():
+            case typed.Select() | typed.Read() | typed.Var() | typed.Global():
                 rows, collection = _unnest(t, rows, node)
                 return collection
             case typed.Case():
                 rows = _with_pattern_variables(t, rows, node)
                 return map_children(visit, node)
-            case typed.Repeat() if loops_over_bags(t, node) and not row_variables(t, node):
+            case typed.Repeat() if loops_over_bags(t, node) and not t.scope.row_variables(node):
                 if len(node.variables) > 1:
                     problem = "a loop of several variables stands inside a row"
                     raise translation_error("A001", node, problem)
@@ -138,7 +137,7 @@ def _with_pattern_variables(t: Translator, rows: Rows, case: typed.Case) -> Rows
 
 def _unnest(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Expr]:
     """Make a sub-query a variable of the rows: the new rows, and its collection."""
-    outer = row_variables(t, expr)
+    outer = t.scope.row_variables(expr)
     if not outer <= set(rows.variables):
         names = ", ".join(sorted(v.name for v in outer - set(rows.variables)))
         raise translation_error(
@@ -209,7 +208,7 @@ def _unnest_by_equalities(
     keys, rest = equalities(t, clauses.conditions, outer, inside)
     values = map(qualifier_value, clauses.qualifiers)
     others = [*rest, *values, *exprs_after_where(expr)]
-    if not keys or any(row_variables(t, other) & outer for other in others):
+    if not keys or any(t.scope.row_variables(other) & outer for other in others):
         return None
     start = from_where(t, replace(clauses, conditions=tuple(rest)), NO_VARIABLES)
     carried = tuple(t.names.variable("key", b.type) for _, b in keys)

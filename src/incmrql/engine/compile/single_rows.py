@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from incmrql.algebra import rows as build
 from incmrql.types import typed
 from incmrql.types.model import BOOL, Collection, Tuple, Type
-from incmrql.types.walk import map_children, substitute
+from incmrql.types.walk import conjuncts, map_children, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ElementAtMost:
         """The element where another condition holds too."""
         if condition is None:
             return self
-        both = [*build.conjuncts(self.condition), *build.conjuncts(condition)]
+        both = [*conjuncts(self.condition), *conjuncts(condition)]
         return ElementAtMost(self.head, build.conjunction(both))
 
     def value(self) -> typed.Expr:
@@ -128,14 +128,14 @@ def _of_query(
                 if found is None:
                     return None
                 known[variable] = found.head
-                conditions += build.conjuncts(found.condition)
+                conditions += conjuncts(found.condition)
             case typed.Binding(typed.Bind(variable), value):
                 known[variable] = inline_variables(value, known)
             case typed.Condition(condition):
-                conditions += build.conjuncts(inline_variables(condition, known))
+                conditions += conjuncts(inline_variables(condition, known))
             case _:
                 return None
-    conditions += [inline_variables(each, known) for each in build.conjuncts(where)]
+    conditions += [inline_variables(each, known) for each in conjuncts(where)]
     return ElementAtMost(inline_variables(head, known), build.conjunction(conditions))
 
 

@@ -197,6 +197,8 @@ class Explained:
     """What is known of its changes: constant, invariant, insert-only, or any."""
     span: Span | None
     """The place in the text that it is for."""
+    view: str | None
+    """The named query whose rows it has, if several uses of that share them."""
 
 
 def explained(plan: Plan, iterate: LoopMode = "default") -> tuple[Explained, ...]:
@@ -220,6 +222,7 @@ def _explained(plan: Plan, place: int, node: Node, shape: Shape, lineage: str) -
         lineage,
         _edge(plan.edges[place]),
         _span(node),
+        next((name for name, index in plan.views if index == place), None),
     )
 
 
@@ -386,6 +389,8 @@ def _tree(every: tuple[Explained, ...], place: int, depth: int, shown: set[int])
 
 
 def _details(one: Explained) -> Iterator[str]:
+    if one.view is not None:
+        yield f"view {one.view}: planned once for all that read it"
     keys = list(dict.fromkeys(filter(None, one.key_from)))
     if keys:
         yield f"key {' = '.join(keys)}"
@@ -454,6 +459,7 @@ def _node_data(one: Explained) -> dict[str, Any]:
         "emits": one.edge,
         "incremental": one.shape.is_incremental,
         "warnings": warned,
+        "view": one.view,
     }
 
 

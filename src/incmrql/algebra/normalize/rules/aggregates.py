@@ -31,7 +31,15 @@ from incmrql.types.model import (
     is_float,
     is_integer,
 )
-from incmrql.types.walk import children, free_variables, is_random, map_children, nodes, substitute
+from incmrql.types.walk import (
+    children,
+    conjuncts,
+    free_variables,
+    is_random,
+    map_children,
+    nodes,
+    substitute,
+)
 
 _REPEATABLE = ("min", "max", "some", "all")
 """Aggregates that do not mind how often a value is there."""
@@ -219,7 +227,7 @@ class _Pushing:
             ) if is_plain(operand) and all(isinstance(q, typed.Condition) for q in rest):
                 values = {variable: self._element(domain, members)}
                 tests = [q.condition for q in rest if isinstance(q, typed.Condition)]
-                test = build.conjunction([*tests, *build.conjuncts(operand.where)])
+                test = build.conjunction([*tests, *conjuncts(operand.where)])
                 head = operand.head
                 if test is not None:
                     nothing = typed.Const(None, type=head.type)

@@ -15,7 +15,15 @@ from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.types import typed
 from incmrql.types.model import Basic
-from incmrql.types.walk import children, is_random, nodes, rename_binders, substitute, with_copies
+from incmrql.types.walk import (
+    children,
+    conjuncts,
+    is_random,
+    nodes,
+    rename_binders,
+    substitute,
+    with_copies,
+)
 
 
 def is_cheap(expr: typed.Expr) -> bool:
@@ -245,7 +253,7 @@ def repeated_condition(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     for index, qualifier in enumerate(expr.qualifiers):
         if not isinstance(qualifier, typed.Condition) or is_random(qualifier.condition):
             continue
-        conditions = rows.conjuncts(qualifier.condition)
+        conditions = conjuncts(qualifier.condition)
         new = [c for n, c in enumerate(conditions) if c not in known and c not in conditions[:n]]
         if len(new) < len(conditions):
             whole = rows.conjunction(new)
@@ -264,7 +272,7 @@ def query_over_nothing(expr: typed.Expr, _names: Names) -> typed.Expr | None:
     if not all(isinstance(q, typed.Condition) for q in expr.qualifiers):
         return None
     conditions = [q.condition for q in expr.qualifiers if isinstance(q, typed.Condition)]
-    whole = rows.conjunction([*conditions, *rows.conjuncts(expr.where)])
+    whole = rows.conjunction([*conditions, *conjuncts(expr.where)])
     one = rows.bag_of(expr.head)
     return one if whole is None else rows.when(whole, one)
 

@@ -16,6 +16,7 @@ from incmrql.types import typed
 from incmrql.types.model import BOOL, UNIT, Collection, Record, Tuple, Type, is_scalar
 from incmrql.types.walk import (
     children,
+    conjuncts,
     free_variables,
     is_random,
     map_children,
@@ -190,7 +191,7 @@ def _is_there(value: typed.Expr, qualifiers: Sequence[typed.Qualifier]) -> bool:
         operand
         for qualifier in qualifiers
         if isinstance(qualifier, typed.Condition)
-        for condition in rows.conjuncts(qualifier.condition)
+        for condition in conjuncts(qualifier.condition)
         if isinstance(condition, typed.Compare)
         for operand in (condition.left, condition.right)
     ]

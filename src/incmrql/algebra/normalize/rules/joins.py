@@ -17,7 +17,14 @@ from incmrql.algebra.term import CMap, GroupBy, Term
 from incmrql.algebra.walk import distinct_variables, fingerprint, map_variables, same_term
 from incmrql.types import typed
 from incmrql.types.model import UNIT, Collection, Tuple
-from incmrql.types.walk import free_variables, is_random, map_children, rename_binders, substitute
+from incmrql.types.walk import (
+    conjuncts,
+    free_variables,
+    is_random,
+    map_children,
+    rename_binders,
+    substitute,
+)
 
 Path = tuple[int, ...]
 """Where a part of a group stands: `group#1#0` is (1, 0)."""
@@ -80,7 +87,7 @@ def as_join(group: typed.Variable, body: typed.Expr) -> Join | None:
                 return None
     if len(sides) < 2:
         return None
-    conditions += [substitute(c, named) for c in rows.conjuncts(body.where)]
+    conditions += [substitute(c, named) for c in conjuncts(body.where)]
     head = substitute(body.head, named)
     if not all(only_key(group, expr) for expr in (head, *conditions)):
         return None
@@ -108,7 +115,7 @@ def conditions_last(
     conditions: list[typed.Expr] = []
     for qualifier in qualifiers:
         if isinstance(qualifier, typed.Condition):
-            conditions += rows.conjuncts(qualifier.condition)
+            conditions += conjuncts(qualifier.condition)
         else:
             binds.append(qualifier)
     conditions.sort(key=lambda condition: fingerprint(row, tuple(binds), condition))
