@@ -535,7 +535,7 @@ def test_without_a_key_a_checkpoint_is_like_a_strangers(
         case _:
             monkeypatch.delenv("XDG_STATE_HOME")
             monkeypatch.setattr(Path, "home", _homeless)
-            why = "there is no home folder"
+            why = "there is no home directory"
     assert shop.run(AVERAGE).code == 0
     done = incmrql("verify", "ck")
     is_refused(done, "sales/1.csv", shop.folder / "sales")

@@ -457,7 +457,7 @@ def test_what_makes_no_sense_is_refused(session: incmrql.Session) -> None:
         ("is not a column", lambda: session.stream("more", "< A: int >", key=("A", "B"))),
         ("Keys need", lambda: session.stream("more", "int", key="A")),
         ("no sign", lambda: session.stream("more", "int", sign="A")),
-        ("in a list", lambda: rows.insert({"A": 1})),
+        ("must be a list", lambda: rows.insert({"A": 1})),
     ]
     for match, call in cases:
         with pytest.raises(incmrql.DataError, match=match):
