@@ -14,7 +14,7 @@ import pytest
 
 from incmrql.engine.columns import pipelines
 from incmrql.engine.columns.layouts import Leaf
-from incmrql.engine.columns.pipelines import FEW, Pipeline, SqlText
+from incmrql.engine.columns.pipelines import FEW, PinnedFunction, Pipeline, SqlText
 from incmrql.engine.columns.rows import Rows
 from incmrql.io.arrow.types import arrow_type
 from incmrql.reference import Environment
@@ -82,3 +82,9 @@ def test_duckdb_has_a_limit_of_memory() -> None:
     ((most, folder),) = pipelines._connection().execute(asked).fetchall()
     assert re.fullmatch(r"[\d.]+ [MG]iB", most)
     assert folder == ""
+
+
+def test_a_shared_function_takes_several_columns() -> None:
+    function = PinnedFunction("pow_of_two_columns", "pow", (DOUBLE, DOUBLE), DOUBLE)
+    call = SqlText("SELECT pow_of_two_columns(c0, c1) AS r0, _weight FROM given", (function,))
+    assert applied(call, DOUBLE, [2.0, 3.0], [3.0, 2.0]) == [8.0, 9.0]

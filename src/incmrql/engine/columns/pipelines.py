@@ -10,6 +10,7 @@ import os
 import warnings
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from inspect import Parameter, Signature
 from typing import Any, Final
 
 import numpy as np
@@ -148,6 +149,10 @@ def _register(function: PinnedFunction) -> None:
     def apply_columns(*columns: Any) -> Any:
         return function.apply([flat(column) for column in columns])
 
+    # DuckDB counts parameters, and takes any number of them for one.
+    names = [f"column{number}" for number in range(len(function.types))]
+    parameters = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in names]
+    apply_columns.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     types = [type_text(type_, Dialect.DUCKDB) for type_ in function.types]
     result = type_text(function.result, Dialect.DUCKDB)
     _connection().create_function(
