@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -21,6 +21,9 @@ from incmrql.values import Record
 from tests.engine.programs import compiled
 from tests.runtime.here import Here
 from tests.runtime.streaming import OPTIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TEXT = """
 incr select (k, sum(z)) from x in
@@ -42,15 +45,17 @@ class Products:
     def put(self, name: str, lines: str) -> None:
         (self.root / name).write_text(lines)
 
-    def driver(self, options: StreamOptions = OPTIONS) -> Driver:
+    def driver(self, options: StreamOptions = OPTIONS, spark: SparkSession | None = None) -> Driver:
         def nobody() -> Any:
             raise AssertionError("no Spark here")
 
         script = compiled(self.text)
         program = program_of(script.items, script, watch=options.on_arithmetic != "null")
         asked = {"text": self.text, "path": "", "arguments": [], "stored": {}}
-        driver = Driver(program, self.root / "state", None, nobody, options, script=asked)
-        driver._job = cast("StreamJob", Here(driver.compiled))
+        given = nobody if spark is None else spark
+        driver = Driver(program, self.root / "state", None, given, options, script=asked)
+        if spark is None:
+            driver._job = cast("StreamJob", Here(driver.compiled))
         return driver
 
 
@@ -212,3 +217,29 @@ def test_a_summary_is_right_or_unknown() -> None:
             assert found == summary_of(after), seed
     assert known > 100
     assert unknown > 100
+
+
+@pytest.mark.spark
+def test_tasks_summarize_a_bag_that_may_be_large(
+    spark: SparkSession, products: Products, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart, and when the least row is deleted, the driver itself reads no row."""
+    monkeypatch.setattr(arithmetic, "_FEW_ROWS", -1)
+    monkeypatch.setattr(arithmetic, "summarize_bag", None)
+    products.put("data/2.csv", "b,70000,70000\nc,80000,80000\n")
+    with products.driver(spark=spark) as driver:
+        report = driver.step()
+        assert report is not None
+    with products.driver(spark=spark) as driver:
+        products.put("deletes/3.csv", "a,100000,100000\n")
+        report = driver.step()
+        assert report is not None
+        assert report.errors is not None
+        assert report.errors.count == 2
+        assert driver.failures()[0] == report.errors.first
+        products.put("deletes/4.csv", "b,70000,70000\n")
+        report = driver.step()
+        assert report is not None
+        assert report.errors is not None
+        assert (report.errors.count, report.errors.first) == (1, driver.failures()[0])
+        assert report.jobs == 1  # that of the batch itself
