@@ -19,6 +19,7 @@ from incmrql.engine.messages import BagSummary, BatchRequest, Part, together
 from incmrql.engine.replacement import cut_answers, write_differences
 from incmrql.engine.store.content import SortedRows
 from incmrql.runtime import Driver, StreamOptions
+from incmrql.runtime import driver as drivers
 from incmrql.spark.stream_job import JobResult, StreamJob
 from tests.runtime.streaming import OPTIONS, Place
 
@@ -71,6 +72,16 @@ def driver_here(place: Place, options: StreamOptions = OPTIONS) -> Driver:
     driver = Driver(place.program, place.checkpoint, place.output, nobody, options)
     driver._job = cast("StreamJob", Here(driver.compiled))
     return driver
+
+
+def jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let drivers start no Spark, also for jobs of their start."""
+
+    def job(_spark: Any, program: CompiledProgram, *_: Any) -> Here:
+        return Here(program)
+
+    monkeypatch.setattr(drivers, "StreamJob", job)
+    monkeypatch.setattr(drivers, "check_executors", lambda _spark: None)
 
 
 class Disk:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow.parquet as pq
 import pytest
 
 from incmrql.plan.assembly import program_of
 from incmrql.runtime import Driver, StreamOptions
-from incmrql.runtime import driver as drivers
 from tests.engine.programs import compiled
-from tests.runtime.here import Here
+from tests.runtime.here import jobs_here
 from tests.runtime.streaming import OPTIONS
 
 if TYPE_CHECKING:
@@ -99,11 +98,7 @@ def published(folder: Path) -> Counter[str]:
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
-    def job(_spark: Any, program: Any, *_: Any) -> Here:
-        return Here(program)
-
-    monkeypatch.setattr(drivers, "StreamJob", job)
-    monkeypatch.setattr(drivers, "check_executors", lambda _spark: None)
+    jobs_here(monkeypatch)
     return Folders(tmp_path / "followed")
 
 

@@ -57,6 +57,7 @@ from incmrql.runtime.feeds.removal import (
     pending_removals,
     removals,
     with_checksums,
+    without_retracted,
 )
 from incmrql.runtime.feeds.spooled import Arrivals, Feed
 from incmrql.runtime.options import StreamOptions
@@ -200,8 +201,18 @@ class Driver:
             )  # fmt: skip
         if is_changed:
             self._change_program(recorded, rebuild=rebuild)
-        self._removals = removals(options, checkpoint, self.state, self.archive)
+        growing = self._growing_places()
+        self._removals = removals(options, checkpoint, self.state, self.archive, growing)
         exempt_from_checks(self.feeds, self._removals)
+        if any(file.retracts and file.place in growing for file in self._removals):
+            self._change_program((), rebuild=True, removed=self._removals)
+
+    def _growing_places(self) -> frozenset[int]:
+        """The places of the sources whose rows are never deleted."""
+        places = (stream.place for stream in self.program.streams)
+        return frozenset(
+            place for place in places if self.compiled.physical.source(place).insert_only
+        )
 
     def __enter__(self) -> Driver:
         return self
@@ -499,15 +510,17 @@ class Driver:
         with spark_failures(request.number):
             return job.run(request, large=self.options.large, loop_rows=self.options.loop_rows)
 
-    def ingested_files(self) -> tuple[InputFile, ...]:
+    def ingested_files(self, removed: Ingested = ()) -> tuple[InputFile, ...]:
         """The files that the answers are made from, each as it is kept; no skipped batches.
 
-        Raises if a file is neither kept nor as it was.
+        `removed` are to be retracted next.  Raises if a file is neither kept nor as it was.
         """
-        batches = self.checkpoint.batches()
+        batches = list(self.checkpoint.batches())
         if self.options.window and self.state.number >= 0:
             batches = [self.checkpoint.files(self.state.number)]
-        read = [[pair for pair in files if pair[1]] for files in batches]
+        retracted = [pair for pair in removed if pair[0].retracts]
+        counted = without_retracted([*batches, retracted])
+        read = [[pair for pair in files if pair[1]] for files in counted]
         reach: Reach = self.compiled.paths
         if self.lock is None and reach == ANYWHERE:
             reach = NamedFiles(self.program, self.checkpoint.folder)
@@ -524,20 +537,32 @@ class Driver:
         batch_files.check_written(request, result)
         return result.tables
 
-    def _change_program(self, recorded: Sequence[Mapping[str, Any]], *, rebuild: bool) -> None:
+    def _change_program(
+        self,
+        recorded: Sequence[Mapping[str, Any]],
+        *,
+        rebuild: bool,
+        removed: tuple[InputFile, ...] = (),
+    ) -> None:
         """Commit a batch without input: new state, new outputs, or both.
 
         A sink that had the answer of the old program gets the difference to the new answer; a sink
-        that is new gets the whole answer.
+        that is new gets the whole answer.  With `removed` the program stays the same, and these
+        files leave its input.
         """
         checkpoint, attempt = self.checkpoint, self.checkpoint.attempt()
         number = self.state.number + 1
         changed = self.sinks if rebuild else self.binding.fresh
         retraction = None
         tables = self.state.tables
+        ingested = with_checksums(removed, {}, self.state)
+        if removed:
+            answers = {n: sink.answer for n, sink in enumerate(changed) if sink.mode == "changes"}
+            retraction = Retraction.of_state(self.compiled, tables, answers)
+        elif rebuild:
+            retraction = Retraction.of_program(checkpoint, changed, recorded, self.compiled.paths)
         if rebuild:
-            retraction = Retraction.of(checkpoint, changed, recorded, self.compiled.paths)
-            files = self.ingested_files()
+            files = self.ingested_files(ingested)
             tables = self.build_state(files, checkpoint.runs)
             self.rebuilt_from = len(files)
         bound = () if self.options.window else changed
@@ -559,5 +584,5 @@ class Driver:
             checkpoint.sinks = self.binding.as_json(self.program)
             counts = {"rebuilt": self.program.identity} if rebuild else {}
             kind: Kind = "rebuild" if rebuild else "output"
-            self._commit(Commit(tables, outputs, (), counts, kind=kind, attempt=attempt))
+            self._commit(Commit(tables, outputs, ingested, counts, kind=kind, attempt=attempt))
         self._finish()

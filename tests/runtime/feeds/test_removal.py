@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from incmrql.api.options import StartOptions, stream_options
+from incmrql.engine.batch import answer_value
 from incmrql.errors import DataError
-from incmrql.runtime import StreamOptions, driver
+from incmrql.runtime import Driver, StreamOptions, driver
 from incmrql.runtime.checkpoint import manifests
-from incmrql.values import show
-from tests.runtime.here import driver_here
+from incmrql.values import Value, show
+from tests.runtime.here import driver_here, jobs_here
 from tests.runtime.streaming import OPTIONS, Place, average
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 KEPT = replace(OPTIONS, keep_input="all", max_files_per_batch=None)
 
@@ -157,6 +161,84 @@ def test_to_retract_needs_what_was_ingested(tmp_path: Path) -> None:
     assert caught.value.code == "R305"
     assert "--keep-input all" in caught.value.hint
     assert run(place, OPTIONS) == "{ (1,10.0) }"
+
+
+# --- streams that only grow -------------------------------------------------------------------
+
+GREATEST = """incr select (k, max(x.V)) from x in
+  stream(line, "{data}", ",", type(< K: int, V: double >)) group by k: x.K;"""
+
+
+@pytest.fixture
+def growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A stream without deletions, whose state keeps only the greatest values."""
+    jobs_here(monkeypatch)
+    place = Place(tmp_path, GREATEST)
+    place.put("1.csv", "1,10\n")
+    place.put("half.csv", "1,20\n2,3\n")
+    assert run_with_jobs(place) == "{ (1,20.0), (2,3.0) }"
+    place.put("half.csv", "1,5\n2,300\n")
+    return place
+
+
+def run_with_jobs(place: Place, **chosen: object) -> str:
+    """All batches without Spark, and the answer after them."""
+    options = replace(OPTIONS, max_files_per_batch=None, **chosen)  # type: ignore[arg-type]
+    spark = cast("SparkSession", None)
+    with Driver(place.program, place.checkpoint, place.output, spark, options) as run:
+        run.poll()
+        while run.step() is not None:
+            pass
+        answer = show(run.answer())
+        assert show(answer_over(run)) == answer
+    assert place.outputs_sum() == answer
+    return answer
+
+
+def answer_over(run: Driver) -> Value:
+    """The answer over the files that count, in a checkpoint of their own."""
+    tables = run.build_state(run.ingested_files(), run.checkpoint.runs)
+    return answer_value(run.compiled, 0, tables, run.checkpoint.runs)
+
+
+def test_a_file_of_a_stream_that_only_grows_is_retracted(growing: Place) -> None:
+    path = str(growing.data / "half.csv")
+    with pytest.raises(DataError, match=f"--retract {path} "):
+        run_with_jobs(growing)
+    assert run_with_jobs(growing, retract=(path,)) == "{ (1,10.0), (2,300.0) }"
+    assert run_with_jobs(growing) == "{ (1,10.0), (2,300.0) }"
+    growing.put("half.csv", "7,7\n")
+    growing.put("3.csv", "3,3\n")
+    assert run_with_jobs(growing, retract=(path,)) == "{ (1,10.0), (3,3.0), (7,7.0) }"
+
+
+def test_a_retraction_by_a_new_state_needs_all_other_input(growing: Place) -> None:
+    path = str(growing.data / "half.csv")
+    growing.put("2.csv", "4,4\n")
+    (growing.data / "1.csv").unlink()
+    with pytest.raises(DataError, match=r"1\.csv") as caught:
+        run_with_jobs(growing, retract=(path,))
+    assert caught.value.code == "R305"
+    growing.put("1.csv", "1,10\n")
+    assert run_with_jobs(growing, retract=(path,)) == "{ (1,10.0), (2,300.0), (4,4.0) }"
+
+
+@pytest.mark.parametrize("point", ["manifest", "publish", "after"])
+def test_a_crash_while_a_stream_that_only_grows_is_built_again(
+    growing: Place, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    path = str(growing.data / "half.csv")
+
+    def crash(name: str, number: int) -> None:
+        if (name, number) == (point, 1):
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        for module in (driver, manifests):
+            patch.setattr(module, "crash_here", crash)
+        with pytest.raises(Killed):
+            run_with_jobs(growing, retract=(path,))
+    assert run_with_jobs(growing) == "{ (1,10.0), (2,300.0) }"
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,6 @@ def next_files(
     for file in sorted(
         filter(is_streaming, files), key=lambda file: (file.modified, file.deletes, file.path)
     ):
-        others.setdefault((file.place, file.retracts or file.path), []).append(file)
+        others.setdefault((file.place, file.watched_path), []).append(file)
     chosen = [file for same in islice(others.values(), most) for file in same]
     return (*once, *sorted(chosen, key=lambda file: not file.retracts))

@@ -38,7 +38,7 @@ class Retraction:
     answers: Mapping[int, int]
 
     @staticmethod
-    def of(
+    def of_program(
         checkpoint: Checkpoint,
         bound: Sequence[Sink],
         recorded: Sequence[Mapping[str, Any]],
@@ -69,10 +69,17 @@ class Retraction:
         before = table_schemas(checkpoint.program)
         if any(digest != now[name]["form"] for name, digest in before.items() if name in now):
             raise _cannot_retract("this version of incmrql stores its state in different columns")
+        old = Checkpoint(checkpoint.folder, compiled.physical.schemas)
+        return Retraction.of_state(compiled, old.recovered().tables, answers)
+
+    @staticmethod
+    def of_state(
+        compiled: CompiledProgram, tables: Mapping[str, StateTable], answers: Mapping[int, int]
+    ) -> Retraction:
+        """The same of answers that some tables have."""
         if not all(compiled.physical.answers[answer].is_kept for answer in answers.values()):
             raise _cannot_retract("the checkpoint does not store the whole answer")
-        old = Checkpoint(checkpoint.folder, compiled.physical.schemas)
-        return Retraction(compiled, old.recovered().tables, answers)
+        return Retraction(compiled, tables, answers)
 
     def write(self, job: StreamJob, request: BatchRequest) -> list[Part]:
         """Write to each target of a request what its readers need to get to the new answer."""
@@ -83,6 +90,8 @@ class Retraction:
             targets = tuple(request.targets[index] for index in others)
             written = job.write_answers(replace(request, targets=targets))
             parts += [replace(part, target=others[part.target]) for part in written]
+        if not indices:
+            return parts
         targets = tuple(
             replace(request.targets[index], answer=self.answers[index]) for index in indices
         )

@@ -6,13 +6,15 @@ the ingested files, so that nothing that appears under its path is ingested.
 `retract`: the rows of a file leave the answer; they are read from its kept copy.  The path is then
 treated as never seen: a file that is there, or appears there later, is new input.
 
-Both make a batch of their own, with an intent and a manifest like any other.
+Both make a batch of their own, with an intent and a manifest like any other.  The state of a stream
+that only grows has nothing to subtract rows from: to retract a file of one, the driver builds the
+state again from all other input, in one batch.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,9 +29,16 @@ from incmrql.runtime.options import StreamOptions
 
 
 def removals(
-    options: StreamOptions, checkpoint: Checkpoint, state: State, archive: Archive
+    options: StreamOptions,
+    checkpoint: Checkpoint,
+    state: State,
+    archive: Archive,
+    growing: Collection[int],
 ) -> tuple[InputFile, ...]:
-    """The files that a batch is to forget and retract; none if an earlier start has done it."""
+    """The files that a batch is to forget and retract; none if an earlier start has done it.
+
+    `growing` are the places of sources that only grow: their files need no copy to be retracted.
+    """
     twice = set(map(os.path.abspath, options.forget)) & set(map(os.path.abspath, options.retract))
     if twice:
         message = f'"{min(twice)}" cannot be both forgotten and retracted'
@@ -44,8 +53,29 @@ def removals(
                 files.append(replace(file, forgotten=True))
     for path in dict.fromkeys(options.retract):
         for file, digest in _ingested(path, state) or _nothing_left(path, checkpoint, "--retract"):
-            files.append(_retraction(file, digest, archive))
+            files.append(_retraction(file, digest, None if file.place in growing else archive))
     return tuple(files)
+
+
+def without_retracted(batches: Iterable[Ingested]) -> list[list[tuple[InputFile, str]]]:
+    """The files of batches that still count: neither those retracted, nor what retracts them."""
+    kept: list[list[tuple[InputFile, str]]] = []
+    batch_of: dict[tuple[int, str], int] = {}
+    for files in batches:
+        added = [pair for pair in files if not pair[0].retracts]
+        for file, digest in files:
+            if file.retracts:
+                number = batch_of.pop((file.place, file.retracts), None)
+                if number is None:
+                    added.append((file, digest))
+                else:
+                    own = file.place, file.retracts
+                    kept[number] = [
+                        pair for pair in kept[number] if (pair[0].place, pair[0].path) != own
+                    ]
+        batch_of |= {(file.place, file.path): len(kept) for file, _ in added if not file.retracts}
+        kept.append(added)
+    return kept
 
 
 def _ingested(path: str, state: State) -> list[tuple[InputFile, str]]:
@@ -80,13 +110,13 @@ def _nothing_left(
     raise DataError("R323", f'{option}: "{path}" was never ingested', place=path, hint=hint)
 
 
-def _retraction(file: InputFile, digest: str, archive: Archive) -> InputFile:
-    """The input that retracts a file: its kept copy."""
+def _retraction(file: InputFile, digest: str, archive: Archive | None) -> InputFile:
+    """The input that retracts a file: its kept copy, or without an archive only its name."""
     name, place = Path(file.watched_path).name, file.watched_path
     if not digest:
         message = f'"{name}" has no rows in the answer: its batch was skipped'
         raise DataError("R323", message, place=place, hint="Use --forget.")
-    copy = archive.copy_of(file, digest)
+    copy = file if archive is None else archive.copy_of(file, digest)
     if copy is None:
         message = f'"{name}" cannot be retracted: no copy of its content was kept'
         hint = (
@@ -118,11 +148,11 @@ def pending_removals(files: Sequence[InputFile], state: State) -> tuple[InputFil
 def with_checksums(
     files: Iterable[InputFile], checksums: Mapping[str, str], state: State
 ) -> Ingested:
-    """Files with the checksums of what was read; a forgotten file keeps its earlier checksum."""
+    """Files with the checksums of what was read, or of what was ingested of them before."""
     pairs = []
     for file in files:
         digest = checksums.get(file.path, "")
-        if file.forgotten:
-            digest = state.ingested[file.place][file.path][1]
+        if file.forgotten or (file.retracts and not digest):
+            digest = state.ingested[file.place][file.retracts or file.path][1]
         pairs.append((file, digest))
     return pairs
