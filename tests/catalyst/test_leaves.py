@@ -199,11 +199,30 @@ def test_patterns_are_followed_and_listed_files_are_named(tmp_path: Path) -> Non
     by_option = source_of(files(*names[:2], path=f"{tmp_path}/a*.csv"), leaves).reader
     assert by_option is not None
     assert by_option.paths == (f"{tmp_path}/a*.csv",)
-    assert leaves.notes == []
+    assert leaves.notes == [
+        f"{tmp_path}/a*.csv: Spark reads new csv files into the checkpoint, with one more job a "
+        "batch"
+    ]
     listed = source_of(files(*names), leaves).reader
     assert listed is not None
     assert listed.paths[2] == f"{tmp_path}/b\\[1\\].csv"
-    assert "give the directory" in leaves.notes[0]
+    assert "give the directory" in leaves.notes[-1]
+
+
+def test_notes_say_who_reads_files(tmp_path: Path) -> None:
+    leaf = files(tmp_path, format_="ParquetFileFormat", number=1)
+    leaves = Leaves()
+    source_of(leaf, leaves)
+    assert leaves.notes == [
+        f"{tmp_path}: new parquet files are read without Spark where both read alike"
+    ]
+    replaced, partitioned = Leaves(on_modified="replace"), Leaves()
+    source_of(leaf, replaced)
+    source_of(
+        files(tmp_path, format_="ParquetFileFormat", partitions={"day": INTEGER}), partitioned
+    )
+    for other in (replaced, partitioned):
+        assert "Spark reads new parquet files into the checkpoint" in other.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from incmrql.io.spools import read_spool
 from incmrql.io.vectorised.spark_parquet import is_read_alike, parquet_tuples
 from incmrql.plan.program import Stream
 from incmrql.spark.plans import read_plan
-from incmrql.spark.sources.spools import spool_files
+from incmrql.spark.sources.spools import reading_session, spool_files
 from incmrql.types.model import Tuple
 from incmrql.types.typed import Read, Source, SparkReader
 
@@ -80,7 +80,7 @@ def spooled(spark: SparkSession, source: Source, folder: Path) -> Rows:
     """The rows that are spooled of all files that are listed."""
     folder.mkdir(exist_ok=True)
     stream, files = stream_of(source), files_of(source)
-    spools = spool_files(spark, stream, files, folder)
+    spools = spool_files(reading_session(spark, reader_of(source)), stream, files, folder)
     assert {each.origin.path for each in spools if each.origin} == {each.path for each in files}
     assert {path.name for path in folder.iterdir()} == {Path(each.path).name for each in spools}
     total: Rows = Counter()

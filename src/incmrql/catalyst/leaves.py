@@ -25,6 +25,7 @@ from incmrql.catalyst.nodes import PlanNode, PlanValue, plan_to_json
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.types import model_type
 from incmrql.io.spark_files import escape, is_pattern, local_path, local_paths, roots
+from incmrql.io.vectorised.spark_parquet import may_read
 from incmrql.types import typed
 from incmrql.types.model import DATE, STRING, TIMESTAMP, Collection, Record, Tuple, Type, bag
 from incmrql.values import Bag
@@ -211,9 +212,9 @@ class Leaves:
         is_static = _number(leaf) in self.static or bool(
             self.static_paths & {*local_paths(reader), *_table_names(leaf)}
         )
-        self._note_files(reader)
-        path = typed.Const(", ".join(local_paths(reader)), type=STRING)
         ours = () if is_static else self._own_options(leaf, options)
+        self._note_files(reader, row, is_replaced="on_modified" in dict(ours))
+        path = typed.Const(", ".join(local_paths(reader)), type=STRING)
         return typed.Source("spark", not is_static, path, row, options=ours, reader=reader)
 
     def _own_options(
@@ -236,12 +237,22 @@ class Leaves:
             chosen["trusted_deletes"] = True
         return tuple(sorted(chosen.items()))
 
-    def _note_files(self, reader: typed.SparkReader) -> None:
-        files = [path for path in local_paths(reader) if os.path.isfile(path)]
-        if files:
+    def _note_files(self, reader: typed.SparkReader, row: Type, *, is_replaced: bool) -> None:
+        """Say how files are read, and whether a pattern was lost."""
+        shown = ", ".join(local_paths(reader)[:3]) + (" ..." if len(reader.paths) > 3 else "")
+        if may_read(reader, row) and not is_replaced:
             self._note(
-                f"only {', '.join(files[:3])}{' ...' if len(files) > 3 else ''} is followed: "
-                "a pattern in a path is resolved when a DataFrame is built; give the directory"
+                f"{shown}: new {reader.format} files are read without Spark where both read alike"
+            )
+        else:
+            self._note(
+                f"{shown}: Spark reads new {reader.format} files into the checkpoint, with one "
+                "more job a batch"
+            )
+        if any(map(os.path.isfile, local_paths(reader))):
+            self._note(
+                f"{shown}: only these files are followed, since a DataFrame resolves patterns "
+                "when it is built; give the directory"
             )
 
     # --- constants ---

@@ -42,7 +42,7 @@ from incmrql.spark.internals import job_counts
 from incmrql.spark.loops.placement import LOOP_ROWS, Offload, find_loop, task_row_limits
 from incmrql.spark.packing import pack_program
 from incmrql.spark.probe import Proof, check_proofs, create_probe
-from incmrql.spark.sources.spools import spool_files
+from incmrql.spark.sources.spools import reading_session, spool_files
 from incmrql.spark.stream_tasks import (
     REQUEST_PROPERTY,
     batch_task,
@@ -56,6 +56,7 @@ from incmrql.spark.stream_tasks import (
     write_differences_task,
 )
 from incmrql.storage import create, delete
+from incmrql.types.typed import SparkReader
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -108,6 +109,8 @@ class StreamJob:
         self.route = Route(compiled.physical)
         self.sent = pack_program(compiled)
         self.single_task = self._single_task()
+        self._reading: dict[SparkReader, SparkSession] = {}
+        """The sessions in which readers of Spark read as in the user's."""
         self.group = f"incmrql-{uuid.uuid4().hex[:8]}"
 
     def _single_task(self) -> RDD[tuple[str, str]]:
@@ -165,7 +168,11 @@ class StreamJob:
     def spool(self, stream: Stream, files: Sequence[InputFile], folder: Path) -> list[InputFile]:
         """The rows of files as the reader of a stream reads them, in spools of a directory."""
         self._prepare()
-        return spool_files(self.given, stream, files, folder)
+        reader = stream.source.reader
+        assert reader is not None
+        if reader not in self._reading:
+            self._reading[reader] = reading_session(self.given, reader)
+        return spool_files(self._reading[reader], stream, files, folder)
 
     def _answers(self, request: BatchRequest, large: int) -> list[tuple[str, str]]:
         """The messages of a batch's tasks.

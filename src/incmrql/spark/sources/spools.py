@@ -82,7 +82,7 @@ def reader_frame(
 
 
 def spool_files(
-    spark: SparkSession, stream: Stream, files: Sequence[InputFile], folder: Path
+    session: SparkSession, stream: Stream, files: Sequence[InputFile], folder: Path
 ) -> list[InputFile]:
     """Spool files with the rows of some files, each of which has at least one.
 
@@ -90,7 +90,6 @@ def spool_files(
     """
     reader = stream.source.reader
     assert reader is not None
-    session = reading_session(spark, reader)
     folder, attempt = folder.absolute(), uuid.uuid4().hex[:12]
     by_path = {os.path.abspath(file.path): file for file in files}
     task = partial(_spool, stream, str(folder), attempt)
@@ -100,7 +99,7 @@ def spool_files(
             for base, paths in _by_base(stream, reader, by_path).items()
         ]
         rows = reduce(DataFrame.union, frames).mapInArrow(task, _REPORT)
-        with watch_executors(spark):
+        with watch_executors(session):
             report = rows.collect()
         return list(_spools(report, by_path, stream, folder, attempt))
     except (PySparkException, Py4JJavaError) as problem:
