@@ -99,7 +99,7 @@ def _negate(type_: Type) -> Case:
     def meaning(x: Value) -> Value:
         return of(typed.Negate(const(x, type_), type=type_))
 
-    def lower(trees: Trees, dialect: Dialect) -> exp.Expression:
+    def lower(trees: Trees, dialect: Dialect) -> exp.Expression | None:
         return operators.negate(type_, trees[0], dialect)
 
     return Case("-", (type_,), type_, meaning, lower)

@@ -14,7 +14,7 @@ from incmrql.engine.columns import pinned
 from incmrql.errors import InternalError
 from incmrql.io.arrow.values import plain_type, value_reader
 from incmrql.io.json.values import to_json
-from incmrql.lower import builtins, conversions
+from incmrql.lower import builtins, conversions, spark_functions
 from incmrql.lower.literals import constant
 from incmrql.lower.tree import Dialect, column, print_tree
 from incmrql.reference.builtins import NULL_AWARE, STRICT
@@ -169,7 +169,9 @@ def test_the_tables_of_builtins_have_one_key() -> None:
     """Each signature has a meaning, and a native form unless it is pinned; there are no others."""
     keys = set(KEYS)
     assert {*STRICT, *NULL_AWARE} == keys - {"random(long)"}
-    of_scalars = {key for key in keys if key.partition("(")[0] not in ELSEWHERE}
+    of_spark = {key for key in keys if key.startswith("spark.")}
+    assert {*spark_functions.NATIVE} <= of_spark
+    of_scalars = {key for key in keys - of_spark if key.partition("(")[0] not in ELSEWHERE}
     parts = {"round(decimal, long)", "string(double)", "string(float)"}  # for some arguments
     assert {*builtins.NATIVE} == of_scalars - (PINNED.keys() - parts)
     assert {*pinned.COLUMNS} <= PINNED.keys()

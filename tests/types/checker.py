@@ -347,6 +347,8 @@ def wrong_operation(expr: typed.Expr, _names: Names) -> str | None:
             return _first(differs(type_, BOOL) for type_ in (left.type, right.type, expr.type))
         case typed.Not(operand):
             return differs(operand.type, BOOL) or differs(expr.type, BOOL)
+        case typed.IsNull():
+            return differs(expr.type, BOOL)
         case typed.Exists(operand):
             is_collection = isinstance(operand.type, Collection)
             return differs(expr.type, BOOL) if is_collection else f"exists of {operand.type}"
@@ -482,6 +484,7 @@ def children(expr: typed.Expr) -> tuple[typed.Expr, ...]:
             return parts
         case (
             typed.MakeData(_, part) | typed.Negate(part) | typed.Not(part) | typed.Exists(part)
+            | typed.IsNull(part)
             | typed.Widen(part) | typed.Cast(part) | typed.Field(part, _) | typed.Item(part, _)
             | typed.Navigate(_, part, _) | typed.Trace(part, _) | typed.UserAggregate(_, part)
         ):  # fmt: skip

@@ -15,9 +15,20 @@ from typing import Final
 from sqlglot import exp
 
 from incmrql.lower.literals import double, integer
-from incmrql.lower.tree import Dialect, binary, call, case, cast, type_text, typed_null
-from incmrql.types.model import LONG, NOTHING, STRING, Decimal, Type, is_integer
-from incmrql.values.numbers import MOST_DIGITS
+from incmrql.lower.tree import (
+    Dialect,
+    binary,
+    call,
+    case,
+    cast,
+    number,
+    text,
+    type_text,
+    typed_null,
+)
+from incmrql.types import typed
+from incmrql.types.model import FLOAT, LONG, NOTHING, STRING, Basic, Decimal, Type, is_integer
+from incmrql.values.numbers import INTEGER_RANGES, MOST_DIGITS
 
 _SPARK_TRY: Final = {
     "+": "try_add",
@@ -60,14 +71,32 @@ def arithmetic(
         return _decimals(op, type_, left, right, dialect, operands)
     if is_integer(type_):
         return _integers(op, type_, left, right, dialect)
-    return _doubles(op, left, right, dialect)
+    return _floats(op, type_, left, right, dialect)
 
 
-def negate(type_: Type, operand: exp.Expression, dialect: Dialect) -> exp.Expression:
+def arithmetic_in_mode(
+    expr: typed.Arithmetic, left: exp.Expression, right: exp.Expression, dialect: Dialect
+) -> exp.Expression | None:
+    """`left op right` in the mode of an expression, whose operands are `left` and `right`."""
+    operands = expr.left.type, expr.right.type
+    if expr.mode != "total" and not _is_native_in_mode(expr.op, expr.type, operands, dialect):
+        return None
+    if expr.mode == "legacy" and is_integer(expr.type):
+        return _wrapped(expr.op, expr.type, left, right, dialect)
+    return arithmetic(expr.op, expr.type, left, right, dialect, operands)
+
+
+def negate(
+    type_: Type, operand: exp.Expression, dialect: Dialect, mode: typed.Mode = "total"
+) -> exp.Expression | None:
     """`-operand`."""
     match type_:
         case _ if type_ == NOTHING:
             return typed_null(type_, dialect)
+        case _ if mode != "total" and _is_spark(dialect):
+            return None
+        case _ if mode == "legacy" and is_integer(type_):
+            return _wrapped("-", type_, integer(0, type_, dialect), operand, dialect)
         case Decimal():
             return call("negative", operand) if _is_spark(dialect) else _negative(operand)
         case _ if is_integer(type_) and _is_spark(dialect):
@@ -75,7 +104,7 @@ def negate(type_: Type, operand: exp.Expression, dialect: Dialect) -> exp.Expres
         case _ if is_integer(type_):
             return attempt(_negative(operand))
         case _:
-            return binary(exp.Sub, double(0.0, dialect), operand)
+            return binary(exp.Sub, _zero(type_, dialect), operand)
 
 
 def compare(op: str, left: exp.Expression, right: exp.Expression) -> exp.Expression:
@@ -116,17 +145,54 @@ def _negative(operand: exp.Expression) -> exp.Expression:
     return exp.Neg(this=exp.paren(operand))
 
 
-def _doubles(
-    op: str, left: exp.Expression, right: exp.Expression, dialect: Dialect
+def _floats(
+    op: str, type_: Type, left: exp.Expression, right: exp.Expression, dialect: Dialect
 ) -> exp.Expression:
+    """Arithmetic of doubles, or of floats, which DuckDB rounds to float at every step."""
     if op in "+-":
         return binary(_KINDS[op], left, right)
+    zero = _zero(type_, dialect)
     if op == "*":
-        return one_zero(binary(exp.Mul, left, right), dialect)
+        return binary(exp.Add, binary(exp.Mul, left, right), zero)
     if _is_spark(dialect):
-        return one_zero(call(_SPARK_TRY[op], left, right), dialect)
-    divisor = call("nullif", right, double(0.0, dialect))
-    return one_zero(binary(_KINDS[op], left, divisor), dialect)
+        return binary(exp.Add, call(_SPARK_TRY[op], left, right), zero)
+    divisor = call("nullif", right, zero.copy())
+    return binary(exp.Add, binary(_KINDS[op], left, divisor), zero)
+
+
+def _zero(type_: Type, dialect: Dialect) -> exp.Expression:
+    return cast(number(0), "FLOAT") if type_ == FLOAT else double(0.0, dialect)
+
+
+def _is_native_in_mode(op: str, type_: Type, operands: tuple[Type, Type], dialect: Dialect) -> bool:
+    """Whether the form of arithmetic in one of Spark's modes is native: in DuckDB, if exact."""
+    if _is_spark(dialect):
+        return False
+    if not isinstance(type_, Decimal):
+        return True
+    first, second = operands
+    if not isinstance(first, Decimal) or not isinstance(second, Decimal):
+        return False
+    return _agrees_in_spark(op, type_, first, second)
+
+
+def _wrapped(
+    op: str, type_: Type, left: exp.Expression, right: exp.Expression, dialect: Dialect
+) -> exp.Expression:
+    """Arithmetic of integers in DuckDB that wraps as in Java; null where a divisor is zero."""
+    assert isinstance(type_, Basic)
+    if op == "%":
+        return _integers(op, type_, left, right, dialect)
+    least = INTEGER_RANGES[type_.name].start
+    wide = "HUGEINT" if type_ == LONG else "BIGINT"
+    if op == "/":
+        opposite = binary(exp.EQ, right.copy(), integer(-1, type_, dialect))
+        negated = _wrapped("-", type_, integer(0, type_, dialect), left.copy(), dialect)
+        return case([(opposite, negated)], attempt(binary(exp.IntDiv, left, right)))
+    exact = binary(_KINDS[op], cast(left, wide), cast(right, wide))
+    low, mask = (cast(text(str(n)), wide) for n in (least, -2 * least - 1))
+    bits = binary(exp.BitwiseAnd, binary(exp.Sub, exact, low), mask)
+    return cast(binary(exp.Add, bits, low.copy()), type_text(type_, dialect))
 
 
 def _integers(

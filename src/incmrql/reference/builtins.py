@@ -36,6 +36,7 @@ from incmrql.reference.operators import (
     integers_between,
     ordered_elements,
 )
+from incmrql.reference.spark.builtins import SPARK_NULL_AWARE, SPARK_STRICT
 from incmrql.types import typed
 from incmrql.types.builtins import key_of
 from incmrql.types.model import ANY, DATE, STRING, TIMESTAMP, Collection, Type
@@ -66,7 +67,7 @@ def call_builtin(call: typed.Builtin, arguments: list[Value], world: World) -> V
     else:
         result = STRICT[key](*arguments)
     result = None if result is None else fit_to_type(result, call.type)
-    if result is None:
+    if result is None and call.mode in ("total", "ansi"):
         values = ", ".join([show(argument, 10) for argument in arguments])
         world.fail(call.span, f"{call.function}({values}) has no result")
     return result
@@ -335,6 +336,7 @@ STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "date_trunc(string, date)": _truncate,
     "date_trunc(string, timestamp)": _truncate,
     "text(XML)": text_of,
+    **SPARK_STRICT,
 }
 """Functions that are not called with null arguments; null as a result is a failure."""
 
@@ -353,5 +355,6 @@ NULL_AWARE: Final[Mapping[str, Callable[..., Any]]] = {
     "inv(T)": lambda value: value,
     "string(T)": partial(cast, target=STRING),
     "tag(XML)": tag_of,
+    **SPARK_NULL_AWARE,
 }
 """Functions that accept null arguments and may return null."""

@@ -31,9 +31,11 @@ from incmrql.reference.operators import (
     negation,
 )
 from incmrql.reference.queries import match_pattern, repeat, select
+from incmrql.reference.spark.arithmetic import arithmetic_in_mode, negate_in_mode
+from incmrql.reference.spark.casts import cast_in_mode
 from incmrql.types import typed
 from incmrql.types.model import Collection, Record
-from incmrql.values import Bag, Value, encode
+from incmrql.values import Bag, Value, encode, show
 from incmrql.values import Record as RecordValue
 
 
@@ -74,6 +76,8 @@ def evaluate(expr: typed.Expr, env: Environment) -> Value:
             return _logic(expr, env)
         case typed.Not(operand):
             return negation(evaluate(operand, env))
+        case typed.IsNull(operand):
+            return evaluate(operand, env) is None
         case typed.Exists(operand):
             return len(elements(evaluate(operand, env))) > 0
         case typed.Combine(op, left, right):
@@ -90,10 +94,8 @@ def evaluate(expr: typed.Expr, env: Environment) -> Value:
             return None if components is None else components[index]
         case typed.Navigate(kind, subject, name):
             return navigate(kind, evaluate(subject, env), name)
-        case typed.At():
-            return _at(expr, env)
-        case typed.LookUp():
-            return _look_up(expr, env)
+        case typed.At(subject, key) | typed.LookUp(subject, key):
+            return _element(expr, evaluate(subject, env), evaluate(key, env), env)
         case typed.SliceOf(subject, first, last):
             return slice_of(evaluate(subject, env), evaluate(first, env), evaluate(last, env))
         case typed.MapOver():
@@ -159,8 +161,11 @@ def _arithmetic(expr: typed.Arithmetic, env: Environment) -> Value:
     left, right = evaluate(expr.left, env), evaluate(expr.right, env)
     if left is None or right is None:
         return None
-    result = arithmetic(expr.op, expr.type, left, right)
-    if result is None:
+    if expr.mode == "total":
+        result = arithmetic(expr.op, expr.type, left, right)
+    else:
+        result = arithmetic_in_mode(expr.op, expr.type, left, right, expr.mode)
+    if result is None and expr.mode in ("total", "ansi"):
         env.world.fail(expr.span, f"{left} {expr.op} {right} has no result of type {expr.type}")
     return result
 
@@ -169,8 +174,9 @@ def _negate(expr: typed.Negate, env: Environment) -> Value:
     operand = evaluate(expr.operand, env)
     if operand is None:
         return None
-    result = negate(expr.type, operand)
-    if result is None:
+    total = expr.mode == "total"
+    result = negate(expr.type, operand) if total else negate_in_mode(expr.type, operand, expr.mode)
+    if result is None and expr.mode in ("total", "ansi"):
         env.world.fail(expr.span, f"-({operand}) has no result of type {expr.type}")
     return result
 
@@ -188,21 +194,21 @@ def _cast(expr: typed.Cast, env: Environment) -> Value:
     def fail(message: str) -> None:
         env.world.fail(expr.span, message)
 
-    return cast(evaluate(expr.operand, env), expr.type, fail)
+    value = evaluate(expr.operand, env)
+    if expr.mode != "total":
+        result = cast_in_mode(value, expr.operand.type, expr.type, expr.mode)
+        if result is None and value is not None and expr.mode == "ansi":
+            fail(f"{show(value, 10)} has no form of type {expr.type}")
+        return result
+    return cast(value, expr.type, fail)
 
 
-def _at(expr: typed.At, env: Environment) -> Value:
+def _element(expr: typed.At | typed.LookUp, subject: Value, key: Value, env: Environment) -> Value:
     def fail(message: str) -> None:
         env.world.fail(expr.span, message)
 
-    return element_at(evaluate(expr.subject, env), evaluate(expr.index, env), fail)
-
-
-def _look_up(expr: typed.LookUp, env: Environment) -> Value:
-    def fail(message: str) -> None:
-        env.world.fail(expr.span, message)
-
-    return look_up(evaluate(expr.subject, env), evaluate(expr.key, env), fail)
+    found = element_at if isinstance(expr, typed.At) else look_up
+    return found(subject, key, fail)
 
 
 def _map(expr: typed.MapOver, env: Environment) -> Value:

@@ -7,12 +7,13 @@ A built-in stands in four tables under one key, its name and signature (`round(d
 here with its types, in `reference.builtins` with its meaning, in `lower.builtins` with its SQL, and
 in `engine.columns.pinned` with a version for whole columns.  The last two are optional: a built-in
 without them runs as the meaning, row by row, on every engine.
+
+`types.spark_functions` has the functions of Spark that mean something else.  No query can name
+them: only plans of Spark become calls of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -38,63 +39,11 @@ from incmrql.types.model import (
     is_integer,
     list_of,
 )
+from incmrql.types.signatures import D, Open, Parameter, Shape, Signature, Some, T, U
+from incmrql.types.spark_functions import SPARK_FUNCTIONS
 
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A type variable of a signature."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Some:
-    """A bag or list, in a parameter."""
-
-    element: Shape
-
-    def __str__(self) -> str:
-        return f"{{{self.element}}}"
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """A tuple or collection that contains type variables, in a result."""
-
-    build: Callable[..., Type]
-    parts: tuple[Shape, ...]
-
-    def __str__(self) -> str:
-        return str(self.build(*(NOTHING for _ in self.parts))).replace(
-            "null", "/".join(map(str, self.parts))
-        )
-
-
-Shape: TypeAlias = Type | Parameter | Some | Open
 Bindings: TypeAlias = dict[str, Type]
 
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """The types of a built-in's parameters and of its result."""
-
-    parameters: tuple[Shape, ...]
-    result: Shape
-
-    def key(self, name: str) -> str:
-        """The key of a built-in with this signature in all tables of built-ins."""
-        return f"{name}({', '.join(map(str, self.parameters))})"
-
-    def __str__(self) -> str:
-        return f"{self.key('')}: {self.result}"
-
-
-T, U = Parameter("T"), Parameter("U")
-D = Parameter("decimal")
-"""A decimal of any precision; the result has the precision of the argument."""
 
 _ANY = Some(T)
 _TO_DOUBLE = (Signature((DOUBLE,), DOUBLE),)
@@ -211,7 +160,7 @@ SPECIAL = ("exists", "fold", "mod", "decimal", "text", "tag", "source", "stream"
 NAMES = frozenset((*FUNCTIONS, *CONVERSIONS, *AGGREGATES, *SPECIAL))
 """Every built-in name."""
 
-_ALL: Final = {**FUNCTIONS, **TREE_FUNCTIONS}
+_ALL: Final = {**FUNCTIONS, **TREE_FUNCTIONS, **SPARK_FUNCTIONS}
 KEYS: Final = tuple(s.key(name) for name, signatures in _ALL.items() for s in signatures)
 """The keys of the tables of built-ins."""
 

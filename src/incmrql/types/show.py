@@ -55,23 +55,26 @@ def show_expr(expr: typed.Expr) -> str:
 
 def _operator(expr: typed.Expr) -> str:
     match expr:
+        case typed.Arithmetic(op, left, right, mode):
+            return _in_mode(f"{_operand(left)} {op} {_operand(right)}", mode)
         case (
-            typed.Arithmetic(op, left, right)
-            | typed.Compare(op, left, right)
+            typed.Compare(op, left, right)
             | typed.Logic(op, left, right)
             | typed.Combine(op, left, right)
         ):
             return f"{_operand(left)} {op} {_operand(right)}"
-        case typed.Negate(operand):
-            return f"-{_operand(operand)}"
+        case typed.Negate(operand, mode):
+            return _in_mode(f"-{_operand(operand)}", mode)
         case typed.Not(operand):
             return f"not {_operand(operand)}"
+        case typed.IsNull(operand):
+            return f"{_operand(operand)} is null"
         case typed.Exists(operand):
             return f"exists {_operand(operand)}"
         case typed.Widen(operand):
             return f"{_operand(operand)} to {expr.type}"
-        case typed.Cast(operand):
-            return f"{_operand(operand)} as {expr.type}"
+        case typed.Cast(operand, mode):
+            return _in_mode(f"{_operand(operand)} as {expr.type}", mode)
         case typed.If(condition, then, otherwise):
             return f"if {show_expr(condition)} then {show_expr(then)} else {show_expr(otherwise)}"
         case typed.Case(subject, branches):
@@ -81,6 +84,11 @@ def _operator(expr: typed.Expr) -> str:
             return _repeat(expr)
         case _:
             return _access(expr)
+
+
+def _in_mode(text: str, mode: typed.Mode) -> str:
+    """An operation with the mode in which it gives null or wraps where others would fail."""
+    return f"{mode}({text})" if mode in ("try", "legacy") else text
 
 
 def _access(expr: typed.Expr) -> str:

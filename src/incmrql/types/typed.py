@@ -118,6 +118,13 @@ Pattern: TypeAlias = (
 ArithmeticOp: TypeAlias = Literal["+", "-", "*", "/", "%"]
 CompareOp: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
 CombineOp: TypeAlias = Literal["union", "intersect", "except"]
+Mode: TypeAlias = Literal["total", "ansi", "try", "legacy"]
+"""How an operation is computed, and what it means that it has no result.
+
+`total` is the language's own: null.  The others are Spark's evaluation modes, in which numbers
+have Spark's widths and roundings: an operation without a result is null in all of them, and in
+`ansi` mode `algebra.failures` watches it.  In `legacy` mode integers wrap instead.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +218,7 @@ class Arithmetic(Node):
     op: ArithmeticOp
     left: Expr
     right: Expr
+    mode: Mode = "total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +226,7 @@ class Negate(Node):
     """`-e`."""
 
     operand: Expr
+    mode: Mode = "total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +250,13 @@ class Logic(Node):
 @dataclass(frozen=True, slots=True)
 class Not(Node):
     """`not e`, three-valued."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Node):
+    """Whether a value is null; never null itself."""
 
     operand: Expr
 
@@ -273,6 +289,7 @@ class Cast(Node):
     """The operand in the node's type, or null where it cannot be."""
 
     operand: Expr
+    mode: Mode = "total"
 
 
 # --- Sources ---
@@ -470,6 +487,7 @@ class Builtin(Node):
 
     function: str
     arguments: tuple[Expr, ...]
+    mode: Mode = "total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -594,6 +612,7 @@ Expr: TypeAlias = (
     | Compare
     | Logic
     | Not
+    | IsNull
     | Exists
     | Combine
     | Widen

@@ -29,6 +29,7 @@ PrecisionScale: TypeAlias = tuple[int, int]
 """The precision and the scale of a decimal type."""
 
 MOST_DIGITS: Final = 38
+_LARGEST_FLOAT_POWER: Final = 128
 _LEAST_SCALE: Final = 6
 _EXACT: Final = Context(prec=4 * MOST_DIGITS)
 
@@ -71,6 +72,20 @@ def to_float32(x: float) -> float:
     except OverflowError:
         return math.copysign(math.inf, x)
     return normal(rounded)
+
+
+def nearest_float(x: Fraction) -> float:
+    """The number of 32 bits nearest to a fraction, ties to even; infinite where out of range."""
+    if not x:
+        return 0.0
+    size = abs(x)
+    power = max(size.numerator.bit_length() - size.denominator.bit_length() - 24, -149)
+    if size >= Fraction(2) ** (power + 24):
+        power += 1
+    significand = round(size / Fraction(2) ** power)  # ties to even
+    nearest = math.ldexp(significand, power) if power < _LARGEST_FLOAT_POWER else math.inf
+    limited = math.inf if nearest >= 2.0**128 else nearest
+    return -limited if x < 0 else limited
 
 
 def decimal_result(operator: str, left: PrecisionScale, right: PrecisionScale) -> PrecisionScale:

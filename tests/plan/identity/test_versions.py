@@ -18,13 +18,14 @@ from incmrql.plan.nodes import inputs
 from incmrql.plan.program import Program
 from incmrql.types import builtins, typed
 from incmrql.types.infer.sources import FORMATS
+from incmrql.types.spark_functions import SPARK_FUNCTIONS
 from tests.effort import fewer
 from tests.generators.queries import queries
 from tests.plan.identity.programs import program_of
 from tests.plan.identity.test_fields import _hints
 
 _OPERATORS: dict[str, tuple[str, ...]] = {
-    "builtin": (*builtins.FUNCTIONS, "text", "tag"),
+    "builtin": (*builtins.FUNCTIONS, "text", "tag", *SPARK_FUNCTIONS),
     "aggregate": (*builtins.AGGREGATES, "sum#part", "sum#total", "avg#total"),
     "source": (*FORMATS.values(), "python", "registered", "spark"),
     **{

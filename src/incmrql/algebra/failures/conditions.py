@@ -11,7 +11,19 @@ from incmrql.algebra import rows
 from incmrql.algebra.comprehensions import pattern_variables
 from incmrql.errors import Span
 from incmrql.types import typed
-from incmrql.types.model import BOOL, DOUBLE, LONG, Basic, Decimal, Type, is_float, is_integer
+from incmrql.types.model import (
+    BOOL,
+    DATE,
+    LONG,
+    NOTHING,
+    STRING,
+    TIMESTAMP,
+    Basic,
+    Decimal,
+    Type,
+    is_float,
+    is_integer,
+)
 from incmrql.types.show import show_expr, show_variable
 from incmrql.types.walk import children, free_variables, root_variable, substitute
 from incmrql.values.numbers import INTEGER_RANGES, decimal_result
@@ -34,6 +46,16 @@ _NOT_NEGATIVE: Final = frozenset(("count",))
 def may_fail(expr: typed.Expr) -> bool:
     """Whether an operation may have no result although none of its operands is null."""
     match expr:
+        case (
+            typed.Arithmetic(mode="try" | "legacy")
+            | typed.Negate(mode="try" | "legacy")
+            | typed.Builtin(mode="try" | "legacy")
+        ):
+            return False
+        case typed.Builtin(mode="ansi"):
+            return True
+        case typed.Cast(operand, mode):
+            return mode == "ansi" and cast_may_fail(operand.type, expr.type)
         case typed.Arithmetic(op, left, right) if is_float(expr.type):
             return op in ("/", "%") and _may_be_zero(right)
         case typed.Arithmetic(op, left, right) if isinstance(expr.type, Decimal):
@@ -56,6 +78,45 @@ def may_fail(expr: typed.Expr) -> bool:
             return isinstance(expr.type, Decimal) and expr.type.precision == _WIDEST
         case _:
             return False
+
+
+def cast_may_fail(source: Type, target: Type) -> bool:
+    """Whether a cast in Spark's ANSI mode may have no result for a value that is not null."""
+    match source, target:
+        case _ if NOTHING in (source, target) or target in (STRING, source):
+            return False
+        case _ if source == STRING:
+            return True
+        case _, _ if target in (BOOL, DATE) or is_float(target):
+            return False
+        case _, Decimal(precision, scale):
+            return not _fits_digits(_digits(source), (precision - scale, scale))
+        case _ if is_integer(target) and is_integer(source):
+            low, high = _of_type(source)
+            limits = _of_type(target)
+            return not limits[0] <= low <= high <= limits[1]
+        case Decimal(precision, scale), _ if is_integer(target):
+            return precision - scale >= len(str(_of_type(target)[1]))
+        case _ if source == BOOL:
+            return False
+        case _:
+            return (source, target) not in ((TIMESTAMP, LONG), (DATE, TIMESTAMP))
+
+
+def _digits(type_: Type) -> tuple[int, int] | None:
+    """Digits before and after the point that the numbers of a type may have."""
+    if isinstance(type_, Decimal):
+        return type_.precision - type_.scale, type_.scale
+    if type_ == BOOL:
+        return 1, 0
+    return (len(str(_of_type(type_)[1])), 0) if is_integer(type_) else None
+
+
+def _fits_digits(digits: tuple[int, int] | None, room: tuple[int, int]) -> bool:
+    """Whether there is room for all digits; rounding may add one before the point."""
+    if digits is None:
+        return False
+    return digits[0] + (digits[1] > room[1]) <= room[0]
 
 
 def _may_be_zero(divisor: typed.Expr) -> bool:
@@ -293,7 +354,7 @@ def failure_condition(expr: typed.Expr) -> typed.Expr:
     """True where an operation has no result although none of its operands is null."""
     match expr:
         case typed.Arithmetic(_, left, right) if is_float(expr.type):
-            zero = typed.Const(0.0, type=DOUBLE)
+            zero = typed.Const(0.0, type=expr.type)
             return both(rows.is_present(left), typed.Compare("=", right, zero, type=BOOL))
         case typed.Aggregate("avg", operand):
             some = typed.Aggregate("count", operand, type=LONG)
@@ -323,6 +384,10 @@ def fault_text(expr: typed.Expr) -> str:
             return f"the {function} does not fit {expr.type}"
         case typed.Arithmetic("/" | "%") if is_float(expr.type):
             return "division by zero"
+        case typed.Builtin("spark.fail", (typed.Const(message),)):
+            return str(message)
+        case typed.Cast(operand):
+            return f"a value of type {operand.type} has no form of type {expr.type}"
         case typed.Arithmetic("/" | "%"):
             return f"division by zero, or the result does not fit {expr.type}"
         case _:

@@ -5,7 +5,8 @@ Overflow, division by zero and a sum that does not fit give null.  A *watch* is 
 the first operation, from left to right, that does.
 
     failed(a op b)     failed(a), failed(b), or a and b are not null and a op b is
-    failed(a and b)    failed(a), or a is not false and failed(b); `or`, `if`, `case` likewise
+    failed(a and b)    failed(a), or a is not false and failed(b); `or`, `if`, `case` and
+                       `coalesce` likewise
     failed(sum(X))     failed in an element, or the sum is null
 
 What consumes a value, and for which rows:
@@ -155,6 +156,9 @@ class _FailureFinder:
                 return self.visit(condition) + chosen
             case typed.Case(subject, branches):
                 return self.visit(subject) + self._branches(expr, branches)
+            case typed.Builtin("spark.coalesce", (first, second)):
+                missing = typed.IsNull(first, type=BOOL)
+                return self.visit(first) + guard(missing, self.visit(second))
             case typed.MapOver():
                 return self._map(expr)
             case typed.Select():

@@ -1,8 +1,8 @@
 """Scalar functions on Arrow columns with exactly the reference's results, shared by all engines.
 
 A call runs here if an engine has no form of it with the same bits.  By default the reference's
-own function is called once for each distinct row of arguments; `COLUMNS` has versions of common
-functions for whole columns.
+own function is called once for each distinct row of arguments, and whole expressions likewise;
+`COLUMNS` has versions of common functions for whole columns.
 """
 
 from __future__ import annotations
@@ -21,11 +21,16 @@ import pyarrow.compute as pc
 from incmrql.errors import InternalError
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
+from incmrql.reference import Environment, evaluate, new_world
 from incmrql.reference.builtins import NULL_AWARE, STRICT
 from incmrql.reference.casts import cast
+from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.reference.operators import arithmetic, fit_to_type
+from incmrql.types import typed
 from incmrql.types.builtins import FUNCTIONS, TREE_FUNCTIONS, key_of
 from incmrql.types.model import NOTHING, Decimal, Type
+from incmrql.types.spark_functions import SPARK_FUNCTIONS
+from incmrql.types.walk import is_random, nodes
 from incmrql.values import Value
 from incmrql.values.elementary.functions import NAMES, elementary
 from incmrql.values.exact import variance_of
@@ -57,7 +62,31 @@ def apply(
 
 def is_pinned(function: str) -> bool:
     """Whether a built-in can be called here by its name."""
-    return function != "random" and (function in FUNCTIONS or function in TREE_FUNCTIONS)
+    tables = (FUNCTIONS, TREE_FUNCTIONS, SPARK_FUNCTIONS)
+    return function != "random" and any(function in table for table in tables)
+
+
+def is_function_of_scalars(expr: typed.Expr) -> bool:
+    """Whether the value of an expression depends on its free variables only."""
+    outside = (
+        typed.Global | typed.Stored | typed.ScriptArguments | typed.Read | typed.Call
+        | typed.PythonCall | typed.UserAggregate | typed.Trace
+    )  # fmt: skip
+    return not is_random(expr) and not any(isinstance(node, outside) for node in nodes(expr))
+
+
+def apply_expression(
+    parameters: Sequence[typed.Variable], body: typed.Expr, arguments: Sequence[Arrow]
+) -> Arrow:
+    """A column of values of an expression, by the reference, for each distinct row of arguments."""
+    outermost = Environment(new_world(EMPTY_SCRIPT))
+    numbers = [parameter.number for parameter in parameters]
+
+    def value(*row: Value) -> Value:
+        return evaluate(body, outermost.extend(dict(zip(numbers, row, strict=True))))
+
+    columns = [_combined_chunks(array) for array in arguments]
+    return _by_row(value, columns, [parameter.type for parameter in parameters], body.type)
 
 
 def apply_cast(array: Arrow, source: Type, target: Type) -> Arrow:

@@ -42,16 +42,20 @@ class Projection:
 class PinnedFunction:
     """A function that all engines share (`pinned.py`), under the name that a query calls it by.
 
-    Without a built-in it is a conversion.
+    Without a built-in it is an expression over parameters, or else a conversion.
     """
 
     name: str
     builtin: str | None
     types: tuple[Type, ...]
     result: Type
+    parameters: tuple[typed.Variable, ...] = ()
+    body: typed.Expr | None = field(default=None, compare=False)
 
     def apply(self, columns: list[Any]) -> Any:
         """The results of whole columns."""
+        if self.body is not None:
+            return pinned.apply_expression(self.parameters, self.body, columns)
         if self.builtin is None:
             return pinned.apply_cast(columns[0], self.types[0], self.result)
         return pinned.apply(self.builtin, columns, self.types, self.result)

@@ -10,7 +10,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from incmrql.engine.columns.layouts import Layout, Leaf, Struct, Unused, of_elements
-from incmrql.engine.columns.pinned import is_pinned
+from incmrql.engine.columns.pinned import is_function_of_scalars, is_pinned
 from incmrql.engine.columns.pipelines import ByRow, PinnedFunction, Pipeline, Projection, SqlText
 from incmrql.io.arrow.columns import WEIGHT
 from incmrql.lower import tree
@@ -86,8 +86,12 @@ def _shared(place: PythonExpression) -> PinnedFunction:
         match place.body:
             case typed.Builtin(name, operands) if operands == given and is_pinned(name):
                 return _named(name, types, place.body.type)
-            case typed.Cast(operand) if (operand,) == given:
+            case typed.Cast(operand, "total") if (operand,) == given:
                 return _named(None, types, place.body.type)
+            case typed.Arithmetic(op, left, right, "total") if (left, right) == given:
+                return _named(op, types, place.body.type)
+            case body if is_function_of_scalars(body):
+                return _expression(place.parameters, types, body)
             case _:
                 pass
     raise NotNative(place.reason)
@@ -95,8 +99,19 @@ def _shared(place: PythonExpression) -> PinnedFunction:
 
 def _named(builtin: str | None, types: tuple[Type, ...], result: Type) -> PinnedFunction:
     text = f"{builtin} {types} {result}"
-    digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    return PinnedFunction(f"pinned_{digest}", builtin, types, result)
+    return PinnedFunction(f"pinned_{_digest(text)}", builtin, types, result)
+
+
+def _expression(
+    parameters: tuple[typed.Variable, ...], types: tuple[Type, ...], body: typed.Expr
+) -> PinnedFunction:
+    """The function of an expression over scalars, which the reference evaluates."""
+    name = f"pinned_{_digest(f'{parameters} {body}')}"
+    return PinnedFunction(name, None, types, body.type, parameters, body)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _made(

@@ -13,7 +13,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from incmrql.lower import builtins, conversions, literals, operators, tree
+from incmrql.lower import builtins, conversions, literals, operators, spark_functions, tree
 from incmrql.lower.context import PYTHON_PREFIX, Context, construct_name, python_reason
 from incmrql.lower.expressions import access, arrays, linear, patterns
 from incmrql.lower.expressions.aggregates import aggregate, fold, user_aggregate
@@ -24,6 +24,7 @@ from incmrql.lower.expressions.collections import (
     map_over,
 )
 from incmrql.lower.shapes import Cell, Env, GroupBag, NotNative, Parts, Shape, is_structure
+from incmrql.lower.spark_casts import cast_in_mode
 from incmrql.types import typed
 from incmrql.types.model import (
     ANY,
@@ -40,6 +41,7 @@ from incmrql.types.model import (
     Type,
     is_scalar,
 )
+from incmrql.types.spark_functions import SPARK_FUNCTIONS
 from incmrql.types.walk import nodes
 
 _COLLECTION_BUILTINS = (
@@ -79,14 +81,12 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
             return Cell(array, expr.type, present=True)
         case typed.RangeOf(first, last):
             return collection_builtin("range", (first, last), expr.type, env, ctx)
-        case typed.Arithmetic(op, left, right):
+        case typed.Arithmetic(_, left, right):
             both = ctx.tree(left, env), ctx.tree(right, env)
-            types = left.type, right.type
-            result = operators.arithmetic(op, expr.type, *both, ctx.dialect, types)
-            return _native_or_raise(expr, result)
-        case typed.Negate(operand):
+            return _native_or_raise(expr, operators.arithmetic_in_mode(expr, *both, ctx.dialect))
+        case typed.Negate(operand, mode):
             return _native_or_raise(
-                expr, operators.negate(expr.type, ctx.tree(operand, env), ctx.dialect)
+                expr, operators.negate(expr.type, ctx.tree(operand, env), ctx.dialect, mode)
             )
         case typed.Compare():
             return _compare(expr, env, ctx)
@@ -97,6 +97,8 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
             return _native_or_raise(expr, join(*both))
         case typed.Not(operand):
             return _native_or_raise(expr, operators.negation(ctx.tree(operand, env)))
+        case typed.IsNull(operand):
+            return _is_null(ctx.lower(operand, env, ctx), expr.type, ctx)
         case typed.Exists(operand):
             return aggregate("exists", operand, None, expr.type, env, ctx)
         case typed.Combine():
@@ -110,8 +112,13 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
                 linear.widen_elements(expr, subject, ctx) if isinstance(subject, GroupBag) else None
             )
             return many or _widen(subject, operand.type, expr.type, ctx)
-        case typed.Cast(operand):
+        case typed.Cast(operand, "total"):
             return _cast(ctx.lower(operand, env, ctx), operand.type, expr.type, ctx)
+        case typed.Cast(operand, mode):
+            source = ctx.tree(operand, env)
+            return _native_or_raise(
+                expr, cast_in_mode(source, operand.type, expr.type, mode, ctx.dialect)
+            )
         case typed.Field(subject, name):
             names = subject.type.names if isinstance(subject.type, Record) else ()
             return ctx.part(ctx.lower(subject, env, ctx), names.index(name))
@@ -204,6 +211,13 @@ def _native_or_raise(expr: typed.Expr, native: exp.Expression | None) -> Cell:
 
 def _element(type_: Type) -> Type:
     return type_.element if isinstance(type_, Collection) else NOTHING
+
+
+def _is_null(shape: Shape, type_: Type, ctx: Context) -> Cell:
+    """Whether a value is null; separate parts and the rows of a group never are."""
+    if _is_present(shape):
+        return Cell(tree.boolean(False), type_, present=True)
+    return Cell(tree.is_null(ctx.whole(shape)), type_, present=True)
 
 
 def _compare(expr: typed.Compare, env: Env, ctx: Context) -> Cell:
@@ -362,8 +376,9 @@ def _builtin(expr: typed.Builtin, env: Env, ctx: Context) -> Shape:
     values = [
         arrays.canonical(ctx.tree(argument, env), argument.type, ctx) for argument in expr.arguments
     ]
+    table = spark_functions if expr.function in SPARK_FUNCTIONS else builtins
     return _native_or_raise(
-        expr, builtins.builtin(expr.function, values, types, expr.type, ctx.dialect)
+        expr, table.builtin(expr.function, values, types, expr.type, ctx.dialect)
     )
 
 

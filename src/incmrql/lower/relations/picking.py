@@ -37,9 +37,9 @@ _AGGREGATES: Final = ("count", "some", "all", "min", "max", "first")
 _TOTAL: Final = (
     typed.Const | typed.Var | typed.MakeTuple | typed.MakeRecord | typed.MakeCollection
     | typed.MakeData | typed.Concat | typed.Arithmetic | typed.Negate | typed.Compare
-    | typed.Logic | typed.Not | typed.Exists | typed.Navigate | typed.At | typed.LookUp
-    | typed.SliceOf | typed.MapOver | typed.Field | typed.Item | typed.Cast | typed.Widen
-    | typed.If | typed.Case | typed.Select
+    | typed.Logic | typed.Not | typed.IsNull | typed.Exists | typed.Navigate | typed.At
+    | typed.LookUp | typed.SliceOf | typed.MapOver | typed.Field | typed.Item | typed.Cast
+    | typed.Widen | typed.If | typed.Case | typed.Select
 )  # fmt: skip
 
 

@@ -92,6 +92,8 @@ _TYPES: Final[dict[type, Entry]] = {
     model.Constructor: _entry("constructor", "name", "position", "content", "owner"),
 }
 
+_MODE: Final = IdentityField("mode", default="total")
+
 _EXPRESSIONS: Final[dict[type, Entry]] = {
     typed.Const: _expr("constant", IdentityField("value", constant=True)),
     typed.Var: _expr("variable-use", "variable"),
@@ -105,15 +107,16 @@ _EXPRESSIONS: Final[dict[type, Entry]] = {
     typed.MakeData: _expr("make-data", "constructor", "content"),
     typed.Concat: _expr("concat", "parts"),
     typed.RangeOf: _expr("range", "first", "last"),
-    typed.Arithmetic: _expr("arithmetic", "op", "left", "right", by="op"),
-    typed.Negate: _expr("negate", "operand"),
+    typed.Arithmetic: _expr("arithmetic", "op", "left", "right", _MODE, by="op"),
+    typed.Negate: _expr("negate", "operand", _MODE),
     typed.Compare: _expr("compare", "op", "left", "right", by="op"),
     typed.Logic: _expr("logic", "op", "left", "right", by="op"),
     typed.Not: _expr("not", "operand"),
+    typed.IsNull: _expr("is-null", "operand"),
     typed.Exists: _expr("exists", "operand"),
     typed.Combine: _expr("combine", "op", "left", "right", by="op"),
     typed.Widen: _expr("widen", "operand"),
-    typed.Cast: _expr("cast", "operand"),
+    typed.Cast: _expr("cast", "operand", _MODE),
     typed.Field: _expr("field", "subject", "name"),
     typed.Item: _expr("item", "subject", "index"),
     typed.Navigate: _expr("navigate", "kind", "subject", "name", by="kind"),
@@ -127,7 +130,7 @@ _EXPRESSIONS: Final[dict[type, Entry]] = {
     typed.Trace: _expr("trace", "operand", ignored=["text"]),
     typed.Call: _expr("call", IdentityField("function", names="functions"), "arguments"),
     typed.PythonCall: _expr("python-call", IdentityField("function", names="python"), "arguments"),
-    typed.Builtin: _expr("builtin", "function", "arguments", by="function"),
+    typed.Builtin: _expr("builtin", "function", "arguments", _MODE, by="function"),
     typed.Aggregate: _expr("aggregate", "function", "operand", "extra", by="function"),
     typed.UserAggregate: _expr(
         "user-aggregate", IdentityField("aggregation", names="aggregations"), "operand"

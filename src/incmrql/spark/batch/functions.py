@@ -84,7 +84,7 @@ def _function(place: PythonExpression, setting: PythonContext) -> Callable[[list
     match place.body:
         case typed.Builtin(name, operands) if operands == variables and name != "random":
             return lambda columns: pinned.apply(name, columns, types, place.body.type)
-        case typed.Cast(operand) if (operand,) == variables:
+        case typed.Cast(operand, "total") if (operand,) == variables:
             return lambda columns: pinned.apply_cast(columns[0], types[0], place.body.type)
         case _:
             return _row_by_row(place, setting)

@@ -1,0 +1,170 @@
+"""Comparisons, logic, tests for null, and choices among values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Final
+
+from incmrql.algebra import rows as build
+from incmrql.catalyst.expressions.rules import (
+    Convert,
+    Rule,
+    Rules,
+    call,
+    compare,
+    const,
+    either,
+    is_null,
+    let,
+    null,
+    require_one_type,
+    rule,
+    type_of,
+    when,
+)
+from incmrql.catalyst.expressions.values import literal_value
+from incmrql.catalyst.nodes import PlanNode
+from incmrql.catalyst.refusals import Refused
+from incmrql.catalyst.scope import Scope
+from incmrql.types import typed
+from incmrql.types.model import BOOL, DOUBLE, FLOAT, LONG
+
+
+def _compared(op: typed.CompareOp) -> Rule:
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        left, right = scope.expressions((node["left"], node["right"]))
+        require_one_type(node, (left, right))
+        return compare(op, left, right)
+
+    return rule(convert, "left", "right")
+
+
+def _same(node: PlanNode, scope: Scope) -> typed.Expr:
+    """`<=>`: identity of tuples tells null from other values, and is never null."""
+    left, right = scope.expressions((node["left"], node["right"]))
+    require_one_type(node, (left, right))
+    return compare("=", build.tuple_of(left), build.tuple_of(right))
+
+
+def _logic(op: str) -> Rule:
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        left, right = scope.expressions((node["left"], node["right"]))
+        return typed.Logic("or" if op == "or" else "and", left, right, type=BOOL)
+
+    return rule(convert, "left", "right")
+
+
+def _not(node: PlanNode, scope: Scope) -> typed.Expr:
+    return typed.Not(scope.expression(node["child"]), type=BOOL)
+
+
+def _missing(node: PlanNode, scope: Scope) -> typed.Expr:
+    return is_null(scope.expression(node["child"]))
+
+
+def _present(node: PlanNode, scope: Scope) -> typed.Expr:
+    return typed.Not(_missing(node, scope), type=BOOL)
+
+
+def _in(node: PlanNode, scope: Scope) -> typed.Expr:
+    """Whether a value equals one of a list; null if it might, because one of them is null."""
+    value = scope.expression(node["value"])
+    return _among(node, value, scope.expressions(node["list"]), scope)
+
+
+def _in_set(node: PlanNode, scope: Scope) -> typed.Expr:
+    """`in` a set of constants, which have the form that they have inside of Spark."""
+    value = scope.expression(node["child"])
+    data_type = node["child"]["$type"]
+    constants = [const(literal_value(v, data_type, node), value.type) for v in node["hset"]]
+    return _among(node, value, constants, scope)
+
+
+def _among(
+    node: PlanNode, value: typed.Expr, values: Sequence[typed.Expr], scope: Scope
+) -> typed.Expr:
+    require_one_type(node, (value, *values))
+    if not values:
+        if scope.settings.get("spark.sql.legacy.nullInEmptyListBehavior", "false") != "false":
+            raise Refused("C104", "an empty list, by Spark's old rules for it", node=node)
+        return const(False, BOOL)
+    return let(scope, value, lambda v: either([compare("=", v, one) for one in values]))
+
+
+def _if(node: PlanNode, scope: Scope) -> typed.Expr:
+    parts = (node["predicate"], node["trueValue"], node["falseValue"])
+    condition, then, otherwise = scope.expressions(parts)
+    require_one_type(node, (then, otherwise))
+    return typed.If(condition, then, otherwise, type=type_of(node))
+
+
+def _case(node: PlanNode, scope: Scope) -> typed.Expr:
+    type_ = type_of(node)
+    branches = [scope.expressions(branch) for branch in node["branches"]]
+    last = node.fields.get("elseValue")
+    otherwise = scope.expression(last) if isinstance(last, PlanNode) else null(type_)
+    require_one_type(node, (*[then for _, then in branches], otherwise))
+    for condition, then in reversed(branches):
+        otherwise = typed.If(condition, then, otherwise, type=type_)
+    return otherwise
+
+
+def _coalesce(node: PlanNode, scope: Scope) -> typed.Expr:
+    values, type_ = scope.expressions(node["children"]), type_of(node)
+    require_one_type(node, values)
+    *first, last = values
+    for value in reversed(first):
+        last = call("spark.coalesce", [value, last], type_)
+    return last
+
+
+def _extreme(function: str) -> Convert:
+    """`greatest` or `least`, which skip nulls."""
+
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        values, type_ = scope.expressions(node["children"]), type_of(node)
+        require_one_type(node, values)
+        return reduce(lambda one, other: call(function, [one, other], type_), values)
+
+    return convert
+
+
+def _enough(node: PlanNode, scope: Scope) -> typed.Expr:
+    """Whether so many of some values are neither null nor NaN."""
+    count: typed.Expr = const(0, LONG)
+    for value in scope.expressions(node["children"]):
+        one = when(_is_value(value), const(1, LONG), const(0, LONG))
+        count = typed.Arithmetic("+", count, one, "try", type=LONG)
+    return compare(">=", count, const(node["n"], LONG))
+
+
+def _is_value(value: typed.Expr) -> typed.Expr:
+    """True where a value is neither null nor NaN; otherwise false or null."""
+    if value.type in (FLOAT, DOUBLE):
+        return compare("<>", value, const(float("nan"), value.type))
+    return typed.Not(is_null(value), type=BOOL)
+
+
+CONDITIONS: Final[Rules] = {
+    "EqualTo": _compared("="),
+    "LessThan": _compared("<"),
+    "LessThanOrEqual": _compared("<="),
+    "GreaterThan": _compared(">"),
+    "GreaterThanOrEqual": _compared(">="),
+    "EqualNullSafe": rule(_same, "left", "right"),
+    "And": _logic("and"),
+    "Or": _logic("or"),
+    "Not": rule(_not, "child"),
+    "IsNull": rule(_missing, "child"),
+    "IsNotNull": rule(_present, "child"),
+    "In": rule(_in, "value", "list"),
+    "InSet": rule(_in_set, "child", "hset"),
+    "If": rule(_if, "predicate", "trueValue", "falseValue"),
+    "CaseWhen": rule(_case, "branches", "elseValue"),
+    "Coalesce": rule(_coalesce, "children"),
+    "Greatest": rule(_extreme("spark.greatest"), "children"),
+    "Least": rule(_extreme("spark.least"), "children"),
+    "AtLeastNNonNulls": rule(_enough, "n", "children"),
+}
+"""Classes of conditions and choices."""

@@ -1,0 +1,158 @@
+"""What the rules of all classes of expressions share: modes, types, constants, names for values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from incmrql.algebra import rows as build
+from incmrql.catalyst.classes import Support, converted
+from incmrql.catalyst.nodes import PlanNode, PlanValue
+from incmrql.catalyst.refusals import Refused
+from incmrql.catalyst.scope import Scope
+from incmrql.catalyst.types import model_type
+from incmrql.types import typed
+from incmrql.types.model import BOOL, NOTHING, STRING, Type
+from incmrql.types.walk import free_variables
+from incmrql.values import Value
+
+Convert: TypeAlias = Callable[[PlanNode, Scope], typed.Expr]
+"""The typed expression of a node; raises `Refused` if it is not converted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the expressions of one class are converted, and which fields they may have."""
+
+    support: Support
+    convert: Convert
+
+
+Rules: TypeAlias = Mapping[str, Rule]
+
+
+def rule(
+    convert: Convert, *reads: str, ignores: tuple[str, ...] = (), **expects: PlanValue
+) -> Rule:
+    """A rule that reads these fields, ignores others, and expects the values of the rest."""
+    return Rule(converted(*reads, ignores=ignores, **expects), convert)
+
+
+# --- Types and modes ---
+
+_MODES: Final[dict[str, typed.Mode]] = {"ANSI": "ansi", "LEGACY": "legacy", "TRY": "try"}
+MODES: Final = ("evalContext", "evalMode")
+"""The fields with the evaluation mode, of which a class has one, depending on the version."""
+
+
+def type_of(node: PlanNode) -> Type:
+    """The type of an expression, as Spark's analyser says."""
+    return model_type(node["$type"])
+
+
+def mode_of(node: PlanNode) -> typed.Mode:
+    """The evaluation mode of an expression."""
+    context = node.fields.get("evalContext")
+    if isinstance(context, PlanNode):
+        return _MODES[context["evalMode"]]
+    if "evalMode" in node.fields:
+        return _MODES[node["evalMode"]]
+    fails = node.fields.get("failOnError", node.fields.get("ansiEnabled", False))
+    return "ansi" if fails else "legacy"
+
+
+def require_one_type(node: PlanNode, operands: Sequence[typed.Expr]) -> None:
+    """Raise `Refused` unless operands have one type; what is refused already has none."""
+    types = {operand.type for operand in operands} - {NOTHING}
+    if len(types) > 1:
+        shown = " and ".join(sorted(map(str, types)))
+        raise Refused("C104", f"{node.name} of {shown} is not converted yet", node=node)
+
+
+def require_utc(node: PlanNode) -> None:
+    """Raise `Refused` unless the time zone of an expression is UTC."""
+    zone = node.fields.get("timeZoneId")
+    if isinstance(zone, str) and zone.upper() not in _UTC:
+        message = f"{node.name} computes in the time zone {zone}, which is not converted yet"
+        hint = "Set spark.sql.session.timeZone to UTC before the query is built."
+        raise Refused("C104", message, hint, node)
+
+
+_UTC: Final = frozenset(
+    ("UTC", "Z", "GMT", "ETC/UTC", "ETC/GMT", "UT", "+00:00", "ZULU", "ETC/ZULU", "UNIVERSAL",
+     "ETC/UNIVERSAL", "UCT", "ETC/UCT", "GREENWICH", "ETC/GREENWICH", "GMT0", "ETC/GMT0")
+)  # fmt: skip
+
+
+# --- Building ---
+
+
+def const(value: Value, type_: Type) -> typed.Expr:
+    """A constant."""
+    return typed.Const(value, type=type_)
+
+
+def null(type_: Type) -> typed.Expr:
+    """The null of a type."""
+    return typed.Const(None, type=type_)
+
+
+def is_null(operand: typed.Expr) -> typed.Expr:
+    """Whether a value is null."""
+    return typed.IsNull(operand, type=BOOL)
+
+
+def either(conditions: Sequence[typed.Expr]) -> typed.Expr:
+    """`or` of conditions, of little depth."""
+    return _balanced("or", conditions)
+
+
+def _balanced(op: str, conditions: Sequence[typed.Expr]) -> typed.Expr:
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    left, right = _balanced(op, conditions[:middle]), _balanced(op, conditions[middle:])
+    return typed.Logic("or" if op == "or" else "and", left, right, type=BOOL)
+
+
+def when(condition: typed.Expr, then: typed.Expr, otherwise: typed.Expr) -> typed.Expr:
+    """`if condition then … else …`."""
+    return typed.If(condition, then, otherwise, type=otherwise.type)
+
+
+def compare(op: typed.CompareOp, left: typed.Expr, right: typed.Expr) -> typed.Expr:
+    """`left op right`."""
+    return typed.Compare(op, left, right, type=BOOL)
+
+
+def call(
+    function: str, arguments: Sequence[typed.Expr], type_: Type, mode: typed.Mode = "total"
+) -> typed.Expr:
+    """The call of a built-in."""
+    return typed.Builtin(function, tuple(arguments), mode, type=type_)
+
+
+def failure(message: str, type_: Type) -> typed.Expr:
+    """Null, where Spark raises an error: it is a failure if the value is used."""
+    return call("spark.fail", [const(message, STRING)], type_, "ansi")
+
+
+def let(scope: Scope, value: typed.Expr, body: Callable[[typed.Expr], typed.Expr]) -> typed.Expr:
+    """An expression in which a value occurs several times but is written once."""
+    if isinstance(value, typed.Var | typed.Const | typed.Item | typed.Field):
+        return body(value)
+    variable = scope.names.variable("value", value.type)
+    inner = body(build.var(variable))
+    branch = typed.Branch(typed.Bind(variable), inner)
+    return typed.Case(value, (branch,), type=inner.type)
+
+
+def constant_of(expr: typed.Expr) -> typed.Const | None:
+    """An expression that is a constant by the look of it."""
+    return expr if isinstance(expr, typed.Const) else None
+
+
+def is_foldable(expr: typed.Expr) -> bool:
+    """Whether an expression depends on no row."""
+    return not free_variables(expr)

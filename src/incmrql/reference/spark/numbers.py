@@ -1,0 +1,139 @@
+"""Functions of numbers as Spark defines them; null where the result does not fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from typing import Final
+
+from incmrql.reference.operators import arithmetic
+from incmrql.reference.spark.arithmetic import is_divisible, wrap
+from incmrql.types.model import FLOAT, LONG, Type
+from incmrql.values import Value
+from incmrql.values.numbers import INTEGER_RANGES, nearest_float, to_float32
+
+_EXACT: Final = Context(prec=1_500)
+_MOST_DECIMALS: Final = 400
+"""No double has more digits before its point, or more after it in its shortest form."""
+
+
+def rounding(type_: Type | None, *, half_even: bool = False) -> Callable[[Value, int], Value]:
+    """The rounding to so many decimals of the shortest digits of numbers of a type."""
+    mode = ROUND_HALF_EVEN if half_even else ROUND_HALF_UP
+
+    def rounded(value: Value, digits: int) -> Value:
+        if isinstance(value, float) and not math.isfinite(value):
+            return value
+        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        exponent = exact.as_tuple().exponent
+        assert isinstance(exponent, int)
+        if digits >= -exponent:
+            return value
+        unit = Decimal((0, (1,), -max(digits, -_MOST_DECIMALS)))
+        nearest = exact.quantize(unit, rounding=mode, context=_EXACT)
+        if type_ == FLOAT:
+            return nearest_float(Fraction(nearest))
+        return type_of_value(value)(nearest)
+
+    return rounded
+
+
+def type_of_value(value: Value) -> Callable[[Decimal], Value]:
+    """The conversion of a decimal to the Python type of a number."""
+    return float if isinstance(value, float) else int if isinstance(value, int) else Decimal
+
+
+def ceil_to_long(x: float) -> int:
+    """The least long that is not less; the largest or smallest one for numbers beyond them."""
+    return _limited(x, math.ceil)
+
+
+def floor_to_long(x: float) -> int:
+    """The greatest long that is not greater; the largest or smallest one beyond them."""
+    return _limited(x, math.floor)
+
+
+def _limited(x: float, function: Callable[[float], int]) -> int:
+    longs = INTEGER_RANGES["long"]
+    if math.isnan(x):
+        return 0
+    if math.isinf(x):
+        return longs.stop - 1 if x > 0 else longs.start
+    return max(longs.start, min(longs.stop - 1, function(x)))
+
+
+def ceil_decimal(x: Decimal) -> Decimal:
+    """The least whole decimal that is not less."""
+    return Decimal(math.ceil(x))
+
+
+def floor_decimal(x: Decimal) -> Decimal:
+    """The greatest whole decimal that is not greater."""
+    return Decimal(math.floor(x))
+
+
+def positive_remainder(type_: Type) -> Callable[[Value, Value], Value]:
+    """`pmod` of two numbers of a type: the remainder, to which the divisor is added if negative."""
+
+    def pmod(a: Value, n: Value) -> Value:
+        rest = arithmetic("%", type_, a, n)
+        if rest is None or not rest < 0:
+            return rest
+        return arithmetic("%", type_, _sum(rest, n, type_), n)
+
+    return pmod
+
+
+def _sum(a: Value, b: Value, type_: Type) -> Value:
+    if isinstance(a, int):
+        return wrap(a + b, type_)
+    return to_float32(a + b) if type_ == FLOAT else a + b
+
+
+def decimal_remainder(a: Decimal, n: Decimal) -> Decimal | None:
+    """`pmod` of two decimals."""
+    if not is_divisible(Fraction(a), Fraction(n)):
+        return None
+    rest = _exact_remainder(Fraction(a), Fraction(n))
+    if rest < 0:
+        rest = _exact_remainder(rest + Fraction(n), Fraction(n))
+    return _EXACT.divide(Decimal(rest.numerator), Decimal(rest.denominator))
+
+
+def _exact_remainder(a: Fraction, b: Fraction) -> Fraction:
+    return a - b * math.trunc(a / b)
+
+
+def whole_quotient(a: Decimal, b: Decimal) -> int | None:
+    """`div` of two decimals: the whole part of their quotient."""
+    return None if b == 0 else math.trunc(Fraction(a) / Fraction(b))
+
+
+def absolute_wrapped(type_: Type) -> Callable[[int], int]:
+    """The absolute value, which the least integer of a type has not: it stays as it is."""
+    return lambda value: wrap(abs(value), type_)
+
+
+# --- Bits: as in Java, a shift counts modulo the number of bits ---
+
+
+def shift_left(type_: Type) -> Callable[[int, int], int]:
+    """`<<` of integers of a type."""
+    return lambda value, count: wrap(value << (count % _bits(type_)), type_)
+
+
+def shift_right(type_: Type) -> Callable[[int, int], int]:
+    """`>>` of integers of a type, which keeps the sign."""
+    return lambda value, count: value >> (count % _bits(type_))
+
+
+def shift_right_unsigned(type_: Type) -> Callable[[int, int], int]:
+    """`>>>` of integers of a type, which fills with zeros."""
+    bits = _bits(type_)
+    return lambda value, count: wrap((value % (1 << bits)) >> (count % bits), type_)
+
+
+def _bits(type_: Type) -> int:
+    return 64 if type_ == LONG else 32

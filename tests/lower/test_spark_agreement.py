@@ -1,0 +1,146 @@
+"""Reference, DuckDB, pinned expressions and plain Spark agree in Spark's evaluation modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from incmrql.lower.tree import Dialect
+from tests.lower.agreement import Question, differences, expected, questions
+from tests.lower.spark_agreement import (
+    SparkCase,
+    arithmetic_cases,
+    cast_cases,
+    function_cases,
+    null_cases,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAMILIES: dict[str, Callable[[], Iterator[SparkCase]]] = {
+    "arithmetic": arithmetic_cases,
+    "casts": cast_cases,
+    "functions": function_cases,
+    "nulls": null_cases,
+}
+
+
+@cache
+def cases(family: str) -> tuple[SparkCase, ...]:
+    return tuple(FAMILIES[family]())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_duckdb(family: str) -> None:
+    with duckdb.connect() as connection:
+        connection.sql("SET TimeZone = 'UTC'")
+        problems = []
+        for question in questions(cases(family), 1):
+            text, able = question.query(Dialect.DUCKDB)
+            connection.register("arguments", question.table())
+            results = connection.sql(text).to_arrow_table().sort_by("row0")
+            for i, case in enumerate(able):
+                problems += differences(case, results[f"r{i}"])
+    assert not problems
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pinned(family: str) -> None:
+    problems = []
+    for question in questions(cases(family), 1):
+        table = question.table()
+        for case in question.cases:
+            assert case.pin is not None
+            columns = [table[name] for name in question.names(case)]
+            problems += differences(case, case.pin(columns))
+    assert not problems
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["ansi", "try", "legacy"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_spark(family: str, mode: str, spark: SparkSession) -> None:
+    """Spark gives what the reference gives, for rows with a result."""
+    chosen = [case for case in cases(family) if case.mode == mode]
+    usual = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", str(mode != "legacy").lower())
+    try:
+        problems = []
+        for question in questions(chosen, 8):
+            spark.createDataFrame(_with_results(question)).createOrReplaceTempView("arguments")
+            results = spark.sql(_question_text(question)).toArrow().sort_by("row0")
+            for i, case in enumerate(question.cases):
+                problems += differences(case, results[f"r{i}"])
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", usual or "false")
+    assert not problems
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_spark_fails_where_there_is_no_result(family: str, spark: SparkSession) -> None:
+    """In ANSI mode, of every operation a row without a result."""
+    usual = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    try:
+        silent = []
+        for question in questions([c for c in cases(family) if c.mode == "ansi"], 8):
+            spark.createDataFrame(question.table()).createOrReplaceTempView("arguments")
+            for case in question.cases:
+                row = _failing_row(case)
+                if row is not None and not _fails(_text(question, case), row, spark):
+                    silent.append(f"{case} of {case.rows()[row]}")
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", usual or "false")
+    assert not silent
+
+
+def _text(question: Question, case: Any) -> str:
+    return str(case.text.format(*question.names(case)))
+
+
+def _with_results(question: Question) -> Any:
+    """The arguments, and whether each case has a result for them."""
+    table = question.table()
+    for i, case in enumerate(question.cases):
+        rows = case.rows()
+        known = [
+            value is not None or None in row or case.mode != "ansi"  # type: ignore[attr-defined]
+            for value, row in zip(expected(case), rows, strict=True)
+        ]
+        known += [False] * (len(table) - len(rows))
+        table = table.append_column(f"known{i}", pa.array(known))
+    return table
+
+
+def _question_text(question: Question) -> str:
+    columns = [
+        f"CASE WHEN known{i} THEN {_text(question, case)} END AS r{i}"
+        for i, case in enumerate(question.cases)
+    ]
+    return f"SELECT row0, {', '.join(columns)} FROM arguments"
+
+
+def _failing_row(case: Any) -> int | None:
+    for number, (value, row) in enumerate(zip(expected(case), case.rows(), strict=True)):
+        if value is None and None not in row:
+            return number
+    return None
+
+
+def _fails(text: str, row: int, spark: SparkSession) -> bool:
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.sql(f"SELECT {text} FROM arguments WHERE row0 = {row}").collect()
+    except PySparkException:
+        return True
+    return False
