@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from incmrql.algebra.translate.queries import translate
@@ -48,6 +49,30 @@ def agree(text: str, data: Tables) -> None:
 def test_a_limit_that_reads_a_source_keeps_the_order() -> None:
     data = {"R": Bag([Record({"A": n, "B": 0, "C": 0.0, "S": ""}) for n in (2, 3, 1)])}
     agree("select x from x in R.A order by x desc limit min(R.A) + 1;", data)
+
+
+EXISTENCE = (
+    "select x from x in R where member(x.A, (select y.A from y in S))",
+    "select x from x in R where not member(x.A, S.A)",
+    "select (x.A, member(x.A + 1, (select max(y.A) from y in S group by y.T))) from x in R",
+    "select x from x in R where member(null, S.A) or member(x.B, R.A)",
+    "select x from x in R where some y in S: y.A = x.A and y.D > x.C",
+    "select x from x in R where not (some y in S: x.B = y.A or y.A = x.A)",
+    "select x from x in R where all y in S: y.A <> x.A",
+    "select x from x in R where all y in S: not (y.A = x.A and y.D < 2.0)",
+    "select x from x in R where not (all y in S: y.A <> x.A or y.D >= x.C)",
+    "select (x.A, all y in S, z in R: y.A <> x.A or z.B <> y.A) from x in R",
+    "select x from x in N where some i in x.items, y in S: i.v = y.A",
+    "select x from x in R where some((select null as bool from y in S where y.A = x.A))",
+)
+"""Membership and quantifiers over a query, most of them by an equality; nulls are everywhere."""
+
+
+@pytest.mark.parametrize("text", EXISTENCE)
+@fewer
+@given(data=tables())
+def test_existence_means_membership_and_quantifiers(text: str, data: Tables) -> None:
+    agree(text, data)
 
 
 @given(text=queries(), data=tables())

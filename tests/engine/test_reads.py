@@ -48,6 +48,11 @@ XOR: Final = (
 PRODUCT: Final = "aggregation product(\\(x: int, y: int): int. x * y, 1): int;"
 
 MORE: Final = {
+    "no member of a query": "select x from x in R where not member(x.B, (select y.A from y in S))",
+    "a member of groups": "select x from x in R where member(x.A, "
+        "(select k from y in S group by k: y.A having sum(y.D) > 1.0))",
+    "a quantifier with more conditions":
+        "select x from x in R where all y in S: y.A <> x.A or y.D < 1.0",
     "a bag beside its key": "select (k, x) from x in R group by k: x.A",
     "a bag of values": "select (k, x.B, count(x)) from x in R group by k: x.A",
     "a bag beside a condition": "select (k, x.B) from x in R group by k: x.A having count(x) > 1",
@@ -204,6 +209,24 @@ DECIMALS: Final = (
 def test_totals_read_nothing_but_totals_however_they_are_written(text: str) -> None:
     _, physical = compiled_program(text)
     assert set(physical.scopes) == {"change"}
+
+
+MEMBERS: Final = (
+    "select x from x in R where {}member(x.A, (select y.A from y in S where y.D > 1.0))",
+    "select x from x in R where {}(some y in S: y.A = x.A)",
+    "select x from x in R where {}(all y in S: y.A <> x.A)",
+    "select (x.S, {}member(x.A, (select k from y in S group by k: y.A))) from x in R",
+)
+
+
+@pytest.mark.parametrize("negated", ["", "not "])
+@pytest.mark.parametrize("text", MEMBERS)
+def test_membership_reads_partners_only(text: str, negated: str) -> None:
+    """A change meets the rows of its key, however many others there are."""
+    program, physical = compiled_program(text.format(negated))
+    assert set(physical.scopes) == {"change"}
+    for work in measured(program, physical, "spread", 1_000):
+        assert sum(work.read) <= 5
 
 
 def test_the_group_by_of_the_issue_reads_a_total() -> None:

@@ -22,7 +22,7 @@ from incmrql.plan.additivity import Additivity
 from incmrql.plan.nodes import Accumulator, Groups, Request, TableRead
 from incmrql.types import typed
 from incmrql.types.model import BOOL, INT, LONG, Collection
-from incmrql.types.walk import used_variables
+from incmrql.types.walk import conjuncts, used_variables
 
 Scope: TypeAlias = Literal["change", "groups", "tables"]
 """What a node may read in a batch."""
@@ -195,7 +195,7 @@ def _parts(row: typed.Expr) -> Iterator[typed.Expr]:
         case typed.MakeTuple(items) | typed.MakeRecord(items):
             for item in items:
                 yield from _parts(item)
-        case typed.Widen(operand):
+        case typed.Widen(operand) | typed.Not(operand):
             yield from _parts(operand)
         case typed.Cast(operand) if row.type in (INT, LONG) and operand.type in (INT, LONG):
             yield from _parts(operand)
@@ -220,7 +220,7 @@ def _row_map(
                 case typed.If(
                     condition, typed.MakeCollection((element,)), typed.MakeCollection(())
                 ):
-                    return element, list(_conjuncts(condition)), side
+                    return element, conjuncts(condition), side
                 case _:
                     return None
         case typed.Select(
@@ -238,18 +238,9 @@ def _row_map(
             if side is None or len(conditions) != len(rest):
                 return None
             conditions += [] if where is None else [where]
-            return head, [part for item in conditions for part in _conjuncts(item)], side
+            return head, [part for item in conditions for part in conjuncts(item)], side
         case _:
             return None
-
-
-def _conjuncts(condition: typed.Expr) -> Iterator[typed.Expr]:
-    match condition:
-        case typed.Logic("and", left, right):
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
-        case _:
-            yield condition
 
 
 def _changes_every_row(node: Groups) -> bool:

@@ -38,6 +38,7 @@ from incmrql.algebra.translate.clauses import (
     head_pairs,
     is_sorted,
 )
+from incmrql.algebra.translate.semijoins import as_existence
 from incmrql.errors import NOWHERE
 from incmrql.types import typed
 from incmrql.types.model import LONG, Collection, Tuple, list_of
@@ -57,7 +58,7 @@ def attach(t: Translator, rows: Rows, expr: typed.Expr) -> tuple[Rows, typed.Exp
         nonlocal rows
         if not t.scope.reads(node):
             return node
-        node = t.scope.resolve(node, t.names)
+        node = t.scope.resolve(as_existence(t, node), t.names)
         if not t.scope.reads(node):  # its source was in a `let` that is not used
             return node
         match node:
