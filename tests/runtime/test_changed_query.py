@@ -118,6 +118,14 @@ ROWS = f"incr select %s (x.T, x.N) from x in {STREAM} %s;"
 ORDERED, DISTINCT = ROWS % ("", "order by x.N limit 2"), ROWS % ("distinct", "")
 
 
+@pytest.mark.parametrize("other", ["out", "./out", "more/../out"])
+def test_two_items_do_not_share_an_output_directory(tmp_path: Path, other: str) -> None:
+    items = [f'store "{tmp_path}/{name}" from incr count({STREAM});' for name in ("out", other)]
+    place = Place(tmp_path, "\n".join(items))
+    with pytest.raises(CheckpointError, match="two items write to"):
+        bind(place.program, [], None, OPTIONS, has_batches=False)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [(ORDERED, DISTINCT, "with a column"), (DISTINCT, ORDERED, "without a column")],

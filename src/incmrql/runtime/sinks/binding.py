@@ -8,6 +8,7 @@ answer so far, as a batch of its own; a known directory keeps its mode, format a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,6 +64,7 @@ def bind(
         sinks += [_recorded_sink(sink, options) for sink in continued]
         _refuse_other_answers(program, continued)
         notices += [f"output continues in {sink['folder']}, as recorded" for sink in continued]
+    _refuse_shared(sinks)
     if not has_batches:
         return Binding(tuple(sinks), notices=tuple(notices))
     folders = {str(sink.folder.absolute()) for sink in sinks}
@@ -75,6 +77,16 @@ def bind(
         elif not options.window:
             fresh.append(sink)
     return Binding(tuple(sinks), tuple(fresh), tuple(notices))
+
+
+def _refuse_shared(sinks: Sequence[Sink]) -> None:
+    """Refuse two answers in one directory: their changes would be mixed."""
+    directories = [os.path.realpath(sink.folder) for sink in sinks]
+    for index, directory in enumerate(directories):
+        if directory in directories[:index]:
+            message = f"two items write to {sinks[index].folder}"
+            hint = "Give each item a directory of its own."
+            raise CheckpointError(f"error: {message}\n = hint: {hint}")
 
 
 def refuse_used(sinks: Sequence[Sink]) -> None:
