@@ -218,7 +218,7 @@ def test_a_plan_that_had_a_view_twice_is_refused_or_built_again(
         driver_here(place)
     put(tmp_path, "2.csv", "a")
     with (
-        pytest.raises(CheckpointError, match="Use a new folder"),
+        pytest.raises(CheckpointError, match="Use a new directory"),
         driver_here(place, replace(OPTIONS, on_change="rebuild")),
     ):
         pass
