@@ -29,7 +29,8 @@ from incmrql.types.typed import Source, SparkReader
 from incmrql.types.walk import with_sources
 from incmrql.values import Value
 from tests.engine.programs import compiled
-from tests.runtime.here import Here
+from tests.runtime import here
+from tests.runtime.here import Here, jobs_here
 from tests.runtime.streaming import QUICK
 
 SCHEMA = json.dumps(
@@ -222,10 +223,26 @@ def test_a_stream_that_only_grows_goes_on_without_the_file(
     (folder.data / "a.csv").unlink()
     with pytest.raises(DataError, match="no longer exists") as problem:
         steps(folder)
-    assert "--retract" not in problem.value.hint
+    assert "--retract" in problem.value.hint
     assert steps(folder, replace(QUICK, forget=(str(folder.data / "a.csv"),))) == [(1, 10), (2, 2)]
     folder.put("c.csv", "3,3")
     assert steps(folder) == [(1, 10), (2, 2), (3, 3)]
+
+
+def test_a_file_of_a_stream_that_only_grows_is_retracted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs_here(monkeypatch)
+    monkeypatch.setattr(here, "Here", Reading)
+    folder = Folder(tmp_path)
+    path = folder.put("a.csv", "1,10", "4,4")
+    folder.put("b.csv", "2,2")
+    steps(folder)
+    path.unlink()
+    retract = replace(QUICK, retract=(str(path),))
+    assert steps(folder, retract) == [(2, 2)]
+    folder.put("a.csv", "1,1")
+    assert steps(folder) == [(1, 1), (2, 2)]
 
 
 def test_an_overwritten_folder_is_replaced(tmp_path: Path) -> None:

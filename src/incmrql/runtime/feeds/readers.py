@@ -138,12 +138,10 @@ class ReaderFeed(FolderFeed):
     def _problem(self, before: InputFile, after: InputFile | None) -> DataError:
         """The error for a file that vanished or changed, with the ways to continue."""
         problem = super()._problem(before, after)
-        hint = f"Restore it as it was, or continue with --forget {before.path} (its rows stay)"
-        if "deletes" in dict(self._stream.source.options):
-            hint += f" or --retract {before.path} (its rows leave)"
-        hint += (
-            '. To follow files that change, start again with on_modified="replace" and '
-            '--on-change rebuild. Spark\'s write.mode("overwrite") replaces all files of a '
-            "directory; to add rows, append."
+        hint = (
+            f"Restore it as it was, or continue with --forget {before.path} (its rows stay) or "
+            f"--retract {before.path} (its rows leave). To follow files that change, start again "
+            'with on_modified="replace" and --on-change rebuild. Spark\'s write.mode("overwrite") '
+            "replaces all files of a directory; to add rows, append."
         )
         return DataError(problem.code, problem.message, place=problem.place, hint=hint)
