@@ -225,6 +225,21 @@ def test_notes_say_who_reads_files(tmp_path: Path) -> None:
         assert "Spark reads new parquet files into the checkpoint" in other.notes[0]
 
 
+def test_notes_say_where_records_are_malformed_by_any_column(tmp_path: Path) -> None:
+    def is_noted(leaf: PlanNode) -> bool:
+        leaves = Leaves()
+        source_of(leaf, leaves)
+        return any("a record is malformed" in note for note in leaves.notes)
+
+    corrupt = {**COLUMNS, "_corrupt_record": TEXT}
+    assert is_noted(files(tmp_path, mode="dropMalformed"))
+    assert is_noted(files(tmp_path, columns=corrupt))
+    assert is_noted(files(tmp_path, columnNameOfCorruptRecord="city"))
+    assert not is_noted(files(tmp_path))
+    assert not is_noted(files(tmp_path, columns=corrupt, columnNameOfCorruptRecord="bad"))
+    assert not is_noted(files(tmp_path, columns=corrupt, format_="OrcFileFormat"))
+
+
 @pytest.mark.parametrize(
     ("leaf", "code", "words"),
     [

@@ -54,6 +54,8 @@ _OWN_OPTIONS: Final = ("deletes", "on_modified", "onmodified", "trusted_deletes"
 """Options of ours that travel with a reader of Spark, which keeps what it does not know."""
 _PATH_OPTIONS: Final = ("path", "paths")
 _TIME_OPTIONS: Final = ("modifiedbefore", "modifiedafter")
+_WITH_MODE: Final = ("csv", "json", "xml")
+"""Formats whose records may be malformed."""
 _POSITIONAL: Final = ("csv", "text")
 _READ_SETTINGS: Final = frozenset(
     f"spark.sql.{name}"
@@ -249,11 +251,24 @@ class Leaves:
                 f"{shown}: Spark reads new {reader.format} files into the checkpoint, with one "
                 "more job a batch"
             )
+        if self._depends_on_columns(reader):
+            self._note(
+                f"{shown}: a record is malformed if any of its columns is, as if the DataFrame "
+                "were cached; Spark alone looks at those columns only that a query uses"
+            )
         if any(map(os.path.isfile, local_paths(reader))):
             self._note(
                 f"{shown}: only these files are followed, since a DataFrame resolves patterns "
                 "when it is built; give the directory"
             )
+
+    def _depends_on_columns(self, reader: typed.SparkReader) -> bool:
+        """Whether Spark reads other rows if a query uses fewer columns."""
+        setting = self.settings.get("spark.sql.columnNameOfCorruptRecord", "_corrupt_record")
+        corrupt = reader.option("columnNameOfCorruptRecord") or setting
+        is_dropped = (reader.option("mode") or "").upper() == "DROPMALFORMED"
+        names = [name.lower() for name in reader.columns]
+        return reader.format in _WITH_MODE and (is_dropped or corrupt.lower() in names)
 
     # --- constants ---
 
