@@ -8,7 +8,7 @@ from tests.catalyst.texts import texts
 
 
 def test_every_text_has_a_plan() -> None:
-    for name in ("tpch", "shapes"):
+    for name in ("tpch", "shapes", "operators"):
         assert set(read_plans(name)) == set(texts(name))
     assert len(read_plans("tpch")) == 22
 

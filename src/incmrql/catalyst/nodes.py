@@ -33,7 +33,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -76,6 +76,20 @@ class AnalyzedPlan:
     schema: PlanNode
     settings: Mapping[str, str]
     text: str = field(default="", compare=False)
+
+
+def nodes_of(value: PlanValue) -> Iterator[PlanNode]:
+    """All nodes inside a plan, with those of its sub-queries."""
+    match value:
+        case PlanNode(_, fields):
+            yield value
+            for part in fields.values():
+                yield from nodes_of(part)
+        case tuple():
+            for part in value:
+                yield from nodes_of(part)
+        case _:
+            pass
 
 
 # --- JSON ---

@@ -161,6 +161,15 @@ def over_bag(names: Names, bag: typed.Expr, ids: Sequence[int], name: str = "row
     return Relation((typed.Generator(typed.Bind(row), bag),), tuple(columns))
 
 
+def naming(names: Iterable[tuple[typed.Variable, typed.Expr]]) -> list[typed.Qualifier]:
+    """Qualifiers that bind variables to values: all at once, so that they are one step."""
+    pairs = list(names)
+    if len(pairs) < 2:
+        return [typed.Binding(typed.Bind(variable), value) for variable, value in pairs]
+    pattern = typed.TupleOf(tuple(typed.Bind(variable) for variable, _ in pairs))
+    return [typed.Binding(pattern, build.tuple_of(*(value for _, value in pairs)))]
+
+
 def components(row: typed.Expr) -> list[typed.Expr]:
     """The columns of a row: the components of a tuple, or the fields of a record."""
     match row.type:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from incmrql.algebra.rows import Names
-from incmrql.catalyst.nodes import PlanNode
+from incmrql.catalyst.nodes import PlanNode, nodes_of
 from incmrql.catalyst.refusals import Code, Refusals, Refused
 from incmrql.catalyst.relation import Relation, null
+from incmrql.catalyst.types import model_type
 from incmrql.errors import InternalError
 from incmrql.types import typed
-from incmrql.types.model import NOTHING, Type
+from incmrql.types.model import NOTHING
 
 Leaves: TypeAlias = Callable[[PlanNode], typed.Expr]
 """The bag of rows of a leaf of the plan; raises `Refused`."""
@@ -82,6 +83,8 @@ class Scope:
     outer: Scope | None = None
     definitions: Mapping[int, Definition] = field(default_factory=dict)
     """The common table expressions in scope, by id."""
+    bindings: list[typed.Qualifier] | None = None
+    """If the operator takes them: names for what sub-queries of its expressions are made of."""
 
     @property
     def names(self) -> Names:
@@ -96,15 +99,19 @@ class Scope:
     def over(self, *relations: Relation) -> Scope:
         """The scope of expressions over the rows of some relations."""
         columns = {key: value for relation in relations for key, value in relation.columns}
-        return replace(self, columns=columns)
+        return replace(self, columns=columns, bindings=None)
+
+    def taking_bindings(self) -> Scope:
+        """The same scope for an operator that adds `bindings` to its rows."""
+        return replace(self, bindings=[])
 
     def with_columns(self, columns: Mapping[int, typed.Expr]) -> Scope:
         """The scope with more columns, such as the variables of a lambda."""
-        return replace(self, columns={**self.columns, **columns})
+        return replace(self, columns={**self.columns, **columns}, bindings=None)
 
     def inside(self) -> Scope:
         """The scope of a sub-query that stands in an expression of this scope."""
-        return replace(self, columns={}, outer=self)
+        return replace(self, columns={}, outer=self, bindings=None)
 
     def with_definitions(self, definitions: Mapping[int, Definition]) -> Scope:
         """The scope with more common table expressions."""
@@ -112,22 +119,36 @@ class Scope:
 
     def column(self, expr_id: int) -> typed.Expr:
         """The value of a column, of this scope or of the nearest one around that has it."""
+        value = self._find(expr_id)
+        if value is None:
+            raise InternalError(f"no column has the expression id {expr_id}")
+        return value
+
+    def _find(self, expr_id: int) -> typed.Expr | None:
         scope: Scope | None = self
         while scope is not None:
             if expr_id in scope.columns:
                 return scope.columns[expr_id]
             scope = scope.outer
-        if self.conversion.refusals.problems:
-            return null(NOTHING)  # a column of an operator that was refused
-        raise InternalError(f"no column has the expression id {expr_id}")
+        return None
 
     def expression(self, node: PlanNode) -> typed.Expr:
         """The value of an expression; a placeholder if it is refused."""
+        scope = self._with_placeholders(node) if self.conversion.refusals.problems else self
         try:
-            return self.conversion.expression(node, self)
+            return self.conversion.expression(node, scope)
         except Refused as refused:
             self.conversion.refusals.add(refused, node)
-            return null(NOTHING)
+            return placeholder(node)
+
+    def _with_placeholders(self, node: PlanNode) -> Scope:
+        """The scope with placeholders for the columns of operators that were refused."""
+        missing = {
+            part["exprId"]: placeholder(part)
+            for part in nodes_of(node)
+            if part.name == "AttributeReference" and self._find(part["exprId"]) is None
+        }
+        return replace(self, columns={**self.columns, **missing}) if missing else self
 
     def plan(self, node: PlanNode) -> Relation:
         """The relation of an operator; one without columns if it is refused."""
@@ -138,17 +159,21 @@ class Scope:
         return self.conversion.subquery(node, self)
 
     def refuse(
-        self,
-        node: PlanNode,
-        message: str,
-        hint: str = "",
-        code: Code = "C104",
-        type_: Type = NOTHING,
+        self, node: PlanNode, message: str, hint: str = "", code: Code = "C104"
     ) -> typed.Expr:
         """Report that a part is not converted; a placeholder for its value."""
         self.conversion.refusals.add(Refused(code, message, hint), node)
-        return null(type_)
+        return placeholder(node)
 
     def expressions(self, nodes: Iterable[PlanNode]) -> list[typed.Expr]:
         """The values of several expressions."""
         return [self.expression(node) for node in nodes]
+
+
+def placeholder(node: PlanNode) -> typed.Expr:
+    """A value of the type of an expression that is not converted, so that more can be looked at."""
+    type_ = node.fields.get("$type")
+    try:
+        return null(model_type(type_) if isinstance(type_, PlanNode) else NOTHING)
+    except Refused:
+        return null(NOTHING)

@@ -1,0 +1,264 @@
+"""What a naive conversion of operators gets wrong, one test for each trap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from incmrql.algebra.translate.queries import views_of
+from incmrql.catalyst.convert import ColumnOrder, Question, convert_script
+from incmrql.catalyst.nodes import AnalyzedPlan, PlanNode, PlanValue, nodes_of
+from incmrql.errors import QueryError
+from incmrql.plan.assembly import watches_of
+from incmrql.reference import Environment, evaluate, new_world
+from incmrql.types import typed
+from incmrql.types.walk import bound_variables, nodes
+from incmrql.values import Bag
+from tests.catalyst.judging import (
+    Tables,
+    agree,
+    assert_follows,
+    converted,
+    evaluated,
+    plans_of,
+    random_tables,
+    stream_leaves,
+)
+
+NOTHING: Tables = {"r": [], "q": []}
+ROWS: Tables = {
+    "r": [(1, 1, 1, "x", None, 1.0), (1, 2, None, "x", None, 2.0), (None, 3, 3, None, None, None)],
+    "q": [(1, 2, "x"), (None, 3, None), (3, None, "y")],
+}
+
+
+def answer(query: str, data: Tables = ROWS) -> list[Any]:
+    """The answer of a query of the set `operators` by the reference evaluator."""
+    return list(evaluated(converted(plans_of("operators")[query]).script, data))
+
+
+def changed(value: PlanValue, fields: Mapping[str, Mapping[str, PlanValue]]) -> Any:
+    """A plan with other values in some fields of some classes."""
+    match value:
+        case PlanNode(name, old):
+            new = {key: changed(part, fields) for key, part in old.items()}
+            return replace(value, fields={**new, **fields.get(name, {})})
+        case tuple():
+            return tuple(changed(part, fields) for part in value)
+        case _:
+            return value
+
+
+def problems(plan: AnalyzedPlan) -> list[tuple[str, str]]:
+    """The codes and messages of all refusals of a plan."""
+    with pytest.raises(QueryError) as caught:
+        converted(plan)
+    return [(problem.code, problem.message) for problem in caught.value.problems]
+
+
+# --- Totals and groups of nothing ---
+
+
+def test_a_total_of_nothing_is_one_row_and_sums_are_null() -> None:
+    nulls = (None,) * 8
+    assert answer("total_of_nothing", NOTHING) == [(0, 0, *nulls)]
+    assert answer("grouping_sets_empty", NOTHING) == [(0, None)]
+    assert answer("having_without_group", NOTHING) == [(1,)]
+
+
+def test_groups_by_a_literal_and_rollups_of_nothing_have_no_row() -> None:
+    assert answer("group_by_literal", NOTHING) == []
+    assert answer("rollup_null", NOTHING) == []
+    assert answer("cube_originals", NOTHING) == []
+
+
+def test_the_same_grouping_set_twice_gives_every_group_twice() -> None:
+    assert agree(answer("grouping_sets_twice"), [(1, 2), (1, 2), (None, 1), (None, 1)])
+
+
+def test_a_null_key_and_a_rolled_up_key_are_different_groups() -> None:
+    totals = [row for row in answer("rollup_null") if row[0] is None]
+    assert agree(totals, [(None, None, 3, 1, 0, 0), (None, None, 3, 1, 0, 1),
+                          (None, None, 6, 3, 1, 1)])  # fmt: skip
+
+
+# --- Names and sharing ---
+
+
+def test_a_common_table_expression_that_is_used_twice_is_a_named_query() -> None:
+    script = converted(plans_of("operators")["cte_twice"]).script
+    assert list(script.queries) == ["x"]
+    light = converted(plans_of("operators")["cte_twice_light"]).script
+    assert not light.queries
+
+
+def test_ids_of_common_table_expressions_are_those_of_the_innermost_with() -> None:
+    """A DataFrame with a CTE that is joined with another one: both have the number 1."""
+    one, two = (plans_of("operators")[name] for name in ("cte_once", "cte_in_subquery"))
+    ids = [node["id"] for plan in (one, two) for node in nodes_of(plan.plan)
+           if node.name == "CTERelationDef"]  # fmt: skip
+    assert ids == [1, 1]
+    left = _ids_from(one.plan, 1000)
+    right = PlanNode("Project", {"projectList": two.plan["plan"]["projectList"], "child": two.plan})
+    inner = two.plan["plan"]
+    right = PlanNode("WithCTE", {**two.plan.fields, "plan": inner})
+    join = {"left": left, "right": right, "joinType": PlanNode("Cross"), "condition": None}
+    both = replace(one, plan=PlanNode("Join", join))
+    pairs = [(*a, *b) for a in answer("cte_once") for b in answer("cte_in_subquery")]
+    script = convert_script([Question(both, stream_leaves())]).script
+    assert agree(list(evaluated(script, ROWS)), pairs)
+
+
+def _ids_from(plan: PlanNode, start: int) -> PlanNode:
+    """A plan with other expression ids; those of common table expressions stay."""
+
+    def visit(value: PlanValue) -> Any:
+        match value:
+            case PlanNode(name, fields):
+                new = {
+                    key: part + start if key == "exprId" and isinstance(part, int) else visit(part)
+                    for key, part in fields.items()
+                }
+                return PlanNode(name, new, value.place)
+            case tuple():
+                return tuple(map(visit, value))
+            case _:
+                return value
+
+    shifted: PlanNode = visit(plan)
+    return shifted
+
+
+def _view(plan: PlanNode) -> PlanNode:
+    identifier = PlanNode("TableIdentifier", {"table": "totals", "database": None})
+    description = PlanNode("CatalogTable", {"identifier": identifier})
+    return PlanNode("View", {"desc": description, "isTempView": True, "child": plan})
+
+
+def test_a_view_that_is_used_twice_is_one_named_query_whatever_its_ids(tmp_path: Path) -> None:
+    plan = plans_of("operators")["group_by_null"]
+    views = [_view(plan.plan), _view(_ids_from(plan.plan, 1000))]
+    union = PlanNode("Union", {"children": tuple(views), "byName": False})
+    script = convert_script([Question(replace(plan, plan=union), stream_leaves())]).script
+    assert list(script.queries) == ["totals"]
+    assert agree(list(evaluated(script, ROWS)), answer("group_by_null") * 2)
+    assert_follows(script, random_tables("operators", Random(1)), Random(2), tmp_path)
+
+
+def test_no_two_binders_share_a_variable() -> None:
+    for query, plan in plans_of("operators").items():
+        script = converted(plan).script
+        whole = [script.items[0].expr, *script.queries.values()]
+        binders = [v for expr in whole for v in _binders(expr)]
+        assert len(binders) == len(set(binders)), query
+
+
+def _binders(expr: typed.Expr) -> list[typed.Variable]:
+    """The variables that the nodes of an expression bind, each as often as it is bound."""
+    found: list[typed.Variable] = []
+    for node in nodes(expr):
+        match node:
+            case typed.Select(qualifiers=qualifiers, group=group):
+                for qualifier in qualifiers:
+                    if not isinstance(qualifier, typed.Condition):
+                        found += bound_variables((qualifier.pattern,))
+                if group is not None:
+                    found += [many for _, many in group.lifted]
+                    found += bound_variables(group.patterns)
+            case typed.MapOver(variable=variable):
+                found.append(variable)
+            case _:
+                pass
+    return found
+
+
+# --- Failures ---
+
+
+def test_a_scalar_sub_query_of_several_rows_is_a_failure() -> None:
+    script = converted(plans_of("operators")["scalar_several"]).script
+    views = views_of([item.expr for item in script.items], script)
+    (watches,) = watches_of(script.items, script, views)
+    assert [site.fault for site in watches.sites] == ["a scalar sub-query has more than one row"]
+    assert [site.span.text for site in watches.sites] == ["(select a from q)"]
+    (watch,) = watches.bags
+
+    def failures(data: Tables) -> int:
+        bags = {name: Bag(rows) for name, rows in data.items()}
+        return len(evaluate(watch, Environment(new_world(script, registered=bags))))
+
+    one_row: Tables = {"r": ROWS["r"], "q": [(3, None, "y")]}
+    assert (failures(ROWS), failures(one_row), failures(NOTHING)) == (3, 0, 0)
+    assert agree(list(evaluated(script, one_row)), [(1, None), (1, None), (None, None)])
+
+
+# --- Order ---
+
+
+def test_an_order_at_the_top_says_how_rows_are_shown() -> None:
+    (query,) = converted(plans_of("operators")["order_alone"]).queries
+    assert query.order == (ColumnOrder(1, descending=True), ColumnOrder(0, descending=False))
+    assert query.columns == ("k", "a")
+    (query,) = converted(plans_of("operators")["limit_top"]).queries
+    assert query.order == (ColumnOrder(1, descending=True), ColumnOrder(2, descending=False))
+
+
+def test_a_limit_without_an_order_takes_the_first_rows_in_canonical_order() -> None:
+    plan = plans_of("operators")["limit_top"]
+    (limit,) = [node for node in nodes_of(plan.plan) if node.name == "LocalLimit"]
+    without = changed(plan.plan, {"LocalLimit": {"child": limit["child"]["child"]}})
+    converted_script = converted(replace(plan, plan=without))
+    (query,) = converted_script.queries
+    assert query.notes == ("A limit without an order takes the first rows in canonical order.",)
+    rows = evaluated(converted_script.script, {**ROWS, "r": [*ROWS["r"], ROWS["r"][0]]})
+    assert agree(list(rows), [(None, 3, 3), (1, 1, 1), (1, 1, 1)])
+
+
+def test_drop_duplicates_keeps_the_smallest_row_of_each_key() -> None:
+    plan = plans_of("operators")["distinct_null"]
+    (distinct,) = [node for node in nodes_of(plan.plan) if node.name == "Distinct"]
+    project: PlanNode = distinct["child"]
+    key = project["projectList"][0]
+    deduplicate = PlanNode("Deduplicate", {"keys": (key,), "child": project})
+    data: Tables = {**ROWS, "r": [(1, 0, 0, s, None, None) for s in ("z", "x", None)]}
+    script = converted(replace(plan, plan=deduplicate)).script
+    assert list(evaluated(script, data)) == [(1, None)]
+    every = PlanNode("Deduplicate", {"keys": project["projectList"], "child": project})
+    script = converted(replace(plan, plan=every)).script
+    assert len(evaluated(script, data)) == 3
+
+
+# --- Refusals ---
+
+
+def test_all_reasons_of_a_query_are_reported_at_once() -> None:
+    reasons = problems(plans_of("shapes")["random"])
+    assert {code for code, _ in reasons} == {"C103"}
+    assert len(reasons) > 1
+    assert [code for code, _ in problems(plans_of("shapes")["window_top"])] == ["C104"]
+
+
+def test_an_unknown_field_with_a_value_is_refused_by_name() -> None:
+    plan = plans_of("operators")["distinct_null"]
+    newer = changed(plan.plan, {"Distinct": {"onKeys": (1,)}})
+    assert problems(replace(plan, plan=newer)) == [
+        ("C102", "Distinct has onKeys = (1), which is not known here")
+    ]
+
+
+def test_join_types_of_the_optimiser_are_refused() -> None:
+    plan = plans_of("operators")["semi_join"]
+    single = changed(plan.plan, {"Join": {"joinType": PlanNode("LeftSingle")}})
+    assert problems(replace(plan, plan=single))[0][0] == "C101"
+
+
+def test_session_windows_are_refused_wherever_they_are_named() -> None:
+    plan = plans_of("operators")["group_by_null"]
+    metadata = '{"spark.sessionWindow":true}'
+    marked = changed(plan.plan, {"Alias": {"explicitMetadata": metadata}})
+    assert ("C104", "session windows are not converted yet") in problems(replace(plan, plan=marked))
