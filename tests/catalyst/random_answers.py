@@ -1,0 +1,211 @@
+"""What Spark answers to random texts over random rows, kept beside the plans.
+
+    python -m tests.catalyst.random_answers COUNT
+
+asks Spark for the answers of the texts of the seeds below COUNT, and writes them with their plans.
+The rows are those of `rows_of`, for every seed the same, so they need not be kept.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from incmrql.catalyst import (
+    AnalyzedPlan,
+    PlanNode,
+    PlanValue,
+    analyzed_from_json,
+    plan_from_json,
+    plan_to_json,
+)
+from incmrql.errors import QueryError
+from tests.catalyst.pool import MAIN, PLANS
+from tests.catalyst.random_texts import random_text
+from tests.catalyst.texts import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATH: Final = PLANS / MAIN / "random.jsonl.xz"
+DATA_SETS: Final = 6
+"""A text reads the data set of its seed modulo this; the first has no rows at all."""
+Rows = Mapping[str, Sequence[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A text that Spark answered: its plan and the rows, which have no order, or Spark's error."""
+
+    seed: int
+    text: str
+    plan: AnalyzedPlan
+    rows: tuple[tuple[Any, ...], ...]
+    error: str = ""
+
+    @property
+    def data(self) -> Rows:
+        """The rows of the tables that the text read."""
+        return rows_of(self.seed % DATA_SETS)
+
+
+def answers() -> list[Answered]:
+    """All texts with an answer, by seed."""
+    entries = map(json.loads, lzma.decompress(PATH.read_bytes()).decode().splitlines())
+    return [
+        Answered(
+            entry["seed"],
+            random_text(entry["seed"]),
+            analyzed_from_json(json.dumps(entry["plan"])),
+            _decoded(plan_from_json(json.dumps(entry["rows"]))),
+            entry["error"],
+        )
+        for entry in entries
+    ]
+
+
+# --- rows ---
+
+_VALUES: Final[dict[str, Sequence[Any]]] = {
+    "int": (0, 1, 1, 2, 3, -1),
+    "bigint": (0, 1, 2, 3),
+    "string": ("x", "y", "xy", "", "z "),
+    "decimal(10,2)": tuple(map(Decimal, ("0.00", "0.25", "1.50", "2.00", "-3.10"))),
+    "double": (0.0, 0.5, -2.5, 1.0, 3.25),
+    "date": tuple(date(2024, 1, 1) + timedelta(days) for days in (0, 0, 59, -1)),
+    "boolean": (True, False),
+}
+
+
+def rows_of(number: int) -> Rows:
+    """The rows of all tables in a data set."""
+    chance = Random(number)
+    return {
+        name: [_row(columns, chance) for _ in range(chance.randint(3, 7) if number else 0)]
+        for name, columns in tables("random").items()
+    }
+
+
+def _row(columns: str, chance: Random) -> tuple[Any, ...]:
+    if columns.startswith("id "):
+        xs = [_value("int", chance) for _ in range(chance.randint(0, 3))]
+        struct = (_value("int", chance), _value("string", chance))
+        return (
+            _value("int", chance),
+            None if chance.random() < 0.2 else xs,
+            None if chance.random() < 0.2 else struct,
+        )
+    kinds = [column.split(" ", 1)[1] for column in columns.split(", ")]
+    return tuple(_value(kind, chance) for kind in kinds)
+
+
+def _value(kind: str, chance: Random) -> Any:
+    return None if chance.random() < 0.25 else chance.choice(_VALUES[kind])
+
+
+# --- answers of Spark ---
+
+
+def ask_spark(spark: SparkSession, seeds: Sequence[int], directory: Path) -> list[str]:
+    """A line of JSON for each text that Spark accepts."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    from incmrql.spark.plans import analyze_sql
+    from tests.catalyst.dumps import portable, user_session
+
+    lines = []
+    for number in range(DATA_SETS):
+        session = user_session(spark)
+        for name, value in _FASTER.items():
+            session.conf.set(name, value)
+        folder = directory / str(number)
+        _write_tables(session, rows_of(number), folder)
+        for seed in seeds:
+            if seed % DATA_SETS != number:
+                continue
+            try:
+                plan = analyze_sql(session, random_text(seed))
+            except QueryError:
+                continue
+            try:
+                rows, error = _collected(plan.frame)
+            except Py4JError:  # an internal error of Spark, which is a bug of its own
+                continue
+            without_text = portable(replace(plan.analyzed, text=""), folder)
+            lines.append((seed, without_text, plan_to_json(_encoded(rows)), error))
+    return [
+        f'{{"seed":{seed},"plan":{plan},"rows":{rows},"error":{json.dumps(error)}}}\n'
+        for seed, plan, rows, error in sorted(lines)
+    ]
+
+
+_FASTER: Final = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Tiny rows are answered faster without compiling every query."""
+
+
+def _write_tables(spark: SparkSession, data: Rows, directory: Path) -> None:
+    for name, columns in tables("random").items():
+        path = str(directory / name)
+        frame = spark.createDataFrame(list(data[name]), columns)
+        frame.coalesce(1).write.parquet(path)
+        spark.read.schema(columns).parquet(path).createOrReplaceTempView(name)
+
+
+def _collected(frame: Any) -> tuple[list[Any], str]:
+    """The rows of a frame in some order, or Spark's error."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return sorted(map(tuple, frame.collect()), key=repr), ""
+    except PySparkException as problem:
+        return [], problem.getCondition() or type(problem).__name__
+
+
+def _encoded(value: Any) -> PlanValue:
+    match value:
+        case date():
+            return PlanNode("date", {"text": value.isoformat()})
+        case list() | tuple():
+            return tuple(map(_encoded, value))
+        case _:
+            return value  # type: ignore[no-any-return]
+
+
+def _decoded(value: Any) -> Any:
+    match value:
+        case PlanNode("date"):
+            return date.fromisoformat(value["text"])
+        case tuple():
+            return tuple(map(_decoded, value))
+        case _:
+            return value
+
+
+def main() -> None:
+    """Ask and write."""
+    from incmrql.spark.session import start
+
+    spark = start("local[1]")
+    with tempfile.TemporaryDirectory() as temporary:
+        lines = ask_spark(spark, range(int(sys.argv[1])), Path(temporary).resolve())
+    spark.stop()
+    PATH.write_bytes(lzma.compress("".join(lines).encode()))
+    sys.stderr.write(f"{len(lines)} of {sys.argv[1]} random texts have an answer\n")
+
+
+if __name__ == "__main__":
+    main()
