@@ -113,3 +113,26 @@ def test_a_checkpoint_makes_the_same_program_again(tmp_path: Path) -> None:
     program = forms.program(forms.streaming, watch=True)
     described = {**describe(program, {"text": text}), "watch": True}
     assert recompile(tmp_path, described).identity == program.identity
+
+
+VIEWS = """
+S = stream(line, "in", ",", type(< A: int, B: int >));
+v = select < A: k, N: count(x) > from x in S group by k: x.A;
+incr v;
+incr select (n, count(k)) from < A: k, N: n > in v group by n;
+select x from x in v where x.N > 1;
+lineage select x.N from x in v;
+"""
+
+
+def test_streaming_items_share_their_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An item that is answered once has the named query to itself."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    script = api.compiled(VIEWS)
+    program = script.program(script.streaming)
+    assert sum(type(node).__name__ == "Groups" for node in program.nodes) == 2
+    texts = explain(script, "incremental").split("\n\n")
+    assert ["view v: planned once" in text for text in texts] == [True, True, True, False]
+    plans = [[node["view"] for node in plan["nodes"]] for plan in explain_plans(script)]
+    assert [views.count("v") for views in plans] == [1, 1, 1, 0]
