@@ -62,8 +62,8 @@ def test_points_are_in_four_squares(tmp_path: Path) -> None:
 
 
 def test_the_way_of_a_loop_is_told() -> None:
-    loop = LoopWork("exact", "asked for", 3, 12)
-    assert kept_by(loop) == "the loop: exact, 3 steps (asked for)"
+    loop = LoopWork("exact", "requested", 3, 12)
+    assert kept_by(loop) == "the loop: exact, 3 steps (requested)"
     assert kept_by(LoopWork("recompute", "x", 1, 0)) == "the loop: recompute, 1 step (x)"
 
 

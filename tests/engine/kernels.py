@@ -16,12 +16,12 @@ from incmrql.engine.compile.program import compile_program
 from incmrql.engine.context import BatchContext, environment
 from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.offload import rows_from_bytes, rows_to_bytes
-from incmrql.engine.messages import BatchRequest, BatchResult, Reading, Target, together
+from incmrql.engine.messages import BatchRequest, BatchResult, Reading, Target, combine_results
 from incmrql.engine.operators.answers import whole_answer
 from incmrql.engine.operators.source import SourceOp
 from incmrql.engine.outputs import read_rows, shown_values
-from incmrql.engine.program import Worked, run_steps
-from incmrql.engine.stages import Route, Sent, meet_stage, read_stage
+from incmrql.engine.program import StepWork, run_steps
+from incmrql.engine.stages import Message, Route, meet_stage, read_stage
 from incmrql.engine.store.segments import OpenSegments, write_segments
 from incmrql.engine.store.tables import Reader, StateTable, plan_writes, scan
 from incmrql.io.spools import write_spool
@@ -46,7 +46,7 @@ class KernelRun:
         self.reader = Reader(folder, OpenSegments())
         self.env = environment(program)
         self.number = 0
-        self.worked = Worked.of(0)
+        self.worked = StepWork.of(0)
         self.streams = {
             step.stream.name: place
             for place, step in enumerate(self.physical.steps)
@@ -172,7 +172,7 @@ class StagedRun(FileRun):
         if not self.staged:
             return run_batch(compiled, order)
         route = Route(compiled.physical)
-        waiting: dict[int, list[Sent]] = {}
+        waiting: dict[int, list[Message]] = {}
         reading, results = Reading(), list[BatchResult]()
         for number, file in enumerate(order.files or (None,)):
             files = [] if file is None else [file]
@@ -196,12 +196,12 @@ class StagedRun(FileRun):
                         )
                     else:
                         waiting.setdefault(found.bucket, []).append(_sent(found, route))
-        return reading, together(order, results)
+        return reading, combine_results(order, results)
 
 
-def _sent(sent: Sent, route: Route) -> Sent:
+def _sent(sent: Message, route: Route) -> Message:
     """What arrives of what is sent."""
-    return Sent(
+    return Message(
         sent.bucket,
         sent.name,
         rows_from_bytes(rows_to_bytes(sent.content), route.schema(sent.name)),

@@ -19,7 +19,7 @@ from incmrql.engine.compile.physical import Physical
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.context import BatchContext
 from incmrql.engine.operators.joins import Sums
-from incmrql.engine.program import Worked
+from incmrql.engine.program import StepWork
 from incmrql.plan.assembly import program_of
 from incmrql.plan.program import LoopMode, LoopSettings, Program
 from incmrql.syntax.depth import deep_recursion
@@ -127,17 +127,17 @@ class sizes_of:  # noqa: N801 (used as a context)
 
     def __enter__(self) -> sizes_of:
         self._patch = pytest.MonkeyPatch()
-        counted = Worked.counted
+        counted = StepWork.count
 
         def sized(
-            worked: Worked, place: int, chunks: Iterable[Rows], context: BatchContext
+            worked: StepWork, place: int, chunks: Iterable[Rows], context: BatchContext
         ) -> Iterator[Rows]:
             for rows in counted(worked, place, chunks, context):
                 if self.sent:
                     self.sent[place] += self._size(place, rows)
                 yield rows
 
-        self._patch.setattr(Worked, "counted", sized)
+        self._patch.setattr(StepWork, "count", sized)
         return self
 
     def __exit__(self, *_: object) -> None:

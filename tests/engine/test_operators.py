@@ -128,7 +128,7 @@ def test_an_operator_says_whether_all_is_brought_to_one_place(kind: type[Differe
     name = ("step", len(physical.steps) - 1, 0)
     assert route.is_single(name) is is_single
     assert route.single_tables() == (["different"] if is_single else [])
-    assert list(route.names()) == ([name] if is_single else [])
+    assert list(route.single_names()) == ([name] if is_single else [])
     assert route.schema(name) == TableSchema(leaves(physical.layouts[-1]))
 
 

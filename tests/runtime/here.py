@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from incmrql.engine.batch import CompiledProgram, run_batch, summarize_bag, write_answers
-from incmrql.engine.messages import BagSummary, BatchRequest, Part, together
+from incmrql.engine.messages import BagSummary, BatchRequest, Part, combine_results
 from incmrql.engine.replacement import cut_answers, write_differences
 from incmrql.engine.store.content import SortedRows
 from incmrql.runtime import Driver, StreamOptions
@@ -34,7 +34,7 @@ class Here:
 
     def run(self, order: BatchRequest, **_: int) -> JobResult:
         reading, done = run_batch(self.compiled, order)
-        return JobResult(reading, together(order, [done]), 0, 0, 1)
+        return JobResult(reading, combine_results(order, [done]), 0, 0, 1)
 
     def write_answers(self, order: BatchRequest) -> list[Part]:
         return write_answers(self.compiled, order, range(order.buckets))

@@ -1,4 +1,4 @@
-"""One batch in one place: files are read, the steps run, runs and outputs are written."""
+"""One batch in one task: read files, run the operators, write segments and outputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from incmrql.engine.messages import (
 )
 from incmrql.engine.operators.answers import bucket_rows, whole_answer
 from incmrql.engine.outputs import shown_values, write_part, write_values
-from incmrql.engine.program import Worked, run_steps
+from incmrql.engine.program import StepWork, run_steps
 from incmrql.engine.store.segments import OpenSegments, Segment, write_segments
 from incmrql.engine.store.tables import Reader, StateTable, WritePlan, plan_writes
 from incmrql.io.files import ANYWHERE, Paths
@@ -37,7 +37,7 @@ from incmrql.types.model import PREDEFINED
 from incmrql.values import Value, encode
 
 OPEN_SEGMENTS = OpenSegments()
-"""The open maps of this process."""
+"""The segment files that this process has mapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,35 +47,35 @@ class CompiledProgram:
     program: Program
     physical: Physical
     paths: Paths = ANYWHERE
-    """Which files tasks may read: a file may have become a link since it was listed."""
+    """The paths that tasks may read, checked once more: a listed file may have become a link."""
 
     def env(self) -> Environment:
-        """Where its expressions are evaluated."""
+        """The environment in which its expressions are evaluated."""
         return environment(self.program)
 
 
-def run_batch(compiled: CompiledProgram, order: BatchRequest) -> tuple[Reading, BatchResult]:
-    """A whole batch."""
-    reading = Reading(attempt=order.attempt)
-    given: dict[int, list[Rows]] = {}
-    bad = BadRowWriter(order.quarantine, order.names)
-    for file in order.files:
-        given.setdefault(file.place, []).extend(read_rows(compiled, file, reading, bad))
+def run_batch(compiled: CompiledProgram, request: BatchRequest) -> tuple[Reading, BatchResult]:
+    """Run a whole batch in this task."""
+    reading = Reading(attempt=request.attempt)
+    inputs: dict[int, list[Rows]] = {}
+    bad = BadRowWriter(request.quarantine, request.names)
+    for file in request.files:
+        inputs.setdefault(file.place, []).extend(read_rows(compiled, file, reading, bad))
     reading.quarantined = bad.close()
-    crash_here("task-read", order.number)
+    crash_here("task-read", request.number)
     start = time.perf_counter()
-    context = batch_context(compiled, order, order.tables)
-    answers, worked = run_steps(compiled.physical, given, context)
+    context = batch_context(compiled, request, request.tables)
+    answers, worked = run_steps(compiled.physical, inputs, context)
     seconds = Seconds(read=reading.seconds, kernel=time.perf_counter() - start)
-    done = finish(compiled, order, context, dict(enumerate(answers)), range(order.buckets))
-    done.worked, done.seconds = worked, done.seconds + seconds
-    return reading, done
+    result = finish(compiled, request, context, dict(enumerate(answers)), range(request.buckets))
+    result.worked, result.seconds = worked, result.seconds + seconds
+    return reading, result
 
 
 def read_rows(
     compiled: CompiledProgram, file: InputFile, reading: Reading, bad: BadRowWriter | None = None
 ) -> Iterator[Rows]:
-    """The rows of a file; what is noticed on the way goes to `reading`, bad rows to `bad`."""
+    """The rows of a file; counts and notices go to `reading`, bad rows to `bad`."""
     start = time.perf_counter()
     compiled.paths.check(file.path)
     stream = stream_at(compiled.program, file.place)
@@ -98,46 +98,48 @@ def read_rows(
 
 
 def stream_at(program: Program, place: int) -> Stream:
-    """The source whose input stands at a place."""
+    """The source whose input is the node with this index."""
     return next(stream for stream in program.streams if stream.place == place)
 
 
 def batch_context(
-    compiled: CompiledProgram, order: BatchRequest, tables: Mapping[str, StateTable]
+    compiled: CompiledProgram, request: BatchRequest, tables: Mapping[str, StateTable]
 ) -> BatchContext:
-    """The state before a batch, as steps see it."""
-    reader = Reader(Path(order.runs), OPEN_SEGMENTS)
+    """The execution context of a batch, over the tables that it starts from."""
+    reader = Reader(Path(request.runs), OPEN_SEGMENTS)
     OPEN_SEGMENTS.keep(
-        reader.folder, (segment for table in order.tables.values() for segment in table.segments)
+        reader.folder, (segment for table in request.tables.values() for segment in table.segments)
     )
-    return BatchContext(tables, reader, compiled.env(), order.is_first, offloading=order.offloading)
+    return BatchContext(
+        tables, reader, compiled.env(), request.is_first, offloading=request.offloading
+    )
 
 
 def finish(
     compiled: CompiledProgram,
-    order: BatchRequest,
+    request: BatchRequest,
     context: BatchContext,
     answers: Mapping[int, Rows],
     buckets: Sequence[int],
     single: Iterable[str] = (),
 ) -> BatchResult:
-    """Write the runs of what changed, and the outputs; `single` tables are wholly here."""
+    """Write segments of changed tables, and outputs; this task has all rows of `single` tables."""
     start = time.perf_counter()
-    everything, alone = range(order.buckets), frozenset(single)
+    all_buckets, single = range(request.buckets), frozenset(single)
     plans = {
         name: plan_writes(
             context.committed(name),
             context.reader,
             content,
-            order.number,
-            everything if name in alone else buckets,
-            order.limits,
+            request.number,
+            all_buckets if name in single else buckets,
+            request.limits,
         )
         for name, content in context.deltas.items()
     }
     task = uuid.uuid4().hex[:8]
-    tables = _written(order, plans, task)
-    crash_here("task-runs", order.number)
+    tables = _write_tables(request, plans, task)
+    crash_here("task-runs", request.number)
     changed = [0] * len(compiled.physical.answers)
     for number, rows in answers.items():
         changed[number] = len(rows)
@@ -146,9 +148,9 @@ def finish(
         for number in range(len(compiled.program.outputs), len(compiled.physical.answers))
     ]
     after = {**context.tables, **tables}
-    parts = list(_outputs(compiled, order, context, after, answers, buckets, task))
-    crash_here("task-parts", order.number)
-    rewritten = sum(each.rewritten for each in plans.values())
+    parts = list(_write_outputs(compiled, request, context, after, answers, buckets, task))
+    crash_here("task-parts", request.number)
+    rewritten = sum(plan.rewritten for plan in plans.values())
     seconds = Seconds(write=time.perf_counter() - start)
     return BatchResult(
         tables,
@@ -156,20 +158,20 @@ def finish(
         changed,
         watched,
         rewritten,
-        Worked([], [], []),
+        StepWork([], [], []),
         seconds,
         list(buckets),
-        sorted(alone & tables.keys()),
-        attempt=order.attempt,
+        sorted(single & tables.keys()),
+        attempt=request.attempt,
     )
 
 
 def _bag_change(answer: Answer, rows: Rows | None) -> BagChange:
-    """What a change of an answer, which is a bag, does to its size and to its least row."""
+    """How a change of an answer, which is a bag, changes its size and its least row."""
     if rows is None or not len(rows):
         return BagChange()
     values = shown_values(rows, answer)
-    if answer.output.part is None:  # the whole bag as it was, and as it is
+    if answer.output.part is None:  # the values are the whole bags before and after
         values = [(row, weight) for bag, weight in values for row in bag]
     came = (encode(value).hex() for value, weight in values if weight > 0)
     went = (encode(value).hex() for value, weight in values if weight < 0)
@@ -177,39 +179,40 @@ def _bag_change(answer: Answer, rows: Rows | None) -> BagChange:
     return BagChange(net, min(came, default=None), min(went, default=None))
 
 
-def _written(
-    order: BatchRequest, plans: Mapping[str, WritePlan], task: str
+def _write_tables(
+    request: BatchRequest, plans: Mapping[str, WritePlan], task: str
 ) -> dict[str, StateTable]:
-    """Write what the plans say, all in one file; the tables with the new runs."""
-    contents = [(w.content, w.counts) for each in plans.values() for w in each.written]
-    runs: list[Segment] = []
+    """Write the planned segments, all in one file; returns the tables with them."""
+    contents = [(w.content, w.counts) for plan in plans.values() for w in plan.written]
+    segments: list[Segment] = []
     if contents:
-        file = f"{order.number:06d}-{order.attempt}-{task}.run"
+        file = f"{request.number:06d}-{request.attempt}-{task}.run"
         try:
-            runs = write_segments(Path(order.runs), file, contents)
+            segments = write_segments(Path(request.runs), file, contents)
         except OSError:
-            (Path(order.runs) / file).unlink(missing_ok=True)
+            (Path(request.runs) / file).unlink(missing_ok=True)
             raise
     tables = {}
-    for name, each in plans.items():
-        new, runs = runs[: len(each.written)], runs[len(each.written) :]
-        bases = tuple(r for r, w in zip(new, each.written, strict=True) if w.base)
-        levels = tuple(r for r, w in zip(new, each.written, strict=True) if not w.base)
-        tables[name] = each.kept.with_segments(levels, bases)
+    for name, plan in plans.items():
+        new, segments = segments[: len(plan.written)], segments[len(plan.written) :]
+        bases = tuple(s for s, w in zip(new, plan.written, strict=True) if w.base)
+        levels = tuple(s for s, w in zip(new, plan.written, strict=True) if not w.base)
+        tables[name] = plan.kept.with_segments(levels, bases)
     return tables
 
 
-def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
+def _write_outputs(  # noqa: PLR0913, PLR0917 (everything that a batch has computed)
     compiled: CompiledProgram,
-    order: BatchRequest,
+    request: BatchRequest,
     context: BatchContext,
     tables: Mapping[str, StateTable],
     answers: Mapping[int, Rows],
     buckets: Sequence[int],
     task: str,
 ) -> Iterator[Part]:
+    """Write the changes of answers, or their new rows, to the targets of a request."""
     after = BatchContext(tables, context.reader, context.env, is_first=False)
-    for number, target in enumerate(order.targets):
+    for number, target in enumerate(request.targets):
         if target.answer not in answers:
             continue
         answer = compiled.physical.answers[target.answer]
@@ -218,29 +221,27 @@ def _outputs(  # noqa: PLR0913, PLR0917 (all that a batch has made)
         if target.mode == "snapshot":
             if answer.is_single:
                 value = whole_answer(answer, after)
-                found = write_values(folder, name, answer, value, target.format)
-                yield Part(number, *found)
+                yield Part(number, *write_values(folder, name, answer, value, target.format))
                 continue
             for bucket in buckets:
                 whole = bucket_rows(answer, bucket, after)
                 if len(whole):
-                    shown = _shown(answer, whole, context.env)
-                    how = f"{name}-{bucket}"
-                    found = write_part(folder, how, answer, shown, target)
-                    yield Part(number, *found)
+                    shown = _output_rows(answer, whole, context.env)
+                    file = write_part(folder, f"{name}-{bucket}", answer, shown, target)
+                    yield Part(number, *file)
         elif len(rows):
-            shown = rows if target.mode == "rows" else _shown(answer, rows, context.env)
+            shown = rows if target.mode == "rows" else _output_rows(answer, rows, context.env)
             yield Part(number, *write_part(folder, name, answer, shown, target))
 
 
 def write_answers(
-    compiled: CompiledProgram, order: BatchRequest, buckets: Sequence[int]
+    compiled: CompiledProgram, request: BatchRequest, buckets: Sequence[int]
 ) -> list[Part]:
-    """Write all rows of answers to targets: as they are, or as changes that insert them."""
-    context = batch_context(compiled, order, order.tables)
+    """Write all rows of answers to targets: as snapshots, or as changes that insert them."""
+    context = batch_context(compiled, request, request.tables)
     task = uuid.uuid4().hex[:8]
     parts = []
-    for number, target in enumerate(order.targets):
+    for number, target in enumerate(request.targets):
         answer, folder = compiled.physical.answers[target.answer], Path(target.folder)
         for bucket in buckets:
             name = f"part-{task}-{number}-{bucket}"
@@ -262,7 +263,7 @@ def answer_rows(answer: Answer, bucket: int, context: BatchContext) -> Rows:
     An answer in one place is in bucket 0.
     """
     if not answer.is_single:
-        return _shown(answer, bucket_rows(answer, bucket, context), context.env)
+        return _output_rows(answer, bucket_rows(answer, bucket, context), context.env)
     value = whole_answer(answer, context) if bucket == 0 else None
     if answer.output.part is None:
         rows = of_values([(value, 1)] if bucket == 0 else [], answer.layout)
@@ -271,7 +272,7 @@ def answer_rows(answer: Answer, bucket: int, context: BatchContext) -> Rows:
         rows = of_values([(row, weight) for _, row, weight in placed], answer.layout)
         if answer.is_placed:
             rows = rows.with_columns(pa.array([place for place, _, _ in placed], pa.int64()))
-    return _shown(answer, rows, context.env)
+    return _output_rows(answer, rows, context.env)
 
 
 def _placed(values: Iterable[Value]) -> Iterator[tuple[int, Value, int]]:
@@ -283,7 +284,8 @@ def _placed(values: Iterable[Value]) -> Iterator[tuple[int, Value, int]]:
         place += 1 + len(others)
 
 
-def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
+def _output_rows(answer: Answer, rows: Rows, env: Environment) -> Rows:
+    """Rows of an answer with a column for each field, and the position in a list."""
     if answer.shown is None:
         return rows
     if not answer.is_placed:
@@ -295,7 +297,7 @@ def _shown(answer: Answer, rows: Rows, env: Environment) -> Rows:
 def answer_value(
     compiled: CompiledProgram, number: int, tables: Mapping[str, StateTable], runs: Path
 ) -> Value:
-    """The whole of an answer as a value, from the state; it has to fit into memory."""
+    """The whole answer as a value, computed from the state; it has to fit into memory."""
     context = BatchContext(tables, Reader(runs, OPEN_SEGMENTS), compiled.env(), is_first=False)
     return whole_answer(compiled.physical.answers[number], context)
 
@@ -307,7 +309,7 @@ def bag_rows(
     runs: Path,
     buckets: Iterable[int] | None = None,
 ) -> Iterator[tuple[Value, int]]:
-    """The rows of an answer that is a bag, with how often each is there, bucket by bucket.
+    """The rows of an answer that is a bag, with their weights, bucket by bucket.
 
     Equal rows may come from several buckets.  An answer in one place is in bucket 0.
     """

@@ -1,4 +1,9 @@
-"""The state that operators work with: tables before a batch, and what the batch adds to them."""
+"""The execution context of a batch: state tables as of the last commit, plus the batch's deltas.
+
+Operators never write to a table.  They add deltas to the context, and the end of the batch turns
+these into new segments.  This is why a failed batch leaves no trace: dropping the context is the
+rollback.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,7 @@ from incmrql.reference import Environment, new_world
 
 @dataclass(slots=True)
 class BatchContext:
-    """The state before a batch and its changes, by the names of tables."""
+    """State tables before the batch and the deltas that operators have added, by table name."""
 
     tables: Mapping[str, StateTable]
     reader: Reader
@@ -30,79 +35,79 @@ class BatchContext:
     is_first: bool
     deltas: dict[str, SortedRows] = field(default_factory=dict)
     truncated: set[str] = field(default_factory=set)
-    """The tables of which nothing is kept but the changes."""
+    """Tables whose committed rows are ignored; loops start over this way."""
     offloading: Offloading = NO_OFFLOADING
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What steps say of themselves, by the name of a table of theirs."""
+    """What operators report about themselves, by the name of one of their tables."""
     part_reads: Counter[int] = field(default_factory=Counter)
-    """Rows read of whole parts of answers, by the places of the steps that make them."""
+    """Rows that were read to compute whole answers, by the index of the operator."""
 
     def table(self, name: str | None, schema: TableSchema) -> StateTable:
-        """A state table; one that is not kept is empty."""
+        """A state table as the operators see it; empty if it is not kept."""
         if name is None or name not in self.tables:
             return StateTable(name or "", schema, 1)
         return self.committed(name)
 
     def committed(self, name: str) -> StateTable:
-        """What is kept of a table beside its changes."""
-        found = self.tables[name]
-        return replace(found, levels=(), bases=()) if name in self.truncated else found
+        """The committed rows of a table; empty if the batch truncated it."""
+        table = self.tables[name]
+        return replace(table, levels=(), bases=()) if name in self.truncated else table
 
     def add(self, name: str | None, content: SortedRows) -> None:
-        """Add to a table, if it is kept."""
+        """Add a delta to a table, if it is kept."""
         if name is not None and name in self.tables and len(content):
             known = self.deltas.get(name)
             self.deltas[name] = content if known is None else merge([known, content])
 
     def truncate(self, name: str, schema: TableSchema) -> None:
-        """Forget all that a table has, its changes too."""
+        """Empty a table: its committed rows and the deltas added so far."""
         if name in self.tables:
             self.truncated.add(name)
             self.deltas[name] = empty(schema)
 
 
 def sorted_rows_of(schema: TableSchema, rows: Rows) -> SortedRows:
-    """Rows as a content of a table."""
+    """Rows as sorted rows of a table, consolidated."""
     if not len(rows):
         return empty(schema)
     return aggregate_rows(schema, rows.columns, rows.weights)
 
 
 def rows_of(content: SortedRows) -> Rows:
-    """The rows of a content."""
+    """Sorted rows as plain rows."""
     return Rows(content.columns, content.weights)
 
 
 def merge_all(schema: TableSchema, parts: Sequence[SortedRows]) -> SortedRows:
-    """One content from several."""
+    """The sum of several sorted rows."""
     return merge(parts) if parts else empty(schema)
 
 
 def consolidate_rows(schema: TableSchema, rows: Rows) -> Rows:
-    """Equal rows added up, and those of weight 0 left out."""
+    """The rows with equal ones added up, without those of weight 0."""
     return rows_of(sorted_rows_of(schema, rows))
 
 
 def zeros(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """So many zeros."""
+    """An array of `count` zeros."""
     return np.zeros(count, np.int64)
 
 
-# --- Tables with what the batch has added ---
+# --- Tables that include the deltas of the batch ---
 
 
 _MEMORY = ""
-"""The file name of contents that are in no file."""
+"""The file name of segments that are only in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryReader(Reader):
-    """A reader that also knows contents in memory."""
+    """A reader that also has segments in memory."""
 
     contents: list[SortedRows] = field(default_factory=list)
 
     def whole(self, table: StateTable, segment: Segment) -> SegmentRows:
-        """All rows of a run."""
+        """All rows of a segment."""
         if segment.file == _MEMORY:
             return SegmentRows.of(self.contents[segment.offset])
         return self.open_segments.rows(self.folder, segment, table.schema)
@@ -110,39 +115,39 @@ class MemoryReader(Reader):
 
 @dataclass(slots=True)
 class Overlay(BatchContext):
-    """A context whose tables grow with their changes; `names` are those of the tables below."""
+    """A context whose tables include its deltas; `names` maps its tables to those of `below`."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     below: BatchContext | None = None
     added: dict[str, StateTable] = field(default_factory=dict)
 
     def table(self, name: str | None, schema: TableSchema) -> StateTable:
-        """A state table with all that was added to it."""
+        """A state table with the deltas that were added to it."""
         if name is None or name not in self.names:
             return StateTable(name or "", schema, 1)
-        found = self.added.get(name)
-        if found is None:
+        table = self.added.get(name)
+        if table is None:
             assert self.below is not None
-            found = self.added[name] = self.below.table(self.names[name], schema)
-        return found
+            table = self.added[name] = self.below.table(self.names[name], schema)
+        return table
 
     def add(self, name: str | None, content: SortedRows) -> None:
-        """Add to a table, here and below."""
+        """Add a delta to a table, here and below."""
         if name is None or name not in self.names or not len(content):
             return
         assert isinstance(self.reader, MemoryReader)
         table = self.table(name, content.schema)
         self.reader.contents.append(content)
         counts = np.diff(cuts_of(content, table.buckets))
-        place = len(self.reader.contents) - 1
-        segment = Segment(_MEMORY, place, 0, 0, tuple(range(table.buckets)), tuple(counts.tolist()))
+        index = len(self.reader.contents) - 1
+        segment = Segment(_MEMORY, index, 0, 0, tuple(range(table.buckets)), tuple(counts.tolist()))
         self.added[name] = replace(table, levels=(*table.levels, segment))
         assert self.below is not None
         self.below.add(self.names[name], content)
 
 
 def overlay(below: BatchContext, names: Mapping[str, str]) -> Overlay:
-    """A context over some tables of another one."""
+    """An overlay over tables of a context; `names` maps its names to those of `below`."""
     reader = MemoryReader(below.reader.folder, below.reader.open_segments, below.reader.tally)
     return Overlay({}, reader, below.env, below.is_first, names=names, below=below)
 
@@ -152,7 +157,7 @@ def overlay(below: BatchContext, names: Mapping[str, str]) -> Overlay:
 
 @dataclass(slots=True)
 class Counters:
-    """What is known of a loop itself, by name and number."""
+    """The counters of a loop, by name and number; a table stores them as weights."""
 
     known: dict[tuple[str, int], int]
     changed: dict[tuple[str, int], int]
@@ -170,37 +175,37 @@ class Counters:
         self.changed[at] = self.changed.get(at, 0) + more
 
     def numbers(self, name: str) -> dict[int, int]:
-        """The counters of a name."""
-        return {n: count for (each, n), count in self.known.items() if each == name and count}
+        """The counters with a name, by number."""
+        return {n: count for (other, n), count in self.known.items() if other == name and count}
 
 
 def counters_in(name: str, schema: TableSchema, context: BatchContext) -> Counters:
-    """The counters that a table has."""
+    """The counters that a table stores."""
     table = context.table(name, schema)
     known: dict[tuple[str, int], int] = {}
     for bucket in range(table.buckets):
         content = scan(table, context.reader, bucket)
         names, numbers = (column.to_pylist() for column in content.keys.columns)
-        for each, number, weight in zip(names, numbers, content.weights.tolist(), strict=True):
-            known[each, number] = weight
+        for counter, number, weight in zip(names, numbers, content.weights.tolist(), strict=True):
+            known[counter, number] = weight
     return Counters(known, {})
 
 
 def keep_counters(
     counters: Counters, name: str, schema: TableSchema, context: BatchContext
 ) -> None:
-    """Put what has changed of them into a table."""
-    some = {at: count for at, count in counters.changed.items() if count}
-    if some:
+    """Add the changes of counters to the table that stores them."""
+    changes = {at: change for at, change in counters.changed.items() if change}
+    if changes:
         columns = (
-            pa.array([each for each, _ in some], pa.string()),
-            pa.array([number for _, number in some], pa.int64()),
+            pa.array([counter for counter, _ in changes], pa.string()),
+            pa.array([number for _, number in changes], pa.int64()),
         )
-        weights = np.array(list(some.values()), np.int64)
+        weights = np.array(list(changes.values()), np.int64)
         context.add(name, sorted_rows_of(schema, Rows(columns, weights)))
 
 
 def environment(program: Program) -> Environment:
-    """Where the expressions of a program are evaluated."""
+    """The environment in which expressions of a program are evaluated."""
     stored = dict(program.stored)
     return Environment(new_world(program.script, arguments=list(program.arguments), stored=stored))

@@ -1,4 +1,4 @@
-"""What a batch is told to do and what it says it did, as data that travel to tasks and back."""
+"""Messages between driver and tasks: the request of a batch, and what tasks report."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Literal, TypeAlias
 
 from incmrql.engine.inputs import InputFile, QuarantineFile
 from incmrql.engine.loops.offload import NO_OFFLOADING, Offloading
-from incmrql.engine.program import Worked
+from incmrql.engine.program import StepWork
 from incmrql.engine.store.sorting import TableSchema
 from incmrql.engine.store.tables import NO_LIMITS, Limits, StateTable, combine_tables
 from incmrql.io.notices import SourceFacts
 from incmrql.io.rows import MOST_REMEMBERED, BadRow
 
 Mode: TypeAlias = Literal["changes", "snapshot", "rows"]
-"""What is written: what a batch did to an answer, the whole of it, or the former for ourselves."""
+"""What is written: changes, the whole answer, or changes in the engine's own columns (`rows`)."""
 Format: TypeAlias = Literal["parquet", "json", "csv"]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an answer is written, and how."""
+    """The directory, mode and format in which an answer is written."""
 
     answer: int
     folder: str
@@ -32,9 +32,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """A batch: its files, the state before it, and where new runs and answers go.
+    """What a task needs to run a batch: its files, the state before it, and where results go.
 
-    `attempt` is in the name of everything that is written, and no two attempts share one.
+    `attempt` is part of the name of every file that is written; no two attempts share one.
     """
 
     number: int
@@ -48,12 +48,12 @@ class BatchRequest:
     limits: Limits = NO_LIMITS
     offloading: Offloading = NO_OFFLOADING
     quarantine: str = ""
-    """The folder for lines that are no rows, of sources that ask for it."""
+    """The directory for unreadable lines of sources with `on_error: quarantine`."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """The user's names of files, by their full names, where these differ."""
+    """The paths as the user wrote them, by absolute path, where the two differ."""
 
     def as_json(self) -> dict[str, Any]:
-        """The order as text can hold it."""
+        """The request as JSON data."""
         return {
             "number": self.number,
             "attempt": self.attempt,
@@ -70,25 +70,25 @@ class BatchRequest:
         }
 
     @staticmethod
-    def of_json(found: dict[str, Any], schemas: Iterable[tuple[str, TableSchema]]) -> BatchRequest:
-        """The order that a text holds, for tables of the given forms."""
-        limits = found["limits"]
+    def of_json(data: dict[str, Any], schemas: Iterable[tuple[str, TableSchema]]) -> BatchRequest:
+        """The inverse of `as_json`, for tables of these schemas."""
+        limits = data["limits"]
         return BatchRequest(**{
-            **found,
-            "files": tuple(map(InputFile.of_json, found["files"])),
-            "tables": tables_of_json(found["tables"], schemas, found["buckets"]),
-            "targets": tuple(Target(**each) for each in found["targets"]),
+            **data,
+            "files": tuple(map(InputFile.of_json, data["files"])),
+            "tables": tables_of_json(data["tables"], schemas, data["buckets"]),
+            "targets": tuple(Target(**target) for target in data["targets"]),
             "limits": Limits(limits["inline"], frozenset(map(tuple, limits["locked"]))),
-            "offloading": Offloading.of_json(found["offloading"]),
+            "offloading": Offloading.of_json(data["offloading"]),
         })  # fmt: skip
 
 
 def tables_of_json(
-    found: Mapping[str, Any], schemas: Iterable[tuple[str, TableSchema]], buckets: int
+    data: Mapping[str, Any], schemas: Iterable[tuple[str, TableSchema]], buckets: int
 ) -> dict[str, StateTable]:
-    """The tables that a text lists; one that it does not is empty."""
+    """A table for each schema: as the JSON data list it, else empty."""
     tables = {name: StateTable(name, schema, buckets) for name, schema in schemas}
-    return {n: t.of_json(found[n]) if n in found else t for n, t in tables.items()}
+    return {n: t.of_json(data[n]) if n in data else t for n, t in tables.items()}
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class Seconds:
 
 @dataclass(slots=True)
 class Reading:
-    """What was read: rows, lines that are none, and the checksums of the files."""
+    """What a task has read: counts of rows, unreadable lines, and checksums of files."""
 
     inserted: int = 0
     deleted: int = 0
@@ -114,26 +114,26 @@ class Reading:
     checksums: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     shuffled: int = 0
-    """Rows of contents that were sent to buckets."""
+    """Rows that were sent to other tasks."""
     quarantined: list[QuarantineFile] = field(default_factory=list)
     """Files of bad rows that the task has written."""
     attempt: str = ""
     noticed: dict[str, SourceFacts] = field(default_factory=dict)
-    """By the place of the source, as a text."""
+    """Facts about the rows, by the index of the source as a string."""
 
     def note(self, weights: Any, bad: Sequence[BadRow]) -> None:
-        """Count rows by their weights, and the lines that are none."""
+        """Count rows by their weights, and unreadable lines."""
         self.inserted += int(weights[weights > 0].sum())
         self.deleted -= int(weights[weights < 0].sum())
         self.bad.update(row.path for row in bad)
         self.first_bad += bad[: MOST_REMEMBERED - len(self.first_bad)]
 
     def notice(self, place: int, noticed: SourceFacts) -> None:
-        """Put in what was noticed of the rows of the source at a place."""
+        """Add facts about the rows of the source with this index."""
         self.noticed.setdefault(str(place), SourceFacts()).add(noticed)
 
     def add(self, other: Reading) -> None:
-        """Put in what another task has read."""
+        """Add what another task has read."""
         self.inserted += other.inserted
         self.deleted += other.deleted
         self.bad.update(other.bad)
@@ -146,7 +146,7 @@ class Reading:
         self.quarantined += other.quarantined
 
     def as_json(self) -> dict[str, Any]:
-        """What was read, as text can hold it."""
+        """The same as JSON data."""
         return {
             **{name: getattr(self, name) for name in ("inserted", "deleted", "checksums")},
             "bad": dict(self.bad),
@@ -159,13 +159,13 @@ class Reading:
         }
 
     @staticmethod
-    def of_json(found: dict[str, Any]) -> Reading:
-        """What a text says was read."""
-        bad = [BadRow(**row) for row in found["first_bad"]]
-        files = [(name, size) for name, size in found["quarantined"]]
-        noticed = {place: SourceFacts.of_json(one) for place, one in found["noticed"].items()}
-        whole = {"bad": Counter(found["bad"]), "first_bad": bad, "quarantined": files}
-        return Reading(**{**found, **whole, "noticed": noticed})
+    def of_json(data: dict[str, Any]) -> Reading:
+        """The inverse of `as_json`."""
+        bad = [BadRow(**row) for row in data["first_bad"]]
+        files = [(name, size) for name, size in data["quarantined"]]
+        noticed = {place: SourceFacts.of_json(facts) for place, facts in data["noticed"].items()}
+        fields = {"bad": Counter(data["bad"]), "first_bad": bad, "quarantined": files}
+        return Reading(**{**data, **fields, "noticed": noticed})
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +180,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class BagChange:
-    """How the size of a bag changed, and the least of the rows that came and of those that went.
+    """How a bag changed: by how many rows, and the least row that came and that went.
 
-    Rows are hexadecimal canonical bytes, whose order is that of the values.
+    Rows are hexadecimal canonical bytes, which sort like the values.
     """
 
     net: int = 0
@@ -221,9 +221,9 @@ class BagSummary:
 
 @dataclass(slots=True)
 class BatchResult:
-    """The state tables that changed, the parts of outputs, and some counts.
+    """What a task reports of a batch: changed state tables, output parts and counts.
 
-    A task that had only some buckets has the tables of these.
+    A task that had only some buckets reports the tables with these buckets.
     """
 
     tables: dict[str, StateTable] = field(default_factory=dict)
@@ -234,18 +234,18 @@ class BatchResult:
     """What happened to the rows for which arithmetic fails, for each watch of the program."""
     rewritten: int = 0
     """Rows of older runs that were merged into new ones."""
-    worked: Worked = field(default_factory=lambda: Worked([], [], []))
+    worked: StepWork = field(default_factory=lambda: StepWork([], [], []))
     seconds: Seconds = field(default_factory=Seconds)
     buckets: list[int] = field(default_factory=list)
     """The buckets that the task had."""
     whole: list[str] = field(default_factory=list)
-    """The tables of which it had all buckets."""
+    """The tables of which the task had all buckets."""
     shuffled: int = 0
-    """Rows of contents that were sent to buckets."""
+    """Rows that were sent to other tasks."""
     attempt: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """What was done, as text can hold it."""
+        """The same as JSON data."""
         return {
             "tables": {name: table.as_json() for name, table in self.tables.items()},
             "parts": [asdict(part) for part in self.parts],
@@ -262,43 +262,44 @@ class BatchResult:
 
     @staticmethod
     def of_json(
-        found: dict[str, Any], schemas: Iterable[tuple[str, TableSchema]], buckets: int
+        data: dict[str, Any], schemas: Iterable[tuple[str, TableSchema]], buckets: int
     ) -> BatchResult:
-        """What a text says was done, for tables of the given forms."""
-        named = [(name, schema) for name, schema in schemas if name in found["tables"]]
+        """The inverse of `as_json`, for tables of these schemas."""
+        named = [(name, schema) for name, schema in schemas if name in data["tables"]]
         return BatchResult(**{
-            **found,
-            "tables": tables_of_json(found["tables"], named, buckets),
-            "parts": [Part(**part) for part in found["parts"]],
-            "watched": [BagChange(**change) for change in found["watched"]],
-            "worked": Worked(**found["worked"]),
-            "seconds": Seconds(**found["seconds"]),
+            **data,
+            "tables": tables_of_json(data["tables"], named, buckets),
+            "parts": [Part(**part) for part in data["parts"]],
+            "watched": [BagChange(**change) for change in data["watched"]],
+            "worked": StepWork(**data["worked"]),
+            "seconds": Seconds(**data["seconds"]),
         })  # fmt: skip
 
 
-def together(order: BatchRequest, results: Sequence[BatchResult]) -> BatchResult:
-    """What several tasks have done, each with buckets of its own: all tables after the batch."""
-    everything = frozenset(range(order.buckets))
-    all_ = BatchResult(dict(order.tables), buckets=sorted(everything))
+def combine_results(request: BatchRequest, results: Sequence[BatchResult]) -> BatchResult:
+    """The result of a whole batch, with all tables, from those of tasks with separate buckets."""
+    all_buckets = frozenset(range(request.buckets))
+    total = BatchResult(dict(request.tables), buckets=sorted(all_buckets))
     pieces: dict[str, list[tuple[StateTable, frozenset[int]]]] = {}
-    for done in results:
-        for name, table in done.tables.items():
-            mine = everything if name in done.whole else frozenset(done.buckets)
-            pieces.setdefault(name, []).append((table, mine))
-        all_.parts += done.parts
-        all_.changed = _sums(all_.changed, done.changed)
-        all_.watched = _sums(all_.watched, done.watched)
-        all_.rewritten += done.rewritten
-        all_.shuffled += done.shuffled
-        all_.seconds = all_.seconds + done.seconds
-        if not all_.worked.sent:
-            all_.worked = done.worked
-        elif done.worked.sent:
-            all_.worked.add(done.worked)
-    for name, found in pieces.items():
-        rest = order.tables[name].only(everything.difference(*[mine for _, mine in found]))
-        all_.tables[name] = combine_tables([rest, *[table for table, _ in found]])
-    return all_
+    for result in results:
+        for name, table in result.tables.items():
+            own = all_buckets if name in result.whole else frozenset(result.buckets)
+            pieces.setdefault(name, []).append((table, own))
+        total.parts += result.parts
+        total.changed = _sums(total.changed, result.changed)
+        total.watched = _sums(total.watched, result.watched)
+        total.rewritten += result.rewritten
+        total.shuffled += result.shuffled
+        total.seconds = total.seconds + result.seconds
+        if not total.worked.sent:
+            total.worked = result.worked
+        elif result.worked.sent:
+            total.worked.add(result.worked)
+    for name, tables in pieces.items():
+        # Buckets that no task had keep the segments they had before the batch.
+        rest = request.tables[name].only(all_buckets.difference(*[own for _, own in tables]))
+        total.tables[name] = combine_tables([rest, *[table for table, _ in tables]])
+    return total
 
 
 def _sums(one: list[Any], two: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Answers to files: a part of a batch's output, complete on disk when it is named."""
+"""Writes answers to files: parts of a batch's output, flushed to disk before they are reported."""
 
 from __future__ import annotations
 
@@ -21,50 +21,52 @@ from incmrql.values import Record as RecordValue
 from incmrql.values import Value
 
 PLACE: Final = "_position"
-"""The column of a list's change that says where a row was, or is."""
-Written = tuple[str, int, int]
+"""The column with the position of a row in a list: the old one if it goes, else the new one."""
+PartFile = tuple[str, int, int]
 """The name of a file, its rows and its bytes."""
 
 
-def write_part(folder: Path, name: str, answer: Answer, rows: Rows, target: Target) -> Written:
-    """Write rows of an answer to a new file, with their weights or as often as they are there.
+def write_part(folder: Path, name: str, answer: Answer, rows: Rows, target: Target) -> PartFile:
+    """Write rows of an answer to a new file: changes with weights, snapshots with copies.
 
-    Rows that are meant for ourselves are written as the engine has them.
+    In mode `rows`, which only the engine reads again, its own columns are written.
     """
     if target.mode == "rows":
-        return _stored(folder / f"{name}.parquet", to_table(rows))
+        return _write_parquet(folder / f"{name}.parquet", to_table(rows))
     element = answer.output.element
     if target.mode == "snapshot":
         rows = rows.take(np.repeat(np.arange(len(rows)), rows.weights))
-    return _written(folder / f"{name}.{target.format}", rows, element, target)
+    return _write_rows(folder / f"{name}.{target.format}", rows, element, target)
 
 
-def write_values(folder: Path, name: str, answer: Answer, value: Value, format_: Format) -> Written:
-    """Write a whole answer that is in one place: its rows in order, or the one value it is."""
+def write_values(
+    folder: Path, name: str, answer: Answer, value: Value, format_: Format
+) -> PartFile:
+    """Write a whole answer to one file: its rows in order, or the single value."""
     element = answer.output.element
     values = [value] if answer.output.part is None else value or []
-    rows = of_values([(each, 1) for each in values], of_rows(element, packed=False))
+    rows = of_values([(row, 1) for row in values], of_rows(element, packed=False))
     target = Target(0, "", "snapshot", format_)
-    return _written(folder / f"{name}.{format_}", rows, element, target)
+    return _write_rows(folder / f"{name}.{format_}", rows, element, target)
 
 
-def _written(path: Path, rows: Rows, element: Type, target: Target) -> Written:
+def _write_rows(path: Path, rows: Rows, element: Type, target: Target) -> PartFile:
     fields = list(parts_of(element))
     columns = list(rows.columns)
     if target.mode == "changes":
-        placed = len(columns) > len(fields)
-        fields += [*([(PLACE, LONG)] if placed else []), (WEIGHT, LONG)]
+        has_position = len(columns) > len(fields)
+        fields += [*([(PLACE, LONG)] if has_position else []), (WEIGHT, LONG)]
         columns.append(pa.array(rows.weights))
     if target.format == "parquet":
-        return _stored(path, pa.table(columns, names=[name for name, _ in fields]))
+        return _write_parquet(path, pa.table(columns, names=[name for name, _ in fields]))
     row = Record(tuple(fields))
     lists = [column_values(c, t) for c, (_, t) in zip(columns, fields, strict=True)]
-    values = [RecordValue.of(row.names, list(each)) for each in zip(*lists, strict=True)]
+    values = [RecordValue.of(row.names, list(items)) for items in zip(*lists, strict=True)]
     dump(path, values, list_of(row))
     return path.name, len(values), path.stat().st_size
 
 
-def _stored(path: Path, table: Any) -> Written:
+def _write_parquet(path: Path, table: Any) -> PartFile:
     pq.write_table(table, path)
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -75,7 +77,7 @@ def _stored(path: Path, table: Any) -> Written:
 
 
 def read_rows(path: Path, answer: Answer) -> list[tuple[Value, int]]:
-    """The rows of a file that was written for ourselves, with their weights."""
+    """The rows, with their weights, of a file written in mode `rows`."""
     return shown_values(from_table(pq.ParquetFile(path).read()), answer)
 
 

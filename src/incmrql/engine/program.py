@@ -1,8 +1,8 @@
-"""One batch of a program in one place: from the changes of sources to new runs and answers.
+"""Runs the operators of a program in one task: from deltas of sources to deltas of answers.
 
-check      ledgers refuse deletions of what is not there
-advance    the steps in order, each fed by those below it
-answer     the changes of parts, and what they make of the answers
+check      ledgers refuse deletions of rows that do not exist
+advance    the operators in order, each fed by those below it
+answer     from the deltas of its parts to the delta of each answer
 """
 
 from __future__ import annotations
@@ -22,43 +22,44 @@ from incmrql.engine.operators.answers import answer_gather, answer_meet
 
 
 @dataclass(slots=True)
-class Worked:
-    """What a batch did at each step: rows sent on, rows of state read, seconds.
+class StepWork:
+    """The work of each operator in a batch: rows sent on, rows of state read, seconds.
 
-    Chunks are often made when they are asked for; such work counts where it is done.
+    Chunks are computed lazily, inside of the operators that read them; such work counts for the
+    operator that computes the chunk.
     """
 
     sent: list[int]
     read: list[int]
     seconds: list[float]
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What steps say of themselves, by the name of a table of theirs."""
+    """What operators report about themselves, by the name of one of their tables."""
     _inside: list[tuple[float, int]] = field(default_factory=list, repr=False)
-    """Of what is being counted: the seconds and rows of what was counted inside of it."""
+    """For each measurement in progress: the seconds and rows of measurements inside of it."""
 
     @staticmethod
-    def of(count: int) -> Worked:
-        """Nothing yet, at so many steps."""
-        return Worked([0] * count, [0] * count, [0.0] * count)
+    def of(count: int) -> StepWork:
+        """No work yet, of `count` operators."""
+        return StepWork([0] * count, [0] * count, [0.0] * count)
 
     @contextmanager
     def at(self, place: int, context: BatchContext) -> Iterator[None]:
-        """Count what is done inside as work of a step, but for what counts as that of another."""
+        """Count the work inside the block for an operator, except what others count inside."""
         start, before = time.perf_counter(), context.reader.tally.rows
         self._inside.append((0.0, 0))
         try:
             yield
         finally:
             seconds, read = time.perf_counter() - start, context.reader.tally.rows - before
-            others = self._inside.pop()
-            self.seconds[place] += seconds - others[0]
-            self.read[place] += read - others[1]
+            inner_seconds, inner_read = self._inside.pop()
+            self.seconds[place] += seconds - inner_seconds
+            self.read[place] += read - inner_read
             if self._inside:
                 outer = self._inside.pop()
                 self._inside.append((outer[0] + seconds, outer[1] + read))
 
-    def counted(self, place: int, chunks: Iterable[Rows], context: BatchContext) -> Iterator[Rows]:
-        """The chunks that a step sends on, counted as they are made."""
+    def count(self, place: int, chunks: Iterable[Rows], context: BatchContext) -> Iterator[Rows]:
+        """The chunks that an operator sends on, counted as they are computed."""
         waiting = iter(chunks)
         while True:
             with self.at(place, context):
@@ -69,7 +70,7 @@ class Worked:
             yield rows
 
     def as_json(self) -> dict[str, Any]:
-        """The numbers as text can hold them."""
+        """The same as JSON data."""
         return {
             "sent": self.sent,
             "read": self.read,
@@ -78,13 +79,13 @@ class Worked:
         }
 
     def add_answers(self, context: BatchContext) -> None:
-        """Put in what was read for answers that are one value, and what steps say."""
+        """Add the reads for answers that are one value, and the operators' notes."""
         for place, rows in context.part_reads.items():
             self.read[place] += rows
         self.notes = context.notes
 
-    def add(self, other: Worked) -> None:
-        """Put in what was done elsewhere."""
+    def add(self, other: StepWork) -> None:
+        """Add the work of another task."""
         self.sent = [a + b for a, b in zip(self.sent, other.sent, strict=True)]
         self.read = [a + b for a, b in zip(self.read, other.read, strict=True)]
         self.seconds = [a + b for a, b in zip(self.seconds, other.seconds, strict=True)]
@@ -92,36 +93,37 @@ class Worked:
 
 
 def run_steps(
-    physical: Physical, given: Mapping[int, Sequence[Rows]], context: BatchContext
-) -> tuple[list[Rows], Worked]:
-    """All steps of a batch: the changes of the answers; the context has those of the tables."""
-    for place, rows in given.items():
+    physical: Physical, inputs: Mapping[int, Sequence[Rows]], context: BatchContext
+) -> tuple[list[Rows], StepWork]:
+    """The deltas of the answers, with the work that took; adds deltas of tables to the context."""
+    for place, rows in inputs.items():
         source = physical.source(place)
         source.check([source.ledger_delta(rows, context)], context)
-    found: list[Iterable[Rows]] = []
-    worked = Worked.of(len(physical.steps))
+    deltas: list[Iterable[Rows]] = []
+    worked = StepWork.of(len(physical.steps))
     users = users_of(physical)
     for place, step in enumerate(physical.steps):
         with worked.at(place, context):
-            chunks = given.get(place) or step.advance(
-                [found[each] for each in step.inputs], context
+            chunks = inputs.get(place) or step.advance(
+                [deltas[index] for index in step.inputs], context
             )
-            chunks = worked.counted(place, chunks, context)
-            found.append(chunks if users[place] == 1 else list(chunks))
-    answers = [_answer_delta(answer, found, context) for answer in physical.answers]
+            chunks = worked.count(place, chunks, context)
+            # Chunks for a single reader stay lazy, so that a large delta is never all in memory.
+            deltas.append(chunks if users[place] == 1 else list(chunks))
+    answers = [_answer_delta(answer, deltas, context) for answer in physical.answers]
     worked.add_answers(context)
     return answers, worked
 
 
-def _answer_delta(answer: Answer, found: Sequence[Iterable[Rows]], context: BatchContext) -> Rows:
-    """What a batch does to an answer, equal rows added up."""
+def _answer_delta(answer: Answer, deltas: Sequence[Iterable[Rows]], context: BatchContext) -> Rows:
+    """The delta of an answer, consolidated."""
     if answer.is_keyed and answer.main is not None:
-        return concat_rows(list(found[answer.main.place]), leaves(answer.layout))
-    return answer_meet(answer, answer_gather(answer, found, context.env), context)
+        return concat_rows(list(deltas[answer.main.place]), leaves(answer.layout))
+    return answer_meet(answer, answer_gather(answer, deltas, context.env), context)
 
 
 def users_of(physical: Physical) -> Counter[int]:
-    """How many take the rows of each step; those of one user are never all there at once."""
+    """The number of readers of each operator's rows, by the operator's index."""
     users = Counter(place for step in physical.steps for place in step.inputs)
     users.update(part.place for answer in physical.answers for part in answer.parts)
     return users

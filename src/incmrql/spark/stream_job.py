@@ -29,7 +29,7 @@ from incmrql.engine.messages import (
     BatchResult,
     Part,
     Reading,
-    together,
+    combine_results,
 )
 from incmrql.engine.stages import Route
 from incmrql.engine.store.compaction import CompactionTask
@@ -337,7 +337,7 @@ class StreamJob:
             raise problems[0]
         if dropped:
             raise _unfinished_error(request.number, "a task has answered for a different attempt")
-        return reading, together(request, results)
+        return reading, combine_results(request, results)
 
 
 def _unfinished_error(number: int, text: str) -> Exception:

@@ -22,7 +22,7 @@ from incmrql.engine.inputs import InputFile
 from incmrql.engine.loops.offload import LoopTooLarge, rows_from_bytes, rows_to_bytes
 from incmrql.engine.messages import BatchRequest, BatchResult, Reading
 from incmrql.engine.replacement import cut_answers, shown_schema, write_differences
-from incmrql.engine.stages import Route, Sent, meet_stage, read_stage
+from incmrql.engine.stages import Message, Route, meet_stage, read_stage
 from incmrql.engine.store.compaction import CompactionTask, run_compaction
 from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.segments import OpenSegments
@@ -185,7 +185,7 @@ def meet_task(
     compiled = load_program(sent)
     request = BatchRequest.of_json(json.loads(text), compiled.physical.schemas)
     route = Route(compiled.physical)
-    waiting: dict[int, list[Sent]] = {}
+    waiting: dict[int, list[Message]] = {}
     for batch in rows:
         for bucket, name, data in zip(*[c.to_pylist() for c in batch.columns], strict=True):
             if bucket < 0:
@@ -197,7 +197,7 @@ def meet_task(
                 yield _row(bucket, name, data)
             else:
                 content = rows_from_bytes(data, route.schema(target))
-                waiting.setdefault(bucket, []).append(Sent(bucket, target, content))
+                waiting.setdefault(bucket, []).append(Message(bucket, target, content))
 
     def meet(bucket: int) -> Iterator[tuple[str, Any]]:
         yield from _proofs(sent, request)
@@ -251,7 +251,7 @@ def _until_not_shared(run: Callable[[], Iterator[tuple[str, Any]]]) -> Iterator[
 
 def _sent_row(kind: str, output: Any) -> Any:
     """A message of a stage before the last: rows for a bucket, or with bucket -1 a result."""
-    if isinstance(output, Sent):
+    if isinstance(output, Message):
         return _row(output.bucket, " ".join(map(str, output.name)), rows_to_bytes(output.content))
     return _row(-1, kind, json.dumps(output).encode())
 

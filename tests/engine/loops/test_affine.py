@@ -21,7 +21,7 @@ from incmrql.engine.columns.rows import concat_rows, of_values, to_values
 from incmrql.engine.compile.loops import LoopCompiler
 from incmrql.engine.compile.program import ProgramCompiler
 from incmrql.engine.context import BatchContext, consolidate_rows
-from incmrql.engine.loops.affine.compile import affine_compiled
+from incmrql.engine.loops.affine.compile import compile_affine
 from incmrql.engine.loops.affine.operator import affine_follow, affine_reset
 from incmrql.engine.loops.affine.tables import AffineTables
 from incmrql.engine.loops.operator import LoopOp
@@ -79,7 +79,7 @@ def made(text: str, limit: int | None = 10) -> tuple[ProgramCompiler, LoopOp, Af
     shape = require_diffusion(node, script, program.edges)
     assert isinstance(shape, Affine)
     loop = LoopCompiler(compiler, place, node)
-    return compiler, step, affine_compiled(loop, shape, step.plain, step.layouts, limit)
+    return compiler, step, compile_affine(loop, shape, step.plain, step.layouts, limit)
 
 
 class Kernel:
@@ -359,7 +359,7 @@ def test_what_differences_do_not_reach_is_not_read(name: str, tmp_path: Path) ->
         (
             f"repeat r = {known.START} step (select (n, 0.5 * x) from (n, x) in r) limit 3",
             3,
-            "nothing tells the rows of a step apart",
+            "the rows of a step have no key",
         ),
     ],
 )

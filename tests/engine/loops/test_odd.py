@@ -13,7 +13,7 @@ import pytest
 
 from incmrql.engine.compile.physical import Physical
 from incmrql.engine.context import Counters
-from incmrql.engine.loops.operator import PATIENCE, _judge
+from incmrql.engine.loops.operator import PATIENCE, _give_up_exact
 from incmrql.errors import QueryError
 from incmrql.plan.assembly import program_of
 from incmrql.plan.changes import Weighted
@@ -159,14 +159,14 @@ def test_a_limit_that_is_null_allows_no_step(
 
 
 def test_the_exact_way_is_tried_again_after_ever_longer_pauses() -> None:
-    step: Any = SimpleNamespace(asked=SimpleNamespace(mode="default"))
+    step: Any = SimpleNamespace(settings=SimpleNamespace(mode="default"))
     counters, pauses = Counters({}, {}), []
     counters["cost"], counters["again"] = 9, 1
     for _ in range(8):
         counters["exact"], counters["dear"] = 1, 0
         for _ in range(PATIENCE):
             assert counters["exact"] == 1
-            _judge(step, counters)
+            _give_up_exact(step, counters)
         assert counters["exact"] == 0
         pauses.append(counters["pause"])
     assert pauses == [8, 16, 32, 64, 128, 256, 256, 256]

@@ -29,13 +29,13 @@ from incmrql.engine.loops.recompute import columns as recompute_columns
 from incmrql.engine.loops.recompute import joins
 from incmrql.engine.loops.recompute.columns import (
     Numbering,
-    Together,
+    SharedNumbering,
     gather,
     look_up,
     plain_column,
 )
 from incmrql.engine.loops.recompute.columns import Source as Keyed
-from incmrql.engine.loops.recompute.steps import Ran, recompute_loop
+from incmrql.engine.loops.recompute.steps import LoopStats, recompute_loop
 from incmrql.engine.store.segments import OpenSegments
 from incmrql.engine.store.tables import Reader
 from incmrql.errors import DataError, SourceText
@@ -196,7 +196,7 @@ def wanted(program: Program, loop: LoopOp, inputs: Given) -> list[bytes] | str:
         return str(problem)
 
 
-def run(program: Program, loop: LoopOp, inputs: Given) -> tuple[Rows, Ran]:
+def run(program: Program, loop: LoopOp, inputs: Given) -> tuple[Rows, LoopStats]:
     given = [of_values(rows, layout) for rows, layout in zip(inputs, loop.layouts, strict=True)]
     context = BatchContext({}, Reader(Path(), OpenSegments()), world(program), is_first=False)
     return recompute_loop(loop, given, context)
@@ -281,7 +281,7 @@ def edges(*pairs: tuple[int, int]) -> list[tuple[Value, int]]:
     return [(pair, 1) for pair in pairs]
 
 
-def calls(text: str, inputs: Given) -> tuple[Ran, int, int]:
+def calls(text: str, inputs: Given) -> tuple[LoopStats, int, int]:
     """How often keys are numbered and looked up in a loop."""
     program, (loop,) = prepared(text)
     count = mock.Mock(wraps=recompute_columns.number_keys)
@@ -313,7 +313,7 @@ def test_keys_that_stay_are_looked_up_once() -> None:
 def test_keys_that_move_are_looked_up_again() -> None:
     chain_ = edges(*[(n, n + 1) for n in range(1, 6)])
     ran, numbered_, looked_up = calls(REACHED, [chain_])
-    assert ran == Ran(6, 2 + 3 + 4 + 5 + 6 + 6, 5)
+    assert ran == LoopStats(6, 2 + 3 + 4 + 5 + 6 + 6, 5)
     assert looked_up == 6
     assert numbered_ >= 6
 
@@ -321,7 +321,7 @@ def test_keys_that_move_are_looked_up_again() -> None:
 def test_steps_end_where_nothing_moves() -> None:
     program, (loop,) = prepared(REACHED_LIMIT)
     _, ran = run(program, loop, [edges((1, 2))])
-    assert ran == Ran(2, 4, 1)
+    assert ran == LoopStats(2, 4, 1)
 
 
 def test_without_an_end() -> None:
@@ -335,7 +335,7 @@ def test_without_an_end() -> None:
 def test_rows_that_move_count_in_both_directions() -> None:
     program, (loop,) = prepared(GROWING)
     _, ran = run(program, loop, [edges((1, 2), (1, 3), (2, 1), (3, 1))])
-    assert ran == Ran(5, 2 + 1 + 2 + 1 + 2, 5 * 3)
+    assert ran == LoopStats(5, 2 + 1 + 2 + 1 + 2, 5 * 3)
 
 
 # --- keys ------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_same_numbers_for_the_same_keys(
             assert number == known[key]
         else:
             assert number not in known.values()
-    together = Together(types)
+    together = SharedNumbering(types)
     both = together.of([one, two, one])
     assert both.numbers[0].tolist() == both.numbers[2].tolist()
     everything = [*both.numbers[0].tolist(), *both.numbers[1].tolist()]

@@ -81,14 +81,14 @@ class ByRow:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A function from rows to rows of the layout `made`."""
+    """A function from rows to rows of a layout."""
 
     how: Projection | SqlText | ByRow
-    made: Layout
+    layout: Layout
     types: tuple[Type, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "types", leaves(self.made))
+        object.__setattr__(self, "types", leaves(self.layout))
 
     def apply(self, rows: Rows, env: Environment) -> Rows:
         """The rows that the pipeline makes; `env` is the environment of its expressions."""
@@ -100,7 +100,7 @@ class Pipeline:
             case SqlText():
                 return _run_query(self.how, rows, self.types)
             case ByRow():
-                return _by_row(self.how, rows, self.made, env)
+                return _by_row(self.how, rows, self.layout, env)
 
 
 def _project(how: Projection, rows: Rows) -> Rows:

@@ -1,4 +1,4 @@
-"""Compilation of groups: what rows contribute, what is requested of them, how they answer."""
+"""Compiles groups: what rows contribute, what is requested of groups, how they answer."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _HOW: Final[dict[str, How]] = {
 
 @dataclass(slots=True)
 class GroupsCompiler:
-    """The compilation of one node."""
+    """Compiles one node."""
 
     all: ProgramCompiler
     place: int
@@ -81,8 +81,8 @@ class GroupsCompiler:
     values: list[tuple[typed.Variable, Layout]] = field(init=False)
     rankings: list[Ranking] = field(default_factory=list)
     lifts: dict[int, Lift] = field(default_factory=dict)
-    tabled: dict[int, int] = field(default_factory=dict)
-    """The tables of accumulators that are not added up."""
+    table_of: dict[int, int] = field(default_factory=dict)
+    """The table of each accumulator that cannot be added up, such as a minimum."""
 
     def __post_init__(self) -> None:
         self.key = self.all.keys(self.node.inputs)
@@ -94,15 +94,15 @@ class GroupsCompiler:
         ]
 
     def step(self) -> tuple[GroupOp, Layout]:
-        """What is done, and the layout of the rows that are sent on."""
+        """The operator, and the layout of the rows that it sends on."""
         node = self.node
         self.rankings += [self.ranking(n, table) for n, table in enumerate(node.tables)]
         blocks = tuple(self.blocks(side) for side in range(len(node.inputs)))
-        wanted = tuple(map(self.wanted, node.requests))
+        requests = tuple(map(self.compile_request, node.requests))
         mode = answer_mode(node)
         sides = tuple(self.side(n) for n in range(len(node.inputs)))
         body = self.body(mode, sides)
-        counted = any(block.counted for each in blocks for block in each)
+        counted = any(block.counted for of_side in blocks for block in of_side)
         schema = TableSchema(leaves(self.key))
         table = None
         if not node.is_final and (counted or self.lifts):
@@ -113,7 +113,7 @@ class GroupsCompiler:
             self.key,
             blocks,
             tuple(self.rankings),
-            wanted,
+            requests,
             mode,
             body,
             linear,
@@ -123,24 +123,24 @@ class GroupsCompiler:
             node.group,
             inputs=node.inputs,
         )
-        return step, body.made
+        return step, body.layout
 
     def side(self, number: int) -> Side:
-        """A side, and the table of its rows if they are kept."""
+        """A side, with a table if its rows are kept."""
         node = self.node
         kept = number in node.kept and not node.is_final
         table = f"n{self.place}r{number}" if kept else None
         below, columns = node.inputs[number], node.columns[number]
         return self.all.side(below, self.key, columns, table, self.place)
 
-    # --- what rows bring -------------------------------------------------------------------
+    # --- contributions of rows -------------------------------------------------------------
 
-    def given(self, side: int) -> list[tuple[typed.Variable, Layout]]:
-        """The variables that a pair of a side is: its key and its value."""
+    def pair_variables(self, side: int) -> list[tuple[typed.Variable, Layout]]:
+        """The variables for a pair of a side: key and value."""
         return [(self.key_variable, self.key), self.values[side]]
 
-    def alone(self, expr: typed.Expr, side: int) -> typed.Expr:
-        """An expression over a group that has one row, on this side."""
+    def for_single_row(self, expr: typed.Expr, side: int) -> typed.Expr:
+        """An expression over groups, for a group with a single row, on this side."""
         rows = [build.var(self.values[side][0]) if n == side else None for n in self.numbers]
         return inline_variables(expr, group_of(self.node.group, build.var(self.key_variable), rows))
 
@@ -150,125 +150,132 @@ class GroupsCompiler:
         return range(len(self.node.inputs))
 
     def blocks(self, side: int) -> tuple[Block, ...]:
-        """What rows of a side bring to accumulators, together as far as that goes."""
-        together: list[tuple[Accumulator, int, list[typed.Expr]]] = []
-        apart: list[Block] = []
-        for number, each in enumerate(self.node.accumulators):
-            if each.side != side:
+        """The blocks for rows of a side: one for all accumulators that can share a pipeline."""
+        shared: list[tuple[Accumulator, int, list[typed.Expr]]] = []
+        separate: list[Block] = []
+        for number, accumulator in enumerate(self.node.accumulators):
+            if accumulator.side != side:
                 continue
-            if is_in_table(each):
-                self.tabled[number] = self.extreme(number, each)
+            if is_in_table(accumulator):
+                self.table_of[number] = self.extreme(number, accumulator)
                 continue
-            if each.distinct is not None:
-                apart.append(self.of_different(number, each))
+            if accumulator.distinct is not None:
+                separate.append(self.distinct_block(number, accumulator))
                 continue
-            found = single_element(self.alone(each.operand, side))
-            if found is None:
-                apart.append(self.of_bag(number, each, self.alone(each.operand, side), side))
+            bag = self.for_single_row(accumulator.operand, side)
+            element = single_element(bag)
+            if element is None:
+                separate.append(self.bag_block(number, accumulator, bag, side))
             else:
-                together.append((each, number, columns_of(each, found.head, found.condition)))
+                columns = columns_of(accumulator, element.head, element.condition)
+                shared.append((accumulator, number, columns))
         counted = answer_mode(self.node) != "linear"
-        if not together and not counted:
-            return tuple(apart)
-        return (*self.merged(together, side, counted=counted), *apart)
+        if not shared and not counted:
+            return tuple(separate)
+        return (*self.shared_blocks(shared, side, counted=counted), *separate)
 
-    def merged(
+    def shared_blocks(
         self,
-        together: Sequence[tuple[Accumulator, int, list[typed.Expr]]],
+        shared: Sequence[tuple[Accumulator, int, list[typed.Expr]]],
         side: int,
         *,
         counted: bool,
     ) -> list[Block]:
-        """One block for accumulators to which each row brings one element at most."""
+        """A block for accumulators to which each row contributes at most one element."""
         exprs: list[typed.Expr] = []
         lifts: list[Lift] = []
         start = width(self.key)
-        for each, number, columns in together:
+        for accumulator, number, columns in shared:
             for column in columns:
                 if column not in exprs:
                     exprs.append(column)
-            places = tuple(start + exprs.index(column) for column in columns)
-            lifts.append(self.lift(number, each, places, columns[0].type))
-        block = Block(self.keyed(self.given(side), exprs), tuple(lifts), counted)
-        if len(together) < 2 or not isinstance(block.pipeline.how, ByRow):
+            indices = tuple(start + exprs.index(column) for column in columns)
+            lifts.append(self.lift(number, accumulator, indices, columns[0].type))
+        block = Block(self.keyed_pipeline(self.pair_variables(side), exprs), tuple(lifts), counted)
+        if len(shared) < 2 or not isinstance(block.pipeline.how, ByRow):
             return [block]
-        found = [block] if counted else []
+        # One accumulator that has to run by row must not make the others run by row too.
+        blocks = [block] if counted else []
         if counted:
-            found = [Block(self.keyed(self.given(side), []), (), counted)]
-        for one_ in together:
-            found += self.merged([one_], side, counted=False)
-        return found
+            blocks = [Block(self.keyed_pipeline(self.pair_variables(side), []), (), counted)]
+        for single in shared:
+            blocks += self.shared_blocks([single], side, counted=False)
+        return blocks
 
-    def keyed(
+    def keyed_pipeline(
         self, given: list[tuple[typed.Variable, Layout]], exprs: Sequence[typed.Expr]
     ) -> Pipeline:
-        """A segment that makes the columns of the key, and those of expressions."""
+        """A pipeline that computes the columns of the key, and those of expressions."""
         row = build.tuple_of(build.var(self.key_variable), build.tuple_of(*exprs))
         types = Tuple(tuple(expr.type for expr in exprs))
         columns = Struct(tuple(Leaf(expr.type) for expr in exprs), types)
-        made = Struct((self.key, columns), row.type)
-        return self.all.lowering.pipeline(given, build.bag_of(row), made=made)
+        layout = Struct((self.key, columns), row.type)
+        return self.all.lowering.pipeline(given, build.bag_of(row), layout=layout)
 
-    def lift(self, number: int, each: Accumulator, places: tuple[int, ...], type_: Type) -> Lift:
-        """The accumulator of this number, over these columns."""
-        self.lifts[number] = Lift(number, _HOW[each.kind], places, type_)
+    def lift(
+        self, number: int, accumulator: Accumulator, columns: tuple[int, ...], type_: Type
+    ) -> Lift:
+        """The lift into the accumulator with this number, from these columns."""
+        self.lifts[number] = Lift(number, _HOW[accumulator.kind], columns, type_)
         return self.lifts[number]
 
-    def of_bag(
+    def bag_block(
         self,
         number: int,
-        each: Accumulator,
+        accumulator: Accumulator,
         bag: typed.Expr,
         side: int,
         given: list[tuple[typed.Variable, Layout]] | None = None,
         table: int | None = None,
     ) -> Block:
-        """A block for one accumulator, to which a row brings any number of elements."""
+        """A block for one accumulator, to which a row contributes any number of elements."""
         assert isinstance(bag.type, Collection)
-        found = single_element(bag)
-        if found is not None and given is not None:
-            columns = columns_of(each, found.head, found.condition)
-            return self.of_columns(number, each, columns, given, table)
+        single = single_element(bag)
+        if single is not None and given is not None:
+            columns = columns_of(accumulator, single.head, single.condition)
+            return self.column_block(number, accumulator, columns, given, table)
         element = typed.Variable("element", _BESIDE + 9, bag.type.element)
-        columns = columns_of(each, build.var(element), None)
+        columns = columns_of(accumulator, build.var(element), None)
         row = build.tuple_of(build.var(self.key_variable), build.tuple_of(*columns))
         body = build.select(row, [typed.Generator(typed.Bind(element), bag)])
         types = Tuple(tuple(column.type for column in columns))
         parts = Struct(tuple(Leaf(column.type) for column in columns), types)
-        made = Struct((self.key, parts), row.type)
-        pipeline = self.all.lowering.pipeline(given or self.given(side), body, made=made)
+        layout = Struct((self.key, parts), row.type)
+        variables = given or self.pair_variables(side)
+        pipeline = self.all.lowering.pipeline(variables, body, layout=layout)
         start = width(self.key)
-        places = tuple(range(start, start + len(columns)))
-        lift = self.lift(number, each, places, columns[0].type)
+        indices = tuple(range(start, start + len(columns)))
+        lift = self.lift(number, accumulator, indices, columns[0].type)
         return Block(pipeline, (lift,), table=table)
 
-    def of_columns(
+    def column_block(
         self,
         number: int,
-        each: Accumulator,
+        accumulator: Accumulator,
         columns: Sequence[typed.Expr],
         given: list[tuple[typed.Variable, Layout]],
         table: int | None,
     ) -> Block:
-        """A block for one accumulator, to which each row brings one element at most."""
+        """A block for one accumulator, to which each row contributes at most one element."""
         start = width(self.key)
-        places = tuple(range(start, start + len(columns)))
-        lift = self.lift(number, each, places, columns[0].type)
-        return Block(self.keyed(given, columns), (lift,), table=table)
+        indices = tuple(range(start, start + len(columns)))
+        lift = self.lift(number, accumulator, indices, columns[0].type)
+        return Block(self.keyed_pipeline(given, columns), (lift,), table=table)
 
-    def of_different(self, number: int, each: Accumulator) -> Block:
-        """A block over the different values of a table that come and go."""
-        assert each.distinct is not None
-        ranking = self.rankings[each.distinct.table]
+    def distinct_block(self, number: int, accumulator: Accumulator) -> Block:
+        """A block over the distinct values of a table that appear and disappear."""
+        assert accumulator.distinct is not None
+        ranking = self.rankings[accumulator.distinct.table]
         layout = part(ranking.element, 1) if ranking.paired else ranking.element
         value = typed.Variable("value", _BESIDE + 8, layout.type)
-        known = group_of(each.distinct.group, build.var(self.key_variable), [build.var(value)])
-        bag = inline_variables(inline_variables(each.operand, known), {})
-        given: list[tuple[typed.Variable, Layout]] = [
+        distinct = accumulator.distinct
+        known = group_of(distinct.group, build.var(self.key_variable), [build.var(value)])
+        bag = inline_variables(inline_variables(accumulator.operand, known), {})
+        variables: list[tuple[typed.Variable, Layout]] = [
             (self.key_variable, self.key),
             (value, layout),
         ]
-        return self.of_bag(number, each, bag, each.side, given, each.distinct.table)
+        return self.bag_block(number, accumulator, bag, accumulator.side, variables, distinct.table)
 
     # --- tables ----------------------------------------------------------------------------
 
@@ -276,22 +283,22 @@ class GroupsCompiler:
         """A table of values in order."""
         most = limit_value(table.most, self.all.env)
         name = f"n{self.place}t{number}"
-        return self.ranked(
+        return self.make_ranking(
             name, "values in order", table.side, table.operand, table.order, most, last=False
         )
 
-    def extreme(self, number: int, each: Accumulator) -> int:
-        """The table of an accumulator that is not added up; its place."""
-        most = None if each.kind == "user" else 1
+    def extreme(self, number: int, accumulator: Accumulator) -> int:
+        """Add the table of an accumulator that cannot be added up; returns its index."""
+        most = None if accumulator.kind == "user" else 1
         name = f"n{self.place}e{number}"
-        last = each.kind == "greatest"
-        holds = "different values"
+        last = accumulator.kind == "greatest"
+        side, operand = accumulator.side, accumulator.operand
         self.rankings.append(
-            self.ranked(name, holds, each.side, each.operand, None, most, last=last)
+            self.make_ranking(name, "different values", side, operand, None, most, last=last)
         )
         return len(self.rankings) - 1
 
-    def ranked(  # noqa: PLR0913 (a table, and what of the rows is in it)
+    def make_ranking(  # noqa: PLR0913 (a table, and how its values are computed)
         self,
         name: str,
         holds: str,
@@ -302,59 +309,59 @@ class GroupsCompiler:
         *,
         last: bool,
     ) -> Ranking:
-        """A table of what an operand makes of each row."""
-        bag = self.alone(operand, side)
+        """A table of the elements of an operand for each row."""
+        bag = self.for_single_row(operand, side)
         assert isinstance(bag.type, Collection)
-        found = single_element(bag)
+        single = single_element(bag)
         element = typed.Variable("element", _BESIDE + 9, bag.type.element)
-        if found is None:
+        if single is None:
             head: typed.Expr = build.var(element)
             row = build.tuple_of(build.var(self.key_variable), head)
             body = build.select(row, [typed.Generator(typed.Bind(element), bag)])
         else:
-            row = build.tuple_of(build.var(self.key_variable), found.head)
+            row = build.tuple_of(build.var(self.key_variable), single.head)
             body = build.bag_of(row)
-            if found.condition is not None:
-                body = build.when(found.condition, body)
-        pipeline = self.all.lowering.pipeline(self.given(side), body)
-        layout: Layout = part(pipeline.made, 1)
+            if single.condition is not None:
+                body = build.when(single.condition, body)
+        pipeline = self.all.lowering.pipeline(self.pair_variables(side), body)
+        layout: Layout = part(pipeline.layout, 1)
         flags: tuple[bool, ...]
         if order is not None:
             pairs = sort_layout(layout)
             layout, flags = pairs, descending_columns(pairs, order)
         else:
             flags = (False,) * width(layout)
-        wanted = Struct((self.key, layout), Tuple((self.key.type, layout.type)))
-        if pipeline.made != wanted:
-            pipeline = self.all.lowering.pipeline(self.given(side), body, made=wanted)
+        keyed = Struct((self.key, layout), Tuple((self.key.type, layout.type)))
+        if pipeline.layout != keyed:
+            pipeline = self.all.lowering.pipeline(self.pair_variables(side), body, layout=keyed)
         schema = TableSchema(leaves(self.key), leaves(layout), flags, most, last)
         if not self.node.is_final:
             self.all.table(name, schema, holds, self.place)
         drops = order is None and isinstance(layout, Leaf)
         return Ranking(name, side, pipeline, layout, schema, order is not None, drops)
 
-    # --- what is asked ---------------------------------------------------------------------
+    # --- requests --------------------------------------------------------------------------
 
-    def wanted(self, request: Request) -> CompiledRequest:
-        """How a request is met."""
+    def compile_request(self, request: Request) -> CompiledRequest:
+        """How a request is answered."""
         method = read_method(self.node, request)
         if method == "rows":
             return GroupScan(request)
         if method == "totals":
             return AccumulatorRead(
-                request, tuple(self.lifts[place] for place in request.accumulators)
+                request, tuple(self.lifts[number] for number in request.accumulators)
             )
         if request.reading is not None:
             return RankingRead(request, request.reading.table, request.reading)
         first = self.node.accumulators[request.accumulators[0]]
-        table = self.tabled[request.accumulators[0]]
+        table = self.table_of[request.accumulators[0]]
         if method == "values":
             return RankingMerge(request, table, first.monoid.name)
         reading = TableRead(table, "least" if first.kind == "least" else "greatest")
         return RankingRead(request, table, reading)
 
     def body(self, mode: Mode, sides: Sequence[Side]) -> Pipeline:
-        """The answer over the key, maybe a row, and what is asked."""
+        """The pipeline of the answer: over the key, a row in mode `linear`, and the requests."""
         node = self.node
         requests: list[tuple[typed.Variable, Layout]] = [
             (request.variable, Leaf(request.variable.type)) for request in node.requests
@@ -370,42 +377,41 @@ class GroupsCompiler:
             return self.all.lowering.pipeline([*key, *requests], as_conditional(body))
         assert node.linear is not None
         value = self.values[node.linear][0], sides[node.linear].value
-        body = self.alone(node.body, node.linear)
+        body = self.for_single_row(node.body, node.linear)
         return self.all.lowering.pipeline([*key, value, *requests], as_conditional(body))
 
 
 def columns_of(
-    each: Accumulator, head: typed.Expr, condition: typed.Expr | None
+    accumulator: Accumulator, head: typed.Expr, condition: typed.Expr | None
 ) -> list[typed.Expr]:
-    """The columns that an accumulator looks at: null where there is no element."""
-    match each.kind:
+    """The columns that an accumulator reads: null where there is no element."""
+    match accumulator.kind:
         case "rows":
-            found: list[typed.Expr] = [typed.Const(True, type=BOOL)]
+            columns: list[typed.Expr] = [typed.Const(True, type=BOOL)]
         case "parts":
             assert isinstance(head.type, Tuple)
-            found = [build.item(head, 0), build.item(head, len(head.type.items) - 1)]
+            columns = [build.item(head, 0), build.item(head, len(head.type.items) - 1)]
         case "sizes":
-            found = [build.item(head, 1), build.item(head, 2)]
+            columns = [build.item(head, 1), build.item(head, 2)]
         case "count" if not isinstance(head.type, Basic | Decimal):
-            found = [typed.Compare("=", head, head, type=BOOL)]
+            columns = [typed.Compare("=", head, head, type=BOOL)]
         case _:
-            found = [head]
+            columns = [head]
     if condition is None:
-        return found
+        return columns
     return [
         typed.If(condition, column, typed.Const(None, type=column.type), type=column.type)
-        for column in found
+        for column in columns
     ]
 
 
-# --- Joins with the fold above them ---
+# --- Joins fused with the fold above them ---
 #
-# A fold above a join: where each partner need only be met by a sum.
+# fold by g(left) of h(right) over X ⋈ Y       sum h over the rows of ΔY with one key, then join
 #
-# fold by g(left) of h(right) over X ⋈ Y       h of the rows of ΔY with one key is added up first
-#
-# It holds where the fold is the only one that takes the join's rows, keeps nothing but sums, groups
-# by what depends on one side and adds up what depends on the other.
+# Each partner in X is then read and joined once, with a sum, instead of once for each row of ΔY.
+# This is possible if the fold is the only reader of the join's rows, keeps nothing but sums, groups
+# by values of one side and sums values of the other.
 
 
 _BESIDE_JOIN = 1 << 42
@@ -414,7 +420,7 @@ _BESIDE_JOIN = 1 << 42
 def fuse(
     program: Program, steps: list[Operator], lowering: Lowering, used: Sequence[int] = ()
 ) -> None:
-    """Note at joins which fold they can add up for; `used` are places whose rows others need."""
+    """Fuse joins with the folds above them; `used` are nodes whose rows have other readers."""
     users = Counter(place for step in steps for place in step.inputs)
     users.update(used)
     users.update(part.place for output in program.all_outputs for part in output.parts)
@@ -424,19 +430,19 @@ def fuse(
         (below,) = step.inputs
         join = steps[below]
         if isinstance(join, JoinOp) and users[below] == 1:
-            found = _fusion(program, place, step, join, lowering)
-            if found is not None:
-                steps[below] = replace(join, fused=found)
+            fused = _fusion(program, place, step, join, lowering)
+            if fused is not None:
+                steps[below] = replace(join, fused=fused)
 
 
 def _only_sums(step: GroupOp) -> bool:
-    """Whether a fold of one side keeps accumulators and nothing else."""
+    """Whether an operator is a fold of one side that keeps only accumulators."""
     return (
         len(step.sides) == 1
         and step.mode == "fold"
         and not step.rankings
         and step.sides[0].table is None
-        and not any(each.request.reads_rows for each in step.wanted)
+        and not any(compiled.request.reads_rows for compiled in step.requests)
         and len(step.blocks[0]) == 1
     )
 
@@ -444,17 +450,18 @@ def _only_sums(step: GroupOp) -> bool:
 def _fusion(
     program: Program, place: int, step: GroupOp, join: JoinOp, lowering: Lowering
 ) -> Fused | None:
-    node, below_ = program.nodes[place], program.nodes[step.inputs[0]]
+    """The fusion of a join with the fold above it; None if the two cannot be fused."""
+    node, join_node = program.nodes[place], program.nodes[step.inputs[0]]
     assert isinstance(node, Groups)
-    assert isinstance(below_, Join)
+    assert isinstance(join_node, Join)
     key, left, right = (
         typed.Variable(name, _BESIDE_JOIN + n, layout.type)
         for n, (name, layout) in enumerate(
             [("key", join.key), ("left", join.sides[0].value), ("right", join.sides[1].value)]
         )
     )
-    known = group_of(below_.group, rows.var(key), [rows.var(left), rows.var(right)])
-    pair = single_element(inline_variables(below_.body, known))
+    known = group_of(join_node.group, rows.var(key), [rows.var(left), rows.var(right)])
+    pair = single_element(inline_variables(join_node.body, known))
     if pair is None or pair.condition is not None or not isinstance(pair.head, typed.MakeTuple):
         return None
     grouped, value = pair.head.items
@@ -462,8 +469,8 @@ def _fusion(
     if columns is None:
         return None
     for side, (own, other) in enumerate(((left, right), (right, left))):
-        mine = [free_variables(expr) for each in columns for expr in each]
-        if free_variables(grouped) <= {key, other} and all(used <= {key, own} for used in mine):
+        summed = [free_variables(expr) for exprs in columns for expr in exprs]
+        if free_variables(grouped) <= {key, other} and all(used <= {key, own} for used in summed):
             variables = (key, own, other)
             return _fusion_of(step, join, side, variables, grouped, columns, lowering)
     return None
@@ -473,19 +480,19 @@ def _lift_columns(
     node: Groups, key: typed.Expr, value: typed.Expr, numbers: Sequence[int]
 ) -> list[list[typed.Expr]] | None:
     """The columns of each accumulator, over the variables of the join."""
-    found = []
+    columns = []
     for number in numbers:
-        each = node.accumulators[number]
+        accumulator = node.accumulators[number]
         element: ElementAtMost | None = single_element(
-            inline_variables(each.operand, group_of(node.group, key, [value]))
+            inline_variables(accumulator.operand, group_of(node.group, key, [value]))
         )
         if element is None:
             return None
-        found.append(columns_of(each, element.head, element.condition))
-    return found
+        columns.append(columns_of(accumulator, element.head, element.condition))
+    return columns
 
 
-def _fusion_of(  # noqa: PLR0913, PLR0917 (two steps, and what they come to)
+def _fusion_of(  # noqa: PLR0913, PLR0917 (two operators, and what both compute)
     step: GroupOp,
     join: JoinOp,
     side: int,
@@ -494,22 +501,23 @@ def _fusion_of(  # noqa: PLR0913, PLR0917 (two steps, and what they come to)
     columns: Sequence[Sequence[typed.Expr]],
     lowering: Lowering,
 ) -> Fused | None:
+    """The fusion that sums `columns` of one side and groups by an expression over the other."""
     key, own, other = variables
     exprs: list[typed.Expr] = []
     lifts: list[Lift] = []
-    for lift, mine in zip(step.blocks[0][0].lifts, columns, strict=True):
-        for expr in mine:
+    for lift, read in zip(step.blocks[0][0].lifts, columns, strict=True):
+        for expr in read:
             if expr not in exprs:
                 exprs.append(expr)
-        lifts.append(replace(lift, columns=tuple(exprs.index(expr) for expr in mine)))
+        lifts.append(replace(lift, columns=tuple(exprs.index(expr) for expr in read)))
     types = Tuple(tuple(expr.type for expr in exprs))
-    made = Struct(tuple(Leaf(expr.type) for expr in exprs), types)
+    layout = Struct(tuple(Leaf(expr.type) for expr in exprs), types)
     layouts = {own: join.sides[side].value, other: join.sides[1 - side].value}
     added = lowering.pipeline(
-        [(key, join.key), (own, layouts[own])], rows.bag_of(rows.tuple_of(*exprs)), made=made
+        [(key, join.key), (own, layouts[own])], rows.bag_of(rows.tuple_of(*exprs)), layout=layout
     )
     by = lowering.pipeline(
-        [(key, join.key), (other, layouts[other])], rows.bag_of(grouped), made=step.key
+        [(key, join.key), (other, layouts[other])], rows.bag_of(grouped), layout=step.key
     )
     if isinstance(added.how, ByRow) or isinstance(by.how, ByRow):
         return None

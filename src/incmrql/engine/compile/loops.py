@@ -1,4 +1,4 @@
-"""From a loop to its programs: one of a single step, and one of all steps with their numbers."""
+"""Compiles a loop to two programs: one of a single step, and one over rows numbered by step."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from incmrql.engine.columns.layouts import Layout, Leaf, common_layout, leaves, part
 from incmrql.engine.compile.groups import fuse
-from incmrql.engine.compile.physical import Inner, Means, Numbered
-from incmrql.engine.loops.affine.compile import affine_compiled
+from incmrql.engine.compile.physical import Inner, Means, NumberedLoop
+from incmrql.engine.loops.affine.compile import compile_affine
 from incmrql.engine.loops.affine.tables import AffineTables
-from incmrql.engine.loops.centroids import centres_form, is_fit
+from incmrql.engine.loops.centroids import centres_schema, is_fit
 from incmrql.engine.loops.operator import LoopOp
 from incmrql.engine.operators.base import StatefulOp
 from incmrql.engine.operators.groups import GroupOp
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoopCompiler:
-    """A loop of a program."""
+    """Compiles one loop of a program."""
 
     compiler: ProgramCompiler
     place: int
     node: Repeated
 
     def step(self) -> tuple[LoopOp, Layout]:
-        """What is done for the loop, and the layout of the rows it sends on."""
+        """The operator of the loop, and the layout of the rows that it sends on."""
         node, compiler = self.node, self.compiler
         script = compiler.program.script
-        layouts = tuple(compiler.layouts[each] for each in node.inputs)
-        schemas = tuple(TableSchema(leaves(each)) for each in layouts)
+        layouts = tuple(compiler.layouts[index] for index in node.inputs)
+        schemas = tuple(TableSchema(leaves(input_layout)) for input_layout in layouts)
         names = tuple(
             self.table(f"i{n}", schema, "rows of an input") for n, schema in enumerate(schemas)
         )
@@ -50,7 +50,7 @@ class LoopCompiler:
         steps = numbered_program(node, script)
         limit = None if node.term.limit is None else evaluate(node.term.limit, compiler.env) or 0
         counters = TableSchema((STRING, LONG))
-        found = LoopOp(
+        operator = LoopOp(
             layouts,
             node,
             names,
@@ -60,31 +60,31 @@ class LoopCompiler:
             TableSchema(leaves(layout)),
             limit,
             inner,
-            None if isinstance(steps, str) else self.numbered(steps, layouts, layout),
+            None if isinstance(steps, str) else self.compile_numbered(steps, layouts, layout),
             steps if isinstance(steps, str) else "",
             (self.table("c", counters, "what is known of the loop itself"), counters),
             compiler.program.iteration,
-            self.diffused(inner, layouts, limit),
+            self.diffusion(inner, layouts, limit),
             inputs=node.inputs,
         )
-        return found, layout
+        return operator, layout
 
-    def diffused(
+    def diffusion(
         self, inner: Inner, inputs: Sequence[Layout], limit: int | None
     ) -> Means | AffineTables | str:
-        """The tables of a loop that is to be diffused; or why it is not."""
+        """The tables of a loop that diffuses; or a text that says why it does not."""
         program = self.compiler.program
         if program.iteration.mode != "diffuse":
-            return "not asked for"
+            return "not requested"
         shape = require_diffusion(self.node, program.script, program.edges)
         if isinstance(shape, Affine):
-            return affine_compiled(self, shape, inner, inputs, limit)
+            return compile_affine(self, shape, inner, inputs, limit)
         if not isinstance(shape, Centroids):
             return "differences of such a step are not diffused inside tasks"
         averaged = inner.steps[shape.averaged]
         if not isinstance(averaged, GroupOp) or not is_fit(averaged):
             return "centroids are more than averages"
-        places = centres_form(averaged, inner.variables[0])
+        places = centres_schema(averaged, inner.variables[0])
         sums = self.table("m", averaged.schema, "sums of centroids"), averaged.schema
         centres = self.table("z", places, "places of centroids"), places
         return Means(shape, inner, averaged, sums, centres)
@@ -94,38 +94,38 @@ class LoopCompiler:
         return self.compiler.table(f"n{self.place}{name}", schema, holds, self.place)
 
     def inner(self, looping: LoopProgram, inputs: Sequence[Layout], *, fused: bool = True) -> Inner:
-        """The steps of a loop's own program, over inputs in these layouts.
+        """The operators of a loop's own program, over inputs in these layouts.
 
-        A variable has the layout of its first rows, as far as a step keeps to it.
+        A variable has the most specific layout that both its first rows and the rows of a step fit.
         """
         variables: list[Layout] = []
-        while True:
+        while True:  # ends: common layouts only get less specific
             given = dict(zip(looping.inputs, inputs, strict=True))
             for n, place in enumerate(looping.variables):
                 node = looping.nodes[place]
                 assert isinstance(node, LoopParam)
                 given[place] = variables[n] if variables else Leaf(node.element)
             compiler = self.compile_steps(looping, given)
-            found = [compiler.layouts[place] for place in looping.initial]
+            layouts = [compiler.layouts[place] for place in looping.initial]
             if variables:
-                both = zip(found, looping.step, strict=True)
-                found = [common_layout(layout, compiler.layouts[place]) for layout, place in both]
-            if found == variables:
+                both = zip(layouts, looping.step, strict=True)
+                layouts = [common_layout(layout, compiler.layouts[place]) for layout, place in both]
+            if layouts == variables:
                 break
-            variables = found
+            variables = layouts
         if fused:
-            used = (*looping.step, *[each for each in looping.flags if each is not None])
+            used = (*looping.step, *[place for place in looping.flags if place is not None])
             fuse(compiler.program, compiler.steps, compiler.lowering, used)
         initial, step = (
-            tuple(compiler.brought(p, layout) for p, layout in zip(places, found, strict=True))
+            tuple(compiler.converter(p, layout) for p, layout in zip(places, layouts, strict=True))
             for places in (looping.initial, looping.step)
         )
         return Inner(
-            tuple(compiler.steps), tuple(compiler.layouts), looping, tuple(found), initial, step
+            tuple(compiler.steps), tuple(compiler.layouts), looping, tuple(layouts), initial, step
         )
 
     def compile_steps(self, looping: LoopProgram, given: dict[int, Layout]) -> ProgramCompiler:
-        """The compiler of a loop's own program, with the steps; `given` has the layouts of rows."""
+        """A compiler that has compiled a loop's own program; `given` are layouts of its inputs."""
         program = replace(
             self.compiler.program, nodes=looping.nodes, edges=looping.edges, streams=(), outputs=()
         )
@@ -133,8 +133,10 @@ class LoopCompiler:
         compiler.all_steps()
         return compiler
 
-    def numbered(self, looping: LoopProgram, inputs: Sequence[Layout], answer: Layout) -> Numbered:
-        """The program of all steps, and its tables."""
+    def compile_numbered(
+        self, looping: LoopProgram, inputs: Sequence[Layout], answer: Layout
+    ) -> NumberedLoop:
+        """The program over numbered rows, and its tables."""
         inner = self.inner(looping, inputs, fused=False)
         stored: dict[str, tuple[TableSchema, int]] = {}
         slots: dict[int, tuple[tuple[str, TableSchema], ...]] = {}
@@ -142,7 +144,7 @@ class LoopCompiler:
             if not isinstance(step, StatefulOp):
                 continue
             tables = step.state_tables
-            if not step.is_bilinear:  # by key alone: what it answers depends on all steps before
+            if not step.is_bilinear:  # by key alone: its answers depend on all iterations so far
                 tables = slots[place] = tuple(
                     (f"n{place}k{n}", TableSchema(schema.keys[1:], (LONG, *schema.rest)))
                     for n, schema in enumerate(step.delta_schemas)
@@ -159,5 +161,5 @@ class LoopCompiler:
                 (self.table(f"d{n}", schema, "differences from step to step"), schema)
             )
         row = part(inner.variables[self.node.term.chosen], 1)
-        brought = self.compiler.in_layout(row, answer)
-        return Numbered(inner, names, slots, tuple(differences), stored, brought)
+        to_answer = self.compiler.layout_converter(row, answer)
+        return NumberedLoop(inner, names, slots, tuple(differences), stored, to_answer)

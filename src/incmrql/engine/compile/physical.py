@@ -1,6 +1,6 @@
-"""A program as the engine runs it: operators, what they are made of, and answers.
+"""The physical plan: a program as operators, with their parts, answers and state tables.
 
-All that can be known before there are data is worked out here, once; tasks only follow it.
+Everything that does not depend on data is decided here, once; tasks only follow it.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A side of a join or of groups: pairs of the input, which `paired` makes if it is given.
+    """A side of a join or of groups: pairs (key, value) of an input.
 
+    `paired` makes the pairs from the input's rows, None if they are pairs in this layout already.
     `columns` are those of the value that are kept, in a table if there is one.
     """
 
     paired: Pipeline | None
     value: Layout
-    """Of what is kept of a value."""
+    """The layout of the columns that are kept of a value."""
     columns: tuple[int, ...]
     table: str | None
     schema: TableSchema
     owns: bool = True
-    """Whether it adds to the table; an earlier join does so for others over the same rows."""
+    """Whether it adds to the table; of several joins over the same rows, the first one does."""
 
     @property
     def key_width(self) -> int:
@@ -50,28 +51,28 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A join and the fold above it, which groups by what one side has and adds up the other's.
+    """A join and the fold above it, which groups by values of one side and sums those of the other.
 
-    Rows of the side that is added up are added up before they meet their partners, so that each
-    partner is met once, by a sum.  `added` makes the columns that the lifts look at of key and
-    row, and `grouped` the key of the fold of key and partner.
+    Rows of the summed side are added up before the join, so that each partner is joined once, with
+    a sum.  `added` computes the columns that the lifts read from key and row, and `grouped` the key
+    of the fold from key and partner.
     """
 
     side: int
-    """That is added up."""
+    """The side that is summed."""
     added: Pipeline
     lifts: tuple[Lift, ...]
     grouped: Pipeline
     counted: bool
     schema: TableSchema
-    """Of the fold's accumulators."""
+    """The schema of the fold's accumulators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What rows of a side, or different values of a table, bring to accumulators.
+    """What rows of a side, or distinct values of a table, contribute to accumulators.
 
-    The segment makes the columns of the key, and then those that the lifts look at.
+    The pipeline computes the columns of the key, and then those that the lifts read.
     """
 
     pipeline: Pipeline
@@ -79,14 +80,14 @@ class Block:
     counted: bool = False
     """Whether the rows themselves are counted."""
     table: int | None = None
-    """The table whose different values come and go; None for the rows of the side."""
+    """The table whose distinct values contribute; None for the rows of the side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A table of values in order: what rows of a side bring to it.
+    """A table of values in order, and the pipeline that computes them from the rows of a side.
 
-    `element` is what is kept; with `paired`, pairs of the keys of an order and a value.
+    `element` is the layout of what is kept; with `paired`, pairs of sort keys and a value.
     """
 
     name: str
@@ -109,7 +110,7 @@ class RankingRead:
 
 @dataclass(frozen=True, slots=True)
 class RankingMerge:
-    """A request that merges all values of a table as a user says."""
+    """A request that merges all values of a table by a user's aggregation."""
 
     request: Request
     table: int
@@ -118,7 +119,7 @@ class RankingMerge:
 
 @dataclass(frozen=True, slots=True)
 class GroupScan:
-    """A request that goes through the rows of a side."""
+    """A request that is evaluated over all rows of a side."""
 
     request: Request
 
@@ -128,9 +129,9 @@ CompiledRequest: TypeAlias = AccumulatorRead | RankingRead | RankingMerge | Grou
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """The steps of a loop's own program; `looping` says which places are what.
+    """The operators of a loop's own program; `looping` says which of them compute what.
 
-    `initial` and `step` bring rows to the layout of each variable, where they have another one.
+    `initial` and `step` convert rows to the layout of each variable; None where they have it.
     """
 
     steps: tuple[Operator, ...]
@@ -142,23 +143,23 @@ class Inner:
 
     @property
     def is_by_row(self) -> bool:
-        """Whether the reference evaluator goes through rows one by one in some step."""
+        """Whether some operator evaluates rows one by one in Python."""
         pipelines = (*self.initial, *self.step)
         return any_by_row(pipelines) or any(step.is_by_row for step in self.steps)
 
     @property
     def is_cross(self) -> bool:
-        """Whether all rows of two inputs meet in some step."""
+        """Whether some operator is a cross join."""
         return any(step.is_cross for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
-    """The program of all steps of a loop, and the tables that it keeps.
+class NumberedLoop:
+    """The program of a loop over rows numbered by iteration, and the tables that it keeps.
 
-    `tables` has the names of the loop's tables for those of the program; `slots` the tables of
-    each step with groups, by key; `differences` those of the variables, by number; `stored` the
-    forms of the program's tables and the column that has the number.
+    `tables` maps names of the program's tables to those of the loop's; `slots` are the tables of
+    each operator with groups, by key; `differences` those of the variables, by iteration; `stored`
+    the schemas of the program's tables and the column that has the iteration.
     """
 
     inner: Inner
@@ -166,12 +167,12 @@ class Numbered:
     slots: Mapping[int, tuple[NamedSchema, ...]]
     differences: tuple[NamedSchema, ...]
     stored: Mapping[str, tuple[TableSchema, int]]
-    brought: Pipeline | None
+    to_answer: Pipeline | None
     """From the rows of the chosen variable to those of the answer."""
 
     @property
     def own(self) -> tuple[NamedSchema, ...]:
-        """All tables, by the loop's names."""
+        """All tables, with the loop's names."""
         names = dict(self.tables)
         stored = [(names[name], schema) for name, (schema, _) in self.stored.items()]
         return (*stored, *self.differences)
@@ -179,7 +180,7 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """A loop over centroids: its shape, and the tables of sums and of places."""
+    """A loop over centroids that diffuses: its shape, and the tables of sums and of positions."""
 
     shape: Centroids
     inner: Inner
@@ -201,19 +202,19 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Rows that follow from the tables of a fold: those of its keys, through maps above it."""
+    """Rows that can be computed from the tables of a fold, through the maps above it."""
 
     place: int
     fold: GroupOp
-    """The one at this place."""
+    """The operator at this index."""
     maps: tuple[Pipeline, ...] = ()
     keyed: bool = False
-    """Whether different keys have different rows, so that nothing is to be added up."""
+    """Whether different keys have different rows, so that nothing has to be added up."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
-    """A part of an answer: the rows of a node, from which they follow or the table with them."""
+    """A part of an answer: rows of a node, kept in a table or derived from other state."""
 
     place: int
     layout: Layout
@@ -221,48 +222,48 @@ class AnswerPart:
     derived: Derived | None
     schema: TableSchema
     paired: Pipeline | None
-    """Brings the rows of the node to the layout of a part in order."""
+    """For a part in order: converts rows of the node to pairs of sort keys and value."""
     order: tuple[bool, ...] | None
     variable: typed.Variable
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An output: its parts; the row it makes of the one it is, or the expression it is."""
+    """An output: its parts, and how to compute rows, or the single value, from them."""
 
     output: Output
     parts: tuple[AnswerPart, ...]
     row: Pipeline | None
-    """From the one part's rows to rows of the answer."""
+    """From rows of the main part to rows of the answer; None if they are the same."""
     layout: Layout
     shown: Pipeline | None
-    """From rows of the answer to a column for each field, as people and files see them."""
+    """From rows of the answer to a column for each field, as in files; None if they are."""
 
     @property
     def is_keyed(self) -> bool:
-        """Whether its rows are known to differ where they come from different keys."""
+        """Whether rows of different keys are known to differ."""
         part = self.main
         return part is not None and part.derived is not None and part.derived.keyed
 
     @property
     def main(self) -> AnswerPart | None:
-        """The one part that the answer is, if it is a collection."""
-        one = self.output.part
-        return None if one is None else self.parts[self.output.parts.index(one)]
+        """The part with the rows of the answer, if that is a collection."""
+        part = self.output.part
+        return None if part is None else self.parts[self.output.parts.index(part)]
 
     @property
     def is_kept(self) -> bool:
-        """Whether all of it can be had from the state."""
+        """Whether the whole answer can be computed from the state."""
         return all(part.table is not None or part.derived is not None for part in self.parts)
 
     @property
     def is_placed(self) -> bool:
-        """Whether it is a list: a change of it has the place of each row in its last column."""
+        """Whether it is a list: its changes have each row's position in the last column."""
         return self.output.is_list
 
     @property
     def is_single(self) -> bool:
-        """Whether all of it has to be in one place: a value, or rows in order."""
+        """Whether one task has to compute it as a whole: a single value, or rows in order."""
         return self.output.part is None or self.output.is_list
 
 
@@ -278,12 +279,12 @@ class Physical:
     """What each step may read of its state."""
 
     def source(self, place: int) -> SourceOp:
-        """The source at a place."""
-        found = self.steps[place]
-        assert isinstance(found, SourceOp)
-        return found
+        """The source with an index."""
+        step = self.steps[place]
+        assert isinstance(step, SourceOp)
+        return step
 
     @property
     def schemas(self) -> tuple[tuple[str, TableSchema], ...]:
-        """The forms of all state tables, by name."""
+        """The schemas of all state tables, by name."""
         return tuple((table.name, table.schema) for table in self.tables)

@@ -1,4 +1,4 @@
-"""Maps over rows to segments: columns that are picked, a DuckDB text, or row by row."""
+"""Compiles maps over rows to pipelines: picked columns, a DuckDB text, or row-by-row evaluation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Given = Sequence[tuple[typed.Variable, Layout]]
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """What all segments of a program are lowered with."""
+    """Compiles the pipelines of a program."""
 
     program: Program
 
@@ -40,64 +40,69 @@ class Lowering:
         given: Given,
         first: typed.Expr,
         then: Sequence[tuple[typed.Variable, typed.Expr]] = (),
-        made: Layout | None = None,
+        layout: Layout | None = None,
     ) -> Pipeline:
-        """The segment of a bag over variables, and of maps over its elements."""
-        layout = made or _made(given, first, then)
+        """The pipeline of a bag `first` over variables, and of maps `then` over its elements.
+
+        The result has the given layout, by default the one that follows from the expressions.
+        """
+        layout = layout or _result_layout(given, first, then)
         try:
-            how = self._lowered(given, first, then, layout)
+            how = self._lower(given, first, then, layout)
         except NotNative as problem:
             return Pipeline(ByRow(tuple(given), first, tuple(then), problem.reason), layout)
         return Pipeline(how, layout)
 
-    def _lowered(
+    def _lower(
         self,
         given: Given,
         first: typed.Expr,
         then: Sequence[tuple[typed.Variable, typed.Expr]],
-        made: Layout,
+        layout: Layout,
     ) -> Projection | SqlText:
+        """The pipeline as picked columns or as SQL; raises `NotNative` if it has to run by row."""
         program = self.program
         stored = dict(program.stored)
         ctx = Context(lower, Dialect.DUCKDB, program.script, stored, program.arguments)
         builder = Builder(ctx, relation)
         columns = _Columns()
-        env = Env({variable: columns.shape(layout) for variable, layout in given})
+        env = Env({variable: columns.shape(given_layout) for variable, given_layout in given})
         flow = Flow(env, [])
         head = emit(first, env, flow, builder)
         for variable, body in then:
             env = env.bind(variable, head)
             head = emit(body, env, flow, builder)
-        cells = list(_brought(head, made, ctx))
+        cells = list(_layout_cells(head, layout, ctx))
         if builder.sources or builder.relations:
             raise NotNative("a source inside of a row")
-        shared = {place.name: _shared(place) for place in ctx.python_calls}
-        picked = _picked(cells, flow, columns)
-        if picked is not None:
-            return picked
-        return SqlText(_printed(cells, flow, ctx, shared), tuple(shared.values()))
+        functions = {call.name: _pinned_call(call) for call in ctx.python_calls}
+        projection = _projection(cells, flow, columns)
+        if projection is not None:
+            return projection
+        return SqlText(_sql_text(cells, flow, ctx, functions), tuple(functions.values()))
 
 
-def _shared(place: PythonExpression) -> PinnedFunction:
-    """The function that a place calls, if it is one that all engines share."""
-    types = tuple(variable.type for variable in place.parameters)
-    given = tuple(typed.Var(variable, type=variable.type) for variable in place.parameters)
-    if all(is_scalar(type_) for type_ in (*types, place.body.type)):
-        match place.body:
-            case typed.Builtin(name, operands) if operands == given and is_pinned(name):
-                return _named(name, types, place.body.type)
-            case typed.Cast(operand, "total") if (operand,) == given:
-                return _named(None, types, place.body.type)
-            case typed.Arithmetic(op, left, right, "total") if (left, right) == given:
-                return _named(op, types, place.body.type)
+def _pinned_call(call: PythonExpression) -> PinnedFunction:
+    """The pinned function that an expression calls; raises `NotNative` if there is none."""
+    types = tuple(variable.type for variable in call.parameters)
+    parameters = tuple(typed.Var(variable, type=variable.type) for variable in call.parameters)
+    if all(is_scalar(type_) for type_ in (*types, call.body.type)):
+        match call.body:
+            case typed.Builtin(name, operands) if operands == parameters and is_pinned(name):
+                return _pinned_function(name, types, call.body.type)
+            case typed.Cast(operand, "total") if (operand,) == parameters:
+                return _pinned_function(None, types, call.body.type)
+            case typed.Arithmetic(op, left, right, "total") if (left, right) == parameters:
+                return _pinned_function(op, types, call.body.type)
             case body if is_function_of_scalars(body):
-                return _expression(place.parameters, types, body)
+                return _expression(call.parameters, types, body)
             case _:
                 pass
-    raise NotNative(place.reason)
+    raise NotNative(call.reason)
 
 
-def _named(builtin: str | None, types: tuple[Type, ...], result: Type) -> PinnedFunction:
+def _pinned_function(builtin: str | None, types: tuple[Type, ...], result: Type) -> PinnedFunction:
+    """A pinned function, under a name that no other signature has."""
     text = f"{builtin} {types} {result}"
     return PinnedFunction(f"pinned_{_digest(text)}", builtin, types, result)
 
@@ -114,24 +119,25 @@ def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def _made(
+def _result_layout(
     given: Given, first: typed.Expr, then: Sequence[tuple[typed.Variable, typed.Expr]]
 ) -> Layout:
+    """The layout of the elements after the last map."""
     scope = dict(given)
-    found = of_elements(first, scope)
+    layout = of_elements(first, scope)
     for variable, body in then:
-        found = of_elements(body, {**scope, variable: found})
-    return found
+        layout = of_elements(body, {**scope, variable: layout})
+    return layout
 
 
 class _Columns:
-    """The columns of the rows that are given: the place of each, by the name it has in a text."""
+    """The input columns of a pipeline: the index of each, by its name in the SQL text."""
 
     def __init__(self) -> None:
-        self.places: dict[str, int] = {}
+        self.indices: dict[str, int] = {}
 
     def shape(self, layout: Layout) -> Shape:
-        """What a variable is in the next columns."""
+        """A variable with this layout, in the next columns."""
         match layout:
             case Leaf(type_):
                 return Cell(self._next(), type_)
@@ -143,58 +149,58 @@ class _Columns:
                 assert_never(layout)
 
     def _next(self) -> exp.Expression:
-        place = len(self.places)
-        name = f"c{place}"
-        self.places[name] = place
+        index = len(self.indices)
+        name = f"c{index}"
+        self.indices[name] = index
         return tree.column(name)
 
-    def place(self, cell: exp.Expression) -> int | None:
-        """The place of the column that a cell is, if it is one as it was given."""
+    def index_of(self, cell: exp.Expression) -> int | None:
+        """The index of the input column that an expression is; None if it is something else."""
         is_own = isinstance(cell, exp.Column) and not cell.table
-        return self.places.get(cell.name) if is_own else None
+        return self.indices.get(cell.name) if is_own else None
 
 
-def _brought(shape: Shape, layout: Layout, ctx: Context) -> Iterator[exp.Expression]:
+def _layout_cells(shape: Shape, layout: Layout, ctx: Context) -> Iterator[exp.Expression]:
     """The expressions of the columns of a layout."""
     match layout:
         case Leaf():
             yield ctx.whole(shape)
         case Struct(parts):
             for inner, part in zip(split(shape).parts, parts, strict=True):
-                yield from _brought(inner, part, ctx)
+                yield from _layout_cells(inner, part, ctx)
         case Unused():
             return
         case _:
             assert_never(layout)
 
 
-def _picked(cells: list[exp.Expression], flow: Flow, columns: _Columns) -> Projection | None:
-    """Columns as they are, and tests for their presence, if there is nothing else."""
+def _projection(cells: list[exp.Expression], flow: Flow, columns: _Columns) -> Projection | None:
+    """A projection, if all that a pipeline does is pick columns and test some for null."""
     if flow.explodes or flow.empty:
         return None
-    places = [columns.place(cell) for cell in cells]
-    present = [_present(test, columns) for test in flow.tests]
-    if any(place is None for place in (*places, *present)):
+    picked = [columns.index_of(cell) for cell in cells]
+    present = [_tested_column(test, columns) for test in flow.tests]
+    if any(index is None for index in (*picked, *present)):
         return None
     return Projection(
-        tuple(p for p in places if p is not None), tuple(p for p in present if p is not None)
+        tuple(i for i in picked if i is not None), tuple(i for i in present if i is not None)
     )
 
 
-def _present(test: exp.Expression, columns: _Columns) -> int | None:
-    """The column that a test asks to be not null, if that is all it does."""
-    found = next(iter(test.find_all(exp.Column)), None)
-    place = None if found is None else columns.place(found)
-    if found is None or place is None:
+def _tested_column(test: exp.Expression, columns: _Columns) -> int | None:
+    """The column that a test requires to be not null; None if it tests anything else."""
+    column = next(iter(test.find_all(exp.Column)), None)
+    index = None if column is None else columns.index_of(column)
+    if column is None or index is None:
         return None
-    return place if test == tree.not_null(found.copy()) else None
+    return index if test == tree.not_null(column.copy()) else None
 
 
-def _printed(
-    cells: list[exp.Expression], flow: Flow, ctx: Context, shared: Mapping[str, PinnedFunction]
+def _sql_text(
+    cells: list[exp.Expression], flow: Flow, ctx: Context, functions: Mapping[str, PinnedFunction]
 ) -> str:
-    """The text of a segment, which calls shared functions by their own names."""
-    named = [exp.alias_(cell, f"r{place}") for place, cell in enumerate(cells)]
+    """The SQL text of a pipeline, which calls pinned functions by their own names."""
+    named = [exp.alias_(cell, f"r{index}") for index, cell in enumerate(cells)]
     select = exp.select(*named, exp.column(WEIGHT, quoted=True)).from_("given")
     for array, column in flow.explodes:
         alias = exp.TableAlias(
@@ -207,7 +213,7 @@ def _printed(
     if condition is not None:
         select = select.where(condition)
     whole = inline_functions(select)
-    for call in whole.find_all(exp.Anonymous):  # in the tree: a text may have such a name in it
-        if call.name in shared:
-            call.set("this", shared[call.name].name)
+    for call in whole.find_all(exp.Anonymous):  # not in the text: a string may contain such a name
+        if call.name in functions:
+            call.set("this", functions[call.name].name)
     return tree.print_tree(whole, ctx.dialect)

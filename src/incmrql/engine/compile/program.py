@@ -1,4 +1,4 @@
-"""From a program of changes to what the engine runs: an operator for each node."""
+"""Compiles a program of changes to a physical plan: an operator for each node."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ from incmrql.types import typed
 
 
 def compile_program(program: Program, *, keep_answer: bool = True) -> Physical:
-    """The program as the engine runs it.
+    """The physical plan of a program.
 
-    Without `keep_answer` an answer that changes row by row, and does not follow from other state,
+    Without `keep_answer`, an answer that changes row by row and cannot be derived from other state
     is not kept.
     """
     return ProgramCompiler(program, keep_answer).physical()
@@ -78,12 +78,12 @@ def compile_program(program: Program, *, keep_answer: bool = True) -> Physical:
 
 LEDGER = "ledger of rows, for deletions"
 _BESIDE = 1 << 40
-"""Variables from this number on are the engine's own."""
+"""Variables with this number or a greater one belong to the engine."""
 
 
 @dataclass(slots=True)
 class ProgramCompiler:
-    """The operators compiled so far; `given` are the layouts of rows that come from outside."""
+    """Compiles node after node; `given` are the layouts of parameters."""
 
     program: Program
     keep_answer: bool = True
@@ -92,7 +92,7 @@ class ProgramCompiler:
     tables: dict[str, TableInfo] = field(default_factory=dict)
     given: dict[int, Layout] = field(default_factory=dict)
     shared_tables: dict[tuple[int, tuple[int, ...], TableSchema], str] | None = None
-    """The tables of joins by input, columns and form, where several joins may share one."""
+    """The tables of joins by input, columns and schema, if several joins may share one."""
     lowering: Lowering = field(init=False)
     env: Environment = field(init=False)
 
@@ -100,7 +100,7 @@ class ProgramCompiler:
         self.lowering, self.env = Lowering(self.program), environment(self.program)
 
     def inside(self, program: Program, given: dict[int, Layout]) -> ProgramCompiler:
-        """A compiler of a program inside of this one."""
+        """A compiler for a program nested in this one."""
         return ProgramCompiler(program, given=given)
 
     def all_steps(self) -> None:
@@ -111,12 +111,13 @@ class ProgramCompiler:
             self.layouts.append(layout)
 
     def physical(self) -> Physical:
-        """The whole program."""
+        """The physical plan of the whole program."""
         # A watch often joins the same rows as its answer does: the state is kept once.
         self.shared_tables = {} if self.program.watches else None
         self.all_steps()
         fuse(self.program, self.steps, self.lowering)
-        answers = tuple(self.answer(n, each) for n, each in enumerate(self.program.all_outputs))
+        outputs = enumerate(self.program.all_outputs)
+        answers = tuple(self.answer(n, output) for n, output in outputs)
         tables = tuple(self.tables.values())
         scopes = tuple(shape.scope for shape in program_shapes(self.program))
         return Physical(tuple(self.steps), tuple(self.layouts), answers, tables, scopes)
@@ -133,7 +134,7 @@ class ProgramCompiler:
                 return ParamOp(), self.given[place]
             case Linear(input=below, steps=((variable, body), *rest)):
                 pipeline = self.lowering.pipeline([(variable, self.layouts[below])], body, rest)
-                return MapOp(pipeline, inputs=(below,)), pipeline.made
+                return MapOp(pipeline, inputs=(below,)), pipeline.layout
             case Merge(parts):
                 return self._union_op(parts)
             case Join():
@@ -160,15 +161,15 @@ class ProgramCompiler:
         return name
 
     def _source_op(self, place: int, node: Input) -> tuple[Operator, Layout]:
-        stream = next(each for each in self.program.streams if each.place == place)
+        stream = next(stream for stream in self.program.streams if stream.place == place)
         layout = of_rows(node.element, packed=stream.packed)
         if node.unique:
             row = typed.Variable("row", _BESIDE, node.element)
             key = build.tuple_of(*[build.field(build.var(row), name) for name in node.unique])
             pairs = build.bag_of(build.tuple_of(key, build.var(row)))
             pipeline = self.lowering.pipeline([(row, layout)], pairs)
-            assert isinstance(pipeline.made, Struct)
-            key_layout, row_layout = pipeline.made.parts
+            assert isinstance(pipeline.layout, Struct)
+            key_layout, row_layout = pipeline.layout.parts
             ledger = self._ledger(place, TableSchema(leaves(key_layout), leaves(row_layout)))
             return SourceOp(stream, layout, node.insert_only, pipeline, ledger), layout
         counts = self._ledger(place, TableSchema(leaves(layout))) if node.ledger else None
@@ -179,30 +180,30 @@ class ProgramCompiler:
 
     def _union_op(self, parts: tuple[int, ...]) -> tuple[Operator, Layout]:
         layout = self.layouts[parts[0]]
-        for each in parts[1:]:
-            layout = common_layout(layout, self.layouts[each])
-        segments = tuple(self.brought(each, layout) for each in parts)
-        return UnionOp(segments, inputs=parts), layout
+        for place in parts[1:]:
+            layout = common_layout(layout, self.layouts[place])
+        pipelines = tuple(self.converter(place, layout) for place in parts)
+        return UnionOp(pipelines, inputs=parts), layout
 
-    def brought(self, place: int, wanted: Layout) -> Pipeline | None:
-        """The rows of a node in another layout; None where they have it."""
-        return self.in_layout(self.layouts[place], wanted)
+    def converter(self, place: int, wanted: Layout) -> Pipeline | None:
+        """The pipeline that converts rows of a node to a layout; None if they have it."""
+        return self.layout_converter(self.layouts[place], wanted)
 
-    def in_layout(self, given: Layout, wanted: Layout) -> Pipeline | None:
-        """What brings rows from one layout to another; None where they are the same."""
+    def layout_converter(self, given: Layout, wanted: Layout) -> Pipeline | None:
+        """The pipeline that converts rows from one layout to another; None if they are the same."""
         if given == wanted:
             return None
         row = typed.Variable("row", _BESIDE, given.type)
-        return self.lowering.pipeline([(row, given)], build.bag_of(build.var(row)), made=wanted)
+        return self.lowering.pipeline([(row, given)], build.bag_of(build.var(row)), layout=wanted)
 
     # --- pairs -----------------------------------------------------------------------------
 
     def keys(self, places: tuple[int, ...]) -> Layout:
-        """The layout of the keys by which the pairs of several nodes meet."""
-        found = self._pair(places[0]).parts[0]
+        """The common layout of the keys of the pairs of several nodes."""
+        layout = self._pair(places[0]).parts[0]
         for place in places[1:]:
-            found = common_layout(found, self._pair(place).parts[0])
-        return found
+            layout = common_layout(layout, self._pair(place).parts[0])
+        return layout
 
     def _pair(self, place: int) -> Struct:
         """The layout of the pairs of a node, which are never null."""
@@ -217,22 +218,22 @@ class ProgramCompiler:
         table: str | None,
         node: int,
     ) -> Side:
-        """A side whose pairs have a key in this layout, and the columns of the value it keeps.
+        """A side with a key in this layout, and with the columns of the value that it keeps.
 
-        `node` is the one that has the side, and `place` the one whose rows it takes.
+        `node` is the node that has the side, and `place` the node whose rows it reads.
         """
         value = self._pair(place).parts[1]
         kept = prune_layout(value, columns)
         schema = TableSchema(leaves(key), leaves(kept))
         if table is not None:
             self.table(table, schema, "rows by key", node)
-        paired = self.brought(place, pair_of(key, value))
+        paired = self.converter(place, pair_of(key, value))
         start = width(key)
         picked = tuple(start + column for column in kept_columns(value, kept))
         return Side(paired, kept, picked, table, schema)
 
     def with_shared_table(self, place: int, side: Side) -> Side:
-        """A side of a join with the table that another join keeps of the same rows of a node."""
+        """The side of a join, with the table of an earlier join that keeps the same rows."""
         if self.shared_tables is None or side.table is None or side.paired is not None:
             return side
         same = place, side.columns, side.schema
@@ -265,7 +266,7 @@ class ProgramCompiler:
         body = inline_variables(node.body, group_of(node.group, rows[0], rows[1:]))
         given = list(zip(names, (key, left.value, right.value), strict=True))
         pipeline = self.lowering.pipeline(given, as_conditional(body))
-        return JoinOp((left, right), key, pipeline, inputs=(node.left, node.right)), pipeline.made
+        return JoinOp((left, right), key, pipeline, inputs=(node.left, node.right)), pipeline.layout
 
     # --- order -------------------------------------------------------------------
 
@@ -277,23 +278,23 @@ class ProgramCompiler:
         if node.grows:
             schema = TableSchema(schema.keys, schema.rest, schema.descending, most=limit)
         name = self.table(f"n{place}t", schema, "values in order", place)
-        paired = self.brought(node.input, wanted)
+        paired = self.converter(node.input, wanted)
         return OrderOp(paired, name, schema, limit, inputs=(node.input,)), wanted
 
     # --- answers ---------------------------------------------------------------------------
 
     def answer(self, number: int, output: Output) -> Answer:
-        """An output: the rows it has, and how they are shown."""
+        """The answer of an output: its parts, and how rows are computed from them."""
         spread = output.part is not None and output.part.order is None
         parts = tuple(
-            self.answer_part(number, n, each, spread=spread) for n, each in enumerate(output.parts)
+            self.answer_part(number, n, part, spread=spread) for n, part in enumerate(output.parts)
         )
         row, layout = self.answer_row(output)
-        shown = self.in_layout(layout, of_rows(output.element, packed=False))
+        shown = self.layout_converter(layout, of_rows(output.element, packed=False))
         return Answer(output, parts, row, layout, shown)
 
     def answer_row(self, output: Output) -> tuple[Pipeline | None, Layout]:
-        """How the one part's rows become those of the answer, and their layout."""
+        """The pipeline from rows of the main part to rows of the answer, and their layout."""
         one = output.part
         if one is None:
             return None, Leaf(output.element)
@@ -304,15 +305,15 @@ class ProgramCompiler:
         row = typed.Variable("row", _BESIDE, layout.type)
         body = build.bag_of(build.item(build.var(row), 1))
         pipeline = self.lowering.pipeline([(row, layout)], body)
-        return pipeline, pipeline.made
+        return pipeline, pipeline.layout
 
     def answer_part(self, number: int, n: int, one: ResultPart, *, spread: bool) -> AnswerPart:
-        """A part of an answer, kept in a table unless it follows from another one."""
+        """A part of an answer, kept in a table unless it can be derived from other state."""
         layout = self.layouts[one.place]
         schema, paired = TableSchema(leaves(layout)), None
         if one.order is not None:
             pairs = sort_layout(layout)
-            paired, layout = self.in_layout(layout, pairs), pairs
+            paired, layout = self.layout_converter(layout, pairs), pairs
             schema = TableSchema((), leaves(pairs), descending_columns(pairs, one.order))
         # A watch is usually empty: it has a table of its own, so that nothing else is read for it.
         is_watch = number >= len(self.program.outputs)
@@ -325,7 +326,7 @@ class ProgramCompiler:
         )
 
     def derivation(self, place: int) -> Derived | None:
-        """The fold that a node's rows follow from, if there is one."""
+        """The fold from whose tables a node's rows can be computed, if there is one."""
         maps: list[Pipeline] = []
         step, whole = self.steps[place], True
         while isinstance(step, MapOp):
@@ -342,7 +343,7 @@ class ProgramCompiler:
 
 
 def _keeps_all(pipeline: Pipeline, given: Layout) -> bool:
-    """Whether a segment gives on every column, so that rows that differ still do."""
+    """Whether a pipeline keeps every column, so that different rows stay different."""
     how = pipeline.how
     return isinstance(how, Projection) and set(how.columns) == set(range(width(given)))
 
@@ -358,14 +359,14 @@ def compile_single_task_loop(
     stored: Sequence[tuple[str, object]],
     limit: int | None,
 ) -> LoopOp:
-    """A loop that is only run from its beginning, over inputs in these layouts."""
+    """A loop that is only ever recomputed, without state, over inputs in these layouts."""
     nodes: list[Node] = [*[LoopParam(layout.type) for layout in layouts], node]
     edges: list[Edge] = []
-    for each in nodes:
-        edges.append(edge_of(each, edges))
-    again = LoopSettings("recompute")
+    for inner_node in nodes:
+        edges.append(edge_of(inner_node, edges))
+    settings = LoopSettings("recompute")
     program = Program(
-        tuple(nodes), tuple(edges), (), (), script, tuple(arguments), tuple(stored), again
+        tuple(nodes), tuple(edges), (), (), script, tuple(arguments), tuple(stored), settings
     )
     compiler = ProgramCompiler(program, given=dict(enumerate(layouts)), layouts=list(layouts))
     inner = LoopCompiler(compiler, len(layouts), node).inner(step_program(node, script), layouts)
@@ -385,5 +386,5 @@ def compile_single_task_loop(
         numbered=None,
         reason="",
         counters=("", nothing),
-        asked=again,
+        settings=settings,
     )

@@ -1,8 +1,8 @@
-"""What one row of a group brings: expressions over a group, for a group of that row alone.
+"""What one row contributes to an aggregate: expressions over a group that has only this row.
 
 e((key, {row}))  =  {h}            always one element
-=  {h} if c       one element where a condition holds
-=  a bag          anything else
+                 =  {h} if c       one element where a condition holds
+                 =  a bag          anything else
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class ElementAtMost:
     condition: typed.Expr | None = None
 
     def when(self, condition: typed.Expr | None) -> ElementAtMost:
-        """The element where another condition holds too."""
+        """The element under a further condition."""
         if condition is None:
             return self
         both = [*conjuncts(self.condition), *conjuncts(condition)]
         return ElementAtMost(self.head, build.conjunction(both))
 
     def value(self) -> typed.Expr:
-        """The element, or null where there is none."""
+        """The element, or null if there is no element."""
         return self.head if self.condition is None else _or_null(self.condition, self.head)
 
 
 def group_of(
     group: typed.Variable, key: typed.Expr, rows: Sequence[typed.Expr | None]
 ) -> dict[typed.Variable, typed.Expr]:
-    """A group with this key, and with one row or none on each side."""
+    """Binds a group to this key, and to one row or no row (None) on each side."""
     assert isinstance(group.type, Tuple)
     sides = group.type.items[1]
     types = sides.items if isinstance(sides, Tuple) else (sides,)
@@ -50,12 +50,12 @@ def group_of(
 
 
 def inline_variables(expr: typed.Expr, known: dict[typed.Variable, typed.Expr]) -> typed.Expr:
-    """An expression with variables replaced, and parts of what is made on the spot taken."""
+    """An expression with variables replaced by expressions, simplified."""
     return simple(substitute(expr, known))
 
 
 def simple(expr: typed.Expr) -> typed.Expr:
-    """Fields and components of what is made on the spot, taken at once."""
+    """An expression in which `(a, b)#0` is replaced by `a`, and `< A: a >.A` by `a`."""
     expr = map_children(simple, expr)
     match expr:
         case typed.Item(typed.MakeTuple(items), index):
@@ -67,49 +67,45 @@ def simple(expr: typed.Expr) -> typed.Expr:
 
 
 def as_conditional(expr: typed.Expr) -> typed.Expr:
-    """A bag of at most one element, as that element under its condition."""
-    found = single_element(expr)
-    if found is None:
+    """A bag of at most one element, written as that element under its condition."""
+    element = single_element(expr)
+    if element is None:
         return expr
-    row = build.bag_of(found.head)
-    return row if found.condition is None else build.when(found.condition, row)
+    row = build.bag_of(element.head)
+    return row if element.condition is None else build.when(element.condition, row)
 
 
 def single_element(expr: typed.Expr) -> ElementAtMost | None:
-    """The one element of a bag, if that is what it has at most."""
+    """The only element that a bag may have; None if it may have several."""
     match expr:
         case typed.MakeCollection((item,)):
             return ElementAtMost(item)
         case typed.MakeCollection(()):
             return ElementAtMost(_null(_element(expr.type)), typed.Const(False, type=BOOL))
         case typed.If(condition, then, typed.MakeCollection(())):
-            found = single_element(then)
-            return (
-                None
-                if found is None
-                else ElementAtMost(found.head, condition).when(found.condition)
-            )
+            element = single_element(then)
+            if element is None:
+                return None
+            return ElementAtMost(element.head, condition).when(element.condition)
         case typed.Widen(operand) if isinstance(expr.type, Collection):
-            found = single_element(operand)
-            if found is None:
+            element = single_element(operand)
+            if element is None:
                 return None
-            element = _element(expr.type)
-            same = found.head.type == element
-            head = found.head if same else typed.Widen(found.head, type=element)
-            return ElementAtMost(head, found.condition)
+            type_ = _element(expr.type)
+            is_same = element.head.type == type_
+            head = element.head if is_same else typed.Widen(element.head, type=type_)
+            return ElementAtMost(head, element.condition)
         case typed.MapOver(variable, subject, body, flatten):
-            found = single_element(subject)
-            if found is None:
+            element = single_element(subject)
+            if element is None:
                 return None
-            inner = inline_variables(body, {variable: found.head})
+            inner = inline_variables(body, {variable: element.head})
             if not flatten:
-                return ElementAtMost(inner, found.condition)
-            made = single_element(inner)
-            return (
-                None
-                if made is None
-                else ElementAtMost(made.head, found.condition).when(made.condition)
-            )
+                return ElementAtMost(inner, element.condition)
+            last = single_element(inner)
+            if last is None:
+                return None
+            return ElementAtMost(last.head, element.condition).when(last.condition)
         case typed.Select(False, head, qualifiers, where, None, None, (), None):
             return _of_query(head, qualifiers, where)
         case _:
@@ -121,21 +117,21 @@ def _of_query(
 ) -> ElementAtMost | None:
     known: dict[typed.Variable, typed.Expr] = {}
     conditions: list[typed.Expr] = []
-    for each in qualifiers:
-        match each:
+    for qualifier in qualifiers:
+        match qualifier:
             case typed.Generator(typed.Bind(variable), domain):
-                found = single_element(inline_variables(domain, known))
-                if found is None:
+                element = single_element(inline_variables(domain, known))
+                if element is None:
                     return None
-                known[variable] = found.head
-                conditions += conjuncts(found.condition)
+                known[variable] = element.head
+                conditions += conjuncts(element.condition)
             case typed.Binding(typed.Bind(variable), value):
                 known[variable] = inline_variables(value, known)
             case typed.Condition(condition):
                 conditions += conjuncts(inline_variables(condition, known))
             case _:
                 return None
-    conditions += [inline_variables(each, known) for each in conjuncts(where)]
+    conditions += [inline_variables(test, known) for test in conjuncts(where)]
     return ElementAtMost(inline_variables(head, known), build.conjunction(conditions))
 
 

@@ -1,7 +1,7 @@
-"""Centroids that are diffused: new points go to the nearest, old ones are not assigned again.
+"""Diffusion of centroids: new points go to the nearest centroid, old ones are not assigned again.
 
-Kept are the exact sums and counts of each centroid, under the key that it had when the loop was
-run last, where it is now, and where it was then.  A batch costs its points.
+The state has the exact sums and counts of each centroid, under the key that it had when the loop
+was recomputed last, its current position, and its position then.  A batch costs its points.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from incmrql.values import Value, encode
 
 @dataclass(frozen=True, slots=True)
 class Centre:
-    """A centroid: its key, where it is, and where it was when the loop was run last."""
+    """A centroid: its key, its current row, and its row when the loop was recomputed last."""
 
     key: Value
     row: Value
     home: Value
 
 
-def centres_form(averaged: GroupOp, row: Layout) -> TableSchema:
-    """The form of the table of places: key, row, home."""
+def centres_schema(averaged: GroupOp, row: Layout) -> TableSchema:
+    """The schema of the table of centroids: key, row, home."""
     return TableSchema(averaged.schema.keys, (*leaves(row), *leaves(row)))
 
 
 def is_fit(step: Any) -> bool:
-    """Whether a step keeps nothing but sums of one side."""
+    """Whether an operator keeps nothing but sums of one side."""
     return (
         isinstance(step, GroupOp)
         and step.mode == "fold"
@@ -60,46 +60,46 @@ def follow(
     every: Sequence[Callable[[], Rows]],
     context: BatchContext,
 ) -> tuple[Rows, StatedError] | None:
-    """The change of the result for points that come and go, and what is known of its error.
+    """The delta of the result for inserted and deleted points, and the residual as its error.
 
-    None if the loop has to be run again.  `every` gives all rows of an input, for points that
-    others like them were there before.
+    None if the loop has to be recomputed.  `every` returns all rows of an input; they are read for
+    points that existed before with the same values.
     """
     inside = overlay(context, {str(means.averaged.table): means.sums[0]})
     centres = _centres(means, context)
     if not centres:
         return None
     now = list(centres)
-    found: list[Rows] = []
+    changed: list[Rows] = []
     try:
         for sign in (1, -1):
-            given = _sums_of_points(means, centres, changes, sign, every, context)
-            if given is None:
+            sums = _sums_of_points(means, centres, changes, sign, every, context)
+            if sums is None:
                 return None
-            for place, content in given:
-                made = _add_points(means, now[place].key, content, inside)
-                rows = [each for each, weight in _values(made, means.row) if weight > 0]
-                if any(map(len, made)) and len(rows) != 1:
+            for index, content in sums:
+                delta = _add_points(means, now[index].key, content, inside)
+                rows = [row for row, weight in _values(delta, means.row) if weight > 0]
+                if any(map(len, delta)) and len(rows) != 1:
                     return None
-                at = rows[0] if rows else now[place].row
-                now[place] = Centre(now[place].key, at, now[place].home)
-                found += made
+                row = rows[0] if rows else now[index].row
+                now[index] = Centre(now[index].key, row, now[index].home)
+                changed += delta
     except NegativeWeight:
         return None
-    if not all(map(_is_measured, [each.row for each in now])):
+    if not all(map(_is_finite, [centre.row for centre in now])):
         return None
     _keep(means, centres, now, context)
-    figures = [
-        math.fsum(abs(a - b) for a, b in zip(_doubles(each.row), _doubles(each.home), strict=True))
-        for each in now
+    moved = [
+        math.fsum(abs(a - b) for a, b in zip(_doubles(c.row), _doubles(c.home), strict=True))
+        for c in now
     ]
-    norm = math.fsum(abs(x) for each in now for x in _doubles(each.row))
-    error = StatedError("residual", math.fsum(figures), norm)
-    return concat_rows(found, leaves(means.row)), error
+    norm = math.fsum(abs(x) for centre in now for x in _doubles(centre.row))
+    error = StatedError("residual", math.fsum(moved), norm)
+    return concat_rows(changed, leaves(means.row)), error
 
 
 def reset(means: Means, inputs: Sequence[Rows], before: Rows, context: BatchContext) -> bool:
-    """Begin from the loop's own result, with the points that the last step gives each centroid."""
+    """Start from a recomputed result, with the points that its last step assigns to centroids."""
     for name, schema in (means.sums, means.centres):
         context.truncate(name, schema)
     inside = overlay(context, {str(means.averaged.table): means.sums[0]})
@@ -108,10 +108,10 @@ def reset(means: Means, inputs: Sequence[Rows], before: Rows, context: BatchCont
     sums = means.averaged.gather([assigned], context.env)[0]
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
     centres = []
-    for place, key in enumerate(keys):
-        made = _add_points(means, key, sums.slice(place, place + 1), inside)
-        rows = [row for row, _ in _values(made, means.row)]
-        if len(rows) != 1 or not _is_measured(rows[0]):
+    for index, key in enumerate(keys):
+        delta = _add_points(means, key, sums.slice(index, index + 1), inside)
+        rows = [row for row, _ in _values(delta, means.row)]
+        if len(rows) != 1 or not _is_finite(rows[0]):
             return False
         centres.append(Centre(key, rows[0], rows[0]))
     _keep(means, [], centres, context)
@@ -129,60 +129,65 @@ def _sums_of_points(
     every: Sequence[Callable[[], Rows]],
     context: BatchContext,
 ) -> list[tuple[int, SortedRows]] | None:
-    """What points that come or go bring to the sums of the centroids that are nearest now.
-
-    Points that others like them were there before have no change of their own where points are
-    told apart: then they are looked for among all.
-    """
+    """The changes of the sums of the nearest centroids, for inserted (1) or deleted (-1) points."""
     shape = means.shape
-    given = [_absolute(rows) for rows in changes]
+    inputs = [_absolute(rows) for rows in changes]
     fed = changes[shape.fed]
-    given[shape.fed] = _absolute(fed.take(fed.weights * sign > 0))
-    if not len(given[shape.fed]):
+    inputs[shape.fed] = _absolute(fed.take(fed.weights * sign > 0))
+    if not len(inputs[shape.fed]):
         return []
-    found = _sums_of_nearest(means, given, centres, sign, context)
-    if found is None and shape.ranked != shape.fed:
+    sums = _sums_of_nearest(means, inputs, centres, sign, context)
+    # Where distances are ranked over distinct points, a copy of an existing point does not change
+    # that input, so its delta has no row to rank: rank it among all points instead.
+    if sums is None and shape.ranked != shape.fed:
         ranked = changes[shape.ranked]
-        gone = _absolute(ranked.take(ranked.weights < 0))
+        deleted = _absolute(ranked.take(ranked.weights < 0))
         types = leaves(means.inner.layouts[means.inner.looping.inputs[shape.ranked]])
-        given[shape.ranked] = concat_rows([every[shape.ranked](), gone], types)
-        found = _sums_of_nearest(means, given, centres, sign, context)
-    return found
+        inputs[shape.ranked] = concat_rows([every[shape.ranked](), deleted], types)
+        sums = _sums_of_nearest(means, inputs, centres, sign, context)
+    return sums
 
 
 def _sums_of_nearest(
-    means: Means, given: Sequence[Rows], centres: Sequence[Centre], sign: int, context: BatchContext
+    means: Means,
+    inputs: Sequence[Rows],
+    centres: Sequence[Centre],
+    sign: int,
+    context: BatchContext,
 ) -> list[tuple[int, SortedRows]] | None:
-    """What points bring to the sums, by the place of a centroid; None if some have none."""
-    where = {encode(centre.row): place for place, centre in reversed(list(enumerate(centres)))}
+    """The changes of the sums by index of the centroid; None if a point has no nearest one."""
+    # Of centroids at one position the first one gets the points, as in the loop itself.
+    index_of = {encode(centre.row): index for index, centre in reversed(list(enumerate(centres)))}
     rows = of_values([(centre.row, 1) for centre in centres], means.row)
-    steps = Steps(means.inner, given, BatchContext({}, context.reader, context.env, is_first=True))
+    steps = Steps(means.inner, inputs, BatchContext({}, context.reader, context.env, is_first=True))
     assigned = steps.at(means.shape.assigned, [rows])
     sums = means.averaged.gather([assigned], context.env)[0]
     keys = rows_of(sums.keys.columns, means.averaged.key, len(sums))
-    found: list[tuple[int, SortedRows]] = []
-    for at, key in enumerate(keys):
-        place = _place(key, where)
-        if place is None:
+    changes: list[tuple[int, SortedRows]] = []
+    for number, key in enumerate(keys):
+        index = _index_of_row(key, index_of)
+        if index is None:
             return None
-        one = sums.slice(at, at + 1)
+        one = sums.slice(number, number + 1)
         parts = {name: column * sign for name, column in one.parts.items()}
-        found.append((place, _content_like(one, one.keys.columns, one.weights * sign, parts)))
-    return found
+        changes.append((index, _with_sums(one, one.keys.columns, one.weights * sign, parts)))
+    return changes
 
 
-def _place(key: Value, where: Mapping[bytes, int]) -> int | None:
-    """The place of the centroid whose row is in the key of a group, maybe as its only part."""
-    while encode(key) not in where:
+def _index_of_row(key: Value, index_of: Mapping[bytes, int]) -> int | None:
+    """The index of the centroid whose row is the key of a group, or the only part of the key."""
+    while encode(key) not in index_of:
         if not isinstance(key, tuple | list) or len(key) != 1:
             return None
         key = key[0]
-    return where[encode(key)]
+    return index_of[encode(key)]
 
 
-def _content_like(
+def _with_sums(
     content: SortedRows, columns: Sequence[Any], weights: Any, parts: Parts
 ) -> SortedRows:
+    """Sorted rows like others, with these columns, weights and accumulators."""
+
     def same(_groups: Groups) -> Parts:
         return parts
 
@@ -190,22 +195,23 @@ def _content_like(
 
 
 def _add_points(means: Means, key: Value, content: SortedRows, inside: Overlay) -> list[Rows]:
-    """Add to the sums of a centroid; what that does to its row."""
+    """Add to the sums of a centroid; returns the delta of its row."""
     columns = of_values([(key, 1)], means.averaged.key).columns
-    mine = _content_like(content, columns, content.weights, content.parts)
+    own = _with_sums(content, columns, content.weights, content.parts)
     others = [empty(schema) for schema in means.averaged.delta_schemas[1:]]
     pipeline = means.inner.step[0]
-    made = list(means.averaged.meet([mine, *others], inside))
-    return [rows if pipeline is None else pipeline.apply(rows, inside.env) for rows in made]
+    delta = means.averaged.meet([own, *others], inside)
+    return [rows if pipeline is None else pipeline.apply(rows, inside.env) for rows in delta]
 
 
-# --- places ----------------------------------------------------------------------------------
+# --- positions -------------------------------------------------------------------------------
 
 
 def _centres(means: Means, context: BatchContext) -> list[Centre]:
+    """The centroids that the state has."""
     name, schema = means.centres
     table = context.table(name, schema)
-    found = []
+    centres = []
     key, row = means.averaged.key, means.row
     width = len(leaves(row))
     for bucket in range(table.buckets):
@@ -213,19 +219,20 @@ def _centres(means: Means, context: BatchContext) -> list[Centre]:
         keys = rows_of(content.keys.columns, key, len(content))
         rows = rows_of(content.rest.columns[:width], row, len(content))
         homes = rows_of(content.rest.columns[width:], row, len(content))
-        found += [Centre(*each) for each in zip(keys, rows, homes, strict=True)]
-    return found
+        centres += [Centre(*fields) for fields in zip(keys, rows, homes, strict=True)]
+    return centres
 
 
 def _keep(
     means: Means, old: Sequence[Centre], new: Sequence[Centre], context: BatchContext
 ) -> None:
+    """Replace centroids in the state."""
     name, schema = means.centres
     layouts = (("key", means.averaged.key), ("row", means.row), ("home", means.row))
     parts = []
     for centres, sign in ((old, -1), (new, 1)):
         columns = [
-            of_values([(getattr(each, part), sign) for each in centres], layout)
+            of_values([(getattr(centre, part), sign) for centre in centres], layout)
             for part, layout in layouts
         ]
         if centres:
@@ -242,13 +249,13 @@ def _values(chunks: Sequence[Rows], layout: Layout) -> list[tuple[Value, int]]:
     return [pair for rows in chunks for pair in to_values(rows, layout)]
 
 
-def _is_measured(row: Value) -> bool:
-    """Whether all parts of a row are there, and its doubles are finite."""
+def _is_finite(row: Value) -> bool:
+    """Whether no part of a row is null, and all of its doubles are finite."""
     return all(map(math.isfinite, _doubles(row)))
 
 
 def _doubles(value: Value) -> Iterator[float]:
-    """The doubles of a row, in order; what is null counts as one that is no number."""
+    """The doubles of a row, in order; a null counts as NaN."""
     if value is None:
         yield math.nan
     elif isinstance(value, float):

@@ -1,8 +1,9 @@
-"""A loop that is kept exactly: changes go through its steps, over rows with their numbers.
+"""The exact way: deltas go through the steps of a loop, over rows numbered by iteration.
 
-Joins find their partners of all steps at once, and what belongs to a later step waits for it.
-Groups are asked four times for each key that something reached: with the rows up to this step
-and up to the one before, before the batch and after it; what a step changes is
+A row with number i is part of the difference between iterations i-1 and i.  Joins find partners of
+all iterations at once; pairs that belong to a later iteration wait for it.  The answer of a group
+is not linear in its rows, so it is computed four times for each affected key, and iteration i
+changes it by
 
     (after up to i - after up to i-1) - (before up to i - before up to i-1)
 """
@@ -22,7 +23,7 @@ from incmrql.engine.columns.keys import Keys, concat_keys
 from incmrql.engine.columns.layouts import leaves
 from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows, concat_rows, no_rows
-from incmrql.engine.compile.physical import Inner, Numbered
+from incmrql.engine.compile.physical import Inner, NumberedLoop
 from incmrql.engine.context import BatchContext, Overlay, consolidate_rows, overlay, sorted_rows_of
 from incmrql.engine.loops.steps import RowsByStep, StepInterpreter
 from incmrql.engine.operators.base import Operator, StatefulOp
@@ -39,12 +40,12 @@ _SIGNS: Final = np.array([-1, 1, 1, -1], np.int64)
 
 @dataclass(slots=True)
 class Machine(StepInterpreter):
-    """The steps of a loop at work in one batch (`plan.loops`).
+    """Runs the iterations of a loop in one batch, for `plan.loops.driving`.
 
-    `given` are the changes of the inputs, or all their rows when nothing is kept yet.
+    `given` are the deltas of the inputs, or all of their rows if no state is kept yet.
     """
 
-    numbered: Numbered
+    numbered: NumberedLoop
     given: Sequence[Rows]
     context: BatchContext
     is_first: bool
@@ -53,12 +54,13 @@ class Machine(StepInterpreter):
     steps: Sequence[Operator] = field(init=False)
     repeated: tuple[int, ...] = field(init=False)
     still: RowsByStep = field(default_factory=dict)
-    """The changes of the other steps."""
+    """The deltas of operators that do not depend on the variables."""
     pending: dict[int, dict[int, list[Rows]]] = field(default_factory=dict)
+    """By iteration and operator, pairs that an earlier iteration found."""
     later: dict[int, dict[int, list[Keys]]] = field(default_factory=dict)
-    """By step and place, the keys of groups that changed and have rows of that step."""
+    """By iteration and operator, the keys of changed groups that have rows of that iteration."""
     number: int = 0
-    """Of the iteration that runs."""
+    """The current iteration."""
     sent: int = 0
 
     def __post_init__(self) -> None:
@@ -73,59 +75,59 @@ class Machine(StepInterpreter):
         return self.numbered.inner
 
     def start(self) -> list[Rows]:
-        """Take in the changes of the inputs; the changes of the first rows of the variables."""
+        """Ingest the deltas of the inputs; returns those of the initial rows of the variables."""
         looping = self.inner.looping
         given: RowsByStep = {p: [rows] for p, rows in zip(looping.inputs, self.given, strict=True)}
         self.still = self.run(looping.constant_nodes, given)
         return self._variables(self.still, looping.initial, self.inner.initial)
 
     def step(self, number: int, changes: Sequence[Rows]) -> tuple[list[Rows], int]:
-        """Send changes through a step: those of what it makes, and of its true flags."""
+        """Run an iteration over deltas of the variables; returns their next ones, and of flags."""
         looping = self.inner.looping
         self.number = number
         flow = dict(self.still) if number == 0 else {}
         for place, rows in zip(looping.variables, changes, strict=True):
             flow[place] = [Rows((_numbers(number, len(rows)), *rows.columns), rows.weights)]
         self.run(self.repeated, flow)
-        made = self._variables(flow, looping.step, self.inner.step)
+        results = self._variables(flow, looping.step, self.inner.step)
         flags = [
             int(rows.weights.sum())
             for place in looping.flags
             if place is not None
             for rows in flow.get(place, ())
         ]
-        return made, sum(flags)
+        return results, sum(flags)
 
     def waits(self, number: int) -> bool:
-        """Whether a step has something to do, though its variables may not change."""
-        if number == 0 and any(len(rows) for each in self.still.values() for rows in each):
+        """Whether an iteration has work to do even if its variables do not change."""
+        if number == 0 and any(len(rows) for chunks in self.still.values() for rows in chunks):
             return True
         return bool(self.pending.get(number) or self.later.get(number))
 
     def waits_after(self, number: int) -> bool:
-        """Whether a later step has."""
+        """Whether a later iteration has work to do."""
         return any(step > number for step in (*self.pending, *self.later))
 
     def differences(self, number: int) -> list[Rows]:
-        """What the difference of each variable at a step was before the batch."""
-        asked = _numbers(number, 1)
-        found = []
+        """The difference of each variable at an iteration, as it was before the batch."""
+        key = _numbers(number, 1)
+        differences = []
         for (name, schema), layout in zip(
             self.numbered.differences, self.inner.variables, strict=True
         ):
             types = leaves(layout)[1:]
-            hashes, keys, _ = distinct_keys(Keys((asked,), (LONG,)))
+            hashes, keys, _ = distinct_keys(Keys((key,), (LONG,)))
             parts = [
                 Rows(rows.rest.columns, rows.weights)
                 for _, rows in partners(
                     self.context.table(name, schema), self.context.reader, hashes, keys
                 )
             ]
-            found.append(consolidate_rows(TableSchema(types), concat_rows(parts, types)))
-        return found
+            differences.append(consolidate_rows(TableSchema(types), concat_rows(parts, types)))
+        return differences
 
     def forget(self, number: int) -> None:
-        """Keep nothing of the steps from this one on."""
+        """Delete the state of this iteration and of all later ones."""
         for name, (where, column) in self.numbered.stored.items():
             table = self.inside.table(name, where)
             for bucket in range(table.buckets):
@@ -134,26 +136,26 @@ class Machine(StepInterpreter):
                 self.inside.add(name, _negative(gone))
 
     def sums(self, parts: Sequence[Sequence[Rows]]) -> list[Rows]:
-        """All rows of each variable, equal ones added up."""
-        found = []
+        """All rows of each variable, consolidated."""
+        sums = []
         for variable, layout in enumerate(self.inner.variables):
             types = leaves(layout)[1:]
             whole = concat_rows([part[variable] for part in parts], types)
-            found.append(consolidate_rows(TableSchema(types), whole) if len(whole) else whole)
-        return found
+            sums.append(consolidate_rows(TableSchema(types), whole) if len(whole) else whole)
+        return sums
 
     @staticmethod
     def negative(rows: Rows) -> Rows:
-        """The same rows, taken away."""
+        """The rows with negated weights."""
         return rows.times(-1)
 
-    # --- one step --------------------------------------------------------------------------
+    # --- one operator ----------------------------------------------------------------------
 
     def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> list[Rows]:
-        """The changes of a step's rows that carry the number of this iteration."""
-        rows = [each for each in self._changes(place, inputs) if len(each)]
-        self.sent += sum(map(len, rows))
-        return rows
+        """The delta of an operator in this iteration."""
+        chunks = [rows for rows in self._changes(place, inputs) if len(rows)]
+        self.sent += sum(map(len, chunks))
+        return chunks
 
     def _changes(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
         step = self.steps[place]
@@ -166,60 +168,60 @@ class Machine(StepInterpreter):
     def _join(
         self, place: int, step: StatefulOp, number: int, inputs: Sequence[Iterable[Rows]]
     ) -> Iterable[Rows]:
-        """Pairs of this step; those of later steps wait for them."""
-        found = self.pending.get(number, {}).pop(place, [])
+        """The pairs of this iteration; pairs of later ones go to `pending`."""
+        pairs = self.pending.get(number, {}).pop(place, [])
         if not self.pending.get(number):
             self.pending.pop(number, None)
         if any(inputs):
             # A table holds the rows of all iterations, so one search finds the partners in all.
             for rows in step.advance(inputs, self.inside):
                 steps = _longs(rows.columns[0])
-                for each in np.unique(steps).tolist():
-                    mine = rows.take(steps == each)
-                    if each == number:
-                        found.append(mine)
+                for iteration in np.unique(steps).tolist():
+                    own = rows.take(steps == iteration)
+                    if iteration == number:
+                        pairs.append(own)
                     else:
-                        self.pending.setdefault(each, {}).setdefault(place, []).append(mine)
-        return found
+                        self.pending.setdefault(iteration, {}).setdefault(place, []).append(own)
+        return pairs
 
     def _group(
         self, place: int, step: StatefulOp, number: int, inputs: Sequence[Iterable[Rows]]
     ) -> Iterable[Rows]:
-        """What a step changes for the keys that something reached."""
+        """The change of the answers of affected keys in this iteration."""
         waiting = self.later.get(number, {}).pop(place, [])
         if not self.later.get(number):
             self.later.pop(number, None)
         slots = self.numbered.slots[place]
-        brought: list[SortedRows | None] = [None] * len(slots)
+        new: list[SortedRows | None] = [None] * len(slots)
         if any(inputs):
             gathered = step.gather(inputs, self.inside.env)
-            brought = [
+            new = [
                 _by_key(content, schema) if len(content) else None
                 for content, (_, schema) in zip(gathered, slots, strict=True)
             ]
-        keys = [*waiting, *[each.keys for each in brought if each is not None]]
+        keys = [*waiting, *[delta.keys for delta in new if delta is not None]]
         if not keys:
             return []
-        hashes, touched, _ = distinct_keys(concat_keys(keys))
+        hashes, affected, _ = distinct_keys(concat_keys(keys))
         variants: list[SortedRows] = []
-        for (name, schema), new, whole in zip(slots, brought, step.delta_schemas, strict=True):
-            old, added = self._rows_of_keys(name, schema, hashes, touched)
-            self._note(place, number, old)
-            variants.append(_variants(whole, number, old, added, new))
+        for (name, schema), delta, tagged in zip(slots, new, step.delta_schemas, strict=True):
+            old, added = self._rows_of_keys(name, schema, hashes, affected)
+            self._note_later(place, number, old)
+            variants.append(_variants(tagged, number, old, added, delta))
         # The four variants are groups of their own, by tag and key, and meet no state: the answers
         # of one pass are added up with the signs of their tags.
         nothing = BatchContext({}, self.inside.reader, self.inside.env, is_first=True)
-        made = list(step.meet(variants, nothing))
-        for (name, _), new in zip(slots, brought, strict=True):
-            if new is not None:
-                self.inside.add(name, new)
+        answers = list(step.meet(variants, nothing))
+        for (name, _), delta in zip(slots, new, strict=True):
+            if delta is not None:
+                self.inside.add(name, delta)
         types = leaves(self.inner.layouts[place])
-        return [_with_signs(rows, number, types) for rows in made if len(rows)]
+        return [_with_signs(rows, number, types) for rows in answers if len(rows)]
 
     def _rows_of_keys(
         self, name: str, schema: TableSchema, hashes: Any, keys: Keys
     ) -> tuple[list[SortedRows], list[SortedRows]]:
-        """The rows of keys before the batch, and those that earlier steps of it added."""
+        """The rows of keys before the batch, and those that its earlier iterations added."""
         table = self.inside.table(name, schema)
         reader = self.inside.reader
         assert self.inside.below is not None
@@ -229,34 +231,34 @@ class Machine(StepInterpreter):
         added = replace(table, bases=(), levels=table.levels[len(before.levels) :])
         return old, [rows for _, rows in partners(added, reader, hashes, keys)]
 
-    def _note(self, place: int, number: int, old: Sequence[SortedRows]) -> None:
-        """Remember the keys that have rows of later steps."""
+    def _note_later(self, place: int, number: int, old: Sequence[SortedRows]) -> None:
+        """Remember the keys that have rows of later iterations."""
         # What this iteration changes in a group it also changes in the sums up to later ones, where
-        # the group's answer may have changed for other reasons too: they are asked again.
+        # the group's answer may change for other reasons too: these iterations compute it again.
         for rows in old:
             steps = _longs(rows.rest.columns[0])
-            for each in np.unique(steps[steps > number]).tolist():
-                mine = rows.keys.take(np.flatnonzero(steps == each))
-                self.later.setdefault(each, defaultdict(list))[place].append(mine)
+            for iteration in np.unique(steps[steps > number]).tolist():
+                own = rows.keys.take(np.flatnonzero(steps == iteration))
+                self.later.setdefault(iteration, defaultdict(list))[place].append(own)
 
     def _variables(
-        self, flow: RowsByStep, places: Sequence[int], segments: Sequence[Pipeline | None]
+        self, flow: RowsByStep, places: Sequence[int], pipelines: Sequence[Pipeline | None]
     ) -> list[Rows]:
-        """Rows of the variables without their numbers, equal ones added up."""
+        """Rows of the variables without their numbers, consolidated."""
         types = [leaves(layout) for layout in self.inner.variables]
-        numbered = self.results(flow, zip(places, segments, types, strict=True))
+        numbered = self.results(flow, zip(places, pipelines, types, strict=True))
         return [
-            consolidate_rows(TableSchema(each[1:]), Rows(rows.columns[1:], rows.weights))
+            consolidate_rows(TableSchema(columns[1:]), Rows(rows.columns[1:], rows.weights))
             if len(rows)
-            else no_rows(each[1:])
-            for rows, each in zip(numbered, types, strict=True)
+            else no_rows(columns[1:])
+            for rows, columns in zip(numbered, types, strict=True)
         ]
 
 
 def difference(
-    numbered: Numbered, variable: int, number: int, rows: Rows
+    numbered: NumberedLoop, variable: int, number: int, rows: Rows
 ) -> tuple[str, SortedRows]:
-    """Rows as a change of the table of a variable's differences."""
+    """The name of the table of a variable's differences, and rows as a delta of it."""
     name, schema = numbered.differences[variable]
     return name, sorted_rows_of(
         schema, Rows((_numbers(number, len(rows)), *rows.columns), rows.weights)
@@ -264,14 +266,16 @@ def difference(
 
 
 def _by_key(content: SortedRows, schema: TableSchema) -> SortedRows:
-    """What was brought to (step, key), by key: the step comes first in the rest."""
+    """Rows by (iteration, key), reordered by key: the iteration becomes the first of the rest."""
     width = len(content.schema.keys)
     columns = content.columns
     moved = (*columns[1:width], columns[0], *columns[width:])
-    return aggregate_rows(schema, moved, content.weights, _parts_as_they_are(content.parts))
+    return aggregate_rows(schema, moved, content.weights, _same_parts(content.parts))
 
 
-def _parts_as_they_are(parts: Parts) -> Any:
+def _same_parts(parts: Parts) -> Any:
+    """A function that adds up the same accumulators by the groups of another schema."""
+
     def lift_rows(groups: Groups) -> Parts:
         return normalize_parts({name: groups.add_up(column) for name, column in parts.items()})
 
@@ -285,7 +289,7 @@ def _variants(
     added: Sequence[SortedRows],
     new: SortedRows | None,
 ) -> SortedRows:
-    """The rows of groups, before and after, up to a step and up to the one before."""
+    """The rows of groups in four variants: before and after, up to `number` and up to one less."""
     pieces: list[SortedRows] = []
     before = ((BEFORE, number), (BEFORE_LESS, number - 1))
     after = ((AFTER, number), (AFTER_LESS, number - 1))
@@ -306,11 +310,11 @@ def _variants(
 def _with_tag(content: SortedRows, schema: TableSchema, tag: int) -> SortedRows:
     keys, rest = content.keys.columns, content.rest.columns
     columns = (_numbers(tag, len(content)), *keys, *rest[1:])
-    return aggregate_rows(schema, columns, content.weights, _parts_as_they_are(content.parts))
+    return aggregate_rows(schema, columns, content.weights, _same_parts(content.parts))
 
 
 def _with_signs(rows: Rows, number: int, types: Sequence[Type]) -> Rows:
-    """What a step changes, from the answers before and after, up to it and up to the one before."""
+    """The change of an iteration, from the answers of the four variants."""
     weights = rows.weights * _SIGNS[_longs(rows.columns[0])]
     columns = (_numbers(number, len(rows)), *rows.columns[1:])
     return consolidate_rows(TableSchema(tuple(types)), Rows(columns, weights))

@@ -6,8 +6,8 @@
 | exact | deltas that carry the number of their iteration | `exact.Machine` |
 | diffuse | deltas of the loop's matrix | `affine.state.PartRun` |
 
-The interpreter walks the steps in order and hands rows on.  A subclass says what one step makes of
-its inputs: that is all in which the ways differ.
+The interpreter runs the operators in order and passes rows on.  A subclass computes the output of
+one operator from its inputs; nothing else differs between the ways.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from incmrql.reference import Environment
 from incmrql.types.model import Type
 
 RowsByStep: TypeAlias = dict[int, Iterable[Rows]]
-"""Rows in chunks, by the place of the step that makes them."""
+"""Rows in chunks, by the index of the operator that produces them."""
 Output: TypeAlias = tuple[int, Pipeline | None, tuple[Type, ...]]
-"""A step whose rows are wanted, the segment that brings them to the wanted columns, their types."""
+"""An operator whose rows are wanted, the pipeline that converts them, and the resulting types."""
 
 
 class StepInterpreter(ABC):
-    """The steps of a loop's program, run in order."""
+    """Runs the operators of a loop's program in order."""
 
     steps: Sequence[Operator] | Mapping[int, Operator]
     env: Environment
 
     @abstractmethod
     def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
-        """The rows that a step makes of its inputs."""
+        """The rows that an operator computes from its inputs."""
 
     def run(self, places: Iterable[int], rows: RowsByStep) -> RowsByStep:
-        """Run steps in order, but for those whose rows are given; `rows` with theirs."""
+        """Run operators in order, except those whose rows are given; adds their rows to `rows`."""
         for place in places:
             if place not in rows:
-                inputs = [rows.get(each, ()) for each in self.steps[place].inputs]
+                inputs = [rows.get(index, ()) for index in self.steps[place].inputs]
                 rows[place] = self.output(place, inputs)
         return rows
 
     def results(self, rows: RowsByStep, outputs: Iterable[Output]) -> list[Rows]:
-        """The rows of some steps, in the columns that are wanted."""
+        """The rows of some operators, each in one piece and converted."""
         return [
-            concat_rows([self.brought(each, pipeline) for each in rows.get(place, ())], types)
+            concat_rows([self.convert(chunk, pipeline) for chunk in rows.get(place, ())], types)
             for place, pipeline, types in outputs
         ]
 
-    def brought(self, rows: Rows, pipeline: Pipeline | None) -> Rows:
-        """Rows as a segment makes them; they themselves without one."""
+    def convert(self, rows: Rows, pipeline: Pipeline | None) -> Rows:
+        """The result of a pipeline over rows; without one the rows themselves."""
         return rows if pipeline is None else pipeline.apply(rows, self.env)

@@ -1,4 +1,4 @@
-"""Answers: how the changes of parts change them, and the whole of them from what is kept."""
+"""Answers: their deltas from those of their parts, and whole answers from the state."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from incmrql.values import Bag, Value, encode
 
 
 def answer_slots(answer: Answer) -> tuple[TableSchema, ...]:
-    """The forms of what an answer's parts are gathered to."""
+    """The schemas of the deltas that are gathered for the parts of an answer."""
     return tuple(part.schema for part in answer.parts)
 
 
 def answer_gather(
-    answer: Answer, found: Sequence[Iterable[Rows]], env: Environment
+    answer: Answer, deltas: Sequence[Iterable[Rows]], env: Environment
 ) -> list[SortedRows]:
-    """The changes of an answer's parts, equal rows added up."""
+    """The deltas of an answer's parts, consolidated; `deltas` are those of all operators."""
     return [
         merge_all(
-            part.schema, [_part_delta(part, rows, env) for rows in found[part.place] if len(rows)]
+            part.schema, [_part_delta(part, rows, env) for rows in deltas[part.place] if len(rows)]
         )
         for part in answer.parts
     ]
@@ -42,9 +42,9 @@ def _part_delta(part: AnswerPart, rows: Rows, env: Environment) -> SortedRows:
 
 
 def answer_meet(answer: Answer, changes: Sequence[SortedRows], context: BatchContext) -> Rows:
-    """What a batch does to an answer; the parts that are kept are remembered.
+    """The delta of an answer; deltas of parts that are kept are added to their tables.
 
-    Rows of a list have their places beside them: where they were, or where they are now.
+    Rows of a list also have their positions: the old one if they go, the new one if they come.
     """
     if answer.output.part is None:
         return _value_delta(answer, changes, context)
@@ -55,16 +55,16 @@ def answer_meet(answer: Answer, changes: Sequence[SortedRows], context: BatchCon
         return rows_of(change)
     table = context.table(answer.main.table, answer.main.schema)
     old, new = change.take(change.weights < 0), change.take(change.weights > 0)
-    places = (
+    positions = (
         ranks_of(table, context.reader, None, old),
         ranks_of(table, context.reader, change, new),
     )
     both = concat_rows([rows_of(old), rows_of(new)], change.schema.rest)
-    return answer.row.apply(both, context.env).with_columns(pa.array(np.concatenate(places)))
+    return answer.row.apply(both, context.env).with_columns(pa.array(np.concatenate(positions)))
 
 
 def _value_delta(answer: Answer, changes: Sequence[SortedRows], context: BatchContext) -> Rows:
-    """An answer that is one value: the old one goes, the new one comes, if they differ."""
+    """The delta of an answer that is one value: -old +new, if they differ."""
     if not context.is_first and not any(map(len, changes)):
         return of_values([], answer.layout)
     before = [_all_rows(part, context) for part in answer.parts]
@@ -89,7 +89,7 @@ def _all_rows(part: AnswerPart, context: BatchContext) -> SortedRows:
 
 
 def part_rows(part: AnswerPart, bucket: int, context: BatchContext) -> Rows:
-    """The rows of a part in one bucket of the table that it is kept in or follows from."""
+    """The rows of a part in one bucket of the table that it is kept in or derived from."""
     if part.derived is None:
         return rows_of(scan(context.table(part.table, part.schema), context.reader, bucket))
     rows = part.derived.fold.bucket_rows(bucket, context)
@@ -118,9 +118,9 @@ def whole_answer(answer: Answer, context: BatchContext) -> Value:
 
 
 def bucket_rows(answer: Answer, bucket: int, context: BatchContext) -> Rows:
-    """The rows of an answer, which is a collection without order, in one bucket.
+    """The rows of one bucket of an answer that is a collection without order.
 
-    Equal rows may be in several buckets where the part follows from another table.
+    Equal rows may be in several buckets if the part is derived from other state.
     """
     assert answer.main is not None
     return part_rows(answer.main, bucket, context)

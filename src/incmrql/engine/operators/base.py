@@ -1,17 +1,17 @@
 """The operator protocol, and the simple operators: parameters, constants, maps, unions, order.
 
-Every node of a program is compiled to an operator, which says what a batch does to its rows:
+Every node of a program is compiled to an operator, which computes its own delta in a batch:
 
     advance   from the deltas of its inputs to its own delta
 
-One with state does that in two parts, which `advance` composes.  Between them, a large batch is
-shuffled by key:
+A stateful operator does that in two halves, which `advance` composes.  Between them, a large batch
+is shuffled by key:
 
-    gather    what rows bring, added up by key, without a look at the state
-    meet      that against the state tables, by key: the operator's delta
+    gather    what the rows contribute, added up by key, without reading the state
+    meet      the operator's delta, from what was gathered and the state tables, by key
 
-Whatever runs operators (one task, stages, loops) goes by this and by what an operator states about
-itself, never by its class.  Only the compiler knows all classes.
+Whatever runs operators (one task, stages, loops) relies on this and on what an operator states
+about itself, never on its class.  Only the compiler knows all classes.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ from incmrql.reference import Environment, evaluate
 from incmrql.types import typed
 
 Evaluator: TypeAlias = Callable[[Sequence[Iterable[Rows]], BatchContext], Iterable[Rows]]
-"""From all rows of the inputs to all rows of an operator; it may remember what it was given."""
+"""From all rows of the inputs to all rows of an operator; may keep what it computed last."""
 
 NamedSchema: TypeAlias = tuple[str, TableSchema]
-"""The name of a state table, and its form."""
+"""The name of a state table, and its schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator(ABC):
-    """A node of a program as the engine runs it."""
+    """A node of a program, as the engine runs it."""
 
     inputs: tuple[int, ...] = field(default=(), kw_only=True)
-    """The indexes of the operators whose rows it takes, in the program that it is part of."""
+    """The indexes of the operators whose rows it reads, in its program."""
 
     @property
     def state_tables(self) -> tuple[NamedSchema, ...]:
-        """The state tables that it reads and adds to."""
+        """The state tables that it reads and adds deltas to."""
         return ()
 
     @property
     def is_by_row(self) -> bool:
-        """Whether the reference evaluator goes through rows one by one for it."""
+        """Whether it evaluates rows one by one in Python."""
         return False
 
     @property
     def is_cross(self) -> bool:
-        """Whether all rows of two inputs meet."""
+        """Whether it is a cross join."""
         return False
 
-    def has_rows(self, _given: Sequence[bool]) -> bool:
-        """Whether it may have rows, where these inputs have any."""
+    def has_rows(self, _inputs: Sequence[bool]) -> bool:
+        """Whether it may have rows, given which of its inputs have any."""
         return True
 
     @abstractmethod
@@ -74,17 +74,17 @@ class Operator(ABC):
         """The output delta, in chunks, for the deltas of the inputs."""
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
-        """What makes all rows from all rows of the inputs, without state, again and again.
+        """A function that computes all rows from all rows of the inputs, without state.
 
-        It is told which inputs change from one time to the next, and how many rows a loop inside
-        may have.
+        It is called for every step of a loop: `moving` says which inputs change between calls,
+        `most` how many rows a loop inside may have.
         """
         return self.advance
 
 
 def any_by_row(pipelines: Iterable[Pipeline | None]) -> bool:
-    """Whether one of some segments goes through rows one by one."""
-    return any(each is not None and isinstance(each.how, ByRow) for each in pipelines)
+    """Whether one of the pipelines evaluates rows one by one."""
+    return any(pipeline is not None and isinstance(pipeline.how, ByRow) for pipeline in pipelines)
 
 
 # --- operators without state -----------------------------------------------------------------
@@ -92,7 +92,7 @@ def any_by_row(pipelines: Iterable[Pipeline | None]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ParamOp(Operator):
-    """Rows that are given from outside of the program: of an input or a variable of a loop."""
+    """Rows that come from outside of the program: of an input or a variable of a loop."""
 
     def advance(self, _inputs: Sequence[Iterable[Rows]], _context: BatchContext) -> Iterable[Rows]:
         """No rows of its own."""
@@ -109,31 +109,31 @@ class ConstOp(Operator):
     def advance(self, _inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterator[Rows]:
         """All elements in the first batch, and none later."""
         if context.is_first:
-            found = Weighted((row, 1) for row in evaluate(self.expr, context.env) or ())
-            yield of_values(list(found), self.layout)
+            elements = Weighted((row, 1) for row in evaluate(self.expr, context.env) or ())
+            yield of_values(list(elements), self.layout)
 
 
 @dataclass(frozen=True, slots=True)
 class MapOp(Operator):
-    """A segment over the rows of its input."""
+    """A pipeline over the rows of its input."""
 
     pipeline: Pipeline
 
     @property
     def is_by_row(self) -> bool:
-        """Whether the segment goes through rows one by one."""
+        """Whether the pipeline evaluates rows one by one."""
         return any_by_row([self.pipeline])
 
-    def has_rows(self, given: Sequence[bool]) -> bool:
+    def has_rows(self, inputs: Sequence[bool]) -> bool:
         """Whether the input has any."""
-        return any(given)
+        return any(inputs)
 
     def advance(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterator[Rows]:
-        """The segment over each chunk."""
+        """The pipeline over each chunk."""
         return (self.pipeline.apply(rows, context.env) for rows in inputs[0] if len(rows))
 
     def evaluator(self, _moving: tuple[bool, ...], _most: int) -> Evaluator:
-        """The segment over each chunk, in the columns of loops."""
+        """The pipeline over each chunk, in the columns of loops."""
         return lambda inputs, context: (
             apply_pipeline(self.pipeline, rows, context.env) for rows in inputs[0]
         )
@@ -141,19 +141,19 @@ class MapOp(Operator):
 
 @dataclass(frozen=True, slots=True)
 class UnionOp(Operator):
-    """The rows of several inputs, each brought to one layout."""
+    """The rows of several inputs, converted to one layout."""
 
     pipelines: tuple[Pipeline | None, ...]
-    """For each input; None where it has the layout."""
+    """The conversion of each input; None where it has the layout."""
 
     @property
     def is_by_row(self) -> bool:
-        """Whether a segment goes through rows one by one."""
+        """Whether a conversion evaluates rows one by one."""
         return any_by_row(self.pipelines)
 
-    def has_rows(self, given: Sequence[bool]) -> bool:
+    def has_rows(self, inputs: Sequence[bool]) -> bool:
         """Whether an input has any."""
-        return any(given)
+        return any(inputs)
 
     def advance(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterator[Rows]:
         """All chunks of all inputs."""
@@ -175,26 +175,26 @@ class UnionOp(Operator):
 
 @dataclass(frozen=True, slots=True)
 class StatefulOp(Operator):
-    """An operator whose output delta depends on state: what is kept of earlier batches."""
+    """An operator whose output delta depends on the state that earlier batches left."""
 
     is_bilinear: ClassVar[bool] = False
-    """Whether the rows of a delta meet those of the other side one by one, and no more happens.
-    Then every row it makes follows from two rows, whichever others there are."""
+    """Whether the operator is linear in each input, like a join: every output row follows from two
+    input rows, whichever others there are."""
     is_single: ClassVar[bool] = False
-    """Whether all that is brought to it, and its state, has to be in one place."""
+    """Whether one task has to get all that is gathered for it, and all of its state."""
 
     @property
     @abstractmethod
     def delta_schemas(self) -> tuple[TableSchema, ...]:
-        """The forms of what rows are gathered to: contents that can be sent to other tasks."""
+        """The schemas of the gathered rows, which can be sent to other tasks."""
 
     @abstractmethod
     def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
-        """What rows bring, added up; the state is not looked at."""
+        """What the rows contribute, added up, without reading the state."""
 
     @abstractmethod
     def meet(self, deltas: Sequence[SortedRows], context: BatchContext) -> Iterator[Rows]:
-        """The output delta, from what was gathered and the state, to which the deltas are added."""
+        """The output delta, from what was gathered and the state; adds the deltas to the state."""
 
     def advance(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterable[Rows]:
         """The output delta, in chunks."""
@@ -217,12 +217,12 @@ class OrderOp(StatefulOp):
 
     @property
     def is_by_row(self) -> bool:
-        """Whether pairs are made row by row."""
+        """Whether pairs are computed row by row."""
         return any_by_row([self.paired])
 
     @property
     def delta_schemas(self) -> tuple[TableSchema, ...]:
-        """The form of the table."""
+        """The schema of the table."""
         return (self.schema,)
 
     def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
@@ -260,10 +260,10 @@ class OrderOp(StatefulOp):
 def all_rows(
     schema: TableSchema, chunks: Iterable[Rows], paired: Pipeline | None, env: Environment
 ) -> SortedRows:
-    """Rows, brought to a layout by `paired`, as one content."""
-    found = []
+    """The sorted rows of chunks, which `paired` converts to the layout of the schema."""
+    parts = []
     for chunk in chunks:
         rows = chunk if paired is None else paired.apply(chunk, env)
         if len(rows):
-            found.append(aggregate_rows(schema, rows.columns, rows.weights))
-    return merge(found) if found else empty(schema)
+            parts.append(aggregate_rows(schema, rows.columns, rows.weights))
+    return merge(parts) if parts else empty(schema)

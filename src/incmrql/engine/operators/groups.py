@@ -1,8 +1,8 @@
-"""Groups: -old +new for the keys that a batch touches.
+"""Groups: -old +new for the keys that a batch affects.
 
-what rows bring        accumulators, values of tables, rows, each added up by key
-what is asked          before and after, of the affected keys
-what is answered       for keys for which it changed, and for rows that came or went
+contributions    of rows to accumulators, to tables of values and to rows of sides, by key
+requests         of the affected keys, before and after the batch
+answers          of keys for which a request changed, and of rows that came or went
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from incmrql.engine.compile.physical import (
     Side,
 )
 from incmrql.engine.context import BatchContext, merge_all, zeros
-from incmrql.engine.loops.recompute.groups import Grouping, reads_first
+from incmrql.engine.loops.recompute.groups import GroupEvaluator, reads_first
 from incmrql.engine.operators.base import Evaluator, NamedSchema, StatefulOp, any_by_row
 from incmrql.engine.operators.joins import Sums
 from incmrql.engine.operators.requests import Affected, Answers, request_columns, whole_delta
@@ -51,19 +51,20 @@ Mask = npt.NDArray[np.bool_]
 class GroupOp(StatefulOp):
     """-old +new of the affected keys.
 
-    `fold`: the answer is of the key and what is asked.  `linear`: of each row of one side too.
-    `whole`: of all rows of some sides, evaluated key by key.
+    Mode `fold`: an answer depends on the key and the requests only.  `linear`: there is one for
+    each row of one side.  `whole`: it depends on all rows of some sides, and is evaluated key by
+    key.
     """
 
     sides: tuple[Side, ...]
     key: Layout
     blocks: tuple[tuple[Block, ...], ...]
-    """By side."""
+    """The contributions to accumulators, by side."""
     rankings: tuple[Ranking, ...]
-    wanted: tuple[CompiledRequest, ...]
+    requests: tuple[CompiledRequest, ...]
     mode: Mode
     body: Pipeline
-    """Over the key, a row of the linear side, and what is asked; by row in mode `whole`."""
+    """From key, row of the linear side and requests to the answer; by row in mode `whole`."""
     linear: int | None
     used: tuple[int, ...]
     table: str | None
@@ -72,7 +73,7 @@ class GroupOp(StatefulOp):
 
     @property
     def state_tables(self) -> tuple[NamedSchema, ...]:
-        """Accumulators, values in order, and rows of the sides that are kept."""
+        """Accumulators, tables of values, and the rows of sides that are kept."""
         own = () if self.table is None else ((self.table, self.schema),)
         rankings = [(ranking.name, ranking.schema) for ranking in self.rankings]
         sides = [(side.table, side.schema) for side in self.sides if side.table is not None]
@@ -80,30 +81,30 @@ class GroupOp(StatefulOp):
 
     @property
     def is_by_row(self) -> bool:
-        """Whether an expression or a request goes through rows or values one by one."""
+        """Whether an expression or a request evaluates rows or values one by one."""
         blocks = [block.pipeline for blocks in self.blocks for block in blocks]
         rankings = [ranking.pipeline for ranking in self.rankings]
         return (
             self.mode == "whole"
             or any_by_row([*[side.paired for side in self.sides], *blocks, *rankings, self.body])
-            or any(_goes_through(each, self.rankings) for each in self.wanted)
+            or any(_is_by_row(request, self.rankings) for request in self.requests)
         )
 
     @property
     def delta_schemas(self) -> tuple[TableSchema, ...]:
-        """Those of accumulators, of tables of values, and of the rows of sides."""
+        """The schemas of accumulators, of tables of values, and of the rows of sides."""
         return (
             self.schema,
             *[ranking.schema for ranking in self.rankings],
             *[side.schema for side in self.sides],
         )
 
-    def has_rows(self, given: Sequence[bool]) -> bool:
-        """Whether a side has any, or the one that is answered row by row."""
-        return any(given) if self.linear is None else given[self.linear]
+    def has_rows(self, inputs: Sequence[bool]) -> bool:
+        """Whether a side has any; in mode `linear`, the linear one."""
+        return any(inputs) if self.linear is None else inputs[self.linear]
 
     def gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
-        """What rows bring to accumulators, to tables and to the rows of sides, by key."""
+        """What rows contribute to accumulators, to tables and to rows of sides, by key."""
         sums: list[SortedRows] = []
         rankings: list[list[SortedRows]] = [[] for _ in self.rankings]
         rows: list[list[SortedRows]] = [[] for _ in self.sides]
@@ -122,16 +123,14 @@ class GroupOp(StatefulOp):
                     for block in self.blocks[number]
                     if block.table is None
                 ]
-                for place, ranking in enumerate(self.rankings):
+                for index, ranking in enumerate(self.rankings):
                     if ranking.side == number:
-                        rankings[place].append(_ranking_rows(ranking, pairs, env))
-        parts = [sums, *rankings, *rows]
-        return [
-            merge_all(schema, each) for schema, each in zip(self.delta_schemas, parts, strict=True)
-        ]
+                        rankings[index].append(_ranking_rows(ranking, pairs, env))
+        by_schema = zip(self.delta_schemas, [sums, *rankings, *rows], strict=True)
+        return [merge_all(schema, parts) for schema, parts in by_schema]
 
     def meet(self, deltas: Sequence[SortedRows], context: BatchContext) -> Iterator[Rows]:
-        """What the rows that were brought do to the answers of their keys."""
+        """The changes of the answers of affected keys; adds the deltas to the state."""
         sums, rankings, rows = _by_kind(self, deltas)
         sums = merge_all(self.schema, [sums, *_distinct_deltas(self, rankings, context)])
         affected = _affected_keys(self, sums, rankings, rows, context)
@@ -151,32 +150,32 @@ class GroupOp(StatefulOp):
             context.add(side.table, content)
 
     def evaluator(self, moving: tuple[bool, ...], _most: int) -> Evaluator:
-        """The answers of all groups; keys that stay the same keep their numbers."""
-        return Grouping(self, moving).meet
+        """The answers of all groups; keys that come again keep their numbers."""
+        return GroupEvaluator(self, moving).meet
 
     def bucket_rows(self, bucket: int, context: BatchContext) -> Rows:
-        """All rows that the keys of a bucket answer with, from the tables of a fold."""
+        """All answers of the keys of a bucket of a fold, computed from its tables."""
         content = scan(context.table(self.table, self.schema), context.reader, bucket)
-        there = content.take(content.weights > 0)
-        none = [empty(schema) for schema in self.delta_schemas]
-        _, rankings, rows = _by_kind(self, none)
-        weights, parts = there.weights, there.parts
-        nothing = [(each, zeros(0)) for each in rows]
+        groups = content.take(content.weights > 0)
+        no_deltas = [empty(schema) for schema in self.delta_schemas]
+        _, rankings, sides = _by_kind(self, no_deltas)
+        weights, parts = groups.weights, groups.parts
+        no_side_rows = [(delta, zeros(0)) for delta in sides]
         affected = Affected(
-            there.hashes, there.keys, weights, weights, parts, parts, rankings, nothing
+            groups.hashes, groups.keys, weights, weights, parts, parts, rankings, no_side_rows
         )
         if not len(affected):
             return no_rows(self.body.types)
         columns = request_columns(self, affected, context).before
-        rows_ = Rows((*there.keys.columns, *columns), np.ones_like(weights))
-        return self.body.apply(rows_, context.env)
+        rows = Rows((*groups.keys.columns, *columns), np.ones_like(weights))
+        return self.body.apply(rows, context.env)
 
 
-def _goes_through(wanted: CompiledRequest, rankings: Sequence[Ranking]) -> bool:
-    """Whether rows or values are read group by group for a request."""
-    match wanted:
+def _is_by_row(request: CompiledRequest, rankings: Sequence[Ranking]) -> bool:
+    """Whether a request is evaluated group by group in Python."""
+    match request:
         case RankingRead(table=table):
-            return not reads_first(wanted, rankings[table])
+            return not reads_first(request, rankings[table])
         case AccumulatorRead():
             return False
         case GroupScan() | RankingMerge():
@@ -184,29 +183,30 @@ def _goes_through(wanted: CompiledRequest, rankings: Sequence[Ranking]) -> bool:
 
 
 def _by_kind(
-    step: GroupOp, brought: Sequence[SortedRows]
+    step: GroupOp, deltas: Sequence[SortedRows]
 ) -> tuple[SortedRows, Sequence[SortedRows], Sequence[SortedRows]]:
+    """The deltas of accumulators, of tables of values, and of rows of sides."""
     until = 1 + len(step.rankings)
-    return brought[0], brought[1:until], brought[until:]
+    return deltas[0], deltas[1:until], deltas[until:]
 
 
-# --- what rows bring -----------------------------------------------------------------------
+# --- contributions of rows -----------------------------------------------------------------
 
 
 def _distinct_deltas(
     step: GroupOp, rankings: Sequence[SortedRows], context: BatchContext
 ) -> Iterator[SortedRows]:
-    """What the different values of tables that come and go bring to accumulators."""
-    for block in (each for blocks in step.blocks for each in blocks):
+    """What distinct values of tables that appear or disappear contribute to accumulators."""
+    for block in (block for blocks in step.blocks for block in blocks):
         if block.table is not None and len(rankings[block.table]):
-            came = _distinct_changes(step.rankings[block.table], rankings[block.table], context)
-            yield _accumulators(step, block, came, context.env)
+            values = _distinct_changes(step.rankings[block.table], rankings[block.table], context)
+            yield _accumulators(step, block, values, context.env)
 
 
 def _needs_rows(step: GroupOp, side: int) -> bool:
-    """Whether the rows of a side matter themselves."""
-    walked = [each.request.side for each in step.wanted if each.request.reads_rows]
-    return side in (step.linear, *step.used, *walked) or step.sides[side].table is not None
+    """Whether the rows of a side are needed, not only what they contribute."""
+    scanned = [compiled.request.side for compiled in step.requests if compiled.request.reads_rows]
+    return side in (step.linear, *step.used, *scanned) or step.sides[side].table is not None
 
 
 def _side_rows(side: Side, pairs: Rows) -> SortedRows:
@@ -215,16 +215,16 @@ def _side_rows(side: Side, pairs: Rows) -> SortedRows:
 
 
 def _accumulators(step: GroupOp, block: Block, pairs: Rows, env: Environment) -> SortedRows:
-    """What rows add to the accumulators of their keys."""
+    """What rows contribute to the accumulators of their keys."""
     rows = block.pipeline.apply(pairs, env)
     columns, weights = list(rows.columns), rows.weights
 
     def parts(groups: Groups) -> Parts:
         of, n = groups.of_row, len(groups)
-        found: Parts = {}
+        sums: Parts = {}
         for lift in block.lifts:
-            found |= lift_rows(lift, columns, weights, of, n)
-        return found
+            sums |= lift_rows(lift, columns, weights, of, n)
+        return sums
 
     counts = weights if block.counted else zeros(len(rows))
     return aggregate_rows(step.schema, columns[: len(step.schema.keys)], counts, parts)
@@ -238,13 +238,13 @@ def _ranking_rows(ranking: Ranking, pairs: Rows, env: Environment) -> SortedRows
 
 
 def _distinct_changes(ranking: Ranking, change: SortedRows, context: BatchContext) -> Rows:
-    """The different values of a table that come and go: pairs of key and value."""
+    """The distinct values of a table that appear or disappear: pairs of key and value."""
     before, _ = look_up(context.table(ranking.name, ranking.schema), context.reader, change)
-    came = (before + change.weights > 0).astype(np.int64) - (before > 0)
+    appears = (before + change.weights > 0).astype(np.int64) - (before > 0)
     value = part(ranking.element, 1) if ranking.paired else ranking.element
     columns = change.columns[: len(ranking.schema.keys)]
     values = change.columns[len(change.columns) - width(value) :]
-    return Rows((*columns, *values), came).take(came != 0)
+    return Rows((*columns, *values), appears).take(appears != 0)
 
 
 # --- the affected keys ----------------------------------------------------------------------
@@ -257,23 +257,23 @@ def _affected_keys(
     rows: Sequence[SortedRows],
     context: BatchContext,
 ) -> Affected:
-    """The keys that something was brought to, and their accumulators before and after."""
-    some = [content for content in (sums, *rankings, *rows) if len(content)]
-    if not some:
+    """The keys of all deltas, and their accumulators before and after the batch."""
+    deltas = [delta for delta in (sums, *rankings, *rows) if len(delta)]
+    if not deltas:
         none = no_keys(step.schema.keys)
         return Affected(np.zeros(0, np.uint64), none, zeros(0), zeros(0), {}, {}, [], [])
-    if len(some) == 1 and some[0] is sums:
+    if len(deltas) == 1 and deltas[0] is sums:  # its keys are distinct and sorted already
         hashes, keys = sums.hashes, sums.keys
-        places: list[Integers] = [np.arange(len(sums))]
+        key_indices: list[Integers] = [np.arange(len(sums))]
     else:
-        hashes, keys, of_row = distinct_keys(concat_keys([content.keys for content in some]))
-        ends = np.cumsum([len(content) for content in some])
-        places = np.split(of_row, ends[:-1])
-    where = {id(content): at for content, at in zip(some, places, strict=True)}
+        hashes, keys, of_row = distinct_keys(concat_keys([delta.keys for delta in deltas]))
+        ends = np.cumsum([len(delta) for delta in deltas])
+        key_indices = np.split(of_row, ends[:-1])
+    indices_of = {id(delta): at for delta, at in zip(deltas, key_indices, strict=True)}
     nothing = zeros(0)
-    at = where.get(id(sums), nothing)
-    asked = SortedRows(step.schema, hashes, keys, no_keys(()), None, zeros(len(hashes)))
-    weights, parts = look_up(context.table(step.table, step.schema), context.reader, asked)
+    at = indices_of.get(id(sums), nothing)
+    sought = SortedRows(step.schema, hashes, keys, no_keys(()), None, zeros(len(hashes)))
+    weights, parts = look_up(context.table(step.table, step.schema), context.reader, sought)
     added = zeros(len(hashes))
     added[at] = sums.weights
     after: Parts = {}
@@ -282,9 +282,9 @@ def _affected_keys(
         after[name][at] = column
     if (weights + added < 0).any():
         raise NegativeWeight("a group has fewer than no rows")
-    placed = [(each, where.get(id(each), nothing)) for each in rows]
+    side_rows = [(delta, indices_of.get(id(delta), nothing)) for delta in rows]
     return Affected(
-        hashes, keys, weights, weights + added, parts, add(parts, after), rankings, placed
+        hashes, keys, weights, weights + added, parts, add(parts, after), rankings, side_rows
     )
 
 
@@ -292,37 +292,37 @@ def _affected_keys(
 
 
 def changed_keys(affected: Affected, answers: Answers) -> Mask:
-    """For which keys something that is asked has another value."""
+    """The keys for which a request has a different value after the batch."""
     everything = np.arange(len(affected))
-    found = np.zeros(len(affected), np.bool_)
+    is_changed = np.zeros(len(affected), np.bool_)
     for before, after, type_ in zip(answers.before, answers.after, answers.types, strict=True):
         if before is after:
             continue
         one, two = Keys((before,), (type_,)), Keys((after,), (type_,))
-        found |= ~same_keys(one, everything, two, everything)
-    return found
+        is_changed |= ~same_keys(one, everything, two, everything)
+    return is_changed
 
 
 def _fold_delta(step: GroupOp, affected: Affected, answers: Answers, context: BatchContext) -> Rows:
-    """The answers of keys that came, went, or for which what is asked changed."""
+    """-old +new of keys that appear, disappear, or have a changed request."""
     was, is_ = affected.before > 0, affected.after > 0
     differs = changed_keys(affected, answers) | (was != is_)
     old, new = np.flatnonzero(was & differs), np.flatnonzero(is_ & differs)
-    given = [
-        Rows((*_columns_at(affected.keys.columns, places), *_columns_at(columns, places)), signs)
-        for places, columns, signs in (
+    both = [
+        Rows((*_columns_at(affected.keys.columns, keys), *_columns_at(columns, keys)), signs)
+        for keys, columns, signs in (
             (old, answers.before, np.full(len(old), -1)),
             (new, answers.after, np.full(len(new), 1)),
         )
     ]
     types = (*step.schema.keys, *answers.types)
-    return step.body.apply(concat_rows(given, types), context.env)
+    return step.body.apply(concat_rows(both, types), context.env)
 
 
 def _linear_delta(
     step: GroupOp, affected: Affected, answers: Answers, context: BatchContext
 ) -> Iterable[Rows]:
-    """Rows that came or went, and all rows of keys for which what is asked changed."""
+    """The answers of inserted and deleted rows, and of all rows of keys with a changed request."""
     assert step.linear is not None
     side = step.sides[step.linear]
     new, at = affected.rows[step.linear]
@@ -334,14 +334,16 @@ def _linear_delta(
     if not len(differs) or not table.segments:
         return
     keys = affected.keys.take(differs)
-    for places, old in partners(table, context.reader, affected.hashes[differs], keys):
-        at = differs[places]
+    # The new rows are answered above with the requests after the batch; old rows are still the
+    # table's, which does not have the delta yet.
+    for key_indices, old in partners(table, context.reader, affected.hashes[differs], keys):
+        at = differs[key_indices]
         before = Rows((*old.columns, *_columns_at(answers.before, at)), -old.weights)
         after = Rows((*old.columns, *_columns_at(answers.after, at)), old.weights)
         types = (*side.schema.keys, *leaves(side.value), *answers.types)
         yield step.body.apply(concat_rows([before, after], types), context.env)
 
 
-def _columns_at(columns: Sequence[Any], places: npt.NDArray[Any]) -> list[Any]:
-    index = pa.array(places)
+def _columns_at(columns: Sequence[Any], indices: npt.NDArray[Any]) -> list[Any]:
+    index = pa.array(indices)
     return [column.take(index) for column in columns]

@@ -1,10 +1,10 @@
-"""What answers request of affected keys, before and after a batch.
+"""The requests of affected keys, computed before and after a batch.
 
-| request | comes from |
+| request | computed from |
 |---|---|
-| `Asked` | accumulators |
-| `Read`, `Merged` | a table of values in order |
-| `Walked` | all rows of a side, evaluated group by group |
+| `AccumulatorRead` | accumulators |
+| `RankingRead`, `RankingMerge` | a table of values in order |
+| `GroupScan` | all rows of a side, evaluated group by group |
 
 A whole answer may also be evaluated group by group, over all rows of some sides.
 """
@@ -54,18 +54,18 @@ if TYPE_CHECKING:
 
 
 _KeysOfTable: TypeAlias = tuple[StateTable, Reader, SortedRows | None, Hashes, Keys]
-"""A table, its reader, a change that counts as part of it, and the keys that are asked."""
+"""A table, its reader, a delta to be counted as part of it, and the requested keys."""
 
-Found = tuple[Indices, SortedRows]
-"""Rows, and the places of their keys."""
+KeyedRows = tuple[Indices, SortedRows]
+"""Rows, and the indices of their keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """Different keys in order: multiplicities and accumulators before and after.
+    """The affected keys, in order: their weights and accumulators before and after the batch.
 
-    `rankings` are the changes of tables, and `rows` those of the rows of sides, where they matter,
-    with the place of each row's key.
+    `rankings` are the deltas of tables of values, and `rows` those of the rows of sides, if they
+    are needed, with the index of each row's key.
     """
 
     hashes: Hashes
@@ -83,7 +83,7 @@ class Affected:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """A column for each request, before and after."""
+    """A column for each request, before and after the batch."""
 
     before: list[Any]
     after: list[Any]
@@ -91,36 +91,38 @@ class Answers:
 
 
 def request_columns(step: GroupOp, affected: Affected, context: BatchContext) -> Answers:
-    """What is asked of the affected keys; the very same column where nothing can have changed."""
+    """The requests of the affected keys; the same column object where nothing can have changed."""
     before: list[Any] = []
     after: list[Any] = []
-    for wanted in step.wanted:
-        old, new = _column_pair(wanted, step, affected, context)
+    for compiled in step.requests:
+        old, new = _column_pair(compiled, step, affected, context)
         before.append(old)
         after.append(new)
-    return Answers(before, after, tuple(each.request.variable.type for each in step.wanted))
+    types = tuple(compiled.request.variable.type for compiled in step.requests)
+    return Answers(before, after, types)
 
 
 def _column_pair(
-    wanted: CompiledRequest, step: GroupOp, affected: Affected, context: BatchContext
+    compiled: CompiledRequest, step: GroupOp, affected: Affected, context: BatchContext
 ) -> tuple[Any, Any]:
+    """The columns of a request before and after the batch."""
     n = len(affected)
-    match wanted:
+    match compiled:
         case AccumulatorRead():
-            old = aggregate_column(wanted, affected.parts_before, n)
-            return old, aggregate_column(wanted, affected.parts_after, n)
+            old = aggregate_column(compiled, affected.parts_before, n)
+            return old, aggregate_column(compiled, affected.parts_after, n)
         case GroupScan():
-            return _side_columns(wanted.request, step, affected, context)
+            return _scan_columns(compiled.request, step, affected, context)
         case RankingRead() | RankingMerge():
-            ranking, change = step.rankings[wanted.table], affected.rankings[wanted.table]
-            if isinstance(wanted, RankingRead) and wanted.reading.how in ("least", "greatest"):
+            ranking, change = step.rankings[compiled.table], affected.rankings[compiled.table]
+            if isinstance(compiled, RankingRead) and compiled.reading.how in ("least", "greatest"):
                 table = context.table(ranking.name, ranking.schema)
-                type_ = wanted.request.variable.type
-                last = wanted.reading.how == "greatest"
+                type_ = compiled.request.variable.type
+                last = compiled.reading.how == "greatest"
                 return extremes(ranking, table, context.reader, affected, change, type_, last=last)
-            old = _table_column(wanted, ranking, step, affected, None, context)
+            old = _table_column(compiled, ranking, step, affected, None, context)
             new = (
-                _table_column(wanted, ranking, step, affected, change, context)
+                _table_column(compiled, ranking, step, affected, change, context)
                 if len(change)
                 else old
             )
@@ -128,34 +130,37 @@ def _column_pair(
 
 
 def _table_column(
-    wanted: RankingRead | RankingMerge,
+    compiled: RankingRead | RankingMerge,
     ranking: Ranking,
     step: GroupOp,
     affected: Affected,
     extra: SortedRows | None,
     context: BatchContext,
 ) -> Any:
+    """The column of a request that reads a table, with `extra` counted as part of the table."""
+    # The request is evaluated twice for each key: once to learn which ranks it reads, then with
+    # the values at these ranks. So only they are read, for all keys at once.
     table = context.table(ranking.name, ranking.schema)
-    asked: _KeysOfTable = table, context.reader, extra, affected.hashes, affected.keys
-    type_ = wanted.request.variable.type
-    counts = totals(*asked)
-    if isinstance(wanted, RankingMerge):
+    lookup: _KeysOfTable = table, context.reader, extra, affected.hashes, affected.keys
+    type_ = compiled.request.variable.type
+    counts = totals(*lookup)
+    if isinstance(compiled, RankingMerge):
         spans = [(0, count) for count in counts.tolist()]
-        values = _values(ranking, asked, spans)
-        return column_of([_merged_value(wanted, each, context.env) for each in values], type_)
+        lists = _read_values(ranking, lookup, spans)
+        return column_of([_merge_values(compiled, list_, context.env) for list_ in lists], type_)
     keys = rows_of(affected.keys.columns, step.key, len(affected))
     envs = [group_value(step, key, {}, context.env) for key in keys]
-    spans = [_span(wanted, env, count) for env, count in zip(envs, counts.tolist(), strict=True)]
-    values = _values(ranking, asked, spans)
-    found = [
-        read_value(wanted.request, wanted.reading, _Given(count, span, list_), env)
-        for env, count, span, list_ in zip(envs, counts.tolist(), spans, values, strict=True)
+    spans = [_span(compiled, env, count) for env, count in zip(envs, counts.tolist(), strict=True)]
+    lists = _read_values(ranking, lookup, spans)
+    values = [
+        read_value(compiled.request, compiled.reading, _LoadedTable(count, span, list_), env)
+        for env, count, span, list_ in zip(envs, counts.tolist(), spans, lists, strict=True)
     ]
-    return column_of(found, type_)
+    return column_of(values, type_)
 
 
-class _Requested(Exception):
-    """Which values a request reads."""
+class _RanksRead(Exception):
+    """Raised by `_UnreadTable` with the ranks that a request reads."""
 
     def __init__(self, start: int, stop: int) -> None:
         super().__init__(start, stop)
@@ -163,58 +168,59 @@ class _Requested(Exception):
 
 
 @dataclass(slots=True)
-class _Unknown:
-    """A table of which nothing is known but how many values it has."""
+class _UnreadTable:
+    """Stands for a table whose values are not read yet; only their number is known."""
 
     total: int
 
     def span(self, start: int, stop: int) -> list[Value]:
-        """Say what is read."""
-        raise _Requested(start, stop)
+        """Report the ranks that are read."""
+        raise _RanksRead(start, stop)
 
 
 @dataclass(slots=True)
-class _Given:
-    """A table of which the values that are read are at hand."""
+class _LoadedTable:
+    """A table of which the values at the requested ranks are loaded."""
 
     total: int
     at: tuple[int, int]
     values: list[Value] = field(default_factory=list)
 
     def span(self, start: int, stop: int) -> list[Value]:
-        """The values from one place to another."""
+        """The values at ranks from `start` to `stop`."""
         return self.values[start - self.at[0] : stop - self.at[0]]
 
 
-def _span(wanted: RankingRead, env: Environment, count: int) -> tuple[int, int]:
-    """Which values a request reads of a key."""
+def _span(compiled: RankingRead, env: Environment, count: int) -> tuple[int, int]:
+    """The ranks that a request reads for a key with `count` values."""
     try:
-        read_value(wanted.request, wanted.reading, _Unknown(count), env)
-    except _Requested as asking:
-        start, stop = min(asking.start, count), min(asking.stop, count)
+        read_value(compiled.request, compiled.reading, _UnreadTable(count), env)
+    except _RanksRead as ranks:
+        start, stop = min(ranks.start, count), min(ranks.stop, count)
         return start, max(start, stop)
     return 0, 0
 
 
-def _values(
-    ranking: Ranking, asked: _KeysOfTable, spans: Sequence[tuple[int, int]]
+def _read_values(
+    ranking: Ranking, lookup: _KeysOfTable, spans: Sequence[tuple[int, int]]
 ) -> list[list[Value]]:
-    """The values at the ranks that are read of each key, each as often as it is there."""
+    """The values of each key at its ranks, each repeated by its weight."""
     starts = np.array([start for start, _ in spans], np.int64)
     stops = np.array([stop for _, stop in spans], np.int64)
-    found: list[list[Value]] = [[] for _ in spans]
+    lists: list[list[Value]] = [[] for _ in spans]
     if not (stops > starts).any():
-        return found
-    places, rows = rows_between(*asked, starts, stops)
+        return lists
+    key_indices, rows = rows_between(*lookup, starts, stops)
     values = rows_of(rows.rest.columns, ranking.element, len(rows))
-    for place, value, weight in zip(places.tolist(), values, rows.weights.tolist(), strict=True):
-        found[place] += [value[1] if ranking.paired else value] * weight
-    return found
+    by_key = zip(key_indices.tolist(), values, rows.weights.tolist(), strict=True)
+    for key, value, weight in by_key:
+        lists[key] += [value[1] if ranking.paired else value] * weight
+    return lists
 
 
-def _merged_value(wanted: RankingMerge, values: Sequence[Value], env: Environment) -> Value:
-    """All values merged as a user says."""
-    aggregation = env.world.script.aggregations[wanted.aggregation]
+def _merge_values(compiled: RankingMerge, values: Sequence[Value], env: Environment) -> Value:
+    """All values merged by a user's aggregation."""
+    aggregation = env.world.script.aggregations[compiled.aggregation]
     monoid = user_monoid(aggregation, env, commutative=True)
     total = monoid.zero
     for value in values:
@@ -226,11 +232,11 @@ def _merged_value(wanted: RankingMerge, values: Sequence[Value], env: Environmen
 
 
 # --- the least and the greatest --------------------------------------------------------------
-# After a change it is the better of the one before and the best that came, unless what was the
-# best goes: only then the table is read again.
+# After a change it is the better one of the old value and the best inserted one, unless the old
+# value was deleted: only then is the table read again.
 
 
-def extremes(  # noqa: PLR0913 (a table, keys, a change of it, and what is asked)
+def extremes(  # noqa: PLR0913 (a table, keys, a delta, and what is requested)
     ranking: Ranking,
     table: StateTable,
     reader: Reader,
@@ -240,36 +246,37 @@ def extremes(  # noqa: PLR0913 (a table, keys, a change of it, and what is asked
     *,
     last: bool,
 ) -> tuple[Any, Any]:
-    """The least or greatest values of keys before and after, null where there is none."""
-    asked = affected.hashes, affected.keys
-    before = front(table, reader, None, *asked, 1, last=last)
+    """The least or greatest values of keys before and after the batch; null without values."""
+    sought = affected.hashes, affected.keys
+    before = front(table, reader, None, *sought, 1, last=last)
     n = len(affected)
     old = _extreme_column(ranking, [before], n, type_)
     if not len(change):
         return old, old
+    # Order words are prefixes of the values: they can only be compared where they decide.
     words = [change.order, before[1].order]
-    if not all(each is not None and decides(ranking.schema, each).all() for each in words):
-        after = front(table, reader, change, *asked, 1, last=last)
+    if not all(word is not None and decides(ranking.schema, word).all() for word in words):
+        after = front(table, reader, change, *sought, 1, last=last)
         return old, _extreme_column(ranking, [after], n, type_)
-    better, again = _better_rows(before, change, affected, last=last)
-    keys = affected.keys.take(again)
-    places, rows = front(table, reader, change, affected.hashes[again], keys, 1, last=last)
-    still = ~np.isin(before[0], again)
-    kept = before[0][still], before[1].take(still)
-    others = ~np.isin(better[0], again)
-    came = better[0][others], better[1].take(others)
-    return old, _extreme_column(ranking, [kept, came, (again[places], rows)], n, type_)
+    better, reread = _better_rows(before, change, affected, last=last)
+    keys = affected.keys.take(reread)
+    key_indices, rows = front(table, reader, change, affected.hashes[reread], keys, 1, last=last)
+    stays = ~np.isin(before[0], reread)
+    kept = before[0][stays], before[1].take(stays)
+    others = ~np.isin(better[0], reread)
+    new = better[0][others], better[1].take(others)
+    return old, _extreme_column(ranking, [kept, new, (reread[key_indices], rows)], n, type_)
 
 
 def _better_rows(
-    before: Found, change: SortedRows, affected: Affected, *, last: bool
-) -> tuple[Found, Indices]:
-    """The rows that came and are better than those before; and the keys whose best one went."""
+    before: KeyedRows, change: SortedRows, affected: Affected, *, last: bool
+) -> tuple[KeyedRows, Indices]:
+    """Inserted rows that are better than the old best, and the keys whose old best was deleted."""
     n = len(affected)
     assert change.order is not None
     assert before[1].order is not None
-    there = np.zeros(n, np.bool_)
-    there[before[0]] = True
+    has_row = np.zeros(n, np.bool_)
+    has_row[before[0]] = True
     words = np.zeros(n, np.uint64)
     words[before[0]] = before[1].order
     span = span_of(SegmentRows.of(change), affected.hashes, affected.keys)
@@ -277,83 +284,83 @@ def _better_rows(
     key_of[expand_ranges(span.starts, span.counts)] = np.repeat(span.key_indices, span.counts)
     leaving = np.flatnonzero(change.weights < 0)
     at = key_of[leaving]
-    again = np.unique(at[there[at] & (words[at] == change.order[leaving])])
+    reread = np.unique(at[has_row[at] & (words[at] == change.order[leaving])])
     coming = np.flatnonzero(change.weights > 0)
     best, keys = _best_rows(coming, span.starts, span.stops, span.key_indices, last=last)
-    fresh, old = change.order[best], words[keys]
-    better = ~there[keys] | ((fresh > old) if last else (fresh < old))
-    return (keys[better], change.take(best[better])), again
+    new, old = change.order[best], words[keys]
+    better = ~has_row[keys] | ((new > old) if last else (new < old))
+    return (keys[better], change.take(best[better])), reread
 
 
 def _best_rows(
-    coming: Indices, starts: Indices, stops: Indices, asked: Indices, *, last: bool
+    coming: Indices, starts: Indices, stops: Indices, keys: Indices, *, last: bool
 ) -> tuple[Indices, Indices]:
-    """The first or last of the rows that came of each key, and the key."""
+    """The first or last inserted row of each key, and the key; `coming` are the inserted rows."""
     at = np.searchsorted(coming, stops) - 1 if last else np.searchsorted(coming, starts)
     inside = (at >= 0) & (at < len(coming))
-    at, starts, stops, asked = at[inside], starts[inside], stops[inside], asked[inside]
+    at, starts, stops, keys = at[inside], starts[inside], stops[inside], keys[inside]
     rows = coming[at]
     own = (rows >= starts) & (rows < stops)
-    return rows[own], asked[own]
+    return rows[own], keys[own]
 
 
-def _extreme_column(ranking: Ranking, found: Sequence[Found], n: int, type_: Type) -> Any:
-    """One value for each key that has one; of several for a key the last part's holds."""
-    where: npt.NDArray[np.int64] = np.full(n, -1)
+def _extreme_column(ranking: Ranking, parts: Sequence[KeyedRows], n: int, type_: Type) -> Any:
+    """A column with a value for each key that has a row; later parts override earlier ones."""
+    index: npt.NDArray[np.int64] = np.full(n, -1)
     start = 0
-    for places, rows in found:
-        where[places] = start + np.arange(len(places))
+    for keys, rows in parts:
+        index[keys] = start + np.arange(len(keys))
         start += len(rows)
     if isinstance(ranking.element, Leaf):
-        values = pa.concat_arrays([rows.rest.columns[0] for _, rows in found])
-        taken = values.take(pa.array(where, mask=where < 0))
+        values = pa.concat_arrays([rows.rest.columns[0] for _, rows in parts])
+        column = values.take(pa.array(index, mask=index < 0))
         wanted = column_type(type_)
-        return taken if taken.type == wanted else taken.cast(wanted)
+        return column if column.type == wanted else column.cast(wanted)
     known = [
         value
-        for _, rows in found
+        for _, rows in parts
         for value in rows_of(rows.rest.columns, ranking.element, len(rows))
     ]
-    return column_of([None if i < 0 else known[i] for i in where.tolist()], type_)
+    return column_of([None if i < 0 else known[i] for i in index.tolist()], type_)
 
 
-# --- groups gone through row by row ----------------------------------------------------------
+# --- groups evaluated in Python --------------------------------------------------------------
 
 
-def _side_columns(
+def _scan_columns(
     request: Request, step: GroupOp, affected: Affected, context: BatchContext
 ) -> tuple[Any, Any]:
     """A request over all rows of a side, for each key."""
     keys = rows_of(affected.keys.columns, step.key, len(affected))
     old, new = bags_of(step, request.side, affected, context)
-    found = []
+    columns = []
     for bags in (old, new):
         envs = [
             group_value(step, key, {request.side: bag}, context.env)
             for key, bag in zip(keys, bags, strict=True)
         ]
         values = [evaluate(request.expr, env) for env in envs]
-        found.append(column_of(values, request.variable.type))
-    return found[0], found[1]
+        columns.append(column_of(values, request.variable.type))
+    return columns[0], columns[1]
 
 
 def whole_delta(step: GroupOp, affected: Affected, answers: Answers, context: BatchContext) -> Rows:
-    """The answers of affected keys before, with weight -1, and after."""
+    """-old +new of affected keys, from all rows of some sides."""
     keys = rows_of(affected.keys.columns, step.key, len(affected))
     bags = {side: bags_of(step, side, affected, context) for side in step.used}
-    requests = [each.request for each in step.wanted]
-    found: list[tuple[Value, int]] = []
+    requests = [compiled.request for compiled in step.requests]
+    rows: list[tuple[Value, int]] = []
     for when, sign, counts in ((0, -1, affected.before), (1, 1, affected.after)):
         columns = (answers.before, answers.after)[when]
-        asked = [values_of(c, t) for c, t in zip(columns, answers.types, strict=True)]
-        for place in np.flatnonzero(counts > 0).tolist():
-            mine = {side: both[when][place] for side, both in bags.items()}
-            values = [column[place] for column in asked]
-            found += [
+        requested = [values_of(c, t) for c, t in zip(columns, answers.types, strict=True)]
+        for index in np.flatnonzero(counts > 0).tolist():
+            own = {side: both[when][index] for side, both in bags.items()}
+            values = [column[index] for column in requested]
+            rows += [
                 (row, sign)
-                for row in _group_rows(step, keys[place], mine, requests, values, context)
+                for row in _group_rows(step, keys[index], own, requests, values, context)
             ]
-    return of_values(found, step.body.made)
+    return of_values(rows, step.body.layout)
 
 
 def _group_rows(
@@ -364,6 +371,7 @@ def _group_rows(
     values: Sequence[Value],
     context: BatchContext,
 ) -> list[Value]:
+    """The rows of the answer of one group."""
     assert isinstance(step.body.how, ByRow)
     known = {r.variable.number: value for r, value in zip(requests, values, strict=True)}
     env = group_value(step, key, bags, context.env).extend(known)
@@ -376,9 +384,9 @@ def bags_of(
     """The rows that each affected key has on a side, before and after."""
     side = step.sides[number]
     table = context.table(side.table, side.schema)
-    places, rows = grouped_rows(table, context.reader, affected.hashes, affected.keys)
-    before = _rows_by_key(places, rows, step, number, len(affected))
-    after = [dict(each) for each in before]
+    key_indices, rows = grouped_rows(table, context.reader, affected.hashes, affected.keys)
+    before = _rows_by_key(key_indices, rows, step, number, len(affected))
+    after = [dict(known) for known in before]
     change = affected.rows[number]
     if len(change[0]):
         changes = _rows_by_key(change[1], change[0], step, number, len(affected))
@@ -386,17 +394,19 @@ def bags_of(
             for identity, (value, weight) in new.items():
                 total = weight + known.get(identity, (None, 0))[1]
                 known[identity] = (value, total)
-    return [_bag(each) for each in before], [_bag(each) for each in after]
+    return [_bag(known) for known in before], [_bag(known) for known in after]
 
 
 def _rows_by_key(
-    places: Indices, rows: SortedRows, step: GroupOp, number: int, count: int
+    key_indices: Indices, rows: SortedRows, step: GroupOp, number: int, count: int
 ) -> list[dict[bytes, tuple[Value, int]]]:
-    found: list[dict[bytes, tuple[Value, int]]] = [{} for _ in range(count)]
+    """For each key, its rows with their weights, by canonical bytes."""
+    by_key: list[dict[bytes, tuple[Value, int]]] = [{} for _ in range(count)]
     values = rows_of(rows.rest.columns, step.sides[number].value, len(rows))
-    for place, value, weight in zip(places.tolist(), values, rows.weights.tolist(), strict=True):
-        found[place][encode(value)] = (value, weight)
-    return found
+    weights = rows.weights.tolist()
+    for key, value, weight in zip(key_indices.tolist(), values, weights, strict=True):
+        by_key[key][encode(value)] = (value, weight)
+    return by_key
 
 
 def _bag(rows: Mapping[bytes, tuple[Value, int]]) -> Bag:
@@ -411,6 +421,6 @@ def _bag(rows: Mapping[bytes, tuple[Value, int]]) -> Bag:
 def group_value(
     step: GroupOp, key: Value, bags: Mapping[int, Bag], env: Environment
 ) -> Environment:
-    """Where a group is known by its key and the rows of some sides; the others are empty."""
+    """The environment with a group bound to its key and the rows of sides, by default none."""
     sides = tuple(bags.get(side, Bag()) for side in range(len(step.sides)))
     return env.bind(step.group, (key, sides[0] if len(sides) == 1 else sides))

@@ -1,7 +1,7 @@
-"""The rows of a source, and the ledger that refuses changes of them that cannot be.
+"""The rows of a source, and the ledger that refuses impossible changes of them.
 
-A ledger counts the rows of a source, so that a deletion of a row that is not there is noticed; with
-a declared key it also notices rows that share one.
+A ledger counts the rows of a source, so that the deletion of a row that does not exist is detected;
+with a declared key it also detects rows that share one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class SourceOp(Operator):
-    """The rows of a source.  With a declared key, `key` makes pairs of it and the row."""
+    """The rows of a source.  With a declared key, `key` computes pairs of key and row."""
 
     stream: Stream
     layout: Layout
@@ -41,24 +41,27 @@ class SourceOp(Operator):
         return () if self.ledger is None else (self.ledger,)
 
     def advance(self, _inputs: Sequence[Iterable[Rows]], _context: BatchContext) -> Iterable[Rows]:
-        """No rows of its own: a batch gives them."""
+        """No rows of its own: the batch provides them."""
         return ()
 
     def ledger_delta(self, rows: Sequence[Rows], context: BatchContext) -> SortedRows | None:
-        """What changes of the source add to its ledger, if it has one."""
-        if self.insert_only and any((each.weights < 0).any() for each in rows):
-            deleted = next(each.take(each.weights < 0) for each in rows if (each.weights < 0).any())
+        """The delta of the source's ledger, if it has one; refuses deletions if it only grows."""
+        deleting = (
+            [chunk for chunk in rows if (chunk.weights < 0).any()] if self.insert_only else []
+        )
+        if deleting:
+            deleted = deleting[0].take(deleting[0].weights < 0)
             first = show(to_values(deleted, self.layout)[0][0])
             message = f"rows are deleted from a stream that only grows: {first}"
             raise DataError("R205", message, place=self.stream.name)
         if self.ledger is None:
             return None
         _, schema = self.ledger
-        keyed = rows if self.key is None else [self.key.apply(each, context.env) for each in rows]
-        return merge_all(schema, [sorted_rows_of(schema, each) for each in keyed])
+        keyed = rows if self.key is None else [self.key.apply(chunk, context.env) for chunk in rows]
+        return merge_all(schema, [sorted_rows_of(schema, chunk) for chunk in keyed])
 
     def check(self, deltas: Sequence[SortedRows | None], context: BatchContext) -> None:
-        """Refuse a change of the source that cannot be; the ledger remembers one that can."""
+        """Refuse an impossible change of the source; adds others to the ledger."""
         some = [delta for delta in deltas if delta is not None]
         if not some or self.ledger is None:
             return
@@ -66,38 +69,38 @@ class SourceOp(Operator):
         delta = merge_all(schema, some)
         absent = self.missing(delta, context)
         if len(absent):
-            raise self._of_missing(absent)
+            raise self._missing_error(absent)
         if self.key is not None:
-            several = next(self.crowded(delta, context), None)
-            if several is not None:
-                raise self._of_crowded(several)
+            sharing = next(self.rows_sharing_a_key(delta, context), None)
+            if sharing is not None:
+                raise self._key_error(sharing)
         context.add(name, delta)
 
     def missing(self, delta: SortedRows, context: BatchContext) -> SortedRows:
-        """The rows that a delta deletes more often than they are there; weights say by how many."""
+        """The rows that a delta deletes too often; negative weights say by how much."""
         assert self.ledger is not None
         leaving = delta.take(delta.weights < 0)
         if not len(leaving):
             return leaving
-        there, _ = look_up(context.table(*self.ledger), context.reader, leaving)
-        after = there + leaving.weights
+        before, _ = look_up(context.table(*self.ledger), context.reader, leaving)
+        after = before + leaving.weights
         return leaving.take(after < 0).with_weights(after[after < 0])
 
-    def crowded(
+    def rows_sharing_a_key(
         self, delta: SortedRows, context: BatchContext
     ) -> Iterator[list[tuple[Value, int]]]:
-        """For each declared key that several rows share after a delta: these rows with weights."""
+        """For each declared key that several rows have after a delta: these rows with weights."""
         assert self.ledger is not None
         hashes, keys, _ = keys_of_rows(delta)
-        places, rows = grouped_rows(
+        key_indices, rows = grouped_rows(
             context.table(*self.ledger), context.reader, hashes, keys, delta
         )
-        counts = np.bincount(places, weights=rows.weights, minlength=len(hashes))
+        counts = np.bincount(key_indices, weights=rows.weights, minlength=len(hashes))
         for key in np.flatnonzero(counts > 1):
-            mine = rows.take(places == key)
-            yield to_values(Rows(mine.rest.columns, mine.weights), self.layout)
+            sharing = rows.take(key_indices == key)
+            yield to_values(Rows(sharing.rest.columns, sharing.weights), self.layout)
 
-    def _of_missing(self, absent: SortedRows) -> DataError:
+    def _missing_error(self, absent: SortedRows) -> DataError:
         first = absent.slice(0, MOST_NAMED)
         columns = first.rest.columns if self.key is not None else first.keys.columns
         rows = to_values(Rows(columns, first.weights), self.layout)
@@ -109,8 +112,8 @@ class SourceOp(Operator):
         message = f"rows are deleted that are not there: {shown}{more}"
         return DataError("R205", message, place=place, hint=hint)
 
-    def _of_crowded(self, found: Sequence[tuple[Value, int]]) -> DataError:
-        several = [row for row, weight in found for _ in range(weight)]
+    def _key_error(self, sharing: Sequence[tuple[Value, int]]) -> DataError:
+        several = [row for row, weight in sharing for _ in range(weight)]
         shown = ", ".join(show(row, 10) for row in several[:MOST_NAMED])
         names = ", ".join(dict(self.stream.source.options)["key"])
         return DataError(

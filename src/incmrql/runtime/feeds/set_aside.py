@@ -101,7 +101,7 @@ def rows_at_fault(
         return Fault()
     fields = tuple(dict(stream.source.options)["key"])
     shared: Counter[bytes] = Counter()
-    for group in step.crowded(change, context):
+    for group in step.rows_sharing_a_key(change, context):
         shared[_key(group[0][0], fields)] = sum(weight for _, weight in group) - 1
     return Fault(shared, lambda row, weight: _key(row, fields) if weight > 0 else None)
 

@@ -1,4 +1,4 @@
-"""From an affine loop to what diffuses it in the engine."""
+"""Compiles an affine loop to the programs and tables that diffuse it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 MOST_STEPS: Final = 200
-"""So many steps are told apart for rows that come and go."""
+"""The most steps for which it is tracked at which of them a row exists."""
 
 
-def affine_compiled(
+def compile_affine(
     loop: LoopCompiler, shape: Affine, plain: Inner, inputs: Sequence[Layout], limit: int | None
 ) -> AffineTables | str:
-    """What diffuses an affine loop, over inputs in these layouts; or why it is run again instead.
+    """The programs and tables of an affine loop; or a text that says why it is recomputed instead.
 
     `plain` is the program of one step.
     """
@@ -53,17 +53,17 @@ def affine_compiled(
     if value is None:
         return "rows of the loop may be null"
     if width(row) == 1:
-        return "rows have nothing but their value"
+        return "rows have no component besides their value"
     if limit is not None and limit <= 0:
         return "the loop has no steps"
     if not shape.steady and limit is not None and limit > MOST_STEPS:
         return f"rows come and go in more than {MOST_STEPS} steps"
     if grouped is None:
-        return "nothing tells the rows of a step apart"
+        return "the rows of a step have no key"
     entries = _entries(loop, shape, row, inputs)
     start = _start(loop, plain)
     if any(_is_other(step) for part in (start, entries[0]) for step in part.steps.values()):
-        return "there is an order or another loop inside of it"
+        return "it contains an order or another loop"
     types = leaves(row)
     labels = TableSchema((*types[:value], *types[value + 1 :]), (LONG,))
     return AffineTables(
@@ -80,25 +80,25 @@ def affine_compiled(
         labels=(loop.table("al", labels, "numbers of labels"), labels),
         numbers=(loop.table("an", NUMBERED, "vectors by label"), NUMBERED),
         matrix=(loop.table("am", MATRIX, "coefficients of a step"), MATRIX),
-        account=(loop.table("aa", NUMBERED, "what is known of the error"), NUMBERED),
+        account=(loop.table("aa", NUMBERED, "figures of the error bound"), NUMBERED),
     )
 
 
 def _is_other(step: Operator) -> bool:
-    """Whether an operator has state, and is neither a join nor groups."""
+    """Whether an operator is stateful, and neither a join nor groups."""
     return isinstance(step, StatefulOp) and not isinstance(step, JoinOp | GroupOp)
 
 
 def _column(layout: Layout, path: Path) -> int | None:
-    """The column that a component of a row lies in; None if it has none of its own."""
+    """The column of a component of a row; None if it has no column of its own."""
     start = 0
     for name in path:
         if not isinstance(layout, Struct):
             return None
         is_record = isinstance(layout.type, Record)
-        place = index_of(layout.type, str(name)) if is_record else int(name)
-        start += sum(width(each) for each in layout.parts[:place])
-        layout = layout.parts[place]
+        index = index_of(layout.type, str(name)) if is_record else int(name)
+        start += sum(width(part) for part in layout.parts[:index])
+        layout = layout.parts[index]
     return start if layout == Leaf(DOUBLE) else None
 
 
@@ -106,7 +106,7 @@ def _column(layout: Layout, path: Path) -> int | None:
 
 
 def _is_grouped(node: Repeated, plain: Inner) -> bool | None:
-    """Whether a row is there if any that adds to it is, or without them; None if not known."""
+    """Whether a row exists if a row that adds to it does, or without them; None if unknown."""
     step = plain.steps[plain.looping.step[0]]
     if isinstance(step, GroupOp) and step.mode == "linear" and step.linear is not None:
         free = step.inputs[step.linear] not in plain.looping.varying
@@ -122,7 +122,7 @@ def _is_grouped(node: Repeated, plain: Inner) -> bool | None:
 
 
 def _only(body: typed.Expr) -> typed.Expr | None:
-    """The one row that a body makes, if it makes any."""
+    """The only row that a body can have; None if there may be several."""
     match body:
         case typed.MakeCollection((one,)):
             return one
@@ -138,39 +138,43 @@ def _only(body: typed.Expr) -> typed.Expr | None:
 def _entries(
     loop: LoopCompiler, shape: Affine, row: Layout, inputs: Sequence[Layout]
 ) -> tuple[Part, Layout, Layout]:
-    """The program that makes the matrix, the layout of its rows, and the one that they stand for.
+    """The program that computes the matrix, the layout of its rows, and the one to convert them to.
 
-    An origin that may be null is one column there.
+    In the latter, an origin that may be null is one column.
     """
     looping = replace(shape.entries, nodes=tuple(map(_without_sums, shape.entries.nodes)))
     (variable,) = looping.variables
-    given = {**dict(zip(looping.inputs, inputs, strict=True)), variable: row}
-    compiler = loop.compile_steps(looping, given)
+    layouts = {**dict(zip(looping.inputs, inputs, strict=True)), variable: row}
+    compiler = loop.compile_steps(looping, layouts)
     place = looping.step[0]
-    made = compiler.layouts[place]
-    entry = common_layout(made, _entry(row, row))
+    compiled = compiler.layouts[place]
+    entry = common_layout(compiled, _entry(row, row))
     is_packed = common_layout(entry, _entry(row, row)) != _entry(row, row)
     wanted = _entry(row, Leaf(row.type)) if is_packed else entry
-    pipeline = compiler.brought(place, common_layout(made, wanted))
+    pipeline = compiler.converter(place, common_layout(compiled, wanted))
     steps = _steps_for(compiler.steps, [place])
-    opened = common_layout(made, wanted)
+    opened = common_layout(compiled, wanted)
     part = _part(loop, "ae", steps, looping.inputs, [(place, pipeline, leaves(opened))], variable)
     return part, opened, wanted
 
 
 def _without_sums(node: Node) -> Node:
-    """A node whose maps have no sums of one number, which are gone through row by row."""
+    """A node without `sum` over a single number in its maps: such sums would run row by row."""
     match node:
         case Linear(steps=steps):
-            return replace(node, steps=tuple((variable, _plain(body)) for variable, body in steps))
+            return replace(
+                node,
+                steps=tuple((variable, _without_single_sums(body)) for variable, body in steps),
+            )
         case Join(body=body):
-            return replace(node, body=_plain(body))
+            return replace(node, body=_without_single_sums(body))
         case _:
             return node
 
 
-def _plain(expr: typed.Expr) -> typed.Expr:
-    expr = map_children(_plain, expr)
+def _without_single_sums(expr: typed.Expr) -> typed.Expr:
+    """An expression with `sum({x})` replaced by x, or by 0.0 if x is null."""
+    expr = map_children(_without_single_sums, expr)
     match expr:
         case typed.Aggregate("sum", typed.MakeCollection((one,)), None) if expr.type == DOUBLE:
             is_known = typed.Compare("=", one, one, type=BOOL)
@@ -185,7 +189,7 @@ def _entry(row: Layout, origin: Layout) -> Struct:
 
 
 def _start(loop: LoopCompiler, plain: Inner) -> Part:
-    """The program of a step over no rows of the variable, and of its first rows."""
+    """The program of a step without rows of the variable, and of its initial rows."""
     looping = plain.looping
     empty = _empty(plain)
     steps = {
@@ -194,29 +198,29 @@ def _start(loop: LoopCompiler, plain: Inner) -> Part:
         if place not in empty
     }
     types = leaves(plain.variables[0])
-    made = [
+    results = [
         (looping.initial[0], plain.initial[0], types),
         (looping.step[0], plain.step[0], types),
     ]
-    return _part(loop, "as", steps, looping.inputs, made)
+    return _part(loop, "as", steps, looping.inputs, results)
 
 
 def _empty(inner: Inner) -> frozenset[int]:
-    """The places that have no rows while the variable has none."""
-    found = set(inner.looping.variables)
+    """The operators that have no rows while the variable has none."""
+    empty = set(inner.looping.variables)
     for place, step in enumerate(inner.steps):
-        if not step.has_rows([each not in found for each in step.inputs]):
-            found.add(place)
-    return frozenset(found)
+        if not step.has_rows([index not in empty for index in step.inputs]):
+            empty.add(place)
+    return frozenset(empty)
 
 
 def _steps_for(steps: Sequence[Operator], wanted: Iterable[int]) -> dict[int, Operator]:
-    """The steps that the rows of some places are made of."""
-    found = set(wanted)
+    """The operators that are needed to compute the rows of the wanted ones."""
+    needed = set(wanted)
     for place in reversed(range(len(steps))):
-        if place in found:
-            found.update(steps[place].inputs)
-    return {place: steps[place] for place in sorted(found)}
+        if place in needed:
+            needed.update(steps[place].inputs)
+    return {place: steps[place] for place in sorted(needed)}
 
 
 def _part(
@@ -224,13 +228,14 @@ def _part(
     letters: str,
     steps: dict[int, Operator],
     inputs: tuple[int, ...],
-    made: Sequence[Output],
+    results: Sequence[Output],
     variable: int | None = None,
 ) -> Part:
+    """A part of the loop, with tables for its operators whose names start with `letters`."""
     tables = tuple(
         (name, (loop.table(f"{letters}{name}", schema, STATE_OF_A_STEP), schema))
         for step in steps.values()
         for name, schema in step.state_tables
     )
     working = {place: step for place, step in steps.items() if not isinstance(step, ParamOp)}
-    return Part(working, inputs, variable, tuple(made), tables)
+    return Part(working, inputs, variable, tuple(results), tables)

@@ -1,10 +1,11 @@
-"""Affine loops that are diffused: a batch moves the result by the differences that it makes.
+"""Diffusion of affine loops: a batch moves the result by the differences that it causes.
 
-The step is x → A x + b.  Its matrix A is kept by columns, and brought up to date by a program of
-changes; so a batch reads the columns of labels that it reaches, and no others, once for all rings.
-What is kept and what is stated are those of `plan.diffusion.shape`, with two differences: sums are
-added up as doubles, which the part for rounding covers, and rows that are there several times are
-not diffused.  `tests/oracle/diffusion/bound.py` says why the bound of the error holds.
+The step is x → A x + b.  The state has the matrix A by columns, and a program of changes updates
+it.  A batch reads only the columns of labels that it reaches, each once for all rings, where ring n
+are the labels that differences reach after n steps.  State and bound are those of
+`plan.diffusion.shape`, with two differences: sums are sums of doubles, which the bound covers as
+rounding, and loops with rows of weight 2 or more do not diffuse.  `tests/oracle/diffusion/bound.py`
+says why the bound holds.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from incmrql.engine.columns.rows import Rows
 from incmrql.engine.context import BatchContext
 from incmrql.engine.loops.affine.state import (
     Doubles,
+    LabelledRows,
     Labels,
+    LoopChange,
     Matrix,
-    Taken,
-    Valued,
     Vectors,
     all_rows,
     integer_sums_by_label,
     keep,
+    loop_change,
     sums_by_label,
-    take,
     values_by_label,
 )
 from incmrql.engine.loops.affine.tables import AffineTables
@@ -41,10 +42,10 @@ from incmrql.values.exact.sums import Integers
 def affine_follow(
     tables: AffineTables, changes: Sequence[Rows], context: BatchContext, tolerance: float
 ) -> tuple[Rows, StatedError] | None:
-    """The change of the result for changes of the inputs, and what is known of its error.
+    """The delta of the result for deltas of the inputs, and its error.
 
-    None if the loop has to be run again; `affine_reset` then forgets what was kept on the way.
-    Differences of less than `tolerance` times the mean size of a value do not flow.
+    None if the loop has to be recomputed; `affine_reset` then replaces whatever was added to the
+    state meanwhile.  Differences below `tolerance` times the mean size of a value are held back.
     """
     try:
         with np.errstate(all="ignore"):
@@ -56,9 +57,9 @@ def affine_follow(
 def affine_reset(
     tables: AffineTables, inputs: Sequence[Rows], result: Rows, context: BatchContext
 ) -> bool:
-    """Keep a loop that was run over all rows of its inputs, with the result that it has.
+    """Set up the state of a loop that was recomputed, from all rows of its inputs and its result.
 
-    False if it cannot be measured; nothing is kept then.
+    False if the loop cannot diffuse from there; the state is then empty.
     """
     for name, schema in tables.own:
         context.truncate(name, schema)
@@ -78,15 +79,16 @@ def affine_reset(
 def _follow(
     tables: AffineTables, changes: Sequence[Rows], context: BatchContext, tolerance: float
 ) -> tuple[Rows, StatedError] | None:
+    """Apply the deltas to matrix and vectors, let differences flow, and account for the error."""
     labels = Labels(tables, context)
     known = labels.count
-    taken = take(tables, changes, labels, context, is_first=False)
+    change = loop_change(tables, changes, labels, context, is_first=False)
     account = Account.load(tables, context)
     old = replace(account, strays=account.strays.copy())
     before = Vectors.load(tables, labels.count, context)
-    flow = Flow(tables, before, before.grown(labels.count), known, taken, context)
-    touched = flow.take(account)
-    flow.let_flow(touched, tolerance)
+    flow = Flow(tables, before, before.extend(labels.count), known, change, context)
+    reached = flow.apply_change(account)
+    flow.let_flow(reached, tolerance)
     after = flow.after
     if not np.isfinite([after.result, after.held, after.next]).all():
         raise UnmeasuredError("a value is not finite")
@@ -103,7 +105,7 @@ def _follow(
 
 
 def _moves(before: Vectors, after: Vectors, labels: Labels) -> Rows:
-    """The rows that leave the result, and those that come to it."""
+    """-old +new of the rows of the result."""
     differs = (before.there != after.there) | (before.result != after.result)
     old, new = (np.flatnonzero(differs & (v.there > 0)) for v in (before, after))
     values = np.concatenate([before.result[old], after.result[new]])
@@ -111,25 +113,26 @@ def _moves(before: Vectors, after: Vectors, labels: Labels) -> Rows:
     return labels.rows(np.concatenate([old, new]), values, weights)
 
 
-# --- all again -------------------------------------------------------------------------------
+# --- after a recomputation -------------------------------------------------------------------
 
 
 def _reset(
     tables: AffineTables, inputs: Sequence[Rows], result: Rows, context: BatchContext
 ) -> None:
+    """Store matrix, vectors and account for a result that was recomputed."""
     labels = Labels(tables, context)
-    taken = take(tables, inputs, labels, context, is_first=True)
+    whole = loop_change(tables, inputs, labels, context, is_first=True)
     last = values_by_label(tables, result, labels)
     if (last.weights != 1).any() or len(np.unique(last.labels)) < len(last.labels):
         raise UnmeasuredError("several rows have one label")
     vectors = Vectors.empty(tables, labels.count)
-    add_start(vectors, taken.start)
-    add_rows_alone(vectors, taken.alone)
+    add_start(vectors, whole.start)
+    add_rows_alone(vectors, whole.alone)
     vectors.there[last.labels], vectors.result[last.labels] = 1, last.values
     if not tables.steady:
-        _, rows, values = taken.said()
+        _, rows, values = whole.changed_constants()
         vectors.constant[rows] = values
-    change = taken.matrix()
+    change = whole.matrix()
     matrix = Matrix.of(change, labels.count)
     _fill(tables, vectors, matrix)
     if not np.isfinite(vectors.next).all() or not np.isfinite(vectors.ways).all():
@@ -142,15 +145,15 @@ def _reset(
 
 
 def _fill(tables: AffineTables, vectors: Vectors, matrix: Matrix) -> None:
-    """The step after the result, and the way to it, from the matrix."""
-    vectors.adding = matrix.counted(vectors.there)
+    """Fill in the next step after the result, and the way to it, from the matrix."""
+    vectors.adding = matrix.count_times(vectors.there)
     there = present(tables, vectors)
     vectors.next = constants(tables, vectors, there) + matrix.times(vectors.result)
     vectors.next[~there] = 0.0
     alones = (vectors.alones > 0).astype(np.int64)
     here = (vectors.starts > 0).astype(np.int64)
     for counts in vectors.counts:
-        counts += matrix.counted(here) + alones
+        counts += matrix.count_times(here) + alones
         here = (counts > 0).astype(np.int64)
     now = vectors.start
     for step, way in enumerate(vectors.ways):
@@ -163,7 +166,7 @@ def _fill(tables: AffineTables, vectors: Vectors, matrix: Matrix) -> None:
 
 
 class Flow:
-    """Differences that flow in one batch."""
+    """The flow of differences in one batch."""
 
     def __init__(
         self,
@@ -171,37 +174,38 @@ class Flow:
         before: Vectors,
         after: Vectors,
         known: int,
-        taken: Taken,
+        loop_change: LoopChange,
         context: BatchContext,
     ) -> None:
-        self.tables, self.before, self.after, self.taken = tables, before, after, taken
+        self.tables, self.before, self.after = tables, before, after
+        self.loop_change = loop_change
         self.count = len(after.there)
-        self.change = taken.matrix()
+        self.change = loop_change.matrix()
         whole = Matrix.of(self.change, self.count)
         self.new = whole
         self.turned = whole.only(known)
-        self.matrix = Matrix.kept(tables, self.change, self.count, context)
+        self.matrix = Matrix.stored(tables, self.change, self.count, context)
         self.steps = context.env.world.max_steps if tables.limit is None else tables.limit
-        self.flowed = Flowed(np.zeros(0))
+        self.flowed = FlowRecord(np.zeros(0))
         self.added = 0.0
-        """The sum of all sizes that the batch adds up."""
+        """The sum of the absolute values of everything that the batch adds up."""
 
-    def take(self, account: Account) -> Mask:
-        """Take the changes in, with the result as it is; the labels that they reach."""
+    def apply_change(self, account: Account) -> Mask:
+        """Apply the change of the loop while the result stays; returns the labels it reaches."""
         tables, before, after, new = self.tables, self.before, self.after, self.new
         touched = np.zeros(self.count, np.bool_)
-        self.flowed.start = add_start(after, self.taken.start)
-        add_rows_alone(after, self.taken.alone)
+        self.flowed.start = add_start(after, self.loop_change.start)
+        add_rows_alone(after, self.loop_change.alone)
         if not tables.steady:
-            spoken, rows, values = self.taken.said()
+            changed_rows, rows, values = self.loop_change.changed_constants()
             after.constant[rows] = values
-            for some in (new.rows, spoken, self.taken.alone.labels):
-                touched[some] = True
+            for labels in (new.rows, changed_rows, self.loop_change.alone.labels):
+                touched[labels] = True
             touched |= self._update_counts()
         changed = np.unique(new.origins)
-        self.matrix.look_at(changed)
+        self.matrix.read_columns(changed)
         account.norm = max(account.norm, float(self.matrix.sizes()[changed].max(initial=0.0)))
-        after.adding += new.counted(before.there)
+        after.adding += new.count_times(before.there)
         flat = np.abs(new.slopes * new.weights * before.result[new.origins])
         self.added = float(flat.sum())
         self.differences = new.times(before.result)
@@ -209,23 +213,23 @@ class Flow:
         return reached
 
     def _update_counts(self) -> Mask:
-        """Bring up to date at which steps rows are there; those for which that changed."""
+        """Update at which steps rows exist; returns the labels for which that changed."""
         before, after, new = self.before, self.after, self.new
         more = (after.alones > 0).astype(np.int64) - (before.alones > 0)
         was, is_ = before.starts > 0, after.starts > 0
-        found: Mask = was != is_
+        is_changed: Mask = was != is_
         for old, counts in zip(before.counts, after.counts, strict=True):
             turned = is_.astype(np.int64) - was
-            self.matrix.look_at(np.flatnonzero(turned))
-            counts += new.counted(was.astype(np.int64)) + self.matrix.counted(turned) + more
+            self.matrix.read_columns(np.flatnonzero(turned))
+            counts += new.count_times(was.astype(np.int64)) + self.matrix.count_times(turned) + more
             was, is_ = old > 0, counts > 0
-            found |= was != is_
-        return found
+            is_changed |= was != is_
+        return is_changed
 
     def _absorb(self, before: Vectors) -> Mask:
-        """Add differences to what the next step makes; the labels for which that changed it.
+        """Add the differences to the next step; returns the labels for which they changed it.
 
-        They include those of constants that come and go, since `before`.
+        The differences include those of constants that appeared or disappeared since `before`.
         """
         tables, after = self.tables, self.after
         was, is_ = present(tables, before), present(tables, after)
@@ -237,7 +241,7 @@ class Flow:
         return changed
 
     def let_flow(self, touched: Mask, tolerance: float) -> None:
-        """Ring by ring, for as many as the loop has steps."""
+        """Let differences flow ring by ring, at most as many rings as the loop has steps."""
         after = self.after
         labels = int((after.there > 0).sum())
         least = after.size * tolerance / labels if labels else 0.0
@@ -248,10 +252,10 @@ class Flow:
             if (there == after.there).all() and (result == after.result).all():
                 return
             came = after.there - there
-            self.matrix.look_at(np.flatnonzero((moved != 0.0) | (came != 0)))
+            self.matrix.read_columns(np.flatnonzero((moved != 0.0) | (came != 0)))
             self.differences = self.matrix.times(moved)
             earlier = replace(after, adding=after.adding.copy())
-            after.adding += self.matrix.counted(came)
+            after.adding += self.matrix.count_times(came)
             flips = present(self.tables, earlier) != present(self.tables, after)
             if not self.tables.steady:
                 self.flowed.flipped[-1] = float(np.abs(after.constant[flips]).sum())
@@ -260,7 +264,7 @@ class Flow:
             after.held += self.differences
 
     def _move(self, touched: Mask, least: float) -> Doubles:
-        """Move the result by differences that are large enough, and hold the others back."""
+        """Move the result by differences that are large enough; hold the others back."""
         after = self.after
         arrived = np.where(touched, self.differences, 0.0)
         waiting = after.held + arrived
@@ -278,29 +282,29 @@ class Flow:
         return moved
 
     def _there(self, is_large: Mask) -> Integers:
-        """Which labels are to have a row."""
+        """The labels that have a row in the result from now on."""
         tables, before, after = self.tables, self.before, self.after
         if not tables.steady:
             last: Integers = (after.counts[-1] > 0).astype(np.int64)
             return last
         was, is_ = present(tables, before), present(tables, after)
         kept = np.where(after.there > 0, 1, is_ & is_large)
-        found: Integers = np.where(was != is_, is_, kept).astype(np.int64)
-        return found
+        there: Integers = np.where(was != is_, is_, kept).astype(np.int64)
+        return there
 
 
 def constants(tables: AffineTables, vectors: Vectors, there: Mask) -> Doubles:
-    """What rows have for being there."""
+    """The values that rows have without any contribution."""
     if tables.steady:
         return vectors.alone
-    found: Doubles = np.where(
+    values: Doubles = np.where(
         vectors.alones > 0, vectors.alone, np.where(there, vectors.constant, 0.0)
     )
-    return found
+    return values
 
 
-def add_start(vectors: Vectors, rows: Valued) -> Doubles:
-    """Take in a change of where the loop starts; by how much that moves it."""
+def add_start(vectors: Vectors, rows: LabelledRows) -> Doubles:
+    """Apply a delta of the initial rows; returns by how much it moves them."""
     count = len(vectors.there)
     old = vectors.start.copy()
     vectors.starts += integer_sums_by_label(rows.labels, rows.weights, count)
@@ -309,13 +313,13 @@ def add_start(vectors: Vectors, rows: Valued) -> Doubles:
     return vectors.start - old
 
 
-def add_rows_alone(vectors: Vectors, rows: Valued) -> None:
-    """Take in a change of the rows that a step has without the variable."""
+def add_rows_alone(vectors: Vectors, rows: LabelledRows) -> None:
+    """Apply a delta of the rows that a step has without the variable."""
     vectors.alones += integer_sums_by_label(rows.labels, rows.weights, len(vectors.there))
     if (vectors.alones > 1).any():
         raise UnmeasuredError("several rows have one label")
-    came = rows.weights > 0
-    vectors.alone[rows.labels[came]] = rows.values[came]
+    is_new = rows.weights > 0
+    vectors.alone[rows.labels[is_new]] = rows.values[is_new]
     vectors.alone[vectors.alones == 0] = 0.0
 
 
@@ -323,44 +327,44 @@ def add_rows_alone(vectors: Vectors, rows: Valued) -> None:
 
 
 _ULP: Final = 2.0**-48
-"""More than what a step of a few dozen operations rounds, relative to what it adds up."""
+"""More than the rounding of a step of a few dozen operations, relative to what it adds up."""
 _ABOVE: Final = 1.0 + 2.0**-50
-"""What a sum of sizes may be short of, by rounding."""
+"""The factor by which a sum of absolute values may be too small because of rounding."""
 _RINGS: Final = 16.0
-"""So many rings round as much as `_ULP` says."""
+"""The number of rings whose rounding `_ULP` covers."""
 _SINGLE: Final = 5
 
 
 @dataclass(slots=True)
-class Flowed:
-    """What one batch did: where the loop starts, and ring by ring what moved and was cut off."""
+class FlowRecord:
+    """The record of one batch for the bound: the moved start, and what each ring moved or cut."""
 
     start: Doubles
     moved: list[Doubles] = field(default_factory=list)
     cut: list[float] = field(default_factory=list)
     flipped: list[float] = field(default_factory=list)
-    """Constants that came or went."""
+    """The size of constants that appeared or disappeared, by ring."""
 
 
 @dataclass(slots=True)
 class Account:
-    """The figures that the bounds are made of."""
+    """The figures from which the error bound is computed."""
 
     norm: float
-    """The greatest sum of sizes in a column, since the loop was run."""
+    """The greatest norm of a column of the matrix since the loop was recomputed."""
     rate: float
-    """What it was then."""
+    """The norm at that time."""
     drift: float
     rounded: float
-    """How often sums were rounded since then: once in each batch, and a little in each ring."""
+    """How often sums were rounded since: once in each batch, and a little in each ring."""
     scale: float
-    """The greatest sum of sizes that was added up since then."""
+    """The greatest sum of absolute values that was added up since."""
     strays: Doubles
-    """For each step, how far the loop may be from what is known of its way."""
+    """For each step, a bound on the distance of the loop from the known way."""
 
     @staticmethod
     def new(tables: AffineTables, norm: float) -> Account:
-        """After the loop was run."""
+        """The account of a loop that was just recomputed."""
         steps = tables.limit if tables.keeps_ways else 0
         assert steps is not None
         drift = 0.0 if tables.keeps_ways else math.inf
@@ -368,7 +372,7 @@ class Account:
 
     @staticmethod
     def load(tables: AffineTables, context: BatchContext) -> Account:
-        """The figures that are kept."""
+        """The stored figures."""
         content = all_rows(tables.account, context)
         numbers = content.keys.columns[0].to_numpy(zero_copy_only=False)
         figures = np.zeros(len(content), np.int64)
@@ -383,36 +387,36 @@ class Account:
         return {"figure.v": np.concatenate([single, self.strays])}
 
     def keep(self, before: Account | None, tables: AffineTables, context: BatchContext) -> None:
-        """Keep these figures in the place of others."""
+        """Replace the stored figures by these."""
         old = None if before is None else before.figures()
         known = 0 if before is None else _SINGLE + len(before.strays)
         keep(tables.account, old, self.figures(), known, context)
 
     @property
     def most(self) -> float:
-        """The norm of the step, at the most."""
+        """An upper bound on the norm of the step."""
         return self.norm * _ABOVE
 
 
 def present(tables: AffineTables, vectors: Vectors) -> Mask:
-    """Which rows one more step has."""
+    """The labels that have a row after one more step."""
     some = vectors.adding + vectors.alones if tables.grouped else vectors.alones
     there: Mask = some > 0
     return there
 
 
 def _missing(tables: AffineTables, vectors: Vectors) -> Doubles:
-    """By step, the constants of rows that are there and not in one more step.
+    """By step, the constants of rows that exist at this step and not after one more step.
 
-    The other way round they are negative.
+    Constants of rows for which it is the other way round are negative.
     """
     there = (vectors.counts > 0).astype(np.int64) - present(tables, vectors)
-    found: Doubles = vectors.constant * there
-    return found
+    missing: Doubles = vectors.constant * there
+    return missing
 
 
 def _sum_by_last_step(rate: float, sizes: Doubles) -> float:
-    """What comes of sizes at steps 1, 2, ... by the last one."""
+    """The effect at the last step of errors of these sizes at steps 1, 2, ..."""
     steps = len(sizes)
     return float((rate ** (steps - 1.0 - np.arange(steps)) * sizes).sum())
 
@@ -422,11 +426,11 @@ def add_batch(
     tables: AffineTables,
     vectors: tuple[Vectors, Vectors],
     turned: Matrix,
-    flowed: Flowed,
+    flowed: FlowRecord,
 ) -> None:
-    """Add what a batch brings, given the vectors before and after and how the matrix changed.
+    """Add a batch to the account, given the vectors before and after and the changed columns.
 
-    The ways of the labels are brought up to date.
+    Also updates the ways of the labels.
     """
     before, after = vectors
     account.rounded += 1.0 + len(flowed.cut) / _RINGS
@@ -440,10 +444,10 @@ def add_batch(
         absent = np.abs(_missing(tables, after) - _missing(tables, before)).sum(axis=1)
     most, sizes = _changed_columns(account, before, turned)
     cuts, flips = np.array(flowed.cut), np.array(flowed.flipped)
-    places = np.arange(len(cuts))
+    rings = np.arange(len(cuts))
     started = float(np.abs(flowed.start).sum())
-    late = float((c ** (n - places) * cuts).sum())
-    late += float(((c ** (n - 1.0 - places) + c**n) * flips).sum())
+    late = float((c ** (n - rings) * cuts).sum())
+    late += float(((c ** (n - 1.0 - rings) + c**n) * flips).sum())
     pending = float(np.abs(before.held).sum())
     account.drift += (
         c**n * started
@@ -456,21 +460,21 @@ def add_batch(
     for step in range(1, n):
         account.strays[step] += c**step * started + _sum_by_last_step(c, sizes[:step]) + every
     after.ways[0] += flowed.start
-    for place, moved in enumerate(flowed.moved):
-        after.ways[: place + 1] -= moved
+    for ring, moved in enumerate(flowed.moved):
+        after.ways[: ring + 1] -= moved
 
 
 def _changed_columns(account: Account, before: Vectors, turned: Matrix) -> tuple[float, Doubles]:
-    """The greatest change of a column, and what the changes make of the way at each step."""
+    """The greatest change of a column, and a bound on the change of the way at each step."""
     most = float(turned.sizes().max(initial=0.0))
-    found = np.array([float(np.abs(turned.times(way)).sum()) for way in before.ways])
-    return most, found + most * account.strays
+    sizes = np.array([float(np.abs(turned.times(way)).sum()) for way in before.ways])
+    return most, sizes + most * account.strays
 
 
 def error_of(
     account: Account, tables: AffineTables, vectors: Vectors, most_steps: int
 ) -> StatedError:
-    """What is known of the error: a bound while the norm is below 1, else a residual."""
+    """The error: a bound while the norm of the step is below 1, else the residual."""
     c = account.most
     n = most_steps if tables.limit is None else tables.limit
     residual = float(np.abs(vectors.next - vectors.result).sum())
@@ -498,6 +502,6 @@ def error_of(
 
 
 def grow(account: Account, vectors: Vectors, more: float) -> None:
-    """Remember the greatest sum of sizes that was added up; `more` was, beside the vectors."""
+    """Update the greatest sum of absolute values; `more` was added up besides the vectors."""
     sizes = (vectors.result, vectors.start, vectors.next)
-    account.scale = max(account.scale, more + sum(float(np.abs(each).sum()) for each in sizes))
+    account.scale = max(account.scale, more + sum(float(np.abs(v).sum()) for v in sizes))

@@ -1,10 +1,10 @@
-"""The state of a diffused affine loop: labels by number, its matrix and its vectors.
+"""The state of an affine loop that diffuses, in memory: labels by number, matrix and vectors.
 
-Changes of the inputs go through programs of changes, whose rows are changes of the matrix, of the
-first rows and of the constants (`take`).
+Deltas of the inputs go through programs of changes, whose rows are deltas of the matrix, of the
+initial rows and of the constants (`loop_change`).
 
-Vectors are kept as columns of integers that are added up, like all accumulators: a double by the
-64 bits that it has, and a change of it by the difference of the bits.
+Vectors are stored as columns of integers that are added up, like all accumulators: a double as the
+integer with the same 64 bits, and a change of it as the difference of these integers.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from incmrql.values.exact.sums import Integers
 Doubles = npt.NDArray[np.float64]
 
 MOST_RINGS: Final = 200
-"""So far labels are followed; a step that makes new ones for ever has no matrix."""
+"""The most rounds in which new labels may appear; a step that makes them for ever has no matrix."""
 _MANY: Final = 8
-"""So many contents are searched one by one."""
+"""More pieces of the table of labels than this are merged before they are searched."""
 
 
 def all_rows(named: NamedSchema, context: BatchContext) -> SortedRows:
@@ -53,7 +53,7 @@ def all_rows(named: NamedSchema, context: BatchContext) -> SortedRows:
 
 
 class PartRun(StepInterpreter):
-    """A part of a program of changes at work; a batch may go through it several times."""
+    """Runs a part of a program of changes; a batch may run it several times."""
 
     def __init__(self, part: Part, context: BatchContext, *, is_first: bool) -> None:
         self.part, self.steps = part, part.steps
@@ -62,19 +62,19 @@ class PartRun(StepInterpreter):
         self.env = self.inside.env
 
     def changes(self, inputs: Sequence[Rows], variable: Rows | None = None) -> list[Rows]:
-        """The changes of the rows that are asked for."""
+        """The deltas of the part's results, for deltas of its inputs."""
         part = self.part
-        given: RowsByStep = {p: [rows] for p, rows in zip(part.inputs, inputs, strict=False)}
+        deltas: RowsByStep = {p: [rows] for p, rows in zip(part.inputs, inputs, strict=False)}
         if variable is not None and part.variable is not None:
-            given[part.variable] = [variable]
-        rows = self.run(part.steps, given)
+            deltas[part.variable] = [variable]
+        rows = self.run(part.steps, deltas)
         self.inside.is_first = False
-        return self.results(rows, part.made)
+        return self.results(rows, part.results)
 
     def output(self, place: int, inputs: Sequence[Iterable[Rows]]) -> Iterable[Rows]:
-        """The changes of a step's rows, if an input changes or the step has none."""
+        """The delta of an operator; nothing if it has inputs and none of them changes."""
         step = self.part.steps[place]
-        if step.inputs and not any(len(rows) for each in inputs for rows in each):
+        if step.inputs and not any(len(rows) for chunks in inputs for rows in chunks):
             return ()
         return [rows for rows in step.advance(inputs, self.inside) if len(rows)]
 
@@ -83,7 +83,7 @@ class PartRun(StepInterpreter):
 
 
 class Labels:
-    """The numbers of labels, from 0 on; those that are new are kept at once."""
+    """Numbers labels from 0; new numbers are added to the state at once."""
 
     def __init__(self, tables: AffineTables, context: BatchContext) -> None:
         self.tables, self.context = tables, context
@@ -91,7 +91,7 @@ class Labels:
         self.count = len(self.contents[0])
 
     def of(self, columns: Sequence[Any], count: int) -> Integers:
-        """The numbers of the labels of rows, given by all of their columns."""
+        """The numbers of the labels of rows, given all columns of the rows."""
         if not count:
             return np.zeros(0, np.int64)
         name, schema = self.tables.labels
@@ -113,15 +113,16 @@ class Labels:
         return numbers[of_row]
 
     def _label(self, columns: Sequence[Any]) -> tuple[Any, ...]:
+        """The columns without the value."""
         value = self.tables.value
         return (*columns[:value], *columns[value + 1 :])
 
     def rows(self, numbers: Integers, values: Doubles, weights: Integers) -> Rows:
-        """The rows of labels that are known by number, with these values."""
+        """The rows of numbered labels, with these values."""
         everything = concat(self.contents)
-        places = np.empty(self.count, np.int64)
-        places[_numbers(everything)] = np.arange(self.count)
-        index = pa.array(places[numbers])
+        positions = np.empty(self.count, np.int64)
+        positions[_numbers(everything)] = np.arange(self.count)
+        index = pa.array(positions[numbers])
         columns = [column.take(index) for column in everything.keys.columns]
         columns.insert(self.tables.value, pa.array(values))
         return Rows(tuple(columns), weights)
@@ -135,8 +136,8 @@ def _numbers(content: SortedRows) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Valued:
-    """Rows by the numbers of their labels."""
+class LabelledRows:
+    """Rows as numbers of labels, values and weights."""
 
     labels: Integers
     values: Doubles
@@ -144,27 +145,27 @@ class Valued:
 
 
 @dataclass(slots=True)
-class Taken:
-    """What changes of the inputs make of the loop's start, of its constants and of its matrix."""
+class LoopChange:
+    """The changes that a batch makes to the loop's initial rows, constants and matrix."""
 
-    start: Valued
-    alone: Valued
-    """Rows of a step that are there without the variable."""
+    start: LabelledRows
+    alone: LabelledRows
+    """Rows that a step has without the variable."""
     origins: list[Integers] = field(default_factory=list)
     rows: list[Integers] = field(default_factory=list)
     slopes: list[Doubles] = field(default_factory=list)
     weights: list[Integers] = field(default_factory=list)
     constants: list[Doubles] = field(default_factory=list)
-    """What each row has for being there."""
+    """The value that a row has without any contribution, for each entry."""
 
     def matrix(self) -> SortedRows:
-        """The change of the matrix."""
-        columns = [np.concatenate(each) for each in (self.origins, self.rows, self.slopes)]
+        """The delta of the matrix."""
+        columns = [np.concatenate(parts) for parts in (self.origins, self.rows, self.slopes)]
         weights = np.concatenate(self.weights)
         return sorted_rows_of(MATRIX, Rows(tuple(map(pa.array, columns)), weights))
 
-    def said(self) -> tuple[Integers, Integers, Doubles]:
-        """The rows whose constants were spoken of; and those that have one now, with it."""
+    def changed_constants(self) -> tuple[Integers, Integers, Doubles]:
+        """The rows whose constants changed; and those that have a constant now, with its value."""
         rows, values = np.concatenate(self.rows), np.concatenate(self.constants)
         if not len(rows):
             return rows, rows, values
@@ -173,48 +174,49 @@ class Taken:
         bits = values.view(np.int64)
         starts = np.flatnonzero(np.r_[True, (np.diff(rows) != 0) | (np.diff(bits) != 0)])
         weights = np.add.reduceat(np.concatenate(self.weights)[order], starts)
-        spoken, came = starts[weights != 0], starts[weights > 0]
-        if not np.isfinite(values[came]).all():
+        changed, new = starts[weights != 0], starts[weights > 0]
+        if not np.isfinite(values[new]).all():
             raise UnmeasuredError("a value is null or not finite")
-        return rows[spoken], rows[came], values[came]
+        return rows[changed], rows[new], values[new]
 
 
-def take(
+def loop_change(
     tables: AffineTables,
     changes: Sequence[Rows],
     labels: Labels,
     context: BatchContext,
     *,
     is_first: bool,
-) -> Taken:
-    """Send changes of the inputs through the programs; labels that are new get their columns."""
-    fed = labels.count
-    made = PartRun(tables.start, context, is_first=is_first).changes(changes)
-    start, alone = (values_by_label(tables, rows, labels) for rows in made)
-    taken = Taken(start, alone)
+) -> LoopChange:
+    """What deltas of the inputs change in a loop, with the columns of new labels."""
+    known = labels.count
+    starts = PartRun(tables.start, context, is_first=is_first).changes(changes)
+    start, alone = (values_by_label(tables, rows, labels) for rows in starts)
+    change = LoopChange(start, alone)
     entries = PartRun(tables.entries, context, is_first=is_first)
-    _enter(tables, taken, labels, entries.changes(changes)[0])
+    _add_entries(tables, change, labels, entries.changes(changes)[0])
     for _ in range(MOST_RINGS):
-        new = np.arange(fed, labels.count)
+        new = np.arange(known, labels.count)
         if not len(new):
-            return taken
-        fed = labels.count
-        given = labels.rows(new, np.zeros(len(new)), np.ones_like(new))
-        _enter(tables, taken, labels, entries.changes((), given)[0])
+            return change
+        known = labels.count
+        # A row with value 0.0 yields the column of its label: entries are linear in the rows.
+        rows = labels.rows(new, np.zeros(len(new)), np.ones_like(new))
+        _add_entries(tables, change, labels, entries.changes((), rows)[0])
     raise UnmeasuredError("a step makes new labels for ever")
 
 
-def values_by_label(tables: AffineTables, rows: Rows, labels: Labels) -> Valued:
-    """Rows by the numbers of their labels, equal ones added up."""
+def values_by_label(tables: AffineTables, rows: Rows, labels: Labels) -> LabelledRows:
+    """Rows as numbers of labels, values and weights; consolidated."""
     whole = consolidate_rows(TableSchema(tables.types), rows) if len(rows) else rows
     values = whole.columns[tables.value].to_numpy(zero_copy_only=False)
     if not np.isfinite(values).all():
         raise UnmeasuredError("a value is null or not finite")
-    return Valued(labels.of(whole.columns, len(whole)), values, whole.weights)
+    return LabelledRows(labels.of(whole.columns, len(whole)), values, whole.weights)
 
 
-def _enter(tables: AffineTables, taken: Taken, labels: Labels, entries: Rows) -> None:
-    """Take in entries that come and go."""
+def _add_entries(tables: AffineTables, change: LoopChange, labels: Labels, entries: Rows) -> None:
+    """Add a delta of entries to a change of the matrix."""
     entries = Rows(
         tuple(_open_columns(entries.columns, tables.entry, tables.opened)), entries.weights
     )
@@ -222,22 +224,22 @@ def _enter(tables: AffineTables, taken: Taken, labels: Labels, entries: Rows) ->
     to = labels.of(entries.columns[:width], len(entries))
     origins = entries.columns[width:-1]
     if len(origins) < width:
-        there = origins[0].is_valid().to_numpy(zero_copy_only=False)
-        entries, to = entries.take(there), to[there]
+        is_known = origins[0].is_valid().to_numpy(zero_copy_only=False)
+        entries, to = entries.take(is_known), to[is_known]
         origins = tuple(_open_columns(entries.columns[width:-1], Leaf(tables.row.type), tables.row))
     slopes = entries.columns[-1].fill_null(0.0).to_numpy(zero_copy_only=False)
     if not np.isfinite(slopes).all():
         raise UnmeasuredError("a coefficient is not finite")
     if not tables.steady:
-        taken.constants.append(entries.columns[tables.value].to_numpy(zero_copy_only=False))
-    taken.origins.append(labels.of(origins, len(entries)))
-    taken.rows.append(to)
-    taken.slopes.append(slopes)
-    taken.weights.append(entries.weights)
+        change.constants.append(entries.columns[tables.value].to_numpy(zero_copy_only=False))
+    change.origins.append(labels.of(origins, len(entries)))
+    change.rows.append(to)
+    change.slopes.append(slopes)
+    change.weights.append(entries.weights)
 
 
 def _open_columns(columns: Sequence[Any], given: Layout, wanted: Layout) -> Iterator[Any]:
-    """The columns of a layout, from those of one that is less spread."""
+    """The columns of a layout, from those of one with fewer columns for the same values."""
     if not isinstance(wanted, Struct):
         yield from columns
     elif isinstance(given, Struct):
@@ -271,27 +273,27 @@ class Vectors:
     """Whether the result has a row."""
     result: Doubles
     held: Doubles
-    """Differences that were too small to go on."""
+    """Differences that were too small to flow on."""
     next: Doubles
-    """What one more step makes of the result."""
+    """The result after one more step."""
     adding: Integers
-    """How many entries of the matrix from rows of the result add to a row."""
+    """The number of matrix entries by which rows of the result add to a row."""
     starts: Integers
     start: Doubles
-    """How many rows the loop starts with, and the sum of their values."""
+    """The number of initial rows, and the sum of their values."""
     alones: Integers
     alone: Doubles
-    """How many rows a step has without the variable, and their value."""
+    """The number of rows that a step has without the variable, and their value."""
     constant: Doubles
-    """What a row has for being there."""
+    """The value that a row has without any contribution."""
     ways: Doubles
-    """By step and label: how far the loop is from the result before a step, as far as known."""
+    """By step and label: the known distance of the loop from the result before the step."""
     counts: Integers
-    """By step and label: how many entries from rows that are there add to a row."""
+    """By step and label: the number of entries by which existing rows add to a row."""
 
     @staticmethod
     def empty(tables: AffineTables, count: int) -> Vectors:
-        """Nothing but zeros."""
+        """Vectors of zeros."""
         ways = tables.limit if tables.keeps_ways else 0
         counts = 0 if tables.steady else tables.limit
         assert ways is not None
@@ -303,18 +305,18 @@ class Vectors:
 
     @staticmethod
     def load(tables: AffineTables, count: int, context: BatchContext) -> Vectors:
-        """All that is kept, and zeros for more labels."""
-        found = Vectors.empty(tables, count)
+        """The stored vectors, with zeros for new labels."""
+        vectors = Vectors.empty(tables, count)
         content = all_rows(tables.numbers, context)
         numbers = content.keys.columns[0].to_numpy(zero_copy_only=False)
-        for name, column in found.columns().items():
+        for name, column in vectors.columns().items():
             bits = content.parts.get(name)
             if bits is not None:
                 column.view(np.int64)[numbers] = bits
-        return found
+        return vectors
 
-    def grown(self, count: int) -> Vectors:
-        """A copy with zeros for more labels."""
+    def extend(self, count: int) -> Vectors:
+        """A copy with zeros for new labels."""
 
         def longer(column: npt.NDArray[Any]) -> Any:
             room = [(0, 0)] * (column.ndim - 1)
@@ -324,34 +326,34 @@ class Vectors:
         return Vectors(**single, ways=longer(self.ways), counts=longer(self.counts))
 
     def columns(self) -> Columns:
-        """The vectors one by one, by the names of accumulators."""
-        found: Columns = {f"{name}.v": getattr(self, name) for name in _SINGLE}
-        found |= {f"way{step}.v": column for step, column in enumerate(self.ways)}
-        found |= {f"count{step}.v": column for step, column in enumerate(self.counts)}
-        return found
+        """The vectors by the names of their accumulators."""
+        columns: Columns = {f"{name}.v": getattr(self, name) for name in _SINGLE}
+        columns |= {f"way{step}.v": column for step, column in enumerate(self.ways)}
+        columns |= {f"count{step}.v": column for step, column in enumerate(self.counts)}
+        return columns
 
     @property
     def size(self) -> float:
-        """The sum of the sizes of all values."""
+        """The sum of the absolute values of the result."""
         return float(np.abs(self.result).sum())
 
 
 def keep(
     named: NamedSchema, before: Columns | None, after: Columns, known: int, context: BatchContext
 ) -> None:
-    """Keep vectors in the place of others; `known` of their numbers are in the table."""
+    """Replace vectors in the state, which has the first `known` labels already."""
     count = len(next(iter(after.values())))
     changes = {}
-    touched = np.zeros(count, np.bool_)
+    is_changed = np.zeros(count, np.bool_)
     for name, column in after.items():
         bits = column.view(np.int64)
         if before is not None:
             bits = bits - before[name].view(np.int64)
         changes[name] = bits
-        touched |= bits != 0
+        is_changed |= bits != 0
     weights = np.zeros(count, np.int64)
     weights[known:] = 1
-    numbers = np.flatnonzero(touched | (weights > 0))
+    numbers = np.flatnonzero(is_changed | (weights > 0))
     if not len(numbers):
         return
 
@@ -365,9 +367,9 @@ def keep(
 
 @dataclass(slots=True)
 class Matrix:
-    """The columns of a matrix that were looked at: entries by column, row and coefficient.
+    """The columns of a matrix that were read so far: entries by column, row and coefficient.
 
-    The change of a batch counts too; it is `None` where all is in it.
+    The delta of the batch is part of the matrix; it is None if the entries are all there is.
     """
 
     count: int
@@ -376,32 +378,34 @@ class Matrix:
     slopes: Doubles
     weights: Integers
     _tables: AffineTables | None = None
-    _desk: BatchContext | None = None
+    _context: BatchContext | None = None
     _change: SortedRows | None = None
     _known: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     @staticmethod
     def of(content: SortedRows, count: int) -> Matrix:
-        """The entries of a content, over so many labels."""
+        """The matrix that has only the given entries, over `count` labels."""
         return Matrix(count, *entries_of(content))
 
     @staticmethod
-    def kept(tables: AffineTables, change: SortedRows, count: int, context: BatchContext) -> Matrix:
-        """The matrix that is kept, after a change; nothing is looked at yet."""
+    def stored(
+        tables: AffineTables, change: SortedRows, count: int, context: BatchContext
+    ) -> Matrix:
+        """The matrix of the state, after a delta; no column is read yet."""
         none = entries_of(change.slice(0, 0))
         return Matrix(count, *none, tables, context, change, np.zeros(count, np.bool_))
 
-    def look_at(self, origins: Integers) -> None:
-        """Read some columns, if they were not read yet."""
-        if self._tables is None or self._desk is None:
+    def read_columns(self, origins: Integers) -> None:
+        """Read columns that were not read yet."""
+        if self._tables is None or self._context is None:
             return
         new = origins[~self._known[origins]]
         if not len(new):
             return
         self._known[new] = True
         hashes, keys, _ = distinct_keys(Keys((pa.array(new),), (LONG,)))
-        table = self._desk.table(*self._tables.matrix)
-        _, content = grouped_rows(table, self._desk.reader, hashes, keys, self._change)
+        table = self._context.table(*self._tables.matrix)
+        _, content = grouped_rows(table, self._context.reader, hashes, keys, self._change)
         more = entries_of(content)
         old = self.origins, self.rows, self.slopes, self.weights
         self.origins, self.rows, self.slopes, self.weights = (
@@ -409,21 +413,21 @@ class Matrix:
         )
 
     def times(self, vector: Doubles) -> Doubles:
-        """The matrix times a vector that is 0 where a column was not looked at."""
+        """The matrix times a vector, which must be 0 for columns that were not read."""
         return sums_by_label(
             self.rows, self.weights * self.slopes * vector[self.origins], self.count
         )
 
-    def counted(self, vector: Integers) -> Integers:
-        """The same with 1 for each entry in the place of its coefficient."""
+    def count_times(self, vector: Integers) -> Integers:
+        """The same with 1 for each entry instead of its coefficient."""
         return integer_sums_by_label(self.rows, self.weights * vector[self.origins], self.count)
 
     def sizes(self) -> Doubles:
-        """The sums of the sizes of columns."""
+        """For each column, the sum of the absolute coefficients."""
         return sums_by_label(self.origins, self.weights * np.abs(self.slopes), self.count)
 
     def only(self, known: int) -> Matrix:
-        """The columns of the first labels, the coefficients of a row added up."""
+        """The columns of the first `known` labels, with one entry for each row."""
         chosen = self.origins < known
         at = self.origins[chosen] * self.count + self.rows[chosen]
         both, of = np.unique(at, return_inverse=True)
@@ -435,8 +439,8 @@ class Matrix:
 
 def sums_by_label(labels: Integers, numbers: npt.NDArray[Any], count: int) -> Doubles:
     """The sums of numbers by label."""
-    found: npt.NDArray[Any] = np.bincount(labels, numbers, count)
-    return found.astype(np.float64, copy=False)
+    sums: npt.NDArray[Any] = np.bincount(labels, numbers, count)
+    return sums.astype(np.float64, copy=False)
 
 
 def integer_sums_by_label(labels: Integers, numbers: Integers, count: int) -> Integers:
@@ -445,7 +449,7 @@ def integer_sums_by_label(labels: Integers, numbers: Integers, count: int) -> In
 
 
 def entries_of(content: SortedRows) -> tuple[Integers, Integers, Doubles, Integers]:
-    """The columns, rows, coefficients and multiplicities of entries."""
+    """The columns, rows, coefficients and weights of entries."""
     origins = content.keys.columns[0].to_numpy(zero_copy_only=False)
-    rows, slopes = (each.to_numpy(zero_copy_only=False) for each in content.rest.columns)
+    rows, slopes = (column.to_numpy(zero_copy_only=False) for column in content.rest.columns)
     return origins, rows, slopes, content.weights

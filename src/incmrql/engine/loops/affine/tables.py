@@ -1,11 +1,11 @@
-"""What is kept of a diffused affine loop: its programs of changes, its matrix and its vectors.
+"""The state of an affine loop that diffuses: programs of changes, a matrix and vectors.
 
-| table | by | has |
+| table | key | holds |
 |---|---|---|
 | labels | label | its number |
 | numbers | number of a label | the vectors: the result, the next step, what is held back, ... |
-| matrix | number of a column | the row's number and the coefficient, as often as it is there |
-| account | number of a figure | what is known of the error |
+| matrix | number of a column | the row's number and the coefficient, with weights |
+| account | number of a figure | the figures of the error bound |
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ MATRIX: Final = TableSchema((LONG,), (LONG, DOUBLE))
 NUMBERED: Final = TableSchema((LONG,))
 
 MOST_WAYS: Final = 64
-"""With more steps the way of each label is not kept."""
+"""With more steps, the way of each label from step to step is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some places of a program of changes, in order, and the tables that they keep.
+    """Some operators of a program of changes, by index, and the tables that they keep.
 
-    `inputs` are the places of the loop's inputs, and `variable` that of its variable if rows of
-    it are given.  `made` are the places whose rows are asked for, each with what brings them to
-    the columns wanted and the types of these.  `tables` has the loop's tables by the names of the
-    program's.
+    `inputs` are the indices of the loop's inputs, and `variable` that of its variable if it is an
+    input as well.  `results` are the operators whose rows are wanted, each with the pipeline that
+    converts them and the resulting types.  `tables` maps the program's tables to the loop's.
     """
 
     steps: Mapping[int, Operator]
     inputs: tuple[int, ...]
     variable: int | None
-    made: tuple[tuple[int, Pipeline | None, tuple[Type, ...]], ...]
+    results: tuple[tuple[int, Pipeline | None, tuple[Type, ...]], ...]
     tables: tuple[tuple[str, NamedSchema], ...]
 
 
@@ -48,26 +47,26 @@ class Part:
 class AffineTables:
     """The programs and tables of an affine loop.
 
-    `start` makes the first rows of the variable and the rows of a step that are there without it;
-    `entries` makes (row, origin, coefficient) of rows of the variable whose value is 0.0.
+    `start` computes the initial rows of the variable, and the rows that a step has without it;
+    `entries` computes (row, origin, coefficient) from rows of the variable with value 0.0.
     """
 
     start: Part
     entries: Part
     row: Layout
-    """Of the variable."""
+    """The layout of a row of the variable."""
     types: tuple[Type, ...]
-    """Of the columns of a row."""
+    """The types of its columns."""
     value: int
-    """The column that has the value."""
+    """The column with the value."""
     entry: Layout
-    """Of an entry as it is made."""
+    """The layout of an entry as it is computed."""
     opened: Layout
-    """The columns that it is opened to: an origin that may be null is one."""
+    """The layout that entries are converted to; an origin that may be null is one column."""
     steady: bool
-    """Whether constants do not depend on which rows are there."""
+    """Whether constants do not depend on which rows exist."""
     grouped: bool
-    """Whether a row is there if any that adds to it is; else, rows are there without them."""
+    """Whether a row exists if any row that adds to it exists; else it exists without them."""
     limit: int | None
     labels: NamedSchema
     numbers: NamedSchema
@@ -81,6 +80,6 @@ class AffineTables:
 
     @property
     def own(self) -> tuple[NamedSchema, ...]:
-        """All tables with their forms."""
+        """All tables with their schemas."""
         parts = [named for part in (self.start, self.entries) for _, named in part.tables]
         return (*parts, self.labels, self.numbers, self.matrix, self.account)

@@ -1,8 +1,8 @@
-"""Groups of all rows at once, again and again: keys that stay the same keep their numbers.
+"""Groups in every step of a loop: keys that are the same as in the last step keep their numbers.
 
-What a group is asked for comes from sums or is the first of some rows in order, which is found
-without sorting: the least word, then the ties.  Groups that are asked for something else go the way
-of changes, as a change of nothing.
+Requests of a group are answered from sums, or are the first of its rows in order.  The first row is
+found without sorting: by the least order word, then among ties.  Groups with other requests are
+evaluated as by a batch: the rows are a delta of empty groups.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from incmrql.engine.columns.rows import Rows, no_rows
 from incmrql.engine.compile.physical import Block, CompiledRequest, Ranking, RankingRead
 from incmrql.engine.context import BatchContext, merge_all
 from incmrql.engine.loops.recompute.columns import (
-    Together,
+    SharedNumbering,
     apply_pipeline,
     bases_of,
     gather,
@@ -49,88 +49,89 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Grouping:
-    """Groups at work."""
+class GroupEvaluator:
+    """Evaluates groups for every step of a loop."""
 
     step: GroupOp
     moving: tuple[bool, ...]
-    at_once: bool = field(init=False)
-    """Whether all that is asked for can be had without an order of keys."""
-    together: Together = field(init=False)
+    is_direct: bool = field(init=False)
+    """Whether all requests can be answered without sorting by key."""
+    numbering: SharedNumbering = field(init=False)
     gathered: list[SortedRows] | None = None
-    """What the inputs that do not change bring."""
+    """What rows of inputs that do not change contribute."""
     runs: dict[int, Runs] = field(default_factory=dict)
-    """Of the rows of tables of values in order."""
+    """The runs of equal keys, by table of values."""
 
     def __post_init__(self) -> None:
-        self.at_once = _is_at_once(self.step)
-        self.together = Together(self.step.schema.keys)
+        self.is_direct = _is_direct(self.step)
+        self.numbering = SharedNumbering(self.step.schema.keys)
 
     def meet(self, inputs: Sequence[Iterable[Rows]], context: BatchContext) -> Iterable[Rows]:
         """The answers of all groups."""
-        if not self.at_once:
-            return self._meet_as_changes(inputs, context)
+        if not self.is_direct:
+            return self._meet_as_delta(inputs, context)
         waiting = [filter(len, chunks) for chunks in inputs]
         heads = [list(islice(chunks, 2)) for chunks in waiting]
         if not any(heads):
             return ()
         if any(len(head) > 1 for head in heads):
             chunks = [chain(*both) for both in zip(heads, waiting, strict=True)]
-            return self._meet_as_changes(chunks, context)
-        return _Answering(self, [head[0] if head else None for head in heads], context).rows()
+            return self._meet_as_delta(chunks, context)
+        return _GroupAnswers(self, [head[0] if head else None for head in heads], context).rows()
 
     def runs_of(self, table: int, numbers: Indices) -> Runs:
-        """The runs of the rows of a table."""
+        """The runs of equal keys among the rows of a table, given their numbers."""
         known = self.runs.get(table)
         if known is None or known.numbers is not numbers:
             known = self.runs[table] = Runs.of(numbers)
         return known
 
-    def _meet_as_changes(
+    def _meet_as_delta(
         self, inputs: Sequence[Iterable[Rows]], context: BatchContext
     ) -> Iterator[Rows]:
-        """What rows do to groups that have none."""
+        """The answers of groups, as the delta that the rows make of empty groups."""
         if self.gathered is None:
-            fixed = [() if moves else c for c, moves in zip(inputs, self.moving, strict=True)]
-            self.gathered = self._gather(fixed, context.env)
-        fresh = [c if moves else () for c, moves in zip(inputs, self.moving, strict=True)]
-        brought = zip(
-            self.step.delta_schemas, self.gathered, self._gather(fresh, context.env), strict=True
+            constant = [() if moves else c for c, moves in zip(inputs, self.moving, strict=True)]
+            self.gathered = self._gather(constant, context.env)
+        moving = [c if moves else () for c, moves in zip(inputs, self.moving, strict=True)]
+        deltas = zip(
+            self.step.delta_schemas, self.gathered, self._gather(moving, context.env), strict=True
         )
-        return self.step.meet([merge_all(schema, both) for schema, *both in brought], context)
+        return self.step.meet([merge_all(schema, both) for schema, *both in deltas], context)
 
     def _gather(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> list[SortedRows]:
         return self.step.gather([map(plain_rows, chunks) for chunks in inputs], env)
 
 
 def goes_row_by_row(step: GroupOp) -> bool:
-    """Whether the evaluator goes through the rows of each group one by one."""
-    return step.mode == "whole" or not all(_is_simple(each, step) for each in step.wanted)
+    """Whether the rows of each group are evaluated one by one in Python."""
+    return step.mode == "whole" or not all(_is_simple(request, step) for request in step.requests)
 
 
-def _is_at_once(step: GroupOp) -> bool:
+def _is_direct(step: GroupOp) -> bool:
     return not goes_row_by_row(step) and all(
         block.table is None for blocks in step.blocks for block in blocks
     )
 
 
-def _is_simple(wanted: CompiledRequest, step: GroupOp) -> bool:
-    match wanted:
+def _is_simple(request: CompiledRequest, step: GroupOp) -> bool:
+    """Whether a request is answered by sums or by the first row."""
+    match request:
         case AccumulatorRead():
             return True
         case RankingRead(table=table):
-            return reads_first(wanted, step.rankings[table])
+            return reads_first(request, step.rankings[table])
         case _:
             return False
 
 
-class _Answering:
-    """The groups of rows, of which each side has one chunk at most."""
+class _GroupAnswers:
+    """The answers of the groups of rows, given as at most one chunk for each side."""
 
     def __init__(
-        self, grouping: Grouping, chunks: Sequence[Rows | None], context: BatchContext
+        self, evaluator: GroupEvaluator, chunks: Sequence[Rows | None], context: BatchContext
     ) -> None:
-        self.grouping, self.step, self.context = grouping, grouping.step, context
+        self.evaluator, self.step, self.context = evaluator, evaluator.step, context
         step, env = self.step, context.env
         self.sides = [
             rows if rows is None or side.paired is None else apply_pipeline(side.paired, rows, env)
@@ -143,18 +144,20 @@ class _Answering:
                     (block, apply_pipeline(block.pipeline, rows, env)) for block in blocks
                 ]
         self.ranked: dict[int, Rows] = {}
-        for place, ranking in enumerate(step.rankings):
+        for index, ranking in enumerate(step.rankings):
             rows = self.sides[ranking.side]
             if rows is not None:
-                self.ranked[place] = apply_pipeline(ranking.pipeline, rows, env)
+                self.ranked[index] = apply_pipeline(ranking.pipeline, rows, env)
         self.linear = self._linear()
         sources = [rows for _, rows in self.blocks] + [*self.ranked.values()]
         sources += [] if self.linear is None else [self.linear]
         width = len(step.schema.keys)
-        self.known = grouping.together.of([(each.columns[:width], len(each)) for each in sources])
+        keys = [(rows.columns[:width], len(rows)) for rows in sources]
+        self.known = evaluator.numbering.of(keys)
         self.numbers = dict(zip(map(id, sources), self.known.numbers, strict=True))
 
     def _linear(self) -> Rows | None:
+        """The rows of the linear side: key and value."""
         if self.step.linear is None:
             return None
         side, rows = self.step.sides[self.step.linear], self.sides[self.step.linear]
@@ -162,80 +165,83 @@ class _Answering:
         return None if rows is None else rows.pick(columns)
 
     def rows(self) -> Iterator[Rows]:
-        """The answers."""
+        """The rows of the answers."""
         step, known = self.step, self.known
         if not len(known.used):
             return
         parts = self._parts()
-        asked = [self._answer(wanted, parts) for wanted in step.wanted]
+        columns = [self._request_column(request, parts) for request in step.requests]
         if step.mode == "fold":
             if len(known.used) < known.count:
                 index = pa.array(known.used)
-                asked = [column.take(index) for column in asked]
+                columns = [column.take(index) for column in columns]
             ones = np.ones(len(known.used), np.int64)
-            yield apply_pipeline(step.body, Rows((*known.columns, *asked), ones), self.context.env)
+            groups = Rows((*known.columns, *columns), ones)
+            yield apply_pipeline(step.body, groups, self.context.env)
         elif self.linear is not None:
             at = pa.array(self.numbers[id(self.linear)])
-            gathered = [gather(column, at) for column in asked]
+            gathered = [gather(column, at) for column in columns]
             yield apply_pipeline(step.body, self.linear.with_columns(*gathered), self.context.env)
 
     def _parts(self) -> Parts:
         """The accumulators of all keys."""
-        found: Parts = {}
+        parts: Parts = {}
         for block, rows in self.blocks:
-            wanted = {place for lift in block.lifts for place in lift.columns}
-            columns = [plain_column(c) if n in wanted else c for n, c in enumerate(rows.columns)]
+            read = {index for lift in block.lifts for index in lift.columns}
+            columns = [plain_column(c) if n in read else c for n, c in enumerate(rows.columns)]
             for lift in block.lifts:
                 numbers = self.numbers[id(rows)]
-                found |= lift_rows(lift, columns, rows.weights, numbers, self.known.count)
-        return normalize_parts(found)
+                parts |= lift_rows(lift, columns, rows.weights, numbers, self.known.count)
+        return normalize_parts(parts)
 
-    def _answer(self, wanted: CompiledRequest, parts: Parts) -> Any:
-        """What is asked for, as a column with a row for each number."""
+    def _request_column(self, request: CompiledRequest, parts: Parts) -> Any:
+        """The column of a request, with a row for each number of a key."""
         count = self.known.count
-        if isinstance(wanted, AccumulatorRead):
-            return aggregate_column(wanted, parts, count)
-        assert isinstance(wanted, RankingRead)
-        ranking, rows = self.step.rankings[wanted.table], self.ranked.get(wanted.table)
+        if isinstance(request, AccumulatorRead):
+            return aggregate_column(request, parts, count)
+        assert isinstance(request, RankingRead)
+        ranking, rows = self.step.rankings[request.table], self.ranked.get(request.table)
         if rows is None:
             rows, numbers = no_rows(ranking.pipeline.types), np.zeros(0, np.int64)
         else:
             numbers = self.numbers[id(rows)]
         if ranking.drops_null:
             rows, numbers = _without_nulls(rows, numbers)
-        last = wanted.reading.how == "greatest"
-        runs = self.grouping.runs_of(wanted.table, numbers)
+        last = request.reading.how == "greatest"
+        runs = self.evaluator.runs_of(request.table, numbers)
         chosen = first_rows(ranking, rows, runs, count, last=last)
-        if wanted.reading.how == "at" and (chosen[self.known.used] < 0).any():
-            element_at([], 0, partial(self.context.env.world.fail, wanted.request.expr.span))
-        return answers(wanted, ranking, rows, chosen)
+        if request.reading.how == "at" and (chosen[self.known.used] < 0).any():
+            # `x[0]` of an empty group: report the failure as the evaluator would.
+            element_at([], 0, partial(self.context.env.world.fail, request.request.expr.span))
+        return ranking_column(request, ranking, rows, chosen)
 
 
 def _without_nulls(rows: Rows, numbers: Indices) -> tuple[Rows, Indices]:
+    """Rows whose last column is not null, and their numbers."""
     last = plain_column(rows.columns[-1])
     if not last.null_count:
         return rows, numbers
-    there = np.flatnonzero(last.is_valid().to_numpy(zero_copy_only=False))
-    return take_rows(rows, there), numbers[there]
+    kept = np.flatnonzero(last.is_valid().to_numpy(zero_copy_only=False))
+    return take_rows(rows, kept), numbers[kept]
 
 
 # --- the first row of each key ----------------------------------------------------------------
 
 
-def reads_first(wanted: RankingRead, ranking: Ranking) -> bool:
-    """Whether a request reads no more than the first or last row of a key."""
-    reading = wanted.reading
+def reads_first(request: RankingRead, ranking: Ranking) -> bool:
+    """Whether a request reads only the first or last row of a key."""
+    reading = request.reading
     if reading.variable is not None:
         return False
     match reading.how:
         case "least" | "greatest":
             return isinstance(ranking.element, Leaf)
         case "first" | "at":
-            (place,) = reading.arguments or (None,)
+            (argument,) = reading.arguments or (None,)
             value = _value(ranking)
-            flat = isinstance(value, Leaf) or all(isinstance(e, Leaf) for e in _parts(value))
-            wanted_ = 1 if reading.how == "first" else 0
-            return flat and isinstance(place, typed.Const) and place.value == wanted_
+            is_flat = isinstance(value, Leaf) or all(isinstance(e, Leaf) for e in _parts(value))
+            expected = 1 if reading.how == "first" else 0
+            return is_flat and isinstance(argument, typed.Const) and argument.value == expected
         case _:
             return False
 
@@ -252,25 +258,25 @@ def _parts(layout: Layout) -> tuple[Layout, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Stretches of rows with one key."""
+    """Runs of consecutive rows with the same key."""
 
     numbers: Indices
-    """Of the key of each row."""
+    """The number of the key of each row."""
     starts: Indices
     of_runs: Indices
-    """The numbers of the keys of runs."""
+    """The number of the key of each run."""
     lengths: Indices
 
     @staticmethod
     def of(numbers: Indices) -> Runs:
-        """The runs of rows whose keys have these numbers."""
+        """The runs of rows, given the number of each row's key."""
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         lengths = np.diff(np.append(starts, len(numbers)))
         return Runs(numbers, starts, numbers[starts], lengths)
 
 
 def first_rows(ranking: Ranking, rows: Rows, runs: Runs, count: int, *, last: bool) -> Indices:
-    """The first row of each key, or the last; -1 where there is none."""
+    """The first or last row of each key in order; -1 for keys without rows."""
     chosen = np.full(count, -1)
     if not len(rows):
         return chosen
@@ -282,20 +288,21 @@ def first_rows(ranking: Ranking, rows: Rows, runs: Runs, count: int, *, last: bo
     )
     best = np.full(count, most)
     np.minimum.at(best, runs.of_runs, np.minimum.reduceat(words, runs.starts))
-    places = np.flatnonzero(words == np.repeat(best[runs.of_runs], runs.lengths))
-    keys = runs.numbers[places]
-    chosen[keys] = places
-    tied = np.isin(keys, keys[chosen[keys] != places])
+    candidates = np.flatnonzero(words == np.repeat(best[runs.of_runs], runs.lengths))
+    keys = runs.numbers[candidates]
+    chosen[keys] = candidates
+    # Several candidates of a key share a word: only these are compared as a whole.
+    tied = np.isin(keys, keys[chosen[keys] != candidates])
     if tied.any():
-        keys, places = keys[tied], places[tied]
-        order = _ranks(schema, take_rows(rest, places))
+        keys, candidates = keys[tied], candidates[tied]
+        order = _ranks(schema, take_rows(rest, candidates))
         sorted_ = np.lexsort((order if last else -order, keys))
-        chosen[keys[sorted_]] = places[sorted_]
+        chosen[keys[sorted_]] = candidates[sorted_]
     return chosen
 
 
 def _sortable(column: Any, type_: Type, *, falls: bool) -> tuple[Any, Any]:
-    """Numbers that sort like the values of a column, as far as they go; and the greatest one."""
+    """Numbers that sort like the values of a column, perhaps with ties; and the greatest number."""
     if is_float(type_) and not column.null_count:
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
         if not np.isnan(numbers.min()):
@@ -305,22 +312,22 @@ def _sortable(column: Any, type_: Type, *, falls: bool) -> tuple[Any, Any]:
 
 
 def _ranks(schema: TableSchema, rows: Rows) -> Indices:
-    """The places of rows in their order."""
+    """The rank of each row."""
     rest = Keys(tuple(map(plain_column, rows.columns)), schema.rest)
     return order_bytes(rest, schema.descending).ranks()
 
 
-def answers(wanted: RankingRead, ranking: Ranking, rows: Rows, chosen: Indices) -> Any:
-    """What a request makes of the rows that are chosen, as a column with a row for each key."""
-    type_ = column_type(wanted.request.variable.type)
+def ranking_column(request: RankingRead, ranking: Ranking, rows: Rows, chosen: Indices) -> Any:
+    """The column of a request, with a row for each key, from the chosen row of each key."""
+    type_ = column_type(request.request.variable.type)
     value = _value(ranking)
     columns = rows.columns[len(rows.columns) - width(value) :]
-    if wanted.reading.how in ("least", "greatest"):
-        found = plain_column(columns[0]).take(pa.array(chosen, mask=chosen < 0))
-        return found if found.type == type_ else found.cast(type_)
-    bases, places = bases_of(columns)
-    index = chosen if places is None else places.to_numpy(zero_copy_only=False)[chosen]
-    is_one = wanted.reading.how == "at"
+    if request.reading.how in ("least", "greatest"):
+        values = plain_column(columns[0]).take(pa.array(chosen, mask=chosen < 0))
+        return values if values.type == type_ else values.cast(type_)
+    bases, indices = bases_of(columns)
+    index = chosen if indices is None else indices.to_numpy(zero_copy_only=False)[chosen]
+    is_one = request.reading.how == "at"
     packed = type_ if is_one else type_.value_type
     (single,) = bases if isinstance(value, Leaf) else (_struct_of(bases, packed),)
     if is_one:
@@ -328,9 +335,11 @@ def answers(wanted: RankingRead, ranking: Ranking, rows: Rows, chosen: Indices) 
         if (chosen < 0).any():
             return single.take(pa.array(index, mask=chosen < 0))
         return gather(single, pa.array(index))
-    if places is None:
-        there = chosen[chosen >= 0]
-        single = single.take(pa.array(there))
+    # The result is a list of at most one element: gathered from one-element lists over the base
+    # column, and an empty list at the end for keys without rows.
+    if indices is None:
+        present = chosen[chosen >= 0]
+        single = single.take(pa.array(present))
         index = np.cumsum(chosen >= 0) - 1
     count = len(single)
     ends = np.append(np.arange(count + 1), count).astype(np.int32)

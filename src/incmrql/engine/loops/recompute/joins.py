@@ -1,4 +1,4 @@
-"""Joins of all rows of two sides, again and again: what has the same keys meets the same rows."""
+"""Joins in every step of a loop: equal keys as in the last step reuse which rows match."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from incmrql.engine.columns.keys import Indices
 from incmrql.engine.columns.rows import Rows, concat_rows
 from incmrql.engine.loops.recompute.columns import (
     Columns,
-    Numbered,
+    KeyNumbers,
     Numbering,
     all_same,
     apply_pipeline,
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 MOST_PAIRS: Final = 1 << 24
-"""Pairs that are made at once and remembered; more are made in chunks."""
+"""The most pairs that are computed in one piece and remembered; more come in chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """The rows of a side by the numbers of their keys; -1 is a key without rows."""
+    """The rows of a side by the numbers of their keys; -1 stands for a key without rows."""
 
     order: Indices
     starts: Indices
@@ -49,141 +49,147 @@ class _Index:
         counts = np.append(np.bincount(numbers[inside], minlength=count), 0)
         return _Index(inside, np.cumsum(counts) - counts, counts)
 
-    def met(self, numbers: Indices, start: int) -> tuple[Any, Any]:
-        """For rows with these numbers, the first of which is at `start`: the rows here, and they.
+    def matches(self, numbers: Indices, start: int) -> tuple[Any, Any]:
+        """Pairs of indices: of rows here, and of rows outside, from `start` on, with these numbers.
 
-        The latter are None if they are all of those, each once.
+        The latter are None if each row outside has exactly one match.
         """
         times = self.counts[numbers]
-        here = pa.array(self.order[expand_ranges(self.starts[numbers], times)])
+        inner = pa.array(self.order[expand_ranges(self.starts[numbers], times)])
         if (times == 1).all():
-            return here, None
-        return here, pa.array(np.repeat(np.arange(start, start + len(times)), times))
+            return inner, None
+        return inner, pa.array(np.repeat(np.arange(start, start + len(times)), times))
 
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Which row of the asking side meets which row of the side that is kept.
+    """The pairs of a join, as indices into the probe side and into the indexed side.
 
     None stands for all rows of a side, each once.
     """
 
-    mine: Any
-    yours: Any
+    probe: Any
+    indexed: Any
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What was asked last: the keys of both sides, and which rows meet."""
+class _LastPairs:
+    """The keys of both sides in the last call, and the pairs."""
 
-    known: Numbered
+    known: KeyNumbers
     columns: Columns
     count: int
     pairs: _Pairs
 
-    def is_again(self, known: Numbered, columns: Columns, count: int) -> bool:
-        """Whether the same is asked."""
+    def is_same(self, known: KeyNumbers, columns: Columns, count: int) -> bool:
+        """Whether both sides have the same keys again."""
         return self.known is known and self.count == count and all_same(columns, self.columns)
 
 
 @dataclass(slots=True)
-class Joining:
-    """A join at work.  The side that is kept is the one that does not change, if there is one."""
+class JoinEvaluator:
+    """Evaluates a join for every step of a loop.
+
+    One side is indexed: the one that does not change, if there is such a side.
+    """
 
     step: JoinOp
     moving: tuple[bool, ...]
     numbering: Numbering = field(init=False)
     rows: Rows | None = None
-    """Those of a kept side that does not change."""
-    asked: _Asked | None = None
+    """The rows of an indexed side that does not change."""
+    last: _LastPairs | None = None
     gathered: tuple[Rows, _Pairs, Rows] | None = None
-    """The last rows that were kept, the pairs, and the rows in the order of the pairs."""
+    """Rows of the indexed side, pairs, and these rows in the order of the pairs."""
     values: dict[int, Any] | None = None
-    """Those of the columns of these rows that are looked at."""
+    """The values of those columns of these rows that the pipeline reads."""
 
     def __post_init__(self) -> None:
         self.numbering = Numbering(self.step.sides[0].schema.keys)
 
     @property
-    def kept(self) -> int:
-        """The side whose rows look for those of the other one."""
+    def indexed_side(self) -> int:
+        """The side whose rows are indexed by key."""
         return 1 if self.moving == (True, False) else 0
 
     def meet(self, inputs: Sequence[Iterable[Rows]], env: Environment) -> Iterator[Rows]:
         """The rows of the join."""
-        kept, other = self.kept, 1 - self.kept
+        indexed, other = self.indexed_side, 1 - self.indexed_side
         rows = self.rows
         if rows is None:
-            rows = self._side(kept, inputs[kept], env)
-            self.rows = None if self.moving[kept] else rows
-        asking = self._side(other, inputs[other], env)
-        if not len(rows) or not len(asking):
+            rows = self._side_rows(indexed, inputs[indexed], env)
+            self.rows = None if self.moving[indexed] else rows
+        probe = self._side_rows(other, inputs[other], env)
+        if not len(rows) or not len(probe):
             return
-        for pairs in self._pairs(rows, asking):
-            made = self._joined_rows(rows, asking, pairs)
+        for pairs in self._pairs(rows, probe):
+            joined = self._joined_rows(rows, probe, pairs)
             if self.gathered is not None and self.values is None:
-                self.values = values_of(self.step.body, made, self.gathered[2].columns)
-            yield apply_pipeline(self.step.body, made, env, self.values)
+                self.values = values_of(self.step.body, joined, self.gathered[2].columns)
+            yield apply_pipeline(self.step.body, joined, env, self.values)
 
-    def _side(self, number: int, chunks: Iterable[Rows], env: Environment) -> Rows:
+    def _side_rows(self, number: int, chunks: Iterable[Rows], env: Environment) -> Rows:
+        """The rows of a side in one piece: key and value."""
         side = self.step.sides[number]
         columns = (*range(side.key_width), *side.columns)
-        found = []
+        parts = []
         for chunk in chunks:
             pairs = chunk if side.paired is None else apply_pipeline(side.paired, chunk, env)
             if len(pairs):
-                found.append(pairs.pick(columns))
-        if len(found) == 1:
-            return found[0]
-        return concat_rows(list(map(plain_rows, found)), (*side.schema.keys, *side.schema.rest))
+                parts.append(pairs.pick(columns))
+        if len(parts) == 1:
+            return parts[0]
+        return concat_rows(list(map(plain_rows, parts)), (*side.schema.keys, *side.schema.rest))
 
-    def _pairs(self, rows: Rows, asking: Rows) -> Iterator[_Pairs]:
+    def _pairs(self, rows: Rows, probe: Rows) -> Iterator[_Pairs]:
+        """The pairs of the join: those of the last call if the keys are the same."""
         width = self.step.sides[0].key_width
         known = self.numbering.of(rows.columns[:width], len(rows))
-        columns, count = asking.columns[:width], len(asking)
-        if self.asked is not None and self.asked.is_again(known, columns, count):
-            yield self.asked.pairs
+        columns, count = probe.columns[:width], len(probe)
+        if self.last is not None and self.last.is_same(known, columns, count):
+            yield self.last.pairs
             return
-        self.asked = self.gathered = self.values = None
+        self.last = self.gathered = self.values = None
         numbers = look_up(known, columns, count)
-        by_asking = len(asking) > len(rows)
-        outer, inner = (numbers, known.of_row) if by_asking else (known.of_row, numbers)
+        # Walk the larger side and index the smaller one: the index is sorted, the walk is not.
+        by_probe = len(probe) > len(rows)
+        outer, inner = (numbers, known.of_row) if by_probe else (known.of_row, numbers)
         index = _Index.of(inner, len(known))
         times = index.counts[outer]
         at_once = bool(times.sum() <= MOST_PAIRS)
         for some in [slice(0, len(outer))] if at_once else slices_by_count(times, MOST_PAIRS):
-            here, there = index.met(outer[some], some.start)
-            if there is None and not at_once:
-                there = pa.array(np.arange(some.start, some.stop))
-            pairs = _Pairs(there, here) if by_asking else _Pairs(here, there)
+            inner_rows, outer_rows = index.matches(outer[some], some.start)
+            if outer_rows is None and not at_once:
+                outer_rows = pa.array(np.arange(some.start, some.stop))
+            pairs = _Pairs(outer_rows, inner_rows) if by_probe else _Pairs(inner_rows, outer_rows)
             if at_once:
-                self.asked = _Asked(known, columns, count, pairs)
+                self.last = _LastPairs(known, columns, count, pairs)
             yield pairs
 
-    def _joined_rows(self, rows: Rows, asking: Rows, pairs: _Pairs) -> Rows:
+    def _joined_rows(self, rows: Rows, probe: Rows, pairs: _Pairs) -> Rows:
         """Key, left value, right value."""
         width = self.step.sides[0].key_width
-        kept = self._gather_kept(rows, pairs)
-        yours = kept.columns
-        mine = list(asking.columns[width:])
-        if pairs.mine is not None:
-            mine = [gather(column, pairs.mine) for column in mine]
-        values = [*mine, *yours[width:]] if self.kept else [*yours[width:], *mine]
-        times = kept.weights
-        if (asking.weights != 1).any():
-            own = asking.weights
-            times = times * (own if pairs.mine is None else own[pairs.mine.to_numpy()])
-        return Rows((*yours[:width], *values), times)
+        indexed = self._gather_indexed(rows, pairs)
+        columns = indexed.columns
+        others = list(probe.columns[width:])
+        if pairs.probe is not None:
+            others = [gather(column, pairs.probe) for column in others]
+        values = [*others, *columns[width:]] if self.indexed_side else [*columns[width:], *others]
+        weights = indexed.weights
+        if (probe.weights != 1).any():
+            own = probe.weights
+            weights = weights * (own if pairs.probe is None else own[pairs.probe.to_numpy()])
+        return Rows((*columns[:width], *values), weights)
 
-    def _gather_kept(self, rows: Rows, pairs: _Pairs) -> Rows:
-        """The rows that are kept, in the order of pairs."""
-        if pairs.yours is None:
+    def _gather_indexed(self, rows: Rows, pairs: _Pairs) -> Rows:
+        """The rows of the indexed side, in the order of pairs."""
+        if pairs.indexed is None:
             return rows
         last = self.gathered
         if last is not None and last[0] is rows and last[1] is pairs:
             return last[2]
-        columns = tuple(gather(column, pairs.yours) for column in rows.columns)
-        found = Rows(columns, rows.weights[pairs.yours.to_numpy()])
-        self.gathered = (rows, pairs, found) if self.asked is not None else None
+        columns = tuple(gather(column, pairs.indexed) for column in rows.columns)
+        gathered = Rows(columns, rows.weights[pairs.indexed.to_numpy()])
+        self.gathered = (rows, pairs, gathered) if self.last is not None else None
         self.values = None
-        return found
+        return gathered
