@@ -87,6 +87,65 @@ def test_a_null_key_and_a_rolled_up_key_are_different_groups() -> None:
                           (None, None, 6, 3, 1, 1)])  # fmt: skip
 
 
+# --- Aggregates ---
+
+
+def _with_aggregate(query: str, name: str, **fields: PlanValue) -> AnalyzedPlan:
+    """A query with another aggregate function in the place of its sum."""
+    plan = plans_of("operators")[query]
+
+    def visit(value: PlanValue) -> Any:
+        match value:
+            case PlanNode("Sum"):
+                return PlanNode(name, {"child": value["child"], **fields})
+            case PlanNode(other, parts):
+                return PlanNode(other, {k: visit(v) for k, v in parts.items()}, value.place)
+            case tuple():
+                return tuple(map(visit, value))
+            case _:
+                return value
+
+    return replace(plan, plan=visit(plan.plan))
+
+
+LONGS: Tables = {**ROWS, "r": [(1, 2**62, 1, "x", None, None), (1, 2**62, 2, "x", None, None)]}
+
+
+@pytest.mark.parametrize(("mode", "total"), [("ANSI", None), ("TRY", None), ("LEGACY", -(2**63))])
+def test_a_sum_that_does_not_fit_wraps_or_is_null_or_fails(mode: str, total: int | None) -> None:
+    plan = plans_of("operators")["group_by_null"]
+    in_mode = changed(plan.plan, {"NumericEvalContext": {"evalMode": mode}})
+    script = converted(replace(plan, plan=in_mode)).script
+    assert list(evaluated(script, LONGS)) == [(1, "x", 2, 2, total)]
+    assert list(evaluated(script, {**ROWS, "r": ROWS["r"][:1]})) == [(1, "x", 1, 1, 1)]
+    (watches,) = watches_of(script.items, script, views_of([script.items[0].expr], script))
+    assert ("the sum does not fit long" in {site.fault for site in watches.sites}) == (
+        mode == "ANSI"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("CollectList", [1, 1, 2]), ("CollectSet", [1, 2]), ("MaxBy", 1), ("MinBy", 2)],
+)
+def test_what_spark_leaves_open_follows_the_canonical_order(
+    name: str, expected: object, tmp_path: Path
+) -> None:
+    """The values of a, and b is the key of the last two."""
+    plan = plans_of("operators")["group_by_null"]
+    (leaf,) = [node for node in nodes_of(plan.plan) if node.name == "LogicalRelation"]
+    a, b = leaf["output"][1:3]
+    by = {"valueExpr": a, "orderingExpr": b} if name.endswith("By") else {}
+    replaced = _with_aggregate("group_by_null", name, **by)
+    if by:
+        replaced = replace(replaced, plan=changed(replaced.plan, {name: {"child": None}}))
+    rows = [(1, 2, 1, "x", None, None), (1, 1, 3, "x", None, None), (1, 1, None, "x", None, None),
+            (1, None, 2, "x", None, None)]  # fmt: skip
+    script = converted(replaced).script
+    assert list(evaluated(script, {**ROWS, "r": rows})) == [(1, "x", 4, 4, expected)]
+    assert_follows(script, random_tables("operators", Random(3)), Random(4), tmp_path)
+
+
 # --- Names and sharing ---
 
 
@@ -255,6 +314,17 @@ def test_join_types_of_the_optimiser_are_refused() -> None:
     plan = plans_of("operators")["semi_join"]
     single = changed(plan.plan, {"Join": {"joinType": PlanNode("LeftSingle")}})
     assert problems(replace(plan, plan=single))[0][0] == "C101"
+
+
+def test_a_column_of_a_type_that_is_not_converted_is_refused_only_where_it_is_used() -> None:
+    """The table has a binary column and one of timestamps without a zone."""
+    assert converted(plans_of("shapes")["rollup"]).queries
+    reasons = problems(plans_of("shapes")["semi"])
+    assert reasons == [
+        ("C105", 'the column "n" of the answer: timestamps without a time zone are not converted'
+         " yet"),
+        ("C105", 'the column "w" of the answer: binary columns are not converted yet'),
+    ]  # fmt: skip
 
 
 def test_session_windows_are_refused_wherever_they_are_named() -> None:

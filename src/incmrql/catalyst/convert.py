@@ -17,9 +17,10 @@ from incmrql.catalyst.nodes import AnalyzedPlan, PlanNode
 from incmrql.catalyst.operators.dispatch import convert_plan
 from incmrql.catalyst.operators.sharing import repeated_views
 from incmrql.catalyst.operators.subqueries import subquery_value
-from incmrql.catalyst.refusals import Refusals
+from incmrql.catalyst.refusals import Refusals, Refused
 from incmrql.catalyst.relation import Relation
 from incmrql.catalyst.scope import Conversion, Leaves, Scope
+from incmrql.catalyst.types import model_type
 from incmrql.errors import Diagnostic, QueryError, SourceText, in_text_order
 from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
@@ -105,6 +106,13 @@ def _conversion(question: Question, names: Names, queries: dict[str, typed.Expr]
 
 def _converted(plan: AnalyzedPlan, conversion: Conversion) -> ConvertedQuery:
     relation = convert_plan(plan.plan, Scope(conversion))
+    for field in plan.schema["fields"]:
+        try:
+            model_type(field["dataType"])
+        except Refused as refused:
+            message = f'the column "{field["name"]}" of the answer: {refused.message}'
+            hint = refused.hint or "Leave the column out, or cast it."
+            conversion.refusals.add(Refused(refused.code, message, hint), plan.plan)
     conversion.refusals.raise_if_any()
     columns = tuple(str(field["name"]) for field in plan.schema["fields"])
     notes = tuple(conversion.notes)

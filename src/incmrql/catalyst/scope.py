@@ -141,6 +141,14 @@ class Scope:
             self.conversion.refusals.add(refused, node)
             return placeholder(node)
 
+    def passed(self, node: PlanNode) -> typed.Expr:
+        """The value of an expression; a column alone may have a type that is not converted.
+
+        Rows pass such columns on, and what uses one is refused.
+        """
+        value = self._find(node["exprId"]) if node.name == "AttributeReference" else None
+        return self.expression(node) if value is None else value
+
     def _with_placeholders(self, node: PlanNode) -> Scope:
         """The scope with placeholders for the columns of operators that were refused."""
         missing = {

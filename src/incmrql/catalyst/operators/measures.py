@@ -21,7 +21,16 @@ from incmrql.catalyst.scope import Scope
 from incmrql.errors import NOWHERE, Span
 from incmrql.types import typed
 from incmrql.types.builtins import aggregate_type
-from incmrql.types.model import BOOL, DOUBLE, LONG, Collection, Decimal, Type, is_integer
+from incmrql.types.model import (
+    BOOL,
+    DOUBLE,
+    LONG,
+    Collection,
+    Decimal,
+    Type,
+    is_integer,
+    list_of,
+)
 
 Bags: TypeAlias = Sequence[Callable[[], typed.Expr]]
 """For each argument, a function that returns the bag of its values: no binder may occur twice."""
@@ -160,6 +169,40 @@ def _population_variance(bag: Callable[[], typed.Expr]) -> typed.Expr:
     return typed.If(is_one, of_one, scaled, type=DOUBLE)
 
 
+def _extreme_by(name: str) -> Callable[[PlanNode, Scope], Measure]:
+    """The value of the row with the largest or smallest key; of several rows, the same of these."""
+
+    def extreme_by(function: PlanNode, scope: Scope) -> Measure:
+        key = scope.expression(function["orderingExpr"])
+        pair = build.tuple_of(key, scope.expression(function["valueExpr"]))
+        missing = typed.IsNull(key, type=BOOL)
+        argument = typed.If(missing, null(pair.type), pair, type=pair.type)
+        scope.conversion.note(f"Ties of {name}_by are decided by the canonical order of values.")
+        return Measure(
+            (argument,), lambda bags: build.item(_aggregate(name, bags[0](), pair.type), 1)
+        )
+
+    return extreme_by
+
+
+def _collection(function: PlanNode, scope: Scope) -> Measure:
+    """An array of the values, in canonical order, as Spark leaves the order open."""
+    argument = scope.expression(function["child"])
+    is_set = function.name == "CollectSet"
+    skips_nulls = function.fields.get("ignoreNulls", True)
+    scope.conversion.note("The elements of collect_list and collect_set are in canonical order.")
+
+    def result(bags: Bags) -> typed.Expr:
+        values = _distinct(bags[0])() if is_set else bags[0]()
+        if skips_nulls:
+            one = scope.names.variable("one", argument.type)
+            there = typed.Not(typed.IsNull(build.var(one), type=BOOL), type=BOOL)
+            values = build.for_each(one, values, build.var(one), typed.Condition(there))
+        return typed.Builtin("sort", (values,), type=list_of(argument.type))
+
+    return Measure((argument,), result)
+
+
 def _pivot(function: PlanNode, scope: Scope) -> Measure:
     """`PivotFirst`: an array with the value for each of some values of the pivot column."""
     pivot = scope.expression(function["pivotColumn"])
@@ -194,6 +237,10 @@ _MEASURES: Final = {
     "StddevSamp": _spread("stddev", population=False),
     "VariancePop": _spread("variance", population=True),
     "StddevPop": _spread("stddev", population=True),
+    "MaxBy": _extreme_by("max"),
+    "MinBy": _extreme_by("min"),
+    "CollectList": _collection,
+    "CollectSet": _collection,
     "PivotFirst": _pivot,
 }
 

@@ -32,7 +32,7 @@ def named_columns(relation: Relation, projections: Sequence[PlanNode], scope: Sc
     bindings: list[typed.Qualifier] = []
     scope = replace(scope, bindings=bindings)
     for projection in projections:
-        value = scope.expression(aliased(projection))
+        value = scope.passed(aliased(projection))
         if not _is_free(value):
             variable = scope.names.variable(str(projection.fields.get("name", "value")), value.type)
             computed.append((variable, value))
@@ -88,7 +88,7 @@ def expand(node: PlanNode, scope: Scope) -> Relation:
     """`Expand`: a row for each of several projections, as grouping sets ask for."""
     child = scope.plan(node["child"])
     inner = scope.over(child)
-    tuples = [build.tuple_of(*inner.expressions(row)) for row in node["projections"]]
+    tuples = [build.tuple_of(*map(inner.passed, row)) for row in node["projections"]]
     columns = [_common_column([row.items[i] for row in tuples if isinstance(row, typed.MakeTuple)])
                for i in range(len(node["output"]))]  # fmt: skip
     rows = [build.tuple_of(*values) for values in zip(*columns, strict=True)]

@@ -104,6 +104,10 @@ OPERATORS: Final[dict[str, Support]] = {
 
 _SPREAD: Final = converted("child", "nullOnDivideByZero")
 
+_COLLECTION: Final = converted(
+    "child", "ignoreNulls", ignores=("mutableAggBufferOffset", "inputAggBufferOffset")
+)
+
 AGGREGATES: Final[dict[str, Support]] = {
     "AggregateExpression": converted(
         "aggregateFunction", "isDistinct", "filter",
@@ -118,6 +122,10 @@ AGGREGATES: Final[dict[str, Support]] = {
     "StddevPop": _SPREAD,
     "VarianceSamp": _SPREAD,
     "VariancePop": _SPREAD,
+    "MaxBy": converted("valueExpr", "orderingExpr"),
+    "MinBy": converted("valueExpr", "orderingExpr"),
+    "CollectList": _COLLECTION,
+    "CollectSet": _COLLECTION,
     "PivotFirst": converted(
         "pivotColumn", "valueColumn", "pivotColumnValues",
         ignores=("mutableAggBufferOffset", "inputAggBufferOffset"),
@@ -125,7 +133,7 @@ AGGREGATES: Final[dict[str, Support]] = {
     **{
         name: not_yet("this aggregate is not converted yet")
         for name in (
-            "First", "Last", "CollectList", "CollectSet", "ListAgg", "MaxBy", "MinBy",
+            "First", "Last", "ListAgg",
             "MaxMinByK", "Mode", "Percentile", "PercentileCont", "PercentileDisc", "Median",
             "Corr", "CovPopulation", "CovSample", "Kurtosis", "Skewness", "RegrR2", "RegrSXY",
             "RegrReplacement", "RegrIntercept", "RegrSlope", "BitAndAgg", "BitOrAgg", "BitXorAgg",
