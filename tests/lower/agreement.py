@@ -276,7 +276,7 @@ def _alike(case: Case, other: Case) -> bool:
 
 
 def _key(case: Case) -> tuple[Any, ...]:
-    return case.parameters, case.arguments, case.most
+    return case.parameters, repr(case.arguments), case.most
 
 
 def questions(cases: Iterable[Case], most: int) -> list[Question]:

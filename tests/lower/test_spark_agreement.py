@@ -11,13 +11,25 @@ import pyarrow as pa
 import pytest
 
 from incmrql.lower.tree import Dialect
-from tests.lower.agreement import Question, differences, expected, questions
+from tests.lower.agreement import (
+    Question,
+    differences,
+    expected,
+    questions,
+    stored_type,
+)
 from tests.lower.spark_agreement import (
     SparkCase,
     arithmetic_cases,
     cast_cases,
     function_cases,
     null_cases,
+)
+from tests.lower.spark_functions import (
+    array_cases,
+    number_cases,
+    string_cases,
+    time_cases,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +40,10 @@ FAMILIES: dict[str, Callable[[], Iterator[SparkCase]]] = {
     "casts": cast_cases,
     "functions": function_cases,
     "nulls": null_cases,
+    "strings": string_cases,
+    "numbers": number_cases,
+    "times": time_cases,
+    "arrays": array_cases,
 }
 
 
@@ -77,7 +93,7 @@ def test_spark(family: str, mode: str, spark: SparkSession) -> None:
             spark.createDataFrame(_with_results(question)).createOrReplaceTempView("arguments")
             results = spark.sql(_question_text(question)).toArrow().sort_by("row0")
             for i, case in enumerate(question.cases):
-                problems += differences(case, results[f"r{i}"])
+                problems += differences(case, _with_nulls(results[f"r{i}"], case))
     finally:
         spark.conf.set("spark.sql.ansi.enabled", usual or "false")
     assert not problems
@@ -101,6 +117,12 @@ def test_spark_fails_where_there_is_no_result(family: str, spark: SparkSession) 
     finally:
         spark.conf.set("spark.sql.ansi.enabled", usual or "false")
     assert not silent
+
+
+def _with_nulls(column: Any, case: Any) -> Any:
+    """A column of arrays in the type of arrays whose elements may be null."""
+    wanted = stored_type(case.result)
+    return column.cast(wanted) if pa.types.is_list(wanted) else column
 
 
 def _text(question: Question, case: Any) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from incmrql.types.model import BOOL, DATE, DOUBLE, FLOAT, INT, LONG, STRING
-from incmrql.types.signatures import D, Signature, Some, T
+from incmrql.types.model import BOOL, DATE, DOUBLE, FLOAT, INT, LONG, STRING, TIMESTAMP, list_of
+from incmrql.types.signatures import D, Open, Signature, Some, T
 
 _CHOICE: Final = (Signature((T, T), T),)
 _TO_STRING: Final = (Signature((STRING,), STRING),)
@@ -18,6 +18,10 @@ _ROUND: Final = tuple(Signature((t, INT), t) for t in (LONG, D, FLOAT, DOUBLE))
 _TO_WHOLE: Final = (Signature((D,), D), Signature((DOUBLE,), LONG))
 _BITS: Final = (Signature((LONG, LONG), LONG),)
 _SHIFT: Final = (Signature((INT, INT), INT), Signature((LONG, INT), LONG))
+_PAD: Final = (Signature((STRING, INT, STRING), STRING),)
+_OF_TIME: Final = (Signature((TIMESTAMP,), LONG),)
+_SAME_ARRAY: Final = (Signature((Some(T),), Open(list_of, (T,))),)
+_TWO_ARRAYS: Final = (Signature((Some(T), Some(T)), Open(list_of, (T,))),)
 
 SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     # choices
@@ -31,6 +35,11 @@ SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     "spark.ceil": _TO_WHOLE,
     "spark.floor": _TO_WHOLE,
     "spark.pmod": tuple(Signature((t, t), t) for t in (INT, LONG, D, FLOAT, DOUBLE)),
+    "spark.signum": (Signature((DOUBLE,), DOUBLE),),
+    "spark.degrees": (Signature((DOUBLE,), DOUBLE),),
+    "spark.radians": (Signature((DOUBLE,), DOUBLE),),
+    "spark.factorial": (Signature((INT,), LONG),),
+    "spark.bit_count": (Signature((LONG,), INT),),
     "spark.div": (Signature((D, D), LONG),),
     "spark.bitand": _BITS,
     "spark.bitor": _BITS,
@@ -47,6 +56,24 @@ SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     "spark.rtrim": _TRIM,
     "spark.upper": _TO_STRING,
     "spark.lower": _TO_STRING,
+    "spark.lpad": _PAD,
+    "spark.rpad": _PAD,
+    "spark.repeat": (Signature((STRING, INT), STRING),),
+    "spark.replace": (Signature((STRING, STRING, STRING), STRING),),
+    "spark.reverse": (Signature((STRING,), STRING),),
+    "spark.locate": (Signature((STRING, STRING, INT), INT),),
+    "spark.substring_index": (Signature((STRING, STRING, INT), STRING),),
+    "spark.ascii": (Signature((STRING,), INT),),
+    "spark.chr": (Signature((LONG,), STRING),),
+    "spark.translate": (Signature((STRING, STRING, STRING), STRING),),
+    "spark.split_at": (Signature((STRING, STRING), list_of(STRING)),),
+    "spark.md5": _TO_STRING,
+    "spark.sha1": _TO_STRING,
+    "spark.sha2": (Signature((STRING, INT), STRING),),
+    "spark.crc32": (Signature((STRING,), LONG),),
+    "spark.pad_char": (Signature((STRING, INT), STRING),),
+    "spark.hex": (Signature((LONG,), STRING), Signature((STRING,), STRING)),
+    "spark.bin": (Signature((LONG,), STRING),),
     # dates
     "spark.add_months": (Signature((DATE, INT), DATE),),
     "spark.quarter": _OF_DATE,
@@ -55,9 +82,42 @@ SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     "spark.dayofyear": _OF_DATE,
     "spark.weekofyear": _OF_DATE,
     "spark.last_day": (Signature((DATE,), DATE),),
+    "spark.next_day": (Signature((DATE, INT), DATE),),
+    "spark.unix_date": (Signature((DATE,), INT),),
+    "spark.from_unix_date": (Signature((INT,), DATE),),
+    "spark.unix_seconds": _OF_TIME,
+    "spark.unix_millis": _OF_TIME,
+    "spark.unix_micros": _OF_TIME,
+    "spark.from_unix_micros": (Signature((LONG,), TIMESTAMP),),
+    "spark.add_micros": (Signature((TIMESTAMP, LONG), TIMESTAMP),),
+    "spark.add_months_to_timestamp": (Signature((TIMESTAMP, INT), TIMESTAMP),),
+    "spark.months_between": (Signature((TIMESTAMP, TIMESTAMP, BOOL), DOUBLE),),
+    "spark.whole_units": (Signature((TIMESTAMP, TIMESTAMP, LONG), LONG),),
+    "spark.whole_months": (Signature((TIMESTAMP, TIMESTAMP), LONG),),
+    "spark.date_format": (Signature((TIMESTAMP, STRING), STRING),),
     "spark.is_beyond_date": (Signature((STRING,), BOOL),),
     "spark.is_beyond_timestamp": (Signature((STRING,), BOOL),),
     # collections
     "spark.size": (Signature((Some(T),), INT),),
+    "spark.array_contains": (Signature((Some(T), T), BOOL),),
+    "spark.array_position": (Signature((Some(T), T), LONG),),
+    "spark.array_remove": (Signature((Some(T), T), Open(list_of, (T,))),),
+    "spark.array_distinct": _SAME_ARRAY,
+    "spark.array_union": _TWO_ARRAYS,
+    "spark.array_intersect": _TWO_ARRAYS,
+    "spark.array_except": _TWO_ARRAYS,
+    "spark.arrays_overlap": (Signature((Some(T), Some(T)), BOOL),),
+    "spark.slice": (Signature((Some(T), INT, INT), Open(list_of, (T,))),),
+    "spark.array_join": (
+        Signature((Some(STRING), STRING), STRING),
+        Signature((Some(STRING), STRING, STRING), STRING),
+    ),
+    "spark.flatten": (Signature((Some(Some(T)),), Open(list_of, (T,))),),
+    "spark.array_repeat": (Signature((T, INT), Open(list_of, (T,))),),
+    "spark.array_min": (Signature((Some(T),), T),),
+    "spark.array_max": (Signature((Some(T),), T),),
+    "spark.sort_array": (Signature((Some(T), BOOL), Open(list_of, (T,))),),
+    "spark.array_reverse": _SAME_ARRAY,
+    "spark.sequence": (Signature((LONG, LONG, LONG), list_of(LONG)),),
 }
 """Functions of Spark; `reference.spark.builtins` has their meaning."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from incmrql.catalyst.expressions.rules import (
@@ -24,7 +25,7 @@ from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
 from incmrql.types import typed
-from incmrql.types.model import BOOL, DOUBLE, FLOAT, LONG, Decimal, Type, is_integer
+from incmrql.types.model import BOOL, DOUBLE, FLOAT, INT, LONG, Decimal, Type, is_integer
 from incmrql.values.numbers import MOST_DIGITS
 
 
@@ -141,6 +142,32 @@ def _inverted(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.bitnot", [scope.expression(node["child"])], type_of(node))
 
 
+def _bit_count(node: PlanNode, scope: Scope) -> typed.Expr:
+    operand = scope.expression(node["child"])
+    if operand.type == BOOL:
+        operand = typed.Cast(operand, "ansi", type=LONG)
+    return call("spark.bit_count", [operand], INT)
+
+
+def _of_double(function: str) -> Rule:
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        return call(function, [scope.expression(node["child"])], DOUBLE)
+
+    return rule(convert, "child")
+
+
+def _factorial(node: PlanNode, scope: Scope) -> typed.Expr:
+    return call("spark.factorial", [scope.expression(node["child"])], LONG)
+
+
+def _pi(_node: PlanNode, _scope: Scope) -> typed.Expr:
+    return const(math.pi, DOUBLE)
+
+
+def _e(_node: PlanNode, _scope: Scope) -> typed.Expr:
+    return const(math.e, DOUBLE)
+
+
 def _operand(node: PlanNode, scope: Scope) -> typed.Expr:
     return scope.expression(node["child"])
 
@@ -187,6 +214,14 @@ ARITHMETIC: Final[Rules] = {
     "ShiftLeft": _binary("spark.shiftleft"),
     "ShiftRight": _binary("spark.shiftright"),
     "ShiftRightUnsigned": _binary("spark.shiftrightunsigned"),
+    "BitwiseCount": rule(_bit_count, "child"),
+    "Signum": _of_double("spark.signum"),
+    "Rint": _of_double("rint"),
+    "ToDegrees": _of_double("spark.degrees"),
+    "ToRadians": _of_double("spark.radians"),
+    "Factorial": rule(_factorial, "child"),
+    "Pi": rule(_pi),
+    "EulerNumber": rule(_e),
     "IsNaN": rule(_is_nan, "child"),
     "NaNvl": rule(_nan_to, "left", "right"),
 }

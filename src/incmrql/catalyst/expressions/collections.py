@@ -6,6 +6,7 @@ from typing import Final
 
 from incmrql.algebra import rows as build
 from incmrql.catalyst.expressions.rules import (
+    Rule,
     Rules,
     call,
     compare,
@@ -23,11 +24,25 @@ from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
 from incmrql.types import typed
-from incmrql.types.model import BOOL, INT, LONG, Collection, Record, Tuple, Type, list_of
+from incmrql.types.model import (
+    BOOL,
+    INT,
+    LONG,
+    NOTHING,
+    STRING,
+    Collection,
+    Record,
+    Tuple,
+    Type,
+    is_integer,
+    list_of,
+)
 
 
 def element_of(array: typed.Expr, node: PlanNode) -> Type:
     """The type of the elements of an array."""
+    if array.type == NOTHING:
+        return NOTHING  # of an array that is refused
     if not isinstance(array.type, Collection):
         raise Refused("C104", f"{node.name} of {array.type} is not converted yet", node=node)
     return array.type.element
@@ -206,12 +221,161 @@ def _aggregate(node: PlanNode, scope: Scope) -> typed.Expr:
     return let(scope, array, lambda value: when(is_null(value), null(body.type), finished))
 
 
+# --- Functions of arrays ---
+
+
+def _element(node: PlanNode, scope: Scope) -> typed.Expr:
+    """An element by its place from 1, or from the end; there is no place 0."""
+    array, index = scope.expressions((node["left"], node["right"]))
+    type_ = element_of(array, node)
+    default = node.fields.get("defaultValueOutOfBound")
+    if isinstance(default, PlanNode):
+        missing = scope.expression(default)
+    elif node["failOnError"]:
+        missing = failure("the index is outside of the array", type_)
+    else:
+        missing = null(type_)
+
+    def at(a: typed.Expr, i: typed.Expr) -> typed.Expr:
+        size = typed.Widen(call("spark.size", [a], INT), type=LONG)
+        place = typed.Widen(i, type=LONG) if i.type != LONG else i
+        zero, one = const(0, LONG), const(1, LONG)
+        first = when(compare(">", place, zero), _sum("-", place, one), _sum("+", size, place))
+        inside = typed.Logic(
+            "and", compare(">=", first, zero), compare("<", first, size), type=BOOL
+        )
+        no_place = failure("an array has no place 0", type_)
+        known = when(inside, typed.At(a, first, type=type_), missing)
+        unknown = either([is_null(a), is_null(i)])
+        return when(unknown, null(type_), when(compare("=", place, zero), no_place, known))
+
+    return let(scope, array, lambda a: let(scope, index, lambda i: at(a, i)))
+
+
+def _sum(op: typed.ArithmeticOp, left: typed.Expr, right: typed.Expr) -> typed.Expr:
+    return typed.Arithmetic(op, left, right, "try", type=LONG)
+
+
+def _struct_fields(node: PlanNode, scope: Scope) -> typed.Expr:
+    """A field of every struct of an array."""
+    array = scope.expression(node["child"])
+    element = element_of(array, node)
+    if not isinstance(element, Record):
+        raise Refused("C104", f"a field of {element} is not converted yet", node=node)
+    variable = scope.names.variable("element", element)
+    body = build.field(build.var(variable), element.names[node["ordinal"]])
+    return typed.MapOver(variable, array, body, False, type=list_of(body.type))
+
+
+def _of_arrays(function: str, *names: str, mode: typed.Mode = "total") -> Rule:
+    """A function whose first operand is an array."""
+
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        operands = scope.expressions([node[name] for name in names])
+        element_of(operands[0], node)
+        return call(function, operands, type_of(node), mode)
+
+    return rule(convert, *names)
+
+
+def _repeated(node: PlanNode, scope: Scope) -> typed.Expr:
+    value, times = scope.expressions((node["left"], node["right"]))
+    return call("spark.array_repeat", [value, times], type_of(node))
+
+
+def _join(node: PlanNode, scope: Scope) -> typed.Expr:
+    operands = scope.expressions((node["array"], node["delimiter"]))
+    replacement = node.fields.get("nullReplacement")
+    if isinstance(replacement, PlanNode):
+        operands.append(scope.expression(replacement))
+    return call("spark.array_join", operands, STRING)
+
+
+def _reverse(node: PlanNode, scope: Scope) -> typed.Expr:
+    operand = scope.expression(node["child"])
+    function = "spark.reverse" if operand.type == STRING else "spark.array_reverse"
+    return call(function, [operand], operand.type)
+
+
+def _sequence(node: PlanNode, scope: Scope) -> typed.Expr:
+    """The integers between two bounds."""
+    type_ = type_of(node)
+    assert isinstance(type_, Collection)
+    if not is_integer(type_.element):
+        raise Refused("C104", f"a sequence of {type_.element} is not converted yet", node=node)
+    bounds = scope.expressions((node["start"], node["stop"]))
+    first, last = (b if b.type == LONG else typed.Widen(b, type=LONG) for b in bounds)
+    step = node.fields.get("stepOpt")
+    if isinstance(step, PlanNode):
+        by = scope.expression(step)
+        by = by if by.type == LONG else typed.Widen(by, type=LONG)
+    else:
+        by = when(compare("<=", first, last), const(1, LONG), const(-1, LONG))
+    numbers = call("spark.sequence", [first, last, by], list_of(LONG), "ansi")
+    if type_.element == LONG:
+        return numbers
+    variable = scope.names.variable("number", LONG)
+    body = typed.Cast(build.var(variable), "ansi", type=type_.element)
+    return typed.MapOver(variable, numbers, body, False, type=type_)
+
+
+def _raise(node: PlanNode, _scope: Scope) -> typed.Expr:
+    """An error that the query raises itself, where its value is used."""
+    return failure("the query raises an error here", type_of(node))
+
+
+def _updated(node: PlanNode, scope: Scope) -> typed.Expr:
+    """A struct with fields set, added or dropped."""
+    subject, target = scope.expression(node["structExpr"]), type_of(node)
+    if not isinstance(subject.type, Record) or not isinstance(target, Record):
+        raise Refused("C104", f"fields of {subject.type} are not converted yet", node=node)
+
+    def over(value: typed.Expr) -> typed.Expr:
+        assert isinstance(value.type, Record)
+        assert isinstance(target, Record)
+        fields = {name.lower(): build.field(value, name) for name in value.type.names}
+        for change in node["fieldOps"]:
+            if change.name == "WithField":
+                fields[change["name"].lower()] = scope.expression(change["valExpr"])
+            elif change.name == "DropField":
+                fields.pop(change["name"].lower(), None)
+            else:
+                raise Refused("C101", f"{change.name} of Spark is not known here", node=node)
+        made = typed.MakeRecord(tuple(fields[name.lower()] for name in target.names), type=target)
+        return when(is_null(value), null(target), made)
+
+    return let(scope, subject, over)
+
+
 COLLECTIONS: Final[Rules] = {
     "CreateNamedStruct": rule(_struct, "children"),
     "GetStructField": rule(_field, "child", "ordinal", ignores=("name",)),
     "CreateArray": rule(_array, "children", ignores=("useStringTypeWhenEmpty",)),
     "GetArrayItem": rule(_item, "child", "ordinal", "failOnError"),
     "Size": rule(_size, "child", "legacySizeOfNull"),
+    "ElementAt": rule(_element, "left", "right", "defaultValueOutOfBound", "failOnError"),
+    "GetArrayStructFields": rule(
+        _struct_fields, "child", "ordinal", ignores=("field", "numFields", "containsNull")
+    ),
+    "ArrayContains": _of_arrays("spark.array_contains", "left", "right"),
+    "ArrayPosition": _of_arrays("spark.array_position", "left", "right"),
+    "ArrayRemove": _of_arrays("spark.array_remove", "left", "right"),
+    "ArrayDistinct": _of_arrays("spark.array_distinct", "child"),
+    "ArrayUnion": _of_arrays("spark.array_union", "left", "right"),
+    "ArrayIntersect": _of_arrays("spark.array_intersect", "left", "right"),
+    "ArrayExcept": _of_arrays("spark.array_except", "left", "right"),
+    "ArraysOverlap": _of_arrays("spark.arrays_overlap", "left", "right"),
+    "Slice": _of_arrays("spark.slice", "x", "start", "length", mode="ansi"),
+    "ArrayJoin": rule(_join, "array", "delimiter", "nullReplacement"),
+    "Flatten": _of_arrays("spark.flatten", "child"),
+    "ArrayRepeat": rule(_repeated, "left", "right"),
+    "ArrayMin": _of_arrays("spark.array_min", "child"),
+    "ArrayMax": _of_arrays("spark.array_max", "child"),
+    "SortArray": _of_arrays("spark.sort_array", "base", "ascendingOrder"),
+    "Reverse": rule(_reverse, "child"),
+    "Sequence": rule(_sequence, "start", "stop", "stepOpt", ignores=("timeZoneId",)),
+    "RaiseError": rule(_raise, ignores=("errorClass", "errorParms", "dataType")),
+    "UpdateFields": rule(_updated, "structExpr", "fieldOps"),
     "ArrayTransform": rule(_transform, "argument", "function"),
     "ArrayFilter": rule(_filter, "argument", "function"),
     "ArrayExists": rule(_exists, "argument", "function", "followThreeValuedLogic"),

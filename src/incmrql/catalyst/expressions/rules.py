@@ -108,6 +108,11 @@ def either(conditions: Sequence[typed.Expr]) -> typed.Expr:
     return _balanced("or", conditions)
 
 
+def every_of(conditions: Sequence[typed.Expr]) -> typed.Expr:
+    """`and` of conditions, of little depth."""
+    return _balanced("and", conditions)
+
+
 def _balanced(op: str, conditions: Sequence[typed.Expr]) -> typed.Expr:
     if len(conditions) == 1:
         return conditions[0]

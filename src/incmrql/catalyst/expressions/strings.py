@@ -12,15 +12,19 @@ from incmrql.catalyst.expressions.rules import (
     call,
     const,
     constant_of,
+    either,
+    every_of,
+    is_null,
     rule,
     type_of,
+    when,
 )
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
 from incmrql.reference.spark.strings import like_pattern
 from incmrql.types import typed
-from incmrql.types.model import BOOL, INT, STRING
+from incmrql.types.model import BOOL, INT, LONG, NOTHING, STRING, Type, list_of
 
 _MOST_PARTS: Final = 8
 """The most strings that one call joins."""
@@ -100,6 +104,88 @@ def _length() -> Convert:
     return lambda node, scope: call("length", strings_of(node, scope, "child"), INT)
 
 
+def _function(function: str, result: Type, *names: str, mode: typed.Mode = "total") -> Rule:
+    """A function of strings and integers, which stand in these fields."""
+
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        operands = scope.expressions([node[name] for name in names])
+        if any(operand.type not in (STRING, INT, LONG, NOTHING) for operand in operands):
+            raise Refused("C104", f"{node.name} of other types than string", node=node)
+        return call(function, operands, result, mode)
+
+    return rule(convert, *names)
+
+
+def _digest(function: str, result: Type, *names: str) -> Rule:
+    """A function of the bytes of a string; the plan has a cast to binary around it."""
+
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        first, *rest = [node[name] for name in names]
+        is_text = first.name == "Cast" and first["child"]["$type"].name == "StringType"
+        if not is_text:
+            raise Refused("C105", f"{node.name} of binary values is not converted yet", node=node)
+        operands = scope.expressions((first["child"], *rest))
+        if operands[0].type != STRING:
+            raise Refused("C105", f"{node.name} of {operands[0].type}", node=node)
+        return call(function, operands, result)
+
+    return rule(convert, *names)
+
+
+def _hex(node: PlanNode, scope: Scope) -> typed.Expr:
+    operand = scope.expression(node["child"])
+    if operand.type not in (STRING, LONG):
+        raise Refused("C104", f"hex of {operand.type} is not converted yet", node=node)
+    return call("spark.hex", [operand], STRING)
+
+
+def _instr(node: PlanNode, scope: Scope) -> typed.Expr:
+    text, part = strings_of(node, scope, "str", "substr")
+    return call("spark.locate", [part, text, const(1, INT)], INT)
+
+
+def _locate(node: PlanNode, scope: Scope) -> typed.Expr:
+    part, text = strings_of(node, scope, "substr", "str")
+    start = scope.expression(node["start"])
+    found = call("spark.locate", [part, text, start], INT)
+    return when(is_null(start), const(0, INT), found)
+
+
+def _concat_ws(node: PlanNode, scope: Scope) -> typed.Expr:
+    """The texts that are not null, with a separator between them."""
+    separator, *parts = scope.expressions(node["children"])
+    texts = [part for part in parts if part.type == STRING]
+    if len(texts) != len(parts) or separator.type != STRING:
+        raise Refused("C104", "concat_ws of arrays is not converted yet", node=node)
+    array = typed.MakeCollection(tuple(texts), type=list_of(STRING))
+    return call("spark.array_join", [array, separator], STRING)
+
+
+def _like_some(every: bool, negated: bool) -> Convert:
+    """`like any`, `like all` and their opposites, with constant patterns."""
+
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        (text,) = strings_of(node, scope, "child")
+        escape = const("\\", STRING)
+        tests: list[typed.Expr] = []
+        for pattern in node["patterns"]:
+            if pattern is not None and like_pattern(pattern, "\\") is None:
+                raise Refused("C104", f"the pattern '{pattern}' has a lonely escape", node=node)
+            test = call("spark.like", [text, const(pattern, STRING), escape], BOOL)
+            tests.append(typed.Not(test, type=BOOL) if negated else test)
+        return every_of(tests) if every else either(tests)
+
+    return convert
+
+
+def _static(node: PlanNode, scope: Scope) -> typed.Expr:
+    """A method of Java that Spark calls: the padding of values of type char(n) as they are read."""
+    name = node["functionName"]
+    if name != "readSidePadding":
+        raise Refused("C101", f"StaticInvoke of {name} is not known here", node=node)
+    return call("spark.pad_char", scope.expressions(node["arguments"]), STRING)
+
+
 STRINGS: Final[Rules] = {
     "Like": rule(_like, "left", "right", "escapeChar"),
     "StartsWith": _test("startsWith"),
@@ -113,5 +199,45 @@ STRINGS: Final[Rules] = {
     "StringTrimRight": _trim("spark.rtrim"),
     "Concat": rule(_concat, "children", ignores=("legacyImplicitCast",)),
     "Length": rule(_length(), "child"),
+    "StringLPad": _function("spark.lpad", STRING, "str", "len", "pad", mode="ansi"),
+    "StringRPad": _function("spark.rpad", STRING, "str", "len", "pad", mode="ansi"),
+    "StringRepeat": _function("spark.repeat", STRING, "str", "times", mode="ansi"),
+    "StringReplace": _function("spark.replace", STRING, "srcExpr", "searchExpr", "replaceExpr"),
+    "StringTranslate": _function(
+        "spark.translate", STRING, "srcExpr", "matchingExpr", "replaceExpr"
+    ),
+    "SubstringIndex": _function(
+        "spark.substring_index", STRING, "strExpr", "delimExpr", "countExpr"
+    ),
+    "StringSplitSQL": _function("spark.split_at", list_of(STRING), "str", "delimiter"),
+    "StringInstr": rule(_instr, "str", "substr"),
+    "StringLocate": rule(_locate, "substr", "str", "start"),
+    "ConcatWs": rule(_concat_ws, "children"),
+    "Ascii": _function("spark.ascii", INT, "child"),
+    "Chr": _function("spark.chr", STRING, "child"),
+    "Hex": rule(_hex, "child"),
+    "Bin": _function("spark.bin", STRING, "child"),
+    "Md5": _digest("spark.md5", STRING, "child"),
+    "Sha1": _digest("spark.sha1", STRING, "child"),
+    "Sha2": _digest("spark.sha2", STRING, "left", "right"),
+    "Crc32": _digest("spark.crc32", LONG, "child"),
+    "LikeAny": rule(_like_some(every=False, negated=False), "child", "patterns"),
+    "LikeAll": rule(_like_some(every=True, negated=False), "child", "patterns"),
+    "NotLikeAny": rule(_like_some(every=False, negated=True), "child", "patterns"),
+    "NotLikeAll": rule(_like_some(every=True, negated=True), "child", "patterns"),
+    "StaticInvoke": rule(
+        _static,
+        "functionName",
+        "arguments",
+        ignores=(
+            "staticObject",
+            "dataType",
+            "inputTypes",
+            "propagateNull",
+            "returnNullable",
+            "isDeterministic",
+            "scalarFunction",
+        ),
+    ),
 }
 """Classes of functions of strings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 from incmrql.catalyst.expressions.rules import (
@@ -10,14 +11,28 @@ from incmrql.catalyst.expressions.rules import (
     Rules,
     call,
     const,
+    constant_of,
+    null,
     require_utc,
     rule,
+    type_of,
 )
 from incmrql.catalyst.nodes import PlanNode
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
+from incmrql.reference.spark.times import format_moment
 from incmrql.types import typed
-from incmrql.types.model import DATE, INT, LONG
+from incmrql.types.model import (
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    NOTHING,
+    STRING,
+    TIMESTAMP,
+    Type,
+    is_integer,
+)
 
 _DAY: Final = 86_400_000_000
 """Microseconds."""
@@ -92,6 +107,171 @@ def _last_day(node: PlanNode, scope: Scope) -> typed.Expr:
     return call("spark.last_day", [scope.expression(node["startDate"])], DATE)
 
 
+def _truncated(node: PlanNode, scope: Scope) -> typed.Expr:
+    """The first moment of the unit in which a date or timestamp lies."""
+    require_utc(node)
+    is_date = "date" in node.fields
+    operand = scope.expression(node["date" if is_date else "timestamp"])
+    type_ = DATE if is_date else TIMESTAMP
+    word = constant_of(scope.expression(node["format"]))
+    if word is None:
+        raise Refused("C104", f"{node.name} to a unit from data is not converted yet", node=node)
+    units = _DATE_UNITS if is_date else {**_DATE_UNITS, **_TIME_UNITS}
+    unit = units.get(str(word.value).lower())
+    if word.value is None or (unit is None and str(word.value).lower() not in _SMALL_UNITS):
+        return null(type_)
+    if unit is None:
+        raise Refused("C104", f"{node.name} to {word.value} is not converted yet", node=node)
+    return call("date_trunc", [const(unit, STRING), operand], type_, "ansi")
+
+
+_DATE_UNITS: Final = {
+    "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month",
+    "mon": "month", "mm": "month", "week": "week",
+}  # fmt: skip
+_TIME_UNITS: Final = {
+    "day": "day", "dd": "day", "hour": "hour", "minute": "minute", "second": "second",
+}  # fmt: skip
+_SMALL_UNITS: Final = ("millisecond", "microsecond")
+
+
+def _later(start: typed.Expr, interval: PlanNode, node: PlanNode) -> typed.Expr:
+    """A timestamp and a constant interval of any kind."""
+    if interval.name != "Literal" or interval["value"] is None:
+        raise Refused("C104", "an interval that is not a constant is not converted yet", node=node)
+    value = interval["value"]
+    if isinstance(value, PlanNode):
+        later = call(
+            "spark.add_months_to_timestamp", [start, const(value["months"], INT)], TIMESTAMP, "ansi"
+        )
+        micros = value["days"] * _DAY + value["microseconds"]
+        return call("spark.add_micros", [later, const(micros, LONG)], TIMESTAMP, "ansi")
+    if interval["dataType"].name == "YearMonthIntervalType":
+        months = const(value, INT)
+        return call("spark.add_months_to_timestamp", [start, months], TIMESTAMP, "ansi")
+    return call("spark.add_micros", [start, const(value, LONG)], TIMESTAMP, "ansi")
+
+
+def _add_to_timestamp(field: str) -> Convert:
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        require_utc(node)
+        return _later(_timestamp(node, scope.expression(node[field])), node["interval"], node)
+
+    return convert
+
+
+def _timestamp(node: PlanNode, operand: typed.Expr) -> typed.Expr:
+    """An operand that has to be a timestamp."""
+    if operand.type not in (TIMESTAMP, NOTHING):
+        raise Refused("C104", f"{node.name} of {operand.type} is not converted yet", node=node)
+    return operand
+
+
+def _precise(node: PlanNode, scope: Scope) -> typed.Expr:
+    """A timestamp as microseconds, or the other way round: the arithmetic of time windows."""
+    operand = scope.expression(node["child"])
+    if type_of(node) == LONG:
+        return call("spark.unix_micros", [_timestamp(node, operand)], LONG)
+    return call("spark.from_unix_micros", [operand], type_of(node), "ansi")
+
+
+_UNITS: Final = {
+    "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000, "DAY": _DAY, "WEEK": 7 * _DAY,
+}  # fmt: skip
+_MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+
+
+def _units_between(node: PlanNode, scope: Scope) -> typed.Expr:
+    require_utc(node)
+    unit = str(node["unit"]).upper()
+    operands = scope.expressions((node["startTimestamp"], node["endTimestamp"]))
+    ends = [_timestamp(node, operand) for operand in operands]
+    if unit in _UNITS:
+        return call("spark.whole_units", [*ends, const(_UNITS[unit], LONG)], LONG)
+    if unit not in _MONTHS:
+        raise Refused("C104", f"{node.name} in {unit} is not converted yet", node=node)
+    months = call("spark.whole_months", ends, LONG)
+    return typed.Arithmetic("/", months, const(_MONTHS[unit], LONG), "try", type=LONG)
+
+
+def _unix_seconds(node: PlanNode, scope: Scope) -> typed.Expr:
+    """Seconds since 1970; strings in a pattern are not parsed."""
+    require_utc(node)
+    operand = scope.expression(node["timeExp"])
+    if operand.type == DATE:
+        operand = typed.Cast(operand, "ansi", type=TIMESTAMP)
+    return call("spark.unix_seconds", [_timestamp(node, operand)], LONG)
+
+
+def _since_epoch(function: str, result: Type) -> Rule:
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        return call(function, [scope.expression(node["child"])], result, "ansi")
+
+    return rule(convert, "child")
+
+
+def _moment_of(micros: int) -> Rule:
+    """The timestamp so many units of microseconds after 1970."""
+
+    def convert(node: PlanNode, scope: Scope) -> typed.Expr:
+        operand = scope.expression(node["child"])
+        if not is_integer(operand.type):
+            raise Refused("C104", f"{node.name} of {operand.type} is not converted", node=node)
+        count = typed.Widen(operand, type=LONG) if operand.type != LONG else operand
+        total = typed.Arithmetic("*", count, const(micros, LONG), "ansi", type=LONG)
+        return call("spark.from_unix_micros", [total], TIMESTAMP, "ansi")
+
+    return rule(convert, "child")
+
+
+def _months_between(node: PlanNode, scope: Scope) -> typed.Expr:
+    require_utc(node)
+    operands = scope.expressions((node["date1"], node["date2"]))
+    later, earlier = (_timestamp(node, operand) for operand in operands)
+    rounded = scope.expression(node["roundOff"])
+    return call("spark.months_between", [later, earlier, rounded], DOUBLE)
+
+
+_WEEKDAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_WEEKDAY_NAMES: Final = (
+    "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY",
+)  # fmt: skip
+
+
+def _next_day(node: PlanNode, scope: Scope) -> typed.Expr:
+    word = constant_of(scope.expression(node["dayOfWeek"]))
+    name = "" if word is None else str(word.value).strip().upper()
+    day = next((n for n, full in enumerate(_WEEKDAY_NAMES) if name in (full, full[:3])), None)
+    day = _WEEKDAYS.index(name) if name in _WEEKDAYS else day
+    if day is None:
+        raise Refused("C104", "next_day after a day of the week that is not constant", node=node)
+    start = scope.expression(node["startDate"])
+    return call("spark.next_day", [start, const(day, INT)], DATE, "ansi")
+
+
+def _make_date(node: PlanNode, scope: Scope) -> typed.Expr:
+    if not node["failOnError"]:
+        raise Refused("C104", "make_date without ANSI is not converted yet", node=node)
+    parts = scope.expressions((node["year"], node["month"], node["day"]))
+    return call("date", parts, DATE, "ansi")
+
+
+def _formatted(node: PlanNode, scope: Scope) -> typed.Expr:
+    """A timestamp by a constant pattern of plain parts."""
+    require_utc(node)
+    if scope.settings.get("spark.sql.legacy.timeParserPolicy", "EXCEPTION") == "LEGACY":
+        raise Refused("C104", "date_format by Java's old rules is not converted yet", node=node)
+    operand, pattern = scope.expressions((node["left"], node["right"]))
+    known = constant_of(pattern)
+    if known is None or format_moment(_SOME_TIME, str(known.value)) is None:
+        shown = "a pattern from data" if known is None else f"the pattern '{known.value}'"
+        raise Refused("C104", f"date_format by {shown} is not converted yet", node=node)
+    return call("spark.date_format", [_timestamp(node, operand), pattern], STRING)
+
+
+_SOME_TIME: Final = datetime(2026, 1, 31, tzinfo=UTC)
+
 TIMES: Final[Rules] = {
     "Year": _part("year"),
     "Month": _part("month"),
@@ -110,6 +290,32 @@ TIMES: Final[Rules] = {
     "AddMonths": rule(_add_months, "startDate", "numMonths"),
     "DateAddYMInterval": rule(_add_interval, "date", "interval"),
     "ExtractANSIIntervalDays": rule(_interval_days, "child"),
+    "TruncDate": rule(_truncated, "date", "format"),
+    "TruncTimestamp": rule(_truncated, "format", "timestamp", "timeZoneId"),
+    "TimestampAddInterval": rule(_add_to_timestamp("start"), "start", "interval", "timeZoneId"),
+    "TimestampAddYMInterval": rule(
+        _add_to_timestamp("timestamp"), "timestamp", "interval", "timeZoneId"
+    ),
+    "PreciseTimestampConversion": rule(_precise, "child", ignores=("fromType", "toType")),
+    "TimestampDiff": rule(_units_between, "unit", "startTimestamp", "endTimestamp", "timeZoneId"),
+    "UnixTimestamp": rule(
+        _unix_seconds, "timeExp", "timeZoneId", ignores=("format", "failOnError")
+    ),
+    "ToUnixTimestamp": rule(
+        _unix_seconds, "timeExp", "timeZoneId", ignores=("format", "failOnError")
+    ),
+    "UnixDate": _since_epoch("spark.unix_date", INT),
+    "DateFromUnixDate": _since_epoch("spark.from_unix_date", DATE),
+    "UnixSeconds": _since_epoch("spark.unix_seconds", LONG),
+    "UnixMillis": _since_epoch("spark.unix_millis", LONG),
+    "UnixMicros": _since_epoch("spark.unix_micros", LONG),
+    "SecondsToTimestamp": _moment_of(1_000_000),
+    "MillisToTimestamp": _moment_of(1_000),
+    "MicrosToTimestamp": _moment_of(1),
+    "MonthsBetween": rule(_months_between, "date1", "date2", "roundOff", "timeZoneId"),
+    "NextDay": rule(_next_day, "startDate", "dayOfWeek", ignores=("failOnError",)),
+    "MakeDate": rule(_make_date, "year", "month", "day", "failOnError"),
+    "DateFormatClass": rule(_formatted, "left", "right", "timeZoneId"),
     "LastDay": rule(_last_day, "startDate"),
 }
 """Classes of functions of dates and times."""

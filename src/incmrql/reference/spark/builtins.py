@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 from incmrql.reference.operators import compare
-from incmrql.reference.spark import numbers, strings, times
+from incmrql.reference.spark import arrays, numbers, strings, times
+from incmrql.reference.spark.casts import micros_of, moment_of
 from incmrql.reference.spark.moments import is_beyond
 from incmrql.types.model import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP
 from incmrql.values import Value
@@ -41,6 +42,11 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     **{f"spark.pmod({t}, {t})": numbers.positive_remainder(t) for t in (INT, LONG, FLOAT, DOUBLE)},
     "spark.pmod(decimal, decimal)": numbers.decimal_remainder,
     "spark.div(decimal, decimal)": numbers.whole_quotient,
+    "spark.signum(double)": numbers.sign,
+    "spark.degrees(double)": numbers.degrees,
+    "spark.radians(double)": numbers.radians,
+    "spark.factorial(int)": numbers.factorial,
+    "spark.bit_count(long)": numbers.bit_count,
     "spark.bitand(long, long)": operator.and_,
     "spark.bitor(long, long)": operator.or_,
     "spark.bitxor(long, long)": operator.xor,
@@ -55,6 +61,25 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.rtrim(string, string)": strings.trim_right,
     "spark.upper(string)": str.upper,
     "spark.lower(string)": str.lower,
+    "spark.lpad(string, int, string)": strings.pad_left,
+    "spark.rpad(string, int, string)": strings.pad_right,
+    "spark.repeat(string, int)": strings.repeat,
+    "spark.replace(string, string, string)": strings.replace,
+    "spark.reverse(string)": lambda text: text[::-1],
+    "spark.locate(string, string, int)": strings.locate,
+    "spark.substring_index(string, string, int)": strings.substring_index,
+    "spark.ascii(string)": strings.code_point,
+    "spark.chr(long)": strings.character,
+    "spark.translate(string, string, string)": strings.translate,
+    "spark.split_at(string, string)": strings.split_at,
+    "spark.md5(string)": strings.md5,
+    "spark.sha1(string)": strings.sha1,
+    "spark.sha2(string, int)": strings.sha2,
+    "spark.crc32(string)": strings.crc32,
+    "spark.pad_char(string, int)": strings.pad_char,
+    "spark.hex(long)": strings.hex_of_number,
+    "spark.hex(string)": strings.hex_of_text,
+    "spark.bin(long)": strings.binary_digits,
     "spark.add_months(date, int)": times.add_months,
     "spark.quarter(date)": times.quarter,
     "spark.dayofweek(date)": times.day_of_week,
@@ -64,7 +89,35 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.last_day(date)": times.last_day,
     "spark.is_beyond_date(string)": partial(is_beyond, target=DATE),
     "spark.is_beyond_timestamp(string)": partial(is_beyond, target=TIMESTAMP),
+    "spark.next_day(date, int)": times.next_day,
+    "spark.unix_date(date)": times.unix_date,
+    "spark.from_unix_date(int)": times.from_unix_date,
+    "spark.unix_seconds(timestamp)": times.unix_seconds,
+    "spark.unix_millis(timestamp)": times.unix_millis,
+    "spark.unix_micros(timestamp)": micros_of,
+    "spark.from_unix_micros(long)": moment_of,
+    "spark.add_micros(timestamp, long)": times.add_micros,
+    "spark.add_months_to_timestamp(timestamp, int)": times.add_months_to_moment,
+    "spark.months_between(timestamp, timestamp, bool)": times.months_between,
+    "spark.whole_units(timestamp, timestamp, long)": times.whole_units,
+    "spark.whole_months(timestamp, timestamp)": times.whole_months,
+    "spark.date_format(timestamp, string)": times.format_moment,
     "spark.size({T})": len,
+    "spark.array_contains({T}, T)": arrays.contains,
+    "spark.array_position({T}, T)": arrays.position,
+    "spark.array_remove({T}, T)": arrays.remove,
+    "spark.array_distinct({T})": arrays.without_repetition,
+    "spark.array_union({T}, {T})": arrays.union,
+    "spark.array_intersect({T}, {T})": arrays.intersect,
+    "spark.array_except({T}, {T})": arrays.difference,
+    "spark.arrays_overlap({T}, {T})": arrays.overlap,
+    "spark.slice({T}, int, int)": arrays.slice_of,
+    "spark.array_join({string}, string)": arrays.join,
+    "spark.array_join({string}, string, string)": arrays.join_with_nulls,
+    "spark.flatten({{T}})": arrays.flatten,
+    "spark.sort_array({T}, bool)": arrays.in_order,
+    "spark.array_reverse({T})": arrays.backwards,
+    "spark.sequence(long, long, long)": arrays.sequence,
 }
 """Functions that are not called with null arguments; null as a result is a failure."""
 
@@ -72,6 +125,9 @@ SPARK_NULL_AWARE: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.coalesce(T, T)": _coalesce,
     "spark.greatest(T, T)": _greatest,
     "spark.least(T, T)": _least,
+    "spark.array_repeat(T, int)": arrays.repeat,
+    "spark.array_min({T})": arrays.least,
+    "spark.array_max({T})": arrays.greatest,
     "spark.fail(string)": lambda _message: None,
 }
 """Functions that accept null arguments and may return null."""

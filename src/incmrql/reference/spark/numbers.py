@@ -137,3 +137,31 @@ def shift_right_unsigned(type_: Type) -> Callable[[int, int], int]:
 
 def _bits(type_: Type) -> int:
     return 64 if type_ == LONG else 32
+
+
+def bit_count(number: int) -> int:
+    """How many of the 64 bits of an integer are set."""
+    return (number % 2**64).bit_count()
+
+
+# --- Others ---
+
+
+def sign(x: float) -> float:
+    """1, 0 or -1."""
+    return x if math.isnan(x) or x == 0 else math.copysign(1.0, x)
+
+
+def degrees(x: float) -> float:
+    """An angle in degrees; one multiplication, as in Java."""
+    return x * 57.29577951308232
+
+
+def radians(x: float) -> float:
+    """An angle in radians; one multiplication, as in Java."""
+    return x * 0.017453292519943295
+
+
+def factorial(number: int) -> int | None:
+    """The product of the numbers up to one of at most 20; null of others."""
+    return math.factorial(number) if 0 <= number <= 20 else None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import zlib
 from functools import lru_cache
 from typing import Final
 
 _LARGEST_INT: Final = 2**31 - 1
 _MOST_PATTERNS: Final = 1_024
+_MOST_CHARACTERS: Final = 100_000_000
+"""A longer text is a failure: it would not fit in memory."""
 
 
 def like(text: str, pattern: str, escape: str) -> bool | None:
@@ -52,3 +56,125 @@ def trim_left(text: str, characters: str) -> str:
 def trim_right(text: str, characters: str) -> str:
     """The text without any of these characters at its end."""
     return text.rstrip(characters) if characters else text
+
+
+def pad_left(text: str, length: int, pad: str) -> str | None:
+    """A text of so many characters: cut, or with others repeated before it."""
+    return None if _is_too_long(length) else _padding(text, length, pad) + text[: max(length, 0)]
+
+
+def pad_right(text: str, length: int, pad: str) -> str | None:
+    """A text of so many characters: cut, or with others repeated after it."""
+    return None if _is_too_long(length) else text[: max(length, 0)] + _padding(text, length, pad)
+
+
+def _is_too_long(length: int) -> bool:
+    """Whether a text is longer than fits in memory; Java also takes very negative ones for that."""
+    return not -_MOST_CHARACTERS < length < _MOST_CHARACTERS
+
+
+def _padding(text: str, length: int, pad: str) -> str:
+    missing = length - len(text)
+    if missing <= 0 or not pad:
+        return ""
+    return (pad * (missing // len(pad) + 1))[:missing]
+
+
+def repeat(text: str, times: int) -> str | None:
+    """A text so many times."""
+    return None if len(text) * times > _MOST_CHARACTERS else text * max(times, 0)
+
+
+def replace(text: str, old: str, new: str) -> str:
+    """The text with every occurrence replaced; an empty text occurs nowhere."""
+    return text.replace(old, new) if old else text
+
+
+def locate(part: str, text: str, start: int) -> int:
+    """The position of a part from a position on; 0 if it is not there."""
+    if start < 1:
+        return 0
+    return text.find(part, start - 1) + 1 if part else 1
+
+
+def substring_index(text: str, delimiter: str, count: int) -> str:
+    """What stands before the count-th delimiter, or after it, counted from the end."""
+    if not delimiter or not count:
+        return ""
+    if count > 0:
+        place = -1
+        for _ in range(count):
+            place = text.find(delimiter, place + 1)
+            if place < 0:
+                return text
+        return text[:place]
+    place = len(text) - len(delimiter) + 1
+    for _ in range(-count):
+        place = text.rfind(delimiter, 0, place - 1 + len(delimiter)) if place > 0 else -1
+        if place < 0:
+            return text
+    return text[place + len(delimiter) :]
+
+
+def code_point(text: str) -> int:
+    """The code point of the first character; 0 of an empty text."""
+    return ord(text[0]) if text else 0
+
+
+def character(code: int) -> str:
+    """The character of the lowest eight bits of a code; none of a negative one."""
+    return chr(code & 0xFF) if code >= 0 else ""
+
+
+def translate(text: str, old: str, new: str) -> str:
+    """The text with each character of `old` replaced by that of `new` in its place, or dropped."""
+    table: dict[int, str] = {}
+    for place, character_ in enumerate(old):
+        table.setdefault(ord(character_), new[place : place + 1])
+    return text.translate(table)
+
+
+def split_at(text: str, delimiter: str) -> list[str]:
+    """The parts between delimiters; the whole text if the delimiter is empty."""
+    return text.split(delimiter) if delimiter else [text]
+
+
+def sha2(text: str, bits: int) -> str | None:
+    """The digest with so many bits of the bytes of a text; 0 is 256."""
+    name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
+    return None if name is None else hashlib.new(name, text.encode()).hexdigest()
+
+
+def md5(text: str) -> str:
+    """The digest of the bytes of a text."""
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def sha1(text: str) -> str:
+    """The digest of the bytes of a text."""
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def crc32(text: str) -> int:
+    """The checksum of the bytes of a text."""
+    return zlib.crc32(text.encode())
+
+
+def pad_char(text: str, length: int) -> str:
+    """A value of type char(length), as it is read: with blanks up to its length."""
+    return text.ljust(length)
+
+
+def hex_of_text(text: str) -> str:
+    """The bytes of a text as hexadecimal digits."""
+    return text.encode().hex().upper()
+
+
+def hex_of_number(number: int) -> str:
+    """The 64 bits of a number as hexadecimal digits, without leading zeros."""
+    return f"{number % 2**64:X}"
+
+
+def binary_digits(number: int) -> str:
+    """The 64 bits of a number, without leading zeros."""
+    return f"{number % 2**64:b}"

@@ -1,0 +1,211 @@
+"""More functions of Spark: of strings, times, numbers and arrays, with edges of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+
+from incmrql.types import typed
+from incmrql.types.model import (
+    BOOL,
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    Type,
+    list_of,
+)
+from incmrql.values import Value
+from tests.lower.edges import TEXTS, edges
+from tests.lower.spark_agreement import SparkCase, case
+from tests.reference.running import const
+
+_COUNTS = (None, -3, -1, 0, 1, 2, 3, 5, 81)
+_PARTS = (None, "", "a", "aa", "ab", "b", ",", ".", "\u00e9", "\U0001f600", "aXbXc", "X")
+_SHORT = [*TEXTS, "a,b,,c,,", "aXbXc", "XX", "abab", "aaaa"]
+_MOMENTS = [
+    None, datetime(2026, 1, 31, 10, 20, 30, 123_456, UTC), datetime(2024, 2, 29, tzinfo=UTC),
+    datetime(2023, 2, 28, 23, 59, 59, 999_999, UTC), datetime(2023, 12, 31, tzinfo=UTC),
+    datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), datetime(1970, 1, 1, tzinfo=UTC),
+    datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC),
+    datetime(2026, 3, 1, 10, 20, 30, 123_455, UTC), datetime(2000, 2, 29, 1, 2, 3, tzinfo=UTC),
+    datetime(2026, 7, 5, 0, 0, 0, 1, UTC),
+]  # fmt: skip
+_MONTHS = (None, -25, -12, -1, 0, 1, 11, 12, 13, 120_000)
+_ARRAYS: list[Value] = [
+    None, [], [1], [None], [1, 2, 3], [3, 1, 2, 1], [1, None, 1], [None, None], [2, None, 3, 5],
+]  # fmt: skip
+_TEXT_ARRAYS: list[Value] = [None, [], ["a"], ["a", None, "b"], [None], ["", ""], ["\u00e9", "x"]]
+
+
+def _call(name: str, result: Type, *arguments: typed.Expr) -> typed.Expr:
+    return typed.Builtin(name, arguments, "ansi", type=result)
+
+
+def _same(
+    name: str,
+    types: Sequence[Type],
+    result: Type,
+    text: str,
+    arguments: Sequence[Sequence[Value]] | None = None,
+) -> SparkCase:
+    return case(
+        name, types, lambda x: _call(f"spark.{name}", result, *x), text, arguments=arguments
+    )
+
+
+def string_cases() -> Iterator[SparkCase]:
+    for name in ("lpad", "rpad"):
+        lengths = (None, -1, 0, 1, 2, 3, 5, 82)
+        pads = (None, "", " ", "xy", "\u00e9", "\U0001f600z")
+        yield _same(
+            name, (STRING, INT, STRING), STRING, f"{name}({{0}}, {{1}}, {{2}})",
+            (TEXTS, lengths, pads),
+        )  # fmt: skip
+    yield _same("repeat", (STRING, INT), STRING, "repeat({0}, {1})", (TEXTS, _COUNTS))
+    yield _same(
+        "replace", (STRING,) * 3, STRING, "replace({0}, {1}, {2})", (_SHORT, _PARTS, _PARTS)
+    )
+    yield _same("reverse", (STRING,), STRING, "reverse({0})")
+    yield _same(
+        "locate", (STRING, STRING, INT), INT, "locate({0}, {1}, coalesce({2}, 1))",
+        (_PARTS, _SHORT, (-1, 0, 1, 2, 3, 80, 2**31 - 1)),
+    )  # fmt: skip
+    yield _same(
+        "substring_index", (STRING, STRING, INT), STRING, "substring_index({0}, {1}, {2})",
+        (_SHORT, _PARTS, (None, -4, -2, -1, 0, 1, 2, 3)),
+    )  # fmt: skip
+    yield _same("ascii", (STRING,), INT, "ascii({0})")
+    yield _same("chr", (LONG,), STRING, "chr({0})")
+    yield _same(
+        "translate", (STRING,) * 3, STRING, "translate({0}, {1}, {2})",
+        (_SHORT, ("", "a", "ab", "aba", "\u00e9", "\U0001f600b", None), ("", "x", "xyz", None)),
+    )  # fmt: skip
+    yield _same("md5", (STRING,), STRING, "md5({0})")
+    yield _same("sha1", (STRING,), STRING, "sha1({0})")
+    yield _same("sha2", (STRING, INT), STRING, "sha2({0}, {1})", (TEXTS, (0, 224, 256, 384, 512)))
+    yield _same("crc32", (STRING,), LONG, "crc32({0})")
+    yield _same("hex", (LONG,), STRING, "hex({0})")
+    yield _same("hex", (STRING,), STRING, "hex({0})")
+    yield _same("bin", (LONG,), STRING, "bin({0})")
+    yield _same(
+        "array_join", (list_of(STRING), STRING), STRING, "array_join({0}, {1})",
+        (_TEXT_ARRAYS, (None, "", ",")),
+    )  # fmt: skip
+    yield _same(
+        "array_join", (list_of(STRING), STRING, STRING), STRING, "array_join({0}, {1}, {2})",
+        (_TEXT_ARRAYS, (None, "", ","), ("", "-")),
+    )  # fmt: skip
+    yield _same(
+        "split_at", (STRING, STRING), list_of(STRING),
+        "split({0}, concat('\\\\Q', {1}, '\\\\E'), -1)",
+        (_SHORT, ("a", "aa", ",", "X", "\u00e9", None)),
+    )  # fmt: skip
+
+
+def number_cases() -> Iterator[SparkCase]:
+    for name in ("signum", "degrees", "radians"):
+        yield _same(name, (DOUBLE,), DOUBLE, f"{name}({{0}})")
+    yield _same("bit_count", (LONG,), INT, "bit_count({0})")
+    yield case(
+        "factorial", (INT,), lambda x: typed.Builtin("spark.factorial", (x[0],), type=LONG),
+        "factorial({0})", "legacy",
+    )  # fmt: skip
+
+
+def time_cases() -> Iterator[SparkCase]:
+    for number, word in enumerate(("MO", "Tue", "wednesday", "th", "FRI", "sa", "SUNDAY")):
+        yield case(
+            f"next {word}", (DATE,),
+            lambda x, n=number: _call("spark.next_day", DATE, x[0], const(n, INT)),
+            f"next_day({{0}}, '{word}')",
+            arguments=([d for d in edges(DATE) if d is None or d < date(9999, 12, 1)],),
+        )  # fmt: skip
+    yield _same("unix_date", (DATE,), INT, "unix_date({0})")
+    days = (None, -719_162, -1, 0, 1, 20_000, 2_932_896)
+    yield _same("from_unix_date", (INT,), DATE, "date_from_unix_date({0})", (days,))
+    for name in ("seconds", "millis", "micros"):
+        yield _same(f"unix_{name}", (TIMESTAMP,), LONG, f"unix_{name}({{0}})", (_MOMENTS,))
+    yield case(
+        "add micros", (TIMESTAMP,),
+        lambda x: _call("spark.add_micros", TIMESTAMP, x[0], const(-93_784_000_005, LONG)),
+        "{0} - interval '1 02:03:04.000005' day to second", arguments=(_MOMENTS[:7],),
+    )  # fmt: skip
+    yield case(
+        "add months", (TIMESTAMP,),
+        lambda x: _call("spark.add_months_to_timestamp", TIMESTAMP, x[0], const(13, INT)),
+        "{0} + interval '1-1' year to month", arguments=(_MOMENTS[:7],),
+    )  # fmt: skip
+    for rounded in (True, False):
+        yield case(
+            f"months between {rounded}", (TIMESTAMP, TIMESTAMP),
+            lambda x, r=rounded: _call("spark.months_between", DOUBLE, *x, const(r, BOOL)),
+            f"months_between({{0}}, {{1}}, {str(rounded).lower()})",
+            arguments=(_MOMENTS, _MOMENTS),
+        )  # fmt: skip
+    for unit, micros in (("SECOND", 10**6), ("DAY", 86_400 * 10**6), ("WEEK", 604_800 * 10**6)):
+        yield case(
+            unit, (TIMESTAMP, TIMESTAMP),
+            lambda x, m=micros: _call("spark.whole_units", LONG, *x, const(m, LONG)),
+            f"timestampdiff({unit}, {{0}}, {{1}})", arguments=(_MOMENTS, _MOMENTS),
+        )  # fmt: skip
+    yield _same(
+        "whole_months", (TIMESTAMP, TIMESTAMP), LONG, "timestampdiff(MONTH, {0}, {1})",
+        (_MOMENTS, _MOMENTS),
+    )  # fmt: skip
+    for pattern in (
+        "yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss.SSSSSS", "yy/M/d H:m:s", "MMM MMMM E EEEE", "yyyyMMdd",
+        "'at' HH 'o''clock'", "SSS", "yyyy",
+    ):  # fmt: skip
+        yield case(
+            f"format {pattern}", (TIMESTAMP,),
+            lambda x, p=pattern: _call("spark.date_format", STRING, x[0], const(p, STRING)),
+            "date_format({0}, '" + pattern.replace("'", "\\'") + "')", arguments=(_MOMENTS,),
+        )  # fmt: skip
+    for unit in ("year", "quarter", "month", "week", "day", "hour", "minute", "second"):
+        yield case(
+            f"first of {unit}", (TIMESTAMP,),
+            lambda x, u=unit: typed.Builtin(
+                "date_trunc", (const(u, STRING), x[0]), "ansi", type=TIMESTAMP
+            ),
+            f"date_trunc('{unit}', {{0}})", arguments=(_MOMENTS,),
+        )  # fmt: skip
+
+
+def array_cases() -> Iterator[SparkCase]:
+    ints = list_of(INT)
+    values = (None, 0, 1, 2, 3, 5)
+    for name, result in (("contains", BOOL), ("position", LONG), ("remove", ints)):
+        yield _same(
+            f"array_{name}", (ints, INT), result, f"array_{name}({{0}}, {{1}})", (_ARRAYS, values)
+        )
+    for name in ("array_union", "array_intersect", "array_except"):
+        yield _same(name, (ints, ints), ints, f"{name}({{0}}, {{1}})", (_ARRAYS, _ARRAYS))
+    yield _same(
+        "arrays_overlap", (ints, ints), BOOL, "arrays_overlap({0}, {1})", (_ARRAYS, _ARRAYS)
+    )
+    yield _same("array_distinct", (ints,), ints, "array_distinct({0})", (_ARRAYS,))
+    for name, result in (("array_min", INT), ("array_max", INT)):
+        yield _same(name, (ints,), result, f"{name}({{0}})", (_ARRAYS,))
+    yield _same("array_reverse", (ints,), ints, "reverse({0})", (_ARRAYS,))
+    yield _same("size", (ints,), INT, "size({0})", (_ARRAYS,))
+    yield _same(
+        "slice", (ints, INT, INT), ints, "slice({0}, {1}, {2})",
+        (_ARRAYS, (None, -5, -2, -1, 0, 1, 2, 4, 9), (None, -1, 0, 1, 2, 9)),
+    )  # fmt: skip
+    for ascending in (True, False):
+        yield case(
+            f"sort {ascending}", (ints,),
+            lambda x, a=ascending: _call("spark.sort_array", ints, x[0], const(a, BOOL)),
+            f"sort_array({{0}}, {str(ascending).lower()})", arguments=(_ARRAYS,),
+        )  # fmt: skip
+    yield _same(
+        "array_repeat", (INT, INT), ints, "array_repeat({0}, {1})", ((None, 1), (None, -1, 0, 1, 3))
+    )
+    bounds = (None, -3, 0, 1, 2, 7)
+    yield _same(
+        "sequence", (LONG, LONG, LONG), list_of(LONG), "sequence({0}, {1}, {2})",
+        (bounds, bounds, (None, -2, -1, 0, 1, 3)),
+    )  # fmt: skip
