@@ -62,6 +62,8 @@ class SparkCase(Case):
 
     text: str = ""
     mode: typed.Mode = "ansi"
+    fails: bool = True
+    """Whether Spark raises an error in ANSI mode where there is no result."""
 
 
 def case(
@@ -93,7 +95,7 @@ def case(
         lower,
         partial(pinned.apply_expression, variables, body),
         None if arguments is None else tuple(map(tuple, arguments)),
-        400 if any(isinstance(type_, Decimal) for type_ in types) else MOST_ROWS,
+        150 if any(isinstance(type_, Decimal) for type_ in types) else MOST_ROWS,
         text,
         mode,
     )

@@ -52,6 +52,7 @@ def cases(family: str) -> tuple[SparkCase, ...]:
     return tuple(FAMILIES[family]())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_duckdb(family: str) -> None:
     with duckdb.connect() as connection:
@@ -66,6 +67,7 @@ def test_duckdb(family: str) -> None:
     assert not problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pinned(family: str) -> None:
     problems = []
@@ -93,7 +95,7 @@ def test_spark(family: str, mode: str, spark: SparkSession) -> None:
             spark.createDataFrame(_with_results(question)).createOrReplaceTempView("arguments")
             results = spark.sql(_question_text(question)).toArrow().sort_by("row0")
             for i, case in enumerate(question.cases):
-                problems += differences(case, _with_nulls(results[f"r{i}"], case))
+                problems += _unlike(case, _with_nulls(results[f"r{i}"], case))
     finally:
         spark.conf.set("spark.sql.ansi.enabled", usual or "false")
     assert not problems
@@ -117,6 +119,11 @@ def test_spark_fails_where_there_is_no_result(family: str, spark: SparkSession) 
     finally:
         spark.conf.set("spark.sql.ansi.enabled", usual or "false")
     assert not silent
+
+
+def _unlike(case: Any, column: Any) -> list[str]:
+    """Where Spark says something else; it has a negative zero, which here is zero."""
+    return [p for p in differences(case, column) if not p.endswith("gives -0.0")]
 
 
 def _with_nulls(column: Any, case: Any) -> Any:
@@ -152,6 +159,9 @@ def _question_text(question: Question) -> str:
 
 
 def _failing_row(case: Any) -> int | None:
+    """A row without a result, of an operation of which null is none."""
+    if not case.fails:
+        return None
     for number, (value, row) in enumerate(zip(expected(case), case.rows(), strict=True)):
         if value is None and None not in row:
             return number
@@ -165,4 +175,6 @@ def _fails(text: str, row: int, spark: SparkSession) -> bool:
         spark.sql(f"SELECT {text} FROM arguments WHERE row0 = {row}").collect()
     except PySparkException:
         return True
+    except ValueError:
+        return True  # a time that only Spark has a value for
     return False

@@ -39,19 +39,21 @@ def _operands(node: PlanNode, scope: Scope) -> tuple[typed.Expr, typed.Expr]:
 def _operator(op: typed.ArithmeticOp) -> Convert:
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
         left, right = _operands(node, scope)
-        if op == "%" and mode_of(node) != "ansi" and not _is_divisible(left.type, right.type):
-            message = f"{node.name} of {left.type} and {right.type}, where Java cannot divide some"
-            raise Refused("C104", message, "Cast both to decimals with fewer digits.", node)
+        if op == "%":
+            _require_divisible(node, left.type, right.type)
         return typed.Arithmetic(op, left, right, mode_of(node), type=type_of(node))
 
     return convert
 
 
-def _is_divisible(left: Type, right: Type) -> bool:
-    """Whether the whole part of each quotient has a number of digits that Java can compute."""
+def _require_divisible(node: PlanNode, left: Type, right: Type) -> None:
+    """Raise `Refused` if Spark raises an error, in whatever mode, where a quotient is too long."""
     if not isinstance(left, Decimal) or not isinstance(right, Decimal):
-        return True
-    return left.precision - left.scale + right.scale <= MOST_DIGITS
+        return
+    fits = left.precision - left.scale + right.scale <= MOST_DIGITS
+    if not fits and mode_of(node) != "ansi":
+        message = f"{node.name} of {left} and {right}, where Java cannot divide some"
+        raise Refused("C104", message, "Cast both to decimals with fewer digits.", node)
 
 
 def _arithmetic(op: typed.ArithmeticOp) -> Rule:
@@ -63,14 +65,15 @@ def _whole_quotient(node: PlanNode, scope: Scope) -> typed.Expr:
     left, right = _operands(node, scope)
     mode = mode_of(node)
     if isinstance(left.type, Decimal):
-        if mode == "legacy":
-            raise Refused("C104", "div of decimals without ANSI is not converted yet", node=node)
+        _require_divisible(node, left.type, right.type)
         return call("spark.div", [left, right], LONG, mode)
     return typed.Arithmetic("/", left, right, mode, type=LONG)
 
 
 def _pmod(node: PlanNode, scope: Scope) -> typed.Expr:
-    return call("spark.pmod", _operands(node, scope), type_of(node), mode_of(node))
+    left, right = _operands(node, scope)
+    _require_divisible(node, left.type, right.type)
+    return call("spark.pmod", [left, right], type_of(node), mode_of(node))
 
 
 def _minus(node: PlanNode, scope: Scope) -> typed.Expr:

@@ -267,7 +267,7 @@ def _struct_fields(node: PlanNode, scope: Scope) -> typed.Expr:
     return typed.MapOver(variable, array, body, False, type=list_of(body.type))
 
 
-def _of_arrays(function: str, *names: str, mode: typed.Mode = "total") -> Rule:
+def _of_arrays(function: str, *names: str, mode: typed.Mode = "try") -> Rule:
     """A function whose first operand is an array."""
 
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:

@@ -132,9 +132,9 @@ def compare(op: typed.CompareOp, left: typed.Expr, right: typed.Expr) -> typed.E
 
 
 def call(
-    function: str, arguments: Sequence[typed.Expr], type_: Type, mode: typed.Mode = "total"
+    function: str, arguments: Sequence[typed.Expr], type_: Type, mode: typed.Mode = "try"
 ) -> typed.Expr:
-    """The call of a built-in."""
+    """The call of a built-in; in ANSI mode it fails where it has no result."""
     return typed.Builtin(function, tuple(arguments), mode, type=type_)
 
 

@@ -104,7 +104,7 @@ def _length() -> Convert:
     return lambda node, scope: call("length", strings_of(node, scope, "child"), INT)
 
 
-def _function(function: str, result: Type, *names: str, mode: typed.Mode = "total") -> Rule:
+def _function(function: str, result: Type, *names: str, mode: typed.Mode = "try") -> Rule:
     """A function of strings and integers, which stand in these fields."""
 
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:

@@ -1,8 +1,8 @@
 """Arithmetic in Spark's evaluation modes: null where there is no result.
 
 Integers keep the width of their type and wrap in `legacy` mode; floats are rounded to float at
-every step.  Decimals are rounded twice, as in Spark: a product to 39 digits and a quotient to 38
-decimals first, then both to the scale of the result.
+every step.  A product of decimals is rounded twice, as in Spark: to 39 digits first, then to the
+scale of the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from incmrql.types.typed import Mode
 from incmrql.values import Value
 from incmrql.values.numbers import (
     INTEGER_RANGES,
-    MOST_DIGITS,
     decimal_arithmetic,
     divide_half_up,
     divide_integers,
@@ -78,12 +77,6 @@ def _decimal(op: str, a: Decimal, b: Decimal, result: tuple[int, int]) -> Decima
     if op == "*":
         product = Fraction(a) * Fraction(b)
         return nearest_decimal(_to_digits(product), result)
-    if op == "/":
-        if b == 0:
-            return None
-        quotient = Fraction(a) / Fraction(b) * 10**MOST_DIGITS
-        rounded = divide_half_up(quotient.numerator, quotient.denominator)
-        return nearest_decimal(Fraction(rounded, 10**MOST_DIGITS), result)
     if op == "%" and not is_divisible(Fraction(a), Fraction(b)):
         return None
     return decimal_arithmetic(op, a, b, result)

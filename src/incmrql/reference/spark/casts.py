@@ -57,7 +57,7 @@ def cast_in_mode(value: Value, source: Type, target: Type, mode: Mode) -> Value:
         parsed = parse(value, target, legacy=mode == "legacy")
         return None if parsed is None else fit_to_type(parsed, target)
     if isinstance(value, datetime):
-        return _from_moment(value, target, mode)
+        return _from_moment(value, target)
     if isinstance(value, date):
         return datetime.combine(value, time(), UTC) if target == TIMESTAMP else None
     if target == TIMESTAMP:
@@ -143,12 +143,12 @@ def _fitted(number: int, type_: Type, mode: Mode) -> int | None:
     return fit_or_null(INTEGER_RANGES[type_.name], number)
 
 
-def _from_moment(moment: datetime, target: Type, mode: Mode) -> Value:
+def _from_moment(moment: datetime, target: Type) -> Value:
     if target == DATE:
         return moment.astimezone(UTC).date()
     micros = micros_of(moment)
     if is_integer(target):
-        return _fitted(micros // _SECOND, target, mode)
+        return _fitted(micros // _SECOND, target, "try")
     if target == BOOL:
         return micros != 0
     if isinstance(target, DecimalType):
@@ -163,7 +163,7 @@ def _to_moment(value: Value, mode: Mode) -> datetime | None:
     if isinstance(value, int):
         return moment_of(value * _SECOND)
     if isinstance(value, Decimal):
-        return moment_of(math.trunc(_PRODUCT.multiply(value, Decimal(_SECOND))))
+        return moment_of(wrap(math.trunc(_PRODUCT.multiply(value, Decimal(_SECOND))), LONG))
     micros = value * _SECOND
     if not math.isfinite(micros):
         return None

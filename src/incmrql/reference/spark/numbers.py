@@ -107,8 +107,10 @@ def _exact_remainder(a: Fraction, b: Fraction) -> Fraction:
 
 
 def whole_quotient(a: Decimal, b: Decimal) -> int | None:
-    """`div` of two decimals: the whole part of their quotient."""
-    return None if b == 0 else math.trunc(Fraction(a) / Fraction(b))
+    """`div` of two decimals: the whole part of their quotient, which wraps in all modes."""
+    if not is_divisible(Fraction(a), Fraction(b)):
+        return None
+    return wrap(math.trunc(Fraction(a) / Fraction(b)), LONG)
 
 
 def absolute_wrapped(type_: Type) -> Callable[[int], int]:
