@@ -173,6 +173,14 @@ def test_our_options_travel_with_the_reader(tmp_path: Path) -> None:
     assert "on_modified" in refusal(files(tmp_path, on_modified="ignore")).message
 
 
+def test_deletions_lie_where_spark_looks_for_files() -> None:
+    """Spark may run in another directory than this process."""
+    for given, deletes in (("./in/a", "gone"), ("a", "gone"), ("a", "/else/gone")):
+        root = f"/spark/{given.removeprefix('./')}"
+        chosen = dict(source_of(files(root, path=given, deletes=deletes)).options)
+        assert chosen["deletes"] == ("/spark/gone" if deletes == "gone" else deletes)
+
+
 def test_inputs_that_do_not_change(tmp_path: Path) -> None:
     table = PlanNode(
         "CatalogTable",

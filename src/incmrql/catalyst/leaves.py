@@ -228,7 +228,7 @@ class Leaves:
         if "deletes" in given:
             path = local_path(given["deletes"])
             _check_local(leaf, path)
-            chosen["deletes"] = os.path.abspath(path)
+            chosen["deletes"] = os.path.normpath(os.path.join(_working_directory(leaf), path))
         on_modified = given.get("on_modified", given.get("onmodified", self.on_modified)).lower()
         if on_modified not in ("refuse", "fail", "replace"):
             hint = "It is refuse or replace."
@@ -437,6 +437,17 @@ def _paths(leaf: PlanNode, relation: PlanNode, options: Mapping[str, str]) -> tu
         if set(listed) <= set(roots(pattern)):
             return (pattern,)
     return tuple(sorted(map(escape, listed)))
+
+
+def _working_directory(leaf: PlanNode) -> str:
+    """The directory in which Spark runs, as far as the leaf tells; else that of this process."""
+    relation = leaf["relation"]
+    pairs = _pairs(relation["options"]).items()
+    given = local_path(next((value for key, value in pairs if key.lower() == "path"), ""))
+    for path in map(local_path, relation["location"]["rootPaths"]):
+        if given and not given.startswith("/") and path.endswith(f"/{os.path.normpath(given)}"):
+            return path.removesuffix(f"/{os.path.normpath(given)}") or "/"
+    return os.getcwd()
 
 
 def _check_local(leaf: PlanNode, path: str) -> None:

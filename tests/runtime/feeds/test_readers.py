@@ -204,7 +204,12 @@ def test_an_overwritten_folder_is_refused_with_what_to_do(tmp_path: Path) -> Non
     with pytest.raises(DataError) as problem:
         steps(folder)
     assert problem.value.code == "R302"
-    for words in ('on_modified="replace"', 'write.mode("overwrite")', "--forget", "--retract"):
+    for words in (
+        'on_modified="replace" and --on-change rebuild',
+        'write.mode("overwrite")',
+        "--forget",
+        "--retract",
+    ):
         assert words in problem.value.hint
     with folder.driver(replace(QUICK, retract=(str(folder.data / "a.csv"),))) as driver:
         while driver.step() is not None:
@@ -308,3 +313,6 @@ def test_parquet_that_is_read_alike_is_not_spooled(tmp_path: Path) -> None:
     before = Reading.spooled
     assert steps(folder) == [(1, 15), (2, 0)]
     assert Reading.spooled == before
+    (folder.data / "a.parquet").unlink()
+    with pytest.raises(DataError, match="a new checkpoint"):
+        steps(folder)

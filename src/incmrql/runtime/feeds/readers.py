@@ -138,10 +138,12 @@ class ReaderFeed(FolderFeed):
     def _problem(self, before: InputFile, after: InputFile | None) -> DataError:
         """The error for a file that vanished or changed, with the ways to continue."""
         problem = super()._problem(before, after)
+        is_kept = all(file.kind == "spool" for file, _ in self._spools[before.path])
+        way = "--on-change rebuild" if is_kept else "a new checkpoint"
         hint = (
             f"Restore it as it was, or continue with --forget {before.path} (its rows stay) or "
-            f"--retract {before.path} (its rows leave). To follow files that change, start again "
-            'with on_modified="replace" and --on-change rebuild. Spark\'s write.mode("overwrite") '
-            "replaces all files of a directory; to add rows, append."
+            f"--retract {before.path} (its rows leave). To follow files that change, start with "
+            f'on_modified="replace" and {way}. Spark\'s write.mode("overwrite") replaces all files '
+            "of a directory; to add rows, append."
         )
         return DataError(problem.code, problem.message, place=problem.place, hint=hint)
