@@ -201,18 +201,15 @@ class Driver:
             )  # fmt: skip
         if is_changed:
             self._change_program(recorded, rebuild=rebuild)
-        growing = self._growing_places()
-        self._removals = removals(options, checkpoint, self.state, self.archive, growing)
+        physical, streams = self.compiled.physical, program.streams
+        growing = {s.place for s in streams if physical.source(s.place).insert_only}
+        invariant = {s.place for s in streams if not s.streaming}
+        self._removals = removals(
+            options, checkpoint, self.state, self.archive, growing=growing, invariant=invariant
+        )
         exempt_from_checks(self.feeds, self._removals)
         if any(file.retracts and file.place in growing for file in self._removals):
             self._change_program((), rebuild=True, removed=self._removals)
-
-    def _growing_places(self) -> frozenset[int]:
-        """The places of the sources whose rows are never deleted."""
-        places = (stream.place for stream in self.program.streams)
-        return frozenset(
-            place for place in places if self.compiled.physical.source(place).insert_only
-        )
 
     def __enter__(self) -> Driver:
         return self

@@ -392,11 +392,11 @@ def test_a_source_is_taken_once(folder: Path) -> None:
     again.check_ingested()
     put(folder / "a.csv", "1,b\n", 4)
     with pytest.raises(DataError) as caught:
-        again.check_ingested()
+        again.poll(10)
     assert caught.value.code == "R301"
     (folder / "a.csv").unlink()
     with pytest.raises(DataError) as caught:
-        again.check_ingested()
+        again.poll(10)
     assert caught.value.code == "R302"
 
 

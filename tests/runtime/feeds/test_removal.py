@@ -223,6 +223,30 @@ def test_a_retraction_by_a_new_state_needs_all_other_input(growing: Place) -> No
     assert run_with_jobs(growing, retract=(path,)) == "{ (1,10.0), (2,300.0), (4,4.0) }"
 
 
+def test_a_file_of_a_source_that_is_read_once_is_not_retracted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing would be read in its place: its rows would be missing from then on."""
+    jobs_here(monkeypatch)
+    place = Place(
+        tmp_path,
+        """incr select (x.K, y.G) from x in stream(line, "{data}", ",", type(< K: int >)),
+          y in source(line, "{names}", ",", type(< K: int, G: string >)) where x.K = y.K;""",
+    )
+    place.put("1.csv", "1\n")
+    names = place.names / "a.csv"
+    names.write_text("1,a\n")
+    assert run(place, KEPT) == '{ (1,"a") }'
+    names.write_text("1,other\n")
+    for options, code in ((KEPT, "R301"), (replace(KEPT, retract=(str(names),)), "R323")):
+        with pytest.raises(DataError, match=r"a\.csv") as caught:
+            run(place, options)
+        assert caught.value.code == code
+        assert "--retract" not in caught.value.hint
+        assert f"--forget {names}" in caught.value.hint
+    assert run(place, replace(KEPT, forget=(str(names),))) == '{ (1,"a") }'
+
+
 @pytest.mark.parametrize("point", ["manifest", "publish", "after"])
 def test_a_crash_while_a_stream_that_only_grows_is_built_again(
     growing: Place, monkeypatch: pytest.MonkeyPatch, point: str

@@ -281,7 +281,10 @@ class FolderFeed:
 
     def _problem(self, before: InputFile, after: InputFile | None) -> DataError:
         """The error for a file that vanished or changed."""
-        return gone(before) if after is None else altered(before)
+        streaming = self._stream.streaming
+        if after is None:
+            return gone(before, streaming=streaming)
+        return altered(before, streaming=streaming)
 
     def _retraction(self, path: str) -> Iterable[InputFile]:
         """The input that retracts an ingested file: its kept copy."""
@@ -304,21 +307,25 @@ def _is_gone(path: str) -> bool:
     return False
 
 
-def altered(file: InputFile) -> DataError:
+def altered(file: InputFile, *, streaming: bool = True) -> DataError:
     """The error for an ingested file whose content changed."""
     message = f'"{Path(file.path).name}" changed after it was ingested'
-    hint = (
-        f"Restore it as it was. To resume without it, run with --forget {file.path} (its rows "
-        f"stay) or --retract {file.path} (its rows leave, and the changed file is new input)."
-    )
+    retract = f"or --retract {file.path} (its rows leave, and the changed file is new input)"
+    hint = f"Restore it as it was. {_ways_out(file, retract, streaming=streaming)}"
     return DataError("R301", message, place=file.path, hint=hint)
 
 
-def gone(file: InputFile) -> DataError:
+def gone(file: InputFile, *, streaming: bool = True) -> DataError:
     """The error for an ingested file that vanished."""
-    hint = (
-        f"Restore it. To resume without it, run with --forget {file.path} (its rows stay) "
-        f"or --retract {file.path} (its rows leave)."
-    )
     message = f'"{Path(file.path).name}" was ingested and no longer exists'
+    retract = f"or --retract {file.path} (its rows leave)"
+    hint = f"Restore it. {_ways_out(file, retract, streaming=streaming)}"
     return DataError("R302", message, place=file.path, hint=hint)
+
+
+def _ways_out(file: InputFile, retract: str, *, streaming: bool) -> str:
+    """How to resume without an ingested file; one of an invariant source is never read again."""
+    forget = f"To resume without it, run with --forget {file.path} (its rows stay)"
+    if streaming:
+        return f"{forget} {retract}."
+    return f"{forget}. Its source is read once: to read it again, start with a new checkpoint."

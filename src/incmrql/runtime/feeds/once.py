@@ -33,8 +33,11 @@ class OnceFeed:
         """Files that are about to be forgotten."""
 
     def poll(self, now: float) -> Arrivals:  # noqa: ARG002 - nothing has to settle
-        """All files before the first batch, nothing later."""
-        if self._begun or self._stream.path is None:
+        """All files before the first batch, nothing later; refused if one of them has changed."""
+        if self._begun:
+            self.check_ingested()
+            return Arrivals()
+        if self._stream.path is None:
             return Arrivals()
         files = [(str(path), path.stat()) for path in expand(self._stream.path)]
         return Arrivals(
@@ -49,12 +52,12 @@ class OnceFeed:
             try:
                 stat = Path(path).stat()
             except FileNotFoundError:
-                raise gone(before) from None
+                raise gone(before, streaming=False) from None
             after = InputFile(path, stat.st_size, stat.st_mtime_ns, self.place)
             if after == before:
                 continue
             if after.size != before.size or checksum(after) != digest:
-                raise altered(before)
+                raise altered(before, streaming=False)
             self.ingested[path] = (after, digest)
 
     def acknowledge(self, files: Sequence[tuple[InputFile, str]]) -> None:

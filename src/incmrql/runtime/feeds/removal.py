@@ -33,11 +33,14 @@ def removals(
     checkpoint: Checkpoint,
     state: State,
     archive: Archive,
+    *,
     growing: Collection[int],
+    invariant: Collection[int],
 ) -> tuple[InputFile, ...]:
     """The files that a batch is to forget and retract; none if an earlier start has done it.
 
     `growing` are the places of sources that only grow: their files need no copy to be retracted.
+    Those of `invariant` sources are read once, so that nothing could take the place of a file.
     """
     twice = set(map(os.path.abspath, options.forget)) & set(map(os.path.abspath, options.retract))
     if twice:
@@ -53,6 +56,10 @@ def removals(
                 files.append(replace(file, forgotten=True))
     for path in dict.fromkeys(options.retract):
         for file, digest in _ingested(path, state) or _nothing_left(path, checkpoint, "--retract"):
+            if file.place in invariant:
+                message = f'"{Path(path).name}" cannot be retracted: its source is read only once'
+                hint = f"Use --forget {path}, or start with a new checkpoint to read it again."
+                raise DataError("R323", message, place=path, hint=hint)
             files.append(_retraction(file, digest, None if file.place in growing else archive))
     return tuple(files)
 
