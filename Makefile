@@ -109,6 +109,10 @@ show-kills: java ## 200 kills over three programs, and two drivers that fight ov
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 200 --batches 200
 	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.runtime.soak --kills 0 --batches 60 --fight 10
 
+.PHONY: show-spark
+show-spark: java ## Spark SQL: TPC-H and shapes of DataFrames under random batches against plain Spark (15 minutes)
+	JAVA_HOME="$(JAVA_HOME_FOUND)" $(BIN)/python -m tests.spark.show
+
 .PHONY: show-mutants
 show-mutants: mutants ## the same as `make mutants` (60 minutes)
 

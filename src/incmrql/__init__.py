@@ -1,7 +1,8 @@
 """Incremental MRQL for Spark: queries whose answers follow their changing input.
 
-`Session` runs queries on Spark; `Run` is a query over streams that is kept up to date.  Data and
-query problems are errors of `errors`.
+`materialize` keeps the answer of a DataFrame up to date, and `explain` says how.  `Session` runs
+queries of MRQL and of Spark; `Run` is a query that is kept up to date.  Data and query problems are
+errors of `errors`.
 
 Start with `compiler.compiled` to follow a query from its text to what runs.
 """
@@ -18,6 +19,7 @@ from incmrql.errors import (
 )
 
 if TYPE_CHECKING:
+    from incmrql.api.frames import explain, materialize
     from incmrql.api.runs import Run
     from incmrql.api.session import Session
     from incmrql.runtime.report import Batch
@@ -36,15 +38,21 @@ __all__ = [
     "Run",
     "Session",
     "__version__",
+    "explain",
+    "materialize",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """`Session` and `Run` when they are asked for: most commands need no part of either."""
+    """A name of `api` when it is asked for: most commands need none of them."""
     if name == "Session":
         from incmrql.api.session import Session
 
         return Session
+    if name in ("explain", "materialize"):
+        from incmrql.api import frames
+
+        return getattr(frames, name)
     if name in ("Run", "Batch"):
         from incmrql.api import runs
 

@@ -7,8 +7,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import Row
+
+from tests.spark.folders import spark_directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,6 +56,22 @@ def test_the_console_shows_what_happens(tmp_path: Path) -> None:
             env={**os.environ, "PATH": path, "INCMRQL_ENGINE": "spark"},
         )  # fmt: skip
         assert (done.stdout + without_times(done.stderr)).strip("\n") == expected, command
+
+
+@pytest.mark.spark
+def test_the_first_example_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sales").mkdir()
+    (tmp_path / "sales/monday.csv").write_text("Oslo,10\nRome,4\nOslo,20\n")
+    monkeypatch.chdir(tmp_path)
+    example = blocks("python")[0]
+    names = {"spark": spark.newSession(), "Row": Row}
+    with spark_directory(spark, tmp_path):
+        exec(example, names)
+        shown = re.findall(r"batch\.changes\(\) +# (.*)", example)
+        assert sorted(eval("batch.changes()", names)) == sorted(eval(shown[0], names))
+        eval("run.stop()", names)
 
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/theory.md"]

@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,10 @@ from incmrql.values import Value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from incmrql.api.plans import SparkAnswers
+    from incmrql.api.session import Session
+    from incmrql.runtime.expected import Against, Judge
 
 
 class SavedRun:
@@ -113,10 +117,17 @@ class SavedRun:
         """The first rows of a state table."""
         return list(islice(self._state.rows(table), limit))
 
-    def verify(self, spark: Callable[[], SparkSession]) -> Verified:
+    def verify(
+        self,
+        session: Session,
+        *,
+        against: Against | None = None,
+        on_notice: Callable[[str], None] = lambda _notice: None,
+    ) -> Verified:
         """Compare its answers with those of the same queries over everything that was ingested.
 
-        Raises `DifferenceFound` with the rows that differ.
+        A SQL text is analysed again for `against="spark"`.  Raises `DifferenceFound` with the rows
+        that differ.
         """
         from incmrql.runtime.verify import verify
 
@@ -128,11 +139,25 @@ class SavedRun:
             message = f"checkpoint {self.folder} answers each batch on its own"
             raise CheckpointError(f"{message}: there is no answer over all data to compare")
         options = StreamOptions(paths=self._ownership.program)
+        spark, judge = session.private_spark, self._judge(session)
         inputs = RunInputs(program, spark, options, self._script)
         with self._in_script_folder(), open_driver(inputs, self.folder, read_only=True) as driver:
             if driver.state.number < 0:
                 raise CheckpointError(f"checkpoint {self.folder} has not ingested anything yet")
-            return verify(driver, spark())
+            return verify(driver, spark(), judge=judge, against=against, on_notice=on_notice)
+
+    def _judge(self, session: Session) -> Judge | None:
+        """Spark's own plans of the answers, if they can be made again from a SQL text."""
+        if not self._script.get("plans") or not self._script["text"]:
+            return None
+
+        @cache
+        def answers() -> SparkAnswers:
+            from incmrql.api.plans import analyzed_again
+
+            return analyzed_again(session, self._script)
+
+        return lambda number, rows: answers().frame(number, rows)
 
     def rebucket(self, buckets: int) -> tuple[int, int]:
         """Change the number of buckets; returns the rows of the state and the old number."""

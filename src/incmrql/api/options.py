@@ -10,6 +10,9 @@ from incmrql.errors import DataError
 from incmrql.runtime.user_options import About, UserOptions, declared
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from incmrql.api.streams import FrameStream, PushedStream
     from incmrql.runtime.options import StreamOptions
 
 
@@ -42,6 +45,14 @@ class StartOptions(TypedDict, total=False):
     buckets: int
     checkpoint_mode: int | None
     check_runs: bool
+
+
+class InputChoices(TypedDict, total=False):
+    """What a user says of the inputs of a query of Spark, for type checkers."""
+
+    static: Sequence[str | Path | DataFrame]
+    inputs: Mapping[DataFrame, PushedStream | FrameStream | str]
+    on_modified: Literal["refuse", "replace"]
 
 
 def stream_options(given: Mapping[str, Any]) -> StreamOptions:
@@ -93,4 +104,4 @@ def _choices(type_: Any) -> tuple[Any, ...]:
     return tuple(choice for part in get_args(type_) for choice in _choices(part))
 
 
-__all__ = ["About", "StartOptions", "UserOptions", "declared", "stream_options"]
+__all__ = ["About", "InputChoices", "StartOptions", "UserOptions", "declared", "stream_options"]

@@ -10,18 +10,19 @@ import shutil
 import tempfile
 import threading
 import time
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+from incmrql.api.listeners import Listener, Warnings
+from incmrql.api.named import named_changes, named_rows
 from incmrql.api.streams import Flow, FrameStream, PushedStream, link_or_copy, run_failed
 from incmrql.engine.batch import stream_at
-from incmrql.errors import DataError, IncmrqlError, IncmrqlWarning
+from incmrql.errors import DataError, IncmrqlError
 from incmrql.io.rows import Policy, ReadReport
 from incmrql.plan.program import Program
 from incmrql.runtime.arithmetic import Failure, Failures
@@ -42,6 +43,9 @@ from incmrql.values import Value
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from incmrql.api.plans import SparkAnswers
+    from incmrql.runtime.expected import Against
+
 
 MOST_EVENTS: Final = 1000
 """The number of events that a run remembers."""
@@ -50,48 +54,6 @@ _SET_ASIDE: Final = (
     "The rows at fault were set aside, and the batch was not ingested: the next batch, or step(), "
     "ingests all other rows."
 )
-
-
-class Listener(Protocol):
-    """Receives the batches of a run, and what users should know about them."""
-
-    def notice(self, text: str) -> None:
-        """Called with what is odd about a source, a batch or an output."""
-
-    def failures(self, number: int, failures: Failures) -> None:
-        """Called with the rows for which arithmetic fails after a batch."""
-
-    def batch(self, run: Run, batch: Batch) -> None:
-        """Called after each batch."""
-
-    def verified(self, verified: Verified) -> None:
-        """Called after a verification that found no difference."""
-
-
-@dataclass(slots=True)
-class Warnings:
-    """Reports by Python's warnings; `on_batch` gets the batches."""
-
-    on_batch: Callable[[Batch], None] | None = None
-    _failures: Failures | None = None
-
-    def notice(self, text: str) -> None:
-        """Warn."""
-        warnings.warn(text, IncmrqlWarning, stacklevel=4)
-
-    def failures(self, number: int, failures: Failures) -> None:
-        """Warn if the failing rows differ from those of the last warning."""
-        if failures.count and failures != self._failures:
-            warnings.warn(f"batch {number}: {failures}", IncmrqlWarning, stacklevel=4)
-        self._failures = failures
-
-    def batch(self, run: Run, batch: Batch) -> None:  # noqa: ARG002 - `on_batch` gets the batch only
-        """Pass the batch on."""
-        if self.on_batch is not None:
-            self.on_batch(batch)
-
-    def verified(self, verified: Verified) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +71,8 @@ class RunInputs:
     """The streams of the session, by name."""
     registered: Mapping[str, Any] = field(default_factory=dict)
     """Registered data, by name."""
+    answers: SparkAnswers | None = None
+    """The answers as Spark has them, if the program was made from Spark's plans."""
 
     def streams_by_place(self) -> dict[int, PushedStream | FrameStream]:
         """The streams of the session that the program reads, by the indices of their inputs."""
@@ -271,7 +235,7 @@ class Run:
             listener.failures(report.number, report.errors)
         for notice in self._notices.of(report):
             listener.notice(notice.render())
-        batch = Batch(report, lambda: driver.changes() if driver.options.keep_changes else [])
+        batch = Batch(report, lambda: self._changes() if driver.options.keep_changes else [])
         self._last = weakref.ref(batch)
         listener.batch(self, batch)
         if self._every is not None and (report.number + 1) % self._every == 0:
@@ -366,12 +330,15 @@ class Run:
     def answer(self, item: int = 0) -> Value:
         """The whole answer of an item after the last batch, as Python values."""
         self._check_not_failed()
-        return self._driver.answer(item)
+        return named_rows(self._driver.answer(item), self._driver.program.outputs[item])
 
     def changes(self, item: int = 0) -> list[tuple[Value, int]]:
         """The changes of an item's answer by the last batch; empty if changes are not kept."""
         self._check_not_failed()
-        return self._driver.changes(item)
+        return self._changes(item)
+
+    def _changes(self, item: int = 0) -> list[tuple[Value, int]]:
+        return named_changes(self._driver.changes(item), self._driver.program.outputs[item])
 
     @property
     def printed(self) -> list[int]:
@@ -391,10 +358,17 @@ class Run:
 
         It can be used until the run is stopped, whatever batches follow.
         """
+        from incmrql.spark.values import with_schema
+
+        self._check_not_failed()
+        answers = self._inputs.answers
+        return self._frame() if answers is None else with_schema(self._frame(), answers.schema(0))
+
+    def _frame(self) -> DataFrame:
+        """The rows of the answer in the columns that their type has."""
         from incmrql.runtime.replay import answer_rows
         from incmrql.spark.values import dataframe
 
-        self._check_not_failed()
         driver, spark = self._driver, self._inputs.spark()
         answer = driver.compiled.physical.answers[0]
         if answer.is_single:
@@ -412,8 +386,12 @@ class Run:
         sent = driver.job.sent.content
         return answer_rows(spark, driver.compiled, sent, 0, state.tables, runs)
 
-    def verify(self) -> Verified:
+    def verify(self, against: Against | None = None) -> Verified:
         """Compare the answer with that of the query over everything that was ingested.
+
+        A query of Spark is answered again by the reference evaluator, or by Spark's own plan with
+        `against="spark"`, which also happens if there are too many rows for the evaluator.  Then
+        doubles may differ by a relative 1e-9, because Spark adds them up in any order.
 
         Raises `DifferenceFound` with the rows that differ; or `DataError` if some of the input
         no longer exists.
@@ -421,7 +399,16 @@ class Run:
         from incmrql.runtime.verify import verify
 
         self._check_not_stopped()
-        return verify(self._driver, self._inputs.spark())
+        if against not in (None, "reference", "spark"):
+            raise DataError("R212", f'against is "reference" or "spark", not {against!r}')
+        answers = self._inputs.answers
+        return verify(
+            self._driver,
+            self._inputs.spark(),
+            judge=None if answers is None else answers.frame,
+            against=against,
+            on_notice=self._listener.notice,
+        )
 
     def lineage(self, rows: Sequence[Value] | None = None) -> list[Value]:
         """Rows of the answer, or all, each with the rows of sources that it comes from."""

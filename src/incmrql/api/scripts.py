@@ -67,9 +67,13 @@ def load(script: object) -> SourceText:
 
 
 def compiled(
-    script: str | Path, arguments: Sequence[str] | None = None, imports: Imports | None = None
+    script: str | Path | Compiled,
+    arguments: Sequence[str] | None = None,
+    imports: Imports | None = None,
 ) -> Compiled:
     """The script at every stage of compilation, each computed on demand; raises `QueryError`."""
+    if isinstance(script, Compiled):
+        return script
     source, may = load(script), imports or Imports()
     return compile_script(source, catalog_for(source, arguments, may), may.include)
 
@@ -102,7 +106,7 @@ def check(
 
 
 def explain(
-    script: str | Path,
+    script: str | Path | Compiled,
     stage: str = "incremental",
     *,
     trace: bool = False,
@@ -112,12 +116,14 @@ def explain(
     return explain_stage(compiled(script, imports=imports), stage, trace=trace)
 
 
-def explain_as_the_paper(script: str | Path, imports: Imports = READ_ONLY) -> str:
+def explain_as_the_paper(script: str | Path | Compiled, imports: Imports = READ_ONLY) -> str:
     """The homomorphism h, the merge ⊗ and the answer a of each item, in the paper's notation."""
     return explain_paper(compiled(script, imports=imports))
 
 
-def explain_data(script: str | Path, imports: Imports = READ_ONLY) -> list[dict[str, Any]]:
+def explain_data(
+    script: str | Path | Compiled, imports: Imports = READ_ONLY
+) -> list[dict[str, Any]]:
     """The plan of each item of a script as data; docs/explain.md lists the fields."""
     return explain_plans(compiled(script, imports=imports))
 
@@ -145,10 +151,7 @@ def run(
     A compiled script must have been compiled with the same arguments.  `on_answer` is called with
     each answer as soon as it is computed.
     """
-    if isinstance(script, Compiled):
-        program = script
-    else:
-        program = compiled(script, arguments, Imports(paths=settings.get("paths", ANYWHERE)))
+    program = compiled(script, arguments, Imports(paths=settings.get("paths", ANYWHERE)))
     answers: list[Answer] = []
 
     def emit(item: typed.ScriptItem, value: Value) -> None:

@@ -9,41 +9,37 @@ Spark is started when the first query needs it, and only then.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
-from incmrql.api.scripts import DEEPEST_EVALUATION, Answer, answer_type, load
+from incmrql.api.results import Result, Script
+from incmrql.api.scripts import SCRIPT_NAME, Answer, answer_type, load
 from incmrql.compiler.cache import CompileCache
-from incmrql.compiler.compiled import Compiled, CompiledItem
+from incmrql.compiler.compiled import Compiled
 from incmrql.compiler.load import Imports, catalog_for, typed_function
-from incmrql.compiler.stages import explain
-from incmrql.errors import DataError, Diagnostic, QueryError
+from incmrql.errors import DataError, SourceText
 from incmrql.io.files import Paths
 from incmrql.io.notices import warn
 from incmrql.io.rows import Policy, ReadReport
 from incmrql.reference import new_world
 from incmrql.reference.python import row_type
 from incmrql.reference.script import check_script
-from incmrql.runtime.checkpoint.manifests import PRIVATE
-from incmrql.syntax.depth import deep_recursion
 from incmrql.types import model, typed
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.types.scope import Catalog
 from incmrql.types.walk import with_sources
-from incmrql.values import Value, show
+from incmrql.values import Value
 
 if TYPE_CHECKING:
-    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-    from incmrql.algebra.scripts import Emit
-    from incmrql.api.options import StartOptions
+    from incmrql.api.options import InputChoices
+    from incmrql.api.plans import OnArithmetic, SparkAnswers
     from incmrql.api.runs import Listener, Run
     from incmrql.api.streams import FrameStream, PushedStream
-    from incmrql.plan.explain.text import Strict
+    from incmrql.compiler.plans import SessionSource
     from incmrql.plan.program import Program
     from incmrql.runtime.options import StreamOptions
     from incmrql.spark.batch.scripts import Engine
@@ -81,6 +77,7 @@ class Session:
         self._private: SparkSession | None = None
         self._data: dict[str, tuple[Any, model.Type]] = {}
         self._streams: dict[str, PushedStream | FrameStream] = {}
+        self._views: dict[str, DataFrame] = {}
         self._runs: list[Run] = []
         self._functions: dict[str, typed.PythonFunction] = {}
         self._compile_cache = CompileCache()
@@ -104,6 +101,16 @@ class Session:
     def paths(self) -> Paths:
         """Where queries may read and write."""
         return self._paths
+
+    @property
+    def sums_are_fast(self) -> bool:
+        """Whether Spark adds up doubles, whose last bits then depend on the order of rows."""
+        return self._float_sums == "fast"
+
+    @property
+    def quarantine(self) -> Path | None:
+        """Where lines that cannot be read are kept."""
+        return self._quarantine
 
     @property
     def is_local(self) -> bool:
@@ -167,18 +174,68 @@ class Session:
         self._functions[name] = typed_function(name, function)
         return function
 
-    def query(self, text: str, arguments: Sequence[str] = ()) -> Result:
-        """A query, optionally after declarations; it runs when its result is requested."""
-        compiled = self._compile(text, arguments)
-        queries = [item for item in compiled.items if item.item.kind in _ANSWERING]
+    def query(
+        self,
+        query: str | Path | DataFrame,
+        arguments: Sequence[str] = (),
+        *,
+        on_arithmetic: OnArithmetic | None = None,
+        **inputs: Unpack[InputChoices],
+    ) -> Result:
+        """A query, optionally after declarations; it runs when its result is requested.
+
+        It is a text of MRQL, or a DataFrame of Spark.  For a DataFrame, `static`, `inputs` and
+        `on_modified` say how its inputs are followed, and arithmetic that fails is an error unless
+        `on_arithmetic` says otherwise (`docs/spark.md`).
+        """
+        if not isinstance(query, str | Path):
+            from incmrql.api.plans import InputOptions, of_frames
+
+            if not _is_of_spark(query):
+                load(query)  # says what a query is
+            plans = of_frames(self, [query], InputOptions(**inputs))
+            item, fails = plans.compiled.items[0], on_arithmetic or "fail"
+            return Result(self, plans.compiled, item, (), plans, fails)
+        if inputs:
+            message = f"{', '.join(inputs)}: options of the inputs of a DataFrame or a SQL text"
+            hint = "In MRQL they are written in the query: stream(..., on_modified: replace)."
+            raise DataError("R212", message, hint=hint)
+        compiled = self._compile(query, arguments)
+        kinds = ("print", "incr", "lineage", "debug")
+        queries = [item for item in compiled.items if item.item.kind in kinds]
         if not queries:
             raise DataError("R212", "the text has no query", hint="End it with a query.")
-        return Result(self, compiled, queries[-1], tuple(arguments))
+        words = tuple(arguments)
+        return Result(self, compiled, queries[-1], words, on_arithmetic=on_arithmetic)
+
+    def sql(
+        self,
+        text: str,
+        *,
+        on_arithmetic: OnArithmetic = "fail",
+        **inputs: Unpack[InputChoices],
+    ) -> Result:
+        """A query of Spark SQL, which sees tables, views and streams of the session by name.
+
+        Statements before it may create temporary views, which later texts see too.
+        """
+        from incmrql.api.plans import InputOptions, of_sql
+
+        plans = of_sql(self, SourceText(text, SCRIPT_NAME), InputOptions(**inputs))
+        return Result(self, plans.compiled, plans.compiled.items[-1], (), plans, on_arithmetic)
 
     def script(self, script: str | Path, arguments: Sequence[str] = (), **settings: Any) -> Script:
-        """A script; its items run when they are requested.  `settings` are those of `api.run`."""
-        compiled = self._compile(script, arguments)
+        """A script; its items run when they are requested.  `settings` are those of `api.run`.
+
+        A file whose name ends with `.sql` is a script of Spark SQL.
+        """
         path = script if isinstance(script, Path) else None
+        if path is not None and path.suffix == ".sql":
+            from incmrql.api.plans import InputOptions, of_sql
+
+            plans = of_sql(self, load(path), InputOptions())
+            return Script(self, plans.compiled, tuple(arguments), path, settings, plans)
+        compiled = self._compile(script, arguments)
         return Script(self, compiled, tuple(arguments), path, settings)
 
     def run(
@@ -218,6 +275,40 @@ class Session:
     def __exit__(self, *cause: object) -> None:
         self.stop()
 
+    # --- what queries of Spark see ---
+
+    def sources(self) -> dict[str, SessionSource]:
+        """The data and streams of the session by name, for queries of Spark."""
+        from incmrql.compiler.plans import SessionSource
+
+        return {
+            **{name: SessionSource(row, False) for name, (_, row) in self._data.items()},
+            **{
+                name: SessionSource(each.row, True, dict(each.options))
+                for name, each in self._streams.items()
+            },
+        }
+
+    def data_of(self, name: str) -> Any:
+        """The rows that are there now under a name."""
+        return self._streams[name].rows() if name in self._streams else self._data[name][0]
+
+    def add_view(self, name: str, frame: DataFrame) -> None:
+        """Make a frame known to later SQL texts by a name."""
+        self._views[name] = frame
+
+    def analysis_session(self, sources: Mapping[str, SessionSource]) -> SparkSession:
+        """A copy of the user's Spark session with names for sources and for views of this one."""
+        from incmrql.spark.internals import copied_session, in_session
+        from incmrql.spark.plans.streams import stream_frame
+
+        spark = copied_session(self.spark)
+        for name, source in sources.items():
+            stream_frame(spark, name, source.row).createOrReplaceTempView(name)
+        for name, frame in self._views.items():
+            in_session(spark, frame).createOrReplaceTempView(name)
+        return spark
+
     def _compile(self, script: str | Path, arguments: Sequence[str]) -> Compiled:
         source, imports = load(script), Imports(paths=self._paths)
         catalog: Catalog = replace(
@@ -234,7 +325,8 @@ class Session:
             source, catalog, imports.include, settings, lambda script: script.with_options(options)
         )
 
-    def _engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> Engine:
+    def engine(self, compiled: Compiled, arguments: Sequence[str], **settings: Any) -> Engine:
+        """What runs the items of a script over the current data of the session."""
         from incmrql.spark.batch.queries import QueryCache
         from incmrql.spark.batch.scripts import Engine
 
@@ -273,12 +365,13 @@ class Session:
             self._private = private(self.spark)
         return self._private
 
-    def _run_of(
+    def run_of(
         self,
         program: Program,
         options: StreamOptions,
         described: Mapping[str, Any],
         listener: Listener,
+        answers: SparkAnswers | None = None,
         *,
         stepped: bool = False,
     ) -> Run:
@@ -298,7 +391,8 @@ class Session:
             described,
             self._on_report,
             dict(self._streams),
-            data,
+            data if answers is None else {**data, **answers.program.local_rows()},
+            answers,
         )
         run = Run(inputs, listener, stepped=stepped)
         self._runs = [other for other in self._runs if other.status.state != "stopped"]
@@ -306,249 +400,9 @@ class Session:
         return run
 
 
-_LOG: Final = logging.getLogger("incmrql")
-_ANSWERING: Final = ("print", "incr", "lineage", "debug")
-"""The kinds of items that have an answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A script that has not run yet: items that are answered once, and a program of all others.
-
-    The items that read a stream form the program and ingest the same batches.  With `incr` an item
-    answers over everything so far, without it for each batch on its own.
-    """
-
-    session: Session = field(repr=False)
-    compiled: Compiled = field(repr=False)
-    arguments: tuple[str, ...]
-    path: Path | None
-    """The file of the script, if it has one."""
-    settings: Mapping[str, Any] = field(repr=False)
-
-    @property
-    def streaming(self) -> tuple[CompiledItem, ...]:
-        """The items of the program."""
-        return self.compiled.streaming
-
-    @property
-    def window(self) -> bool:
-        """Whether the program answers each batch on its own."""
-        return bool(self.streaming) and not self.streaming[0].item.incremental
-
-    def plan_notes(self, options: StreamOptions, strict: Strict = False) -> Iterator[str]:
-        """Plan the program and yield notes about it; raises `QueryError` if it is refused."""
-        from incmrql.compiler.checks import advice, unwatched_notes
-
-        if strict:
-            diagnostics = advice(self.compiled, strict=strict, iterate=options.iterate)
-            problems = [problem for problem in diagnostics if problem.severity == "error"]
-            if problems:
-                raise QueryError(*problems)
-        for item in self.compiled.items:
-            if item.is_streaming and item.without_terms is not None:
-                yield f"{item.without_terms}\nThe query is answered once, from the current data."
-        if not self.streaming:
-            return
-        watch = options.on_arithmetic != "null"
-        self.compiled.plans_of(self.streaming, watch=watch)  # refused before anything runs
-        windowed = [item.item for item in self.streaming if not item.item.incremental]
-        if windowed and len(windowed) < len(self.streaming):
-            message = (
-                "other items of the script have incr, but this one answers each batch on its own"
-            )
-            hint = "Write incr before all of them, or move those without incr to another script."
-            raise QueryError(Diagnostic("A103", message, windowed[0].span, "has no incr", hint))
-        if windowed:
-            yield _EACH_BATCH_ALONE
-        if watch:
-            for item in self.streaming:
-                yield from (note.render() for note in unwatched_notes(item))
-
-    def answer(self, items: Sequence[CompiledItem], emit: Emit) -> Mapping[str, Value]:
-        """Answer items once, in order, from the current data; returns the values they store."""
-        with deep_recursion(DEEPEST_EVALUATION):
-            engine = self.session._engine(self.compiled, self.arguments, **self.settings)
-            for item in items:
-                engine.run_item(item.item, emit)
-        return engine.world.stored
-
-    def run(self, options: StreamOptions, emit: Emit, listener: Listener) -> Run | None:
-        """Answer the items that follow no stream; returns a run of the others, None without any.
-
-        The caller runs its batches, by `step` or `follow`.
-        """
-        once = [item for item in self.compiled.items if item not in self.streaming]
-        stored = self.answer(once, emit)
-        if not self.streaming:
-            return None
-        options = replace(options, window=self.window)
-        if options.checkpoint_mode is None and self.session.is_local:
-            options = replace(options, checkpoint_mode=PRIVATE)
-        with deep_recursion(DEEPEST_EVALUATION):
-            watch = options.on_arithmetic != "null"
-            program = self.compiled.program(self.streaming, self.arguments, stored, watch=watch)
-            return self.session._run_of(
-                program, options, self._description(stored), listener, stepped=True
-            )
-
-    def _description(self, stored: Mapping[str, Value]) -> dict[str, Any]:
-        """What a checkpoint records, so that the program can be recompiled."""
-        return {
-            "text": self.compiled.tree.span.source.text,
-            "path": "" if self.path is None else str(self.path.absolute()),
-            "arguments": list(self.arguments),
-            "stored": {name: show(value) for name, value in stored.items()},
-            "folder": str(Path.cwd()),
-        }
-
-
-_EACH_BATCH_ALONE: Final = (
-    "note[W303]: the query has no incr: each batch is answered on its own."
-    " Write incr before it for the answer over everything so far."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A query that has not run yet."""
-
-    session: Session = field(repr=False)
-    compiled: Compiled = field(repr=False)
-    compiled_item: CompiledItem = field(repr=False)
-    arguments: tuple[str, ...] = ()
-
-    @property
-    def item(self) -> typed.ScriptItem:
-        """The item of the query in the script."""
-        return self.compiled_item.item
-
-    @property
-    def type(self) -> model.Type:
-        """The type of the answer."""
-        return answer_type(self.item)
-
-    def collect(self) -> Value:
-        """The answer as Python values."""
-        answers: list[Value] = []
-        with deep_recursion(DEEPEST_EVALUATION):
-            engine = self._prepare_engine()
-            engine.run_item(self.item, lambda _, value: answers.append(value))
-        return answers[0]
-
-    def to_df(self, *, wide_sums: bool = False) -> DataFrame:
-        """The rows of the answer as a DataFrame: a column for each field, or one `value`.
-
-        A sum of doubles outside of 2^-96 to 2^63 fails the job that uses the DataFrame, because
-        that job cannot be repeated with more bits; `wide_sums` uses all bits, and is slower.
-        """
-        from incmrql.spark.values import dataframe
-
-        engine = self._prepare_engine()
-        has_notes = self.item.kind in ("lineage", "debug")
-        query = None if has_notes else engine.query(self.item.expr)
-        frame = None if query is None else engine.frame(query, wide_sums=wide_sums)
-        if frame is not None:
-            return frame
-        value = self.collect()
-        type_ = self.type
-        if isinstance(type_, model.Collection):
-            return dataframe(self.session.private_spark(), value or [], type_.element)
-        return dataframe(self.session.private_spark(), [value], type_)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The rows of the answer as a pandas DataFrame."""
-        frame: pd.DataFrame = self.to_df().toPandas()
-        return frame
-
-    def start(self, **options: Unpack[StartOptions]) -> Run:
-        """Follow the streams of the query: its answer is kept up to date, batch by batch.
-
-        Without a `trigger` every `step()` of the run is a batch; with one, as in `"1s"`, a loop in
-        the background runs the batches.  Without a `checkpoint` nothing remains when the run is
-        stopped.  `docs/python.md` lists the other options.
-        """
-        from incmrql.api.options import stream_options
-        from incmrql.api.runs import Warnings
-
-        if self.item.kind in ("lineage", "debug"):
-            hint = "collect() answers it, from the current data."
-            raise DataError("R212", f"{self.item.kind} does not follow streams", hint=hint)
-        session = self.session
-        if not self.compiled_item.reads_streams:
-            hint = (
-                "collect() answers it. To follow data, read stream(...) or a session.stream(...)."
-            )
-            raise DataError("R212", "the query reads no stream", hint=hint)
-        if session.is_local:
-            options.setdefault("checkpoint_mode", PRIVATE)
-        settings = stream_options(options)
-        is_stepped = settings.trigger is None and not settings.available_now
-        keep_changes = is_stepped or settings.on_batch is not None
-        settings = replace(settings, keep_changes=keep_changes, quarantine=session._quarantine)
-        if settings.checkpoint is not None:
-            settings = replace(settings, checkpoint=settings.checkpoint.absolute())
-        with deep_recursion(DEEPEST_EVALUATION):
-            stored, watch = self._stored_values(), settings.on_arithmetic != "null"
-            program = self.compiled.program(
-                [self.compiled_item], self.arguments, stored, watch=watch
-            )
-            described = self._description(program, stored)
-            run = session._run_of(program, settings, described, Warnings(settings.on_batch))
-        if not (self.item.incremental or settings.window):
-            _LOG.warning(
-                "the query has no incr: start() answers it over everything so far; incmrql run "
-                "would answer each batch on its own, as start(window=True) does [W303]"
-            )
-        for span in program.unwatched:
-            _LOG.warning(
-                "arithmetic in %s (%s) is not watched: overflow and division by zero there give "
-                "null, and batches do not report them [W304]", span.text, span,
-            )  # fmt: skip
-        return run
-
-    def _description(self, program: Program, stored: Mapping[str, Value]) -> dict[str, Any]:
-        """What a checkpoint records, so that the program can be recompiled."""
-        sources = [stream.source for stream in program.streams]
-        registered = [source for source in sources if source.format == "registered"]
-        return {
-            "text": self.item.span.source.text,
-            "arguments": list(self.arguments),
-            "stored": {name: show(value) for name, value in stored.items()},
-            "item": self.compiled.typed.items.index(self.item),
-            "registered": {
-                source.name: {
-                    "type": str(source.row),
-                    "streaming": source.streaming,
-                    "options": dict(source.options),
-                }
-                for source in registered
-            },
-        }
-
-    def _stored_values(self) -> dict[str, Value]:
-        """The values that earlier items store."""
-        items = self.compiled.typed.items
-        if not any(item.kind == "store-value" for item in items):
-            return {}
-        return self._prepare_engine().world.stored
-
-    def explain(self, stage: str = "spark", *, trace: bool = False) -> str:
-        """The query at a stage of compilation: tree, types, algebra, normal or spark."""
-        fast = self.session._float_sums == "fast"
-        return explain(
-            self.compiled, stage, items=[self.compiled_item], trace=trace, fast_sums=fast
-        )
-
-    def _prepare_engine(self) -> Engine:
-        """The engine after it has run the items before the query that store values."""
-        engine = self.session._engine(self.compiled, self.arguments)
-        for item in self.compiled.typed.items:
-            if item is self.item:
-                break
-            if item.kind == "store-value":
-                engine.run_item(item, lambda _item, _value: None)
-        return engine
+def _is_of_spark(value: object) -> bool:
+    """Whether a value is a DataFrame of PySpark, if only one of Spark Connect."""
+    return any(base.__module__.startswith("pyspark.") for base in type(value).__mro__)
 
 
 def _has_columns(data: Any) -> bool:

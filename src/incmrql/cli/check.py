@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,12 +15,14 @@ from incmrql.cli.options import (
     allow_path,
     checked_words,
     chosen_script,
+    is_sql,
     strict_option,
 )
 from incmrql.cli.terminal import tell
 
 if TYPE_CHECKING:
     from incmrql.api.scripts import LoopMode, Strict
+    from incmrql.errors import Diagnostic
 
 
 @click.command(cls=StrictCommand)
@@ -52,20 +55,27 @@ def check(  # noqa: PLR0913 - one parameter for each option
     modules: tuple[str, ...],
     allowed: tuple[str, ...],
 ) -> int:
-    """Parse, type and plan FILE; report every problem and the cost of queries over streams."""
+    """Parse, type and plan FILE; report every problem and the cost of queries over streams.
+
+    FILE is a script of MRQL, or of Spark SQL if its name ends with .sql; Spark analyses SQL.
+    """
     from incmrql import api
     from incmrql.api.scripts import Imports, Paths
     from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
 
     words = checked_words((file, *arguments) if query is not None and file else arguments)
+    script = chosen_script(file, query)
     try:
-        problems = api.check(
-            chosen_script(file, query),
-            words or None,
-            strict=strict,
-            iterate=iterate,
-            imports=Imports(frozenset(modules), is_read=True, paths=Paths.of(allowed)),
-        )
+        if is_sql(script):
+            problems = _sql_problems(script, allowed, strict, iterate)
+        else:
+            problems = api.check(
+                script,
+                words or None,
+                strict=strict,
+                iterate=iterate,
+                imports=Imports(frozenset(modules), is_read=True, paths=Paths.of(allowed)),
+            )
     except DataError as error:
         if not as_json:
             raise
@@ -82,3 +92,17 @@ def check(  # noqa: PLR0913 - one parameter for each option
             tell(f"{problem.render()}\n")
         tell("no problems found" if not problems else "no errors found")
     return 1 if errors else 0
+
+
+def _sql_problems(
+    script: str | Path, allowed: tuple[str, ...], strict: Strict, iterate: LoopMode
+) -> tuple[Diagnostic, ...]:
+    """The problems of a script of Spark SQL."""
+    from incmrql.api.session import Session
+    from incmrql.errors import QueryError
+
+    with Session(allow_paths=allowed) as session:
+        try:
+            return session.script(script).problems(strict=strict, iterate=iterate)
+        except QueryError as error:
+            return error.problems

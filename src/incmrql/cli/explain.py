@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from incmrql.cli.options import allow_import, allow_path, chosen_script
+from incmrql.cli.options import allow_import, allow_path, chosen_script, is_sql
 from incmrql.cli.terminal import print_answer
+
+if TYPE_CHECKING:
+    from incmrql.api.scripts import Compiled
+
 
 _STAGES = ("tree", "types", "algebra", "normal", "incremental", "spark")
 
@@ -34,7 +40,10 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     modules: tuple[str, ...],
     allowed: tuple[str, ...],
 ) -> None:
-    """Show the script FILE at one stage between its text and what Spark runs."""
+    """Show the script FILE at one stage between its text and what Spark runs.
+
+    FILE is a script of MRQL, or of Spark SQL if its name ends with .sql; Spark analyses SQL.
+    """
     from incmrql import api
     from incmrql.api.scripts import Imports, Paths
 
@@ -44,10 +53,19 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         raise click.UsageError("--paper cannot be combined with --json or --trace.")
     script = chosen_script(file, query)
     imports = Imports(frozenset(modules), is_read=True, paths=Paths.of(allowed))
+    compiled = _sql(script, allowed) if is_sql(script) else api.compiled(script, imports=imports)
     if as_json:
-        for item in api.explain_data(script, imports):
+        for item in api.explain_data(compiled):
             print_answer(json.dumps(item, ensure_ascii=False))
     elif paper:
-        print_answer(api.explain_as_the_paper(script, imports))
+        print_answer(api.explain_as_the_paper(compiled))
     else:
-        print_answer(api.explain(script, stage, trace=trace, imports=imports))
+        print_answer(api.explain(compiled, stage, trace=trace))
+
+
+def _sql(script: str | Path, allowed: tuple[str, ...]) -> Compiled:
+    """A script of Spark SQL, analysed by a Spark that is stopped afterwards."""
+    from incmrql.api.session import Session
+
+    with Session(allow_paths=allowed) as session:
+        return session.script(script).compiled

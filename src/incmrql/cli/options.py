@@ -112,10 +112,16 @@ def chosen_script(file: str | None, query: str | None) -> str | Path:
     if path.is_dir():
         raise click.UsageError(f"{file} is a folder; give a script file.")
     if not path.exists():
-        near = sorted(p.name for p in path.parent.glob("*.mrql")) if path.parent.is_dir() else []
+        beside_it = path.parent.iterdir() if path.parent.is_dir() else ()
+        near = sorted(p.name for p in beside_it if p.suffix in (".mrql", ".sql"))
         beside = f" Scripts there: {', '.join(near[:5])}." if near else ""
         raise click.UsageError(f"There is no file {file}.{beside}")
     return path
+
+
+def is_sql(script: str | Path) -> bool:
+    """Whether a script is a file of Spark SQL."""
+    return isinstance(script, Path) and script.suffix == ".sql"
 
 
 def checked_words(words: Sequence[str]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from incmrql.cli.options import (
     checked_words,
     chosen_script,
     field_option,
+    is_sql,
     spark_settings,
     stream_options,
 )
@@ -80,7 +81,10 @@ def run(  # noqa: PLR0913 - one parameter for each option
     strict: Strict,
     **stream: Any,
 ) -> None:
-    """Run the script FILE with ARGUMENTS, and print the answer of each item."""
+    """Run the script FILE with ARGUMENTS, and print the answer of each item.
+
+    FILE is a script of MRQL, or of Spark SQL if its name ends with .sql.
+    """
     from incmrql import api
     from incmrql.api.scripts import Imports, Paths, doubts, dump_json
     from incmrql.values import show
@@ -108,6 +112,10 @@ def run(  # noqa: PLR0913 - one parameter for each option
         "on_trace": lambda text, value: tell(f"trace: {text} = {show(value)}"),
         "on_report": report,
     }
+    if is_sql(script):
+        engine = _sql_engine(engine)
+        if not _is_given("on_arithmetic"):
+            stream["on_arithmetic"] = "fail"  # as in Spark
     if engine == "reference":
         compiled = api.compiled(script, words, Imports(paths=paths))
         for problem in doubts(compiled):
@@ -129,6 +137,20 @@ def run(  # noqa: PLR0913 - one parameter for each option
         is_empty = not api.load(script).text.strip()
         what = "is empty: nothing to do" if is_empty else "has only declarations: nothing to run"
         tell(f"the script {what}")
+
+
+def _sql_engine(engine: str) -> str:
+    """The engine for a script of Spark SQL."""
+    if engine == "reference" and _is_given("engine"):
+        hint = "incmrql verify compares its answers with those of the reference evaluator."
+        raise click.UsageError(f"A .sql file runs on Spark, not by --engine reference. {hint}")
+    return "spark"
+
+
+def _is_given(option: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source == click.core.ParameterSource.COMMANDLINE
 
 
 def _first(value: Value, limit: int | None) -> Value:

@@ -5,24 +5,38 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from incmrql.cli.options import allow_import, allow_path, spark_settings
 from incmrql.cli.terminal import tell
 
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Against = Literal["reference", "spark"]
+
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.option("--master", help="Spark master URL. [default: this machine]")
 @click.option("--conf", multiple=True, metavar="K=V", help="Spark setting. May be repeated.")
+@click.option(
+    "--against",
+    type=click.Choice(["reference", "spark"]),
+    help="For Spark SQL: recompute by the reference evaluator, or by Spark's own plan. "
+    "[default: reference for small input, else Spark]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as a JSON object.")
 @allow_import
 @allow_path
-def verify(
+def verify(  # noqa: PLR0913 - one parameter for each option
+    *,
     checkpoint: Path,
     master: str | None,
     conf: tuple[str, ...],
+    against: Against | None,
     as_json: bool,
     modules: tuple[str, ...],
     allowed: tuple[str, ...],
@@ -40,7 +54,7 @@ def verify(
     saved = SavedRun(checkpoint, modules, allowed)
     with Session(master=master, conf=settings) as session:
         try:
-            verified = saved.verify(session.private_spark)
+            verified = saved.verify(session, against=against, on_notice=tell)
         except DifferenceFound as problem:
             if not as_json:
                 raise

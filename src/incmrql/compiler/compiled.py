@@ -20,7 +20,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from incmrql.algebra.lineage.queries import annotate
 from incmrql.algebra.normalize.rewrite import Step
@@ -42,6 +42,10 @@ from incmrql.types.model import Collection
 from incmrql.types.scope import Catalog
 from incmrql.types.walk import with_sources
 from incmrql.values import Bag, Value
+
+if TYPE_CHECKING:
+    from incmrql.compiler.plans import CompiledPlans
+
 
 ReadInclude = Callable[[ast.Include, SourceText], SourceText]
 """Reads the file that an include names; its path is relative to the including text."""
@@ -133,10 +137,13 @@ def _path_of(source: typed.Source) -> str:
 class Compiled:
     """A script at every stage; each stage is computed on first use and cached."""
 
-    tree: ast.Script
+    tree: ast.Script | None
+    """None if the typed tree was made from plans of Spark."""
     typed: typed.Script
     cache: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Results of later layers, by layer, that are reused when the script runs again."""
+    plans: CompiledPlans | None = field(default=None, repr=False)
+    """What it was made from, if that were plans of Spark."""
 
     def with_options(self, declared: Mapping[str, Mapping[str, Any]]) -> Compiled:
         """The script with options of registered sources, by name, that are set outside the text.
@@ -149,7 +156,7 @@ class Compiled:
             merged = {**options, **dict(source.options)}
             return replace(source, options=tuple(merged.items())) if options else source
 
-        return Compiled(self.tree, with_sources(self.typed, with_source_options))
+        return Compiled(self.tree, with_sources(self.typed, with_source_options), plans=self.plans)
 
     @cached_property
     def items(self) -> tuple[CompiledItem, ...]:

@@ -27,16 +27,32 @@ def explain(
     chosen = compiled.items if items is None else items
     with deep_recursion():
         match stage:
-            case "tree":
+            case "tree" if compiled.tree is not None:
                 return outline(compiled.tree)
+            case "tree":
+                return "\n\n".join(_plan_trees(compiled))
             case "types":
                 return "\n".join([_typed_item(item.item) for item in chosen])
             case "spark":
                 return "\n\n".join([_statements(item, fast_sums) for item in chosen])
             case "incremental":
-                return "\n\n".join([_plan(item, trace) for item in chosen])
+                return "\n\n".join([*[_plan(item, trace) for item in chosen], *_notes(compiled)])
             case _:
                 return "\n\n".join([_terms(item, stage, trace) for item in chosen])
+
+
+def _plan_trees(compiled: Compiled) -> list[str]:
+    """The plans of Spark that the typed tree was made from."""
+    from incmrql.catalyst.show import outline as plan_outline  # scripts of MRQL have no plans
+
+    assert compiled.plans is not None
+    return [plan_outline(query.analyzed.plan) for query in compiled.plans.script.queries]
+
+
+def _notes(compiled: Compiled) -> list[str]:
+    """What the user of Spark's plans should know."""
+    notes = () if compiled.plans is None else compiled.plans.notes
+    return ["\n".join(f"note: {note}" for note in notes)] if notes else []
 
 
 def explain_plans(compiled: Compiled) -> list[dict[str, Any]]:

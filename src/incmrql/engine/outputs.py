@@ -33,10 +33,9 @@ def write_part(folder: Path, name: str, answer: Answer, rows: Rows, target: Targ
     """
     if target.mode == "rows":
         return _write_parquet(folder / f"{name}.parquet", to_table(rows))
-    element = answer.output.element
     if target.mode == "snapshot":
         rows = rows.take(np.repeat(np.arange(len(rows)), rows.weights))
-    return _write_rows(folder / f"{name}.{target.format}", rows, element, target)
+    return _write_rows(folder / f"{name}.{target.format}", rows, answer.output.row, target)
 
 
 def write_values(
@@ -47,11 +46,11 @@ def write_values(
     values = [value] if answer.output.part is None else value or []
     rows = of_values([(row, 1) for row in values], of_rows(element, packed=False))
     target = Target(0, "", "snapshot", format_)
-    return _write_rows(folder / f"{name}.{format_}", rows, element, target)
+    return _write_rows(folder / f"{name}.{format_}", rows, answer.output.row, target)
 
 
-def _write_rows(path: Path, rows: Rows, element: Type, target: Target) -> PartFile:
-    fields = list(parts_of(element))
+def _write_rows(path: Path, rows: Rows, row_type: Type, target: Target) -> PartFile:
+    fields = list(parts_of(row_type))
     columns = list(rows.columns)
     if target.mode == "changes":
         has_position = len(columns) > len(fields)
@@ -59,10 +58,10 @@ def _write_rows(path: Path, rows: Rows, element: Type, target: Target) -> PartFi
         columns.append(pa.array(rows.weights))
     if target.format == "parquet":
         return _write_parquet(path, pa.table(columns, names=[name for name, _ in fields]))
-    row = Record(tuple(fields))
+    record = Record(tuple(fields))
     lists = [column_values(c, t) for c, (_, t) in zip(columns, fields, strict=True)]
-    values = [RecordValue.of(row.names, list(items)) for items in zip(*lists, strict=True)]
-    dump(path, values, list_of(row))
+    values = [RecordValue.of(record.names, list(items)) for items in zip(*lists, strict=True)]
+    dump(path, values, list_of(record))
     return path.name, len(values), path.stat().st_size
 
 

@@ -126,7 +126,8 @@ class PlannedItems:
             outputs.append(_output(item, plan, results[0], show_query(query)))
             for result in results[1:]:
                 assert item_watches is not None
-                pairs = _output(replace(item, kind="print", target=""), plan, result, "")
+                watched = replace(item, kind="print", target="", columns=())
+                pairs = _output(watched, plan, result, "")
                 watches.append(WatchOutput(pairs, item_watches.sites, number))
         unwatched = tuple(span for each in self.watches if each for span in each.unwatched)
         settings = tuple(arguments), tuple(stored_values.items()), iteration or LoopSettings()

@@ -15,7 +15,7 @@ from incmrql.errors import Span
 from incmrql.io.spark_files import local_paths
 from incmrql.plan.nodes import Edge, Node, ResultPart, inputs
 from incmrql.types import typed
-from incmrql.types.model import Collection, Type
+from incmrql.types.model import Collection, Record, Tuple, Type
 from incmrql.values import Value
 
 if TYPE_CHECKING:
@@ -96,6 +96,15 @@ class Output:
             assert isinstance(type_, Collection)
             return type_.element
         return type_
+
+    @property
+    def row(self) -> Type:
+        """The type of a row in a file: a record if the item names the columns."""
+        match self.element:
+            case Tuple(items) if self.item.columns:
+                return Record(tuple(zip(self.item.columns, items, strict=True)))
+            case element:
+                return element
 
 
 @dataclass(frozen=True, slots=True)

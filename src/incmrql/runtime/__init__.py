@@ -3,7 +3,7 @@
 * `driver` runs a batch from the poll of its sources to the commit; `loop` repeats that.
 * `checkpoint` is the directory from which a killed program resumes.
 * `feeds` turn whatever arrives into files that do not change; `sinks` publish answers.
-* `verify` compares an answer with a full recomputation from kept input (`replay`).
+* `verify` compares an answer with what is `expected` by all `ingested` rows (`replay`).
 * `options` and `user_options` say how a program runs, `report` how it ran.
 
 Start with `driver`, then `checkpoint.manifests`.

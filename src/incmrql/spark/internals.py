@@ -156,6 +156,25 @@ def _table_expression_class(jvm: Any) -> Callable[[str, Any], Any]:
     return lambda name, alias: triple(name, alias, none)
 
 
+def copied_session(spark: SparkSession) -> SparkSession:
+    """A session with the settings, temporary views and functions that another one has now.
+
+    The fallback has the settings, and none of the views.
+    """
+    return _first_that_works(
+        lambda: SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession()),
+        lambda: _with_settings(spark),
+    )
+
+
+def _with_settings(spark: SparkSession) -> SparkSession:
+    session = spark.newSession()
+    for row in spark.sql("SET").collect():
+        if row.key.startswith("spark.sql.") and session.conf.isModifiable(row.key):
+            session.conf.set(row.key, row.value)
+    return session
+
+
 def in_session(spark: SparkSession, df: DataFrame) -> DataFrame:
     """A data frame of a different session, moved to ours, so that our settings apply to it.
 

@@ -16,7 +16,7 @@ from typing import Any as Arrow
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql import types as spark_types
 
 from incmrql.errors import DataError, InternalError
@@ -89,6 +89,21 @@ def spark_schema(element: Type, *, packed: bool = False) -> spark_types.StructTy
 def is_wide(element: Type) -> bool:
     """True if elements are spread over columns, provided that none is null."""
     return isinstance(element, Record) and bool(element.fields)
+
+
+def packed_rows(df: DataFrame) -> DataFrame:
+    """A frame with its columns as one struct, by position, so that equal names do not matter."""
+    names = [f"_{place}" for place, _ in enumerate(df.columns, 1)]
+    return df.toDF(*names).select(functions.struct(*names).alias(ONE))
+
+
+def with_schema(df: DataFrame, schema: spark_types.StructType) -> DataFrame:
+    """Rows that are tuples as a frame with the columns of a schema, which are found by position."""
+    columns = [
+        functions.col(ONE)[f"_{place}"].cast(column.dataType).alias(column.name)
+        for place, column in enumerate(schema.fields, 1)
+    ]
+    return df.select(*columns)
 
 
 def is_packed(df: DataFrame, element: Type) -> bool:

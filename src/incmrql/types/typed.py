@@ -693,6 +693,10 @@ class ScriptItem:
     target: str = ""
     incremental: bool = False
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    columns: tuple[str, ...] = field(default=(), compare=False)
+    """Names for the components of a row that is a tuple, as Spark's queries have them."""
+    shown_by: tuple[tuple[int, bool], ...] = field(default=(), compare=False)
+    """The columns by which the rows of a bag are shown in order, and if that is descending."""
 
 
 @dataclass(frozen=True, slots=True)

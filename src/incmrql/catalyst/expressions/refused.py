@@ -11,8 +11,13 @@ _NOW: Final = never(
     "Put the time into the data, or write it as a constant.",
 )
 _RANDOM: Final = never("its values depend on how the data are split", "Put them into the data.")
-_PARTITION: Final = never("it depends on how the data are split into files and partitions")
-_SESSION: Final = never("it is a property of the session, not of the data")
+_PARTITION: Final = never(
+    "it depends on how the data are split into files and partitions",
+    "Put a key or the name of its file into each row.",
+)
+_SESSION: Final = never(
+    "it is a property of the session, not of the data", "Write its value as a constant."
+)
 _FUNCTION: Final = not_yet(
     "Python and Scala functions are not converted yet", "Use functions of SQL."
 )

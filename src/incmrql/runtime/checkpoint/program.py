@@ -13,6 +13,7 @@ from typing import Any
 
 from incmrql.compiler.compiled import compile_script
 from incmrql.compiler.load import READ_ONLY, Imports, catalog_for
+from incmrql.compiler.plans import PlanScript, compile_plans
 from incmrql.engine.compile.program import compile_program
 from incmrql.engine.store.content import SortedRows
 from incmrql.engine.store.segments import OpenSegments
@@ -202,6 +203,9 @@ def recompile(folder: Path, described: Mapping[str, Any], imports: Imports = REA
 
 def _compile_saved(saved: dict[str, Any], imports: Imports, *, watch: bool) -> Program:
     """The program of a script as the checkpoint records it."""
+    if "plans" in saved:  # of Spark, which need no analysis
+        compiled = compile_plans(PlanScript.of_json(saved["plans"]))
+        return compiled.program([compiled.items[n] for n in saved["items"]], watch=watch)
     path, words = saved.get("path", ""), list(saved.get("arguments", ()))
     source = SourceText(saved["text"], path or "<query>")
     declared = saved.get("registered", {})

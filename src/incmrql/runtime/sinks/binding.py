@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from incmrql.engine.outputs import PLACE
-from incmrql.errors import CheckpointError
+from incmrql.errors import CheckpointError, DataError
+from incmrql.io.arrow.columns import WEIGHT
 from incmrql.plan.program import Program
 from incmrql.runtime.sinks.folders import Sink, sinks_of
 
@@ -40,7 +41,7 @@ class Binding:
                 "mode": sink.mode,
                 "format": sink.format,
                 "named": sink.named,
-                "row": str(program.outputs[sink.answer].element),
+                "row": str(program.outputs[sink.answer].row),
                 "list": program.outputs[sink.answer].is_list,
             }
             for sink in self.sinks
@@ -65,6 +66,8 @@ def bind(
         _refuse_other_answers(program, continued)
         notices += [f"output continues in {sink['folder']}, as recorded" for sink in continued]
     _refuse_shared(sinks)
+    for sink in sinks:
+        _refuse_equal_names(program, sink)
     if not has_batches:
         return Binding(tuple(sinks), notices=tuple(notices))
     folders = {str(sink.folder.absolute()) for sink in sinks}
@@ -140,7 +143,7 @@ def _refuse_other_answers(program: Program, kept: Sequence[Mapping[str, Any]]) -
 def _refuse_other_kind(program: Program, sink: Sink, before: Mapping[str, Any]) -> None:
     """Refuse to write to a directory in a mode, format or row type that it did not have before."""
     answer = program.outputs[sink.answer]
-    row = str(answer.element)
+    row = str(answer.row)
     for name, now in (("mode", sink.mode), ("format", sink.format), ("row", row)):
         if before[name] != now:
             what = "rows of type" if name == "row" else f"--{name}"
@@ -150,6 +153,20 @@ def _refuse_other_kind(program: Program, sink: Sink, before: Mapping[str, Any]) 
         was, now = ("with", "without") if was_list else ("without", "with")
         rows = f"rows of type {row} {was} a column {PLACE}, not {now} it"
         raise _refusal(f"{sink.folder} was written with {rows}")
+
+
+def _refuse_equal_names(program: Program, sink: Sink) -> None:
+    """Refuse columns of one name, in any case, and the names of the columns of changes."""
+    columns = program.outputs[sink.answer].item.columns
+    own = (WEIGHT, PLACE) if sink.mode == "changes" and columns else ()
+    names = [name.lower() for name in (*columns, *own)]
+    equal = next((name for name in columns if names.count(name.lower()) > 1), None)
+    if equal is not None:
+        message = f'the answer has two columns "{equal}", and a file holds one'
+        hint = "Rename one: df.toDF(...), df.withColumnRenamed(...), or AS in SQL."
+        if equal in own:
+            message = f'files of changes have a column "{equal}" of their own'
+        raise DataError("R326", message, place=str(sink.folder), hint=hint)
 
 
 def _refusal(message: str) -> CheckpointError:

@@ -55,7 +55,8 @@ def sinks_of(
         elif item.kind == "dump":
             sinks.append(Sink(number, *_dump_target(item.target, mode, format_), named=True))
         elif output is not None:
-            own = output if len(unnamed) == 1 else output / str(unnamed.index(number) + 1)
+            name = item.target or str(unnamed.index(number) + 1)
+            own = output if len(unnamed) == 1 else output / name
             sinks.append(Sink(number, own, mode, format_))
     return sinks
 

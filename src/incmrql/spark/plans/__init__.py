@@ -5,6 +5,7 @@
   does the same over py4j. `fields` says what both read.
 * `settings` are the settings of Spark that a plan's meaning depends on.
 * `streams` gives DataFrames that stand for streams of a session.
+* `substitution` runs a plan over other rows, put in place of its leaves.
 * `problems` turns Spark's errors into ours.
 """
 

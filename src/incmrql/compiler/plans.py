@@ -1,0 +1,233 @@
+"""Spark's analysed plans on their way to a program: the second way in, beside the text of a script.
+
+A `PlanScript` is plain data.  A checkpoint keeps it as JSON, so that its program is made again
+without Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from incmrql.catalyst import AnalyzedPlan, analyzed_from_json, analyzed_to_json
+from incmrql.catalyst.convert import ConvertedQuery, Question, convert_script
+from incmrql.catalyst.leaves import Leaves, OnModified, leaves_of
+from incmrql.compiler.compiled import Compiled
+from incmrql.errors import SourceText, Span
+from incmrql.types import typed
+from incmrql.types.infer.scripts import type_from_text
+from incmrql.types.model import Type
+
+DATAFRAME: Final = "<DataFrame>"
+"""The origin of a query that has no text of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSource:
+    """A stream of a session, or data that are registered there."""
+
+    row: Type
+    streaming: bool
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """What the user says of the inputs of a query; leaves are given by their numbers."""
+
+    sources: Mapping[str, SessionSource] = field(default_factory=dict)
+    """Those of the session, by name."""
+    replaced: Mapping[int, str] = field(default_factory=dict)
+    """The names of sources that stand for leaves."""
+    static: frozenset[int] = frozenset()
+    """The leaves that do not change."""
+    static_paths: frozenset[str] = frozenset()
+    """The same by paths and names of tables."""
+    on_modified: OnModified = "refuse"
+
+    def leaves(self, settings: Mapping[str, str], label: str) -> Leaves:
+        """What the leaves of a plan stand for that was analysed with some settings.
+
+        The label tells the queries of a script apart.
+        """
+        sources = {
+            name: typed.Source(
+                "registered",
+                each.streaming,
+                None,
+                each.row,
+                name=name,
+                options=tuple(each.options.items()),
+            )
+            for name, each in self.sources.items()
+        }
+        return Leaves(
+            sources,
+            self.replaced,
+            self.static,
+            self.static_paths,
+            self.on_modified,
+            settings,
+            label,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The inputs for a checkpoint."""
+        return {
+            "sources": {
+                name: {
+                    "type": str(source.row),
+                    "streaming": source.streaming,
+                    "options": dict(source.options),
+                }
+                for name, source in self.sources.items()
+            },
+            "replaced": [[number, name] for number, name in self.replaced.items()],
+            "static": sorted(self.static),
+            "static_paths": sorted(self.static_paths),
+            "on_modified": self.on_modified,
+        }
+
+    @staticmethod
+    def of_json(saved: Mapping[str, Any]) -> PlanInputs:
+        """The inputs that a checkpoint has kept."""
+        sources = {
+            name: SessionSource(
+                type_from_text(source["type"]), source["streaming"], _options(source["options"])
+            )
+            for name, source in saved["sources"].items()
+        }
+        return PlanInputs(
+            sources,
+            dict(saved["replaced"]),
+            frozenset(saved["static"]),
+            frozenset(saved["static_paths"]),
+            saved["on_modified"],
+        )
+
+
+def _options(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a source; JSON has no tuples."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuery:
+    """A query of Spark's that has an answer."""
+
+    analyzed: AnalyzedPlan
+    origin: str
+    """The file of its SQL text, or what stands for one."""
+    inputs: PlanInputs = field(default_factory=PlanInputs)
+    name: str = ""
+    """The name of the view that it is; empty if it has none."""
+
+    @property
+    def span(self) -> Span:
+        """Its text; of a DataFrame, which has none, its columns."""
+        text = self.analyzed.text if self.origin != DATAFRAME else ""
+        text = text or f"DataFrame[{', '.join(self.columns)}]"
+        source = SourceText(text, self.origin)
+        return Span(source, len(text) - len(text.lstrip()), len(text.rstrip()))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of the answer."""
+        return tuple(column["name"] for column in self.analyzed.schema["fields"])
+
+    def as_json(self) -> dict[str, Any]:
+        """The query for a checkpoint."""
+        analyzed = json.loads(analyzed_to_json(self.analyzed))
+        inputs = self.inputs.as_json()
+        return {"analyzed": analyzed, "origin": self.origin, "inputs": inputs, "name": self.name}
+
+    @staticmethod
+    def of_json(saved: Mapping[str, Any]) -> PlanQuery:
+        """The query that a checkpoint has kept."""
+        analyzed = analyzed_from_json(json.dumps(saved["analyzed"]))
+        inputs = PlanInputs.of_json(saved["inputs"])
+        return PlanQuery(analyzed, saved["origin"], inputs, saved["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanScript:
+    """Queries of Spark's that are one program."""
+
+    queries: tuple[PlanQuery, ...]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """The script for a checkpoint."""
+        return [query.as_json() for query in self.queries]
+
+    @staticmethod
+    def of_json(saved: list[Mapping[str, Any]]) -> PlanScript:
+        """The script that a checkpoint has kept."""
+        return PlanScript(tuple(map(PlanQuery.of_json, saved)))
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPlans:
+    """What a typed tree was made from, and how its sources stand for the leaves of the plans."""
+
+    script: PlanScript
+    leaf_sources: tuple[Mapping[int, typed.Source], ...]
+    """For each query, the sources that stand for leaves, by their numbers."""
+    local_rows: Mapping[str, tuple[int, int]]
+    """Registered sources whose rows are those of a leaf: the numbers of its query and its own."""
+    notes: tuple[str, ...]
+    """What the user should know."""
+
+
+def compile_plans(script: PlanScript) -> Compiled:
+    """Convert the plans of a script; raises `QueryError` with every reason why it is refused."""
+    leaves = [
+        query.inputs.leaves(query.analyzed.settings, label=str(number) if number else "")
+        for number, query in enumerate(script.queries)
+    ]
+    questions = [
+        Question(query.analyzed, each.input_of, query.origin)
+        for query, each in zip(script.queries, leaves, strict=True)
+    ]
+    converted = convert_script(questions)
+    items = tuple(map(_item, converted.script.items, converted.queries, script.queries))
+    sources = tuple(map(_leaf_sources, script.queries, leaves))
+    local_rows = {
+        name: (query, number)
+        for query, each in enumerate(leaves)
+        for name, number in each.local_rows.items()
+    }
+    notes = [note for each in leaves for note in each.notes]
+    notes += [note for query in converted.queries for note in query.notes]
+    compiled_plans = CompiledPlans(script, sources, local_rows, tuple(dict.fromkeys(notes)))
+    return Compiled(None, replace(converted.script, items=items), plans=compiled_plans)
+
+
+def _item(item: typed.ScriptItem, converted: ConvertedQuery, query: PlanQuery) -> typed.ScriptItem:
+    """An item with what is beside its tree: its text and name, its columns and their order."""
+    shown_by = tuple((order.position, order.descending) for order in converted.order)
+    return replace(
+        item, target=query.name, span=query.span, columns=query.columns, shown_by=shown_by
+    )
+
+
+def _leaf_sources(query: PlanQuery, leaves: Leaves) -> dict[int, typed.Source]:
+    sources = {}
+    for leaf in leaves_of(query.analyzed.plan):
+        rows = leaves.input_of(leaf)
+        if isinstance(rows, typed.Read):
+            sources[leaf["$leaf"]] = rows.source
+    return sources
+
+
+__all__ = [
+    "CompiledPlans",
+    "PlanInputs",
+    "PlanQuery",
+    "PlanScript",
+    "SessionSource",
+    "compile_plans",
+]
