@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from incmrql.catalyst.convert import Question, convert_script
+from incmrql.catalyst.leaves import Leaves, OnModified
 from incmrql.errors import DataError, DifferenceFound
+from incmrql.plan.assembly import program_of
+from incmrql.runtime import Driver
 from incmrql.runtime.verify import verify
+from incmrql.spark.plans import read_plan
 from incmrql.storage.files import CRASH
 from tests.runtime.reading import ONE_BY_ONE, Partitioned
 from tests.runtime.streaming import QUICK
@@ -75,6 +80,42 @@ def test_a_spool_that_is_not_what_was_ingested_is_noticed(
         spool.write_bytes(content)
         with pytest.raises((DataError, DifferenceFound)):
             verify(driver, spark)
+
+
+@pytest.mark.parametrize(
+    ("format_", "on_modified"), [("parquet", "refuse"), ("parquet", "replace"), ("csv", "replace")]
+)
+def test_a_frame_over_a_directory_that_spark_overwrites(
+    spark: SparkSession, tmp_path: Path, format_: str, on_modified: OnModified
+) -> None:
+    users = spark.newSession()
+    data = str(tmp_path / "data")
+
+    def write(mode: str, *rows: tuple[int, int]) -> None:
+        frame = users.createDataFrame(list(rows), "k int, v int").coalesce(1)
+        frame.write.mode(mode).format(format_).save(data)
+
+    write("append", (1, 10), (2, 20))
+    plan = read_plan(
+        users.read.schema("k int, v int").format(format_).load(data).groupBy("k").sum("v")
+    )
+    leaves = Leaves(on_modified=on_modified, settings=plan.analyzed.settings)
+    script = convert_script([Question(plan.analyzed, leaves.input_of)]).script
+    program = program_of(script.items, script)
+    with Driver(program, tmp_path / "ck", tmp_path / "out", spark, QUICK) as driver:
+        driver.step()
+        write("append", (1, 1))
+        driver.step()
+        assert sorted(driver.answer()) == [(1, 11), (2, 20)]
+        write("overwrite", (2, 2), (3, 3))
+        if on_modified == "refuse":
+            with pytest.raises(DataError, match="no longer exists") as problem:
+                driver.step()
+            assert "write.mode" in problem.value.hint
+            return
+        driver.step()
+        assert sorted(driver.answer()) == [(2, 2), (3, 3)]
+        verify(driver, spark)
 
 
 @pytest.mark.slow
