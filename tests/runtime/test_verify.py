@@ -20,7 +20,7 @@ from incmrql.engine.store.blocks import Trailer, block_checksums
 from incmrql.io.arrow.columns import WEIGHT
 from incmrql.runtime import Driver
 from incmrql.runtime.checkpoint.program import read_program
-from incmrql.runtime.verify import _listed, verify
+from incmrql.runtime.verify import _row_lines, verify
 from incmrql.storage.files import load, write_over
 
 if TYPE_CHECKING:
@@ -358,7 +358,7 @@ def test_lineage_and_debug_of_rows_of_an_answer(session: incmrql.Session) -> Non
 
 
 def test_rows_that_are_not_named_are_counted() -> None:
-    assert _listed("missing", [(1, 1), ("a", 2)], 5) == [
+    assert _row_lines("missing", [(1, 1), ("a", 2)], 5) == [
         "missing: 1", 'missing: "a", 2 times', "missing: 3 more rows"
     ]  # fmt: skip
-    assert _listed("missing", [(1, 1)], 1) == ["missing: 1"]
+    assert _row_lines("missing", [(1, 1)], 1) == ["missing: 1"]

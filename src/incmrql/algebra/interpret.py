@@ -41,13 +41,13 @@ def elements(term: Term, env: Environment) -> list[Value]:
         case GroupBy(source):
             return [(key, Bag(values)) for key, values in _groups(elements(source, env))]
         case CoGroup(left, right):
-            return _cogrouped(elements(left, env), elements(right, env))
+            return _cogroup(elements(left, env), elements(right, env))
         case Union(parts):
             return [value for part in parts for value in elements(part, env)]
         case Sort():
-            return _sorted(term, elements(term.source, env), env)
+            return _sort(term, elements(term.source, env), env)
         case Repeat():
-            return _repeated(term, env)
+            return _repeat(term, env)
         case _:
             assert_never(term)
 
@@ -60,7 +60,7 @@ def _groups(pairs: Iterable[tuple[Value, Value]]) -> list[tuple[Value, list[Valu
     return list(groups.values())
 
 
-def _cogrouped(left: list[Value], right: list[Value]) -> list[Value]:
+def _cogroup(left: list[Value], right: list[Value]) -> list[Value]:
     """Each key of either side, with its values on both."""
     marked = [(key, (0, value)) for key, value in left] + [
         (key, (1, value)) for key, value in right
@@ -71,7 +71,7 @@ def _cogrouped(left: list[Value], right: list[Value]) -> list[Value]:
     ]
 
 
-def _sorted(term: Sort, pairs: list[Value], env: Environment) -> list[Value]:
+def _sort(term: Sort, pairs: list[Value], env: Environment) -> list[Value]:
     """The values by their keys, then in canonical order."""
     ranked = sorted(pairs, key=lambda pair: encode(pair[1]))
     for place in reversed(range(len(term.descending))):
@@ -84,7 +84,7 @@ def _key_at(place: int) -> Callable[[tuple[Value, Value]], bytes]:
     return lambda pair: encode(pair[0][place])
 
 
-def _repeated(term: Repeat, env: Environment) -> list[Value]:
+def _repeat(term: Repeat, env: Environment) -> list[Value]:
     """A loop, step by step, as the reference evaluator does it."""
     limit = None if term.limit is None else evaluate(term.limit, env) or 0
 

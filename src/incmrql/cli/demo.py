@@ -178,7 +178,7 @@ def demo(name: str) -> None:
     """Run the query NAME over generated streams, and show how each batch changes its answer."""
     from incmrql.api.session import Session
 
-    click.echo(f"the query:\n\n{_indented(QUERIES[name].format(folder='.'))}\n")
+    click.echo(f"the query:\n\n{_indent(QUERIES[name].format(folder='.'))}\n")
     click.echo("how it follows changes, node by node (all of it: incmrql explain):\n")
     for line in _nodes(QUERIES[name].format(folder=".")):
         click.echo(f"  {line}")
@@ -269,5 +269,5 @@ def _nodes(query: str) -> Iterator[str]:
         yield f"   keeps {kept}; costs {node['cost']}"
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())

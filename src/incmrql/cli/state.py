@@ -98,7 +98,7 @@ def _nodes(facts: dict[str, Any]) -> list[str]:
     for table in facts["tables"]:
         if table["node"] is not None:
             kept.setdefault(table["node"], []).append(table["holds"])
-    return _aligned(
+    return _align(
         [
             ("node", "kind", "about", "keeps"),
             *[
@@ -115,7 +115,7 @@ def _nodes(facts: dict[str, Any]) -> list[str]:
 
 
 def _tables(facts: dict[str, Any]) -> list[str]:
-    return _aligned(
+    return _align(
         [
             ("table", "node", "holds", "rows", "bytes", "segments"),
             *[
@@ -133,7 +133,7 @@ def _tables(facts: dict[str, Any]) -> list[str]:
     )
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()

@@ -35,10 +35,10 @@ _CONTROL: Final = re.compile(
 
 def visible(text: str) -> str:
     """The text with control characters escaped."""
-    return _CONTROL.sub(_escaped, text)
+    return _CONTROL.sub(_escape, text)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 

@@ -268,14 +268,14 @@ def answer_rows(answer: Answer, bucket: int, context: BatchContext) -> Rows:
     if answer.output.part is None:
         rows = of_values([(value, 1)] if bucket == 0 else [], answer.layout)
     else:
-        placed = list(_placed(value or []))
+        placed = list(_with_positions(value or []))
         rows = of_values([(row, weight) for _, row, weight in placed], answer.layout)
         if answer.is_placed:
             rows = rows.with_columns(pa.array([place for place, _, _ in placed], pa.int64()))
     return _output_rows(answer, rows, context.env)
 
 
-def _placed(values: Iterable[Value]) -> Iterator[tuple[int, Value, int]]:
+def _with_positions(values: Iterable[Value]) -> Iterator[tuple[int, Value, int]]:
     """The elements of a list: equal ones in a row once, with the place of the first and a count."""
     place = 0
     for _, same in groupby(values, encode):

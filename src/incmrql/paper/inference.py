@@ -124,28 +124,28 @@ def judge(expr: typed.Expr, growth: Growth) -> Judgment | None:
     place = _place(expr, growth)
     if place is not None:
         return place
-    boxed = _boxed(expr, growth)
+    boxed = _box_rule(expr, growth)
     if boxed is not None:
         return boxed
     match expr:
         case typed.MakeTuple(items) | typed.MakeRecord(items):
             return _all(expr, items, growth)
         case typed.Aggregate(function, operand, None):
-            return _reduced(expr, _reduction(function, expr.type), operand, growth)
+            return _reduce_rule(expr, _reduction(function, expr.type), operand, growth)
         case typed.Exists(operand):
-            return _reduced(expr, OR, operand, growth)
+            return _reduce_rule(expr, OR, operand, growth)
         case typed.Combine("union", left, right):
             return _bags("union", expr, (left, right), growth)
         case typed.Widen(operand):
             return _bags("cMap", expr, (operand,), growth)
         case typed.MapOver():
-            return _mapped(expr, growth)
+            return _map_rule(expr, growth)
         case typed.Select(False, head, qualifiers, where, None, None, (), None):
-            return _selected(expr, head, qualifiers, where, growth)
+            return _select_rule(expr, head, qualifiers, where, growth)
         case typed.If(condition, then, otherwise):
             return _either(expr, condition, then, otherwise, growth)
         case typed.Case(subject, (typed.Branch(typed.Bind(variable), body),)):
-            return _named(expr, subject, variable, body, growth)
+            return _name_rule(expr, subject, variable, body, growth)
         case _:
             return None
 
@@ -185,7 +185,7 @@ def _part(expr: typed.Expr, whole: Judgment, index: int) -> Judgment | None:
     return None
 
 
-def _boxed(expr: typed.Expr, growth: Growth) -> Judgment | None:
+def _box_rule(expr: typed.Expr, growth: Growth) -> Judgment | None:
     """Rule box; its premises are the parts of what grows that the expression reads."""
     if not is_invariant(expr, growth):
         return None
@@ -214,7 +214,7 @@ def _reduction(function: str, type_: Type) -> Monoid | None:
     return REDUCTIONS.get(function)
 
 
-def _reduced(
+def _reduce_rule(
     expr: typed.Expr, monoid: Monoid | None, operand: typed.Expr, growth: Growth
 ) -> Judgment | None:
     premise = _bag(operand, growth)
@@ -258,21 +258,21 @@ def _bags(
     return Judgment(rule, expr, BAG, found)
 
 
-def _mapped(expr: typed.MapOver, growth: Growth) -> Judgment | None:
+def _map_rule(expr: typed.MapOver, growth: Growth) -> Judgment | None:
     """A map over what grows with a body that does not, or the other way round."""
     if not is_bag(expr.type) or not is_bag(expr.subject.type):
         return None
-    over, body = _bag(expr.subject, growth), _boxed(expr.body, growth)
+    over, body = _bag(expr.subject, growth), _box_rule(expr.body, growth)
     if over is not None and body is not None:
         return Judgment("cMap", expr, BAG, (over, body))
-    still = _boxed(expr.subject, growth)
+    still = _box_rule(expr.subject, growth)
     inner = _bag(expr.body, growth) if expr.flatten else None
     if still is not None and inner is not None:
         return Judgment("cMap", expr, BAG, (still, inner))
     return None
 
 
-def _selected(
+def _select_rule(
     expr: typed.Expr,
     head: typed.Expr,
     qualifiers: Sequence[typed.Qualifier],
@@ -291,7 +291,7 @@ def _selected(
     if premise is None:
         return None
     others = [each for each in (*domains, *rest) if each is not growing[0]]
-    boxes = [_boxed(each, growth) for each in others if not _is_local(each, qualifiers)]
+    boxes = [_box_rule(each, growth) for each in others if not _is_local(each, qualifiers)]
     return Judgment("cMap", expr, BAG, (premise, *(box for box in boxes if box is not None)))
 
 
@@ -314,7 +314,7 @@ def _either(
     otherwise: typed.Expr,
     growth: Growth,
 ) -> Judgment | None:
-    known = _boxed(condition, growth)
+    known = _box_rule(condition, growth)
     if known is None:
         return None
     bags = _bag(then, growth), _bag(otherwise, growth)
@@ -326,7 +326,7 @@ def _either(
     return Judgment("if", expr, one.monoid, (known, one, other))
 
 
-def _named(
+def _name_rule(
     expr: typed.Expr,
     subject: typed.Expr,
     variable: typed.Variable,

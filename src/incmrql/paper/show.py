@@ -74,7 +74,7 @@ def show_paper(query: Query) -> str:
     numbers = _Numbers()
     for variable, made in whole.parts:
         lines.append(f"{show_variable(numbers.of(variable))} = a(h)")
-        lines += _indented(_shown(numbers.of(made)))
+        lines += _indent(_show(numbers.of(made)))
     if not isinstance(whole.result, typed.Var):
         lines.append(show_expr(numbers.of(whole.result)))
     return "\n".join(lines)
@@ -103,9 +103,9 @@ def _shown_loop(loop: Repeat, query: Query) -> str:
     lines = [
         LEGEND,
         f"{name} from",
-        *_indented(show_term(numbers.of(loop.initial[0])).split("\n")),
+        *_indent(show_term(numbers.of(loop.initial[0])).split("\n")),
         f"each step {name} = a(h({name}, S))",
-        *_indented(_shown(numbers.of(made))),
+        *_indent(_show(numbers.of(made))),
         f"the change of a batch, {limit}: ΔT = T ⊗^ h({name}, ΔS), {name} = a(ΔT)",
         "  ⊗^ is ⊗ with the right outer join in the place of the full one",
         "then T = T ⊗ ΔT, which counts T twice unless ⊗ is idempotent: an approximation",
@@ -136,24 +136,24 @@ class _Numbers:
         return found
 
 
-def _indented(lines: list[str]) -> list[str]:
+def _indent(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _shown(made: Construction) -> list[str]:
+def _show(made: Construction) -> list[str]:
     lines = [f"lineage θ = {show_lineage(lineage_of_term(made.form.body))}", "h ="]
     h = show_annotated(made.h).split("\n")
     if isinstance(made.answer, Reduced):
         (part,) = made.merge.parts
-        h = [f"reduce ⇑ {part}", *_indented(h)]
-    lines += _indented(h)
-    lines += [f"⊗ = {made.merge}", "a(x) =", *_indented(_answer(made))]
+        h = [f"reduce ⇑ {part}", *_indent(h)]
+    lines += _indent(h)
+    lines += [f"⊗ = {made.merge}", "a(x) =", *_indent(_answer(made))]
     lines.append(_deletions(made))
     if assumptions(made.proof):
         lines.append(f"assumes: {ONE_TO_MANY}")
     if is_outer(annotated_query(made.form.body)):
         lines.append(f"caution: {PARTNERS}")
-    return [*lines, "because", *_indented(show_judgment(made.proof).split("\n"))]
+    return [*lines, "because", *_indent(show_judgment(made.proof).split("\n"))]
 
 
 def _deletions(made: Construction) -> str:
@@ -179,10 +179,10 @@ def _answer(made: Construction) -> list[str]:
             lines = ["π2(x)"]
         case Reduced(parts):
             (part,) = made.merge.parts
-            lines = [f"{_named(parts)} -> {show_expr(parts.rest)}", f"  reduce {part}", "    π2(x)"]
+            lines = [f"{_names(parts)} -> {show_expr(parts.rest)}", f"  reduce {part}", "    π2(x)"]
         case PerKey(group, parts):
-            rest = show_expr(_keyed(parts.rest, group))
-            pattern = f"(k, {_named(parts)})"
+            rest = show_expr(_with_key(parts.rest, group))
+            pattern = f"(k, {_names(parts)})"
             reduced = f"    reduce {made.merge}"
             lines = [f"cMap {pattern} -> {rest}", "  π2", reduced, "      T(x)"]
         case _:
@@ -190,20 +190,20 @@ def _answer(made: Construction) -> list[str]:
     if made.total is None:
         return lines
     head = f"{show_variable(made.total.members)} -> {show_expr(made.total.head)}"
-    return [head, *_indented(lines)]
+    return [head, *_indent(lines)]
 
 
-def _named(parts: Split) -> str:
+def _names(parts: Split) -> str:
     return f"({', '.join(show_variable(each.variable) for each in parts.kept)})"
 
 
-def _keyed(expr: typed.Expr, group: typed.Variable) -> typed.Expr:
+def _with_key(expr: typed.Expr, group: typed.Variable) -> typed.Expr:
     """F with `k` for the key of its group."""
     match expr:
         case typed.Item(typed.Var(variable), 0) if variable == group:
             return typed.Stored("k", type=expr.type)  # a name that shows without a number
         case _:
-            return map_children(lambda each: _keyed(each, group), expr)
+            return map_children(lambda each: _with_key(each, group), expr)
 
 
 def show_annotated(term: Annotated, depth: int = 0) -> str:

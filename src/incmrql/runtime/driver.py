@@ -49,7 +49,7 @@ from incmrql.runtime.checkpoint.manifests import (
 from incmrql.runtime.checkpoint.program import describe, feeds_of
 from incmrql.runtime.checkpoint.rewrite import Retraction
 from incmrql.runtime.compacting import Compactor
-from incmrql.runtime.failures import spark_failures, unskippable, unstarted, unwritten
+from incmrql.runtime.failures import spark_failures, start_error, unskippable, write_failure
 from incmrql.runtime.feeds.archive import Archive
 from incmrql.runtime.feeds.readers import ReaderFeed
 from incmrql.runtime.feeds.removal import (
@@ -149,7 +149,7 @@ class Driver:
                 self._start(output, registered or {})
         except OSError as cause:
             self.close()
-            raise unstarted(checkpoint, cause) from cause
+            raise start_error(checkpoint, cause) from cause
         except BaseException:
             self.close()
             raise
@@ -347,7 +347,7 @@ class Driver:
             raise
         except OSError as cause:
             self.checkpoint.check_newest()
-            error = unwritten if self.state.number < number else sinks.unpublished
+            error = write_failure if self.state.number < number else sinks.unpublished
             raise error(number, (cause.strerror or str(cause)).lower()) from cause
 
     def _run_batch(self, files: tuple[InputFile, ...]) -> BatchReport:

@@ -15,7 +15,7 @@ _SYSTEM = re.compile(
 """An error of the operating system, as a Python worker reports it."""
 
 
-def unwritten(number: int, why: str) -> CheckpointError:
+def write_failure(number: int, why: str) -> CheckpointError:
     """The error for a batch whose files could not be written."""
     message = f"batch {number} could not be written: {why}"
     return CheckpointError(
@@ -25,7 +25,7 @@ def unwritten(number: int, why: str) -> CheckpointError:
     )
 
 
-def unstarted(checkpoint: Path, cause: OSError) -> CheckpointError:
+def start_error(checkpoint: Path, cause: OSError) -> CheckpointError:
     """The error for a checkpoint that cannot be created, read or locked at the start of a run."""
     why = (cause.strerror or str(cause)).lower()
     hint = "Everything committed before is unchanged. Use a writable directory with enough space."
@@ -34,7 +34,7 @@ def unstarted(checkpoint: Path, cause: OSError) -> CheckpointError:
     return CheckpointError(f"error: {message}{place}\n = hint: {hint}")
 
 
-def _unfinished(number: int, why: str) -> CheckpointError:
+def _resource_error(number: int, why: str) -> CheckpointError:
     """The error for a batch that ran out of a resource."""
     return CheckpointError(
         f"error: batch {number} was not finished: {why}\n"
@@ -54,11 +54,11 @@ def spark_failures(number: int) -> Iterator[None]:
         yield
     except PySparkException as problem:
         if is_out_of_memory(str(problem)):
-            raise _unfinished(number, "Spark ran out of memory") from None
+            raise _resource_error(number, "Spark ran out of memory") from None
         causes = list(_SYSTEM.finditer(str(problem)))
         if causes:  # the last error is the one that ended the task
             where = f" ({causes[-1]['path']})" if causes[-1]["path"] else ""
-            raise unwritten(number, f"{causes[-1]['why'].lower()}{where}") from None
+            raise write_failure(number, f"{causes[-1]['why'].lower()}{where}") from None
         raise error_of(problem) from None
 
 

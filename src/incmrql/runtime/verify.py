@@ -105,7 +105,7 @@ def _compare(
         number, rows = next((n, rows) for n, rows in pairs if encode(rows[0]) != encode(rows[1]))
         message = (
             f"{_about(driver)} has its rows in the wrong order: row {number} is "
-            f"{_shown(rows[1])}, and should be {_shown(rows[0])}"
+            f"{_show_row(rows[1])}, and should be {_show_row(rows[0])}"
         )
         raise DifferenceFound(message, driver.state.number)
 
@@ -124,7 +124,7 @@ def _check_ledger(driver: Driver, kept: IngestedRows, stream: Stream) -> None:
         missing = tuple((row, -count) for row, count in differences if count < 0)
         number = driver.state.number
         lines = [f"the ledger of {stream.name} after batch {number} does not match its input"]
-        lines += [*_listed("missing", missing), *_listed("too many", extra)]
+        lines += [*_row_lines("missing", missing), *_row_lines("too many", extra)]
         raise DifferenceFound("\n".join(lines), driver.state.number, missing, extra)
 
 
@@ -184,12 +184,12 @@ def _difference(
     first = [row for row, _ in (*absent, *surplus)][:MOST_EXPLAINED]
     sources = _lineage(kept, item, first)
     lines = [f"{_about(driver)} is not the answer over all data"]
-    lines += _listed("missing", absent, len(missing))
-    lines += _listed("too many", surplus, len(extra))
+    lines += _row_lines("missing", absent, len(missing))
+    lines += _row_lines("too many", surplus, len(extra))
     for row, leaves in sources:
-        known = f"{_shown(row)} comes from"
-        lines.append(known if leaves else f"no source row produces {_shown(row)}")
-        lines += [f"  {name}: {_shown(value)}" for name, value in leaves[:_MOST_SOURCES]]
+        known = f"{_show_row(row)} comes from"
+        lines.append(known if leaves else f"no source row produces {_show_row(row)}")
+        lines += [f"  {name}: {_show_row(value)}" for name, value in leaves[:_MOST_SOURCES]]
         if len(leaves) > _MOST_SOURCES:
             lines.append(f"  and {len(leaves) - _MOST_SOURCES} more")
     return DifferenceFound("\n".join(lines), driver.state.number, absent, surplus, sources)
@@ -201,15 +201,15 @@ def _first_rows(rows: Counter[bytes]) -> tuple[tuple[Value, int], ...]:
     return tuple((decode(row), count) for row, count in first)
 
 
-def _listed(what: str, rows: Sequence[tuple[Value, int]], total: int = 0) -> list[str]:
+def _row_lines(what: str, rows: Sequence[tuple[Value, int]], total: int = 0) -> list[str]:
     """A line for each row, and one for the number of rows beyond these."""
-    lines = [f"{what}: {_shown(row)}" + (f", {n} times" if n > 1 else "") for row, n in rows]
+    lines = [f"{what}: {_show_row(row)}" + (f", {n} times" if n > 1 else "") for row, n in rows]
     if total > len(rows):
         lines.append(f"{what}: {total - len(rows)} more rows")
     return lines
 
 
-def _shown(value: Value) -> str:
+def _show_row(value: Value) -> str:
     text = show(value, 20)
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
 

@@ -253,22 +253,22 @@ def substitute_in(fragment: Fragment, values: Mapping[typed.Variable, typed.Expr
     if not values:
         return fragment
 
-    def expanded(expr: typed.Expr) -> typed.Expr:
+    def expand(expr: typed.Expr) -> typed.Expr:
         return rows.reduce_projections(substitute(expr, values))
 
     def with_expanded(qualifier: typed.Qualifier) -> typed.Qualifier:
         match qualifier:
             case typed.Generator(pattern, domain):
-                return typed.Generator(pattern, expanded(domain))
+                return typed.Generator(pattern, expand(domain))
             case typed.Binding(pattern, value):
-                return typed.Binding(pattern, expanded(value))
+                return typed.Binding(pattern, expand(value))
             case typed.Condition(condition):
-                return typed.Condition(expanded(condition))
+                return typed.Condition(expand(condition))
 
     return Fragment(
         tuple(map(with_expanded, fragment.qualifiers)),
-        tuple(Check(expanded(c.condition), c.site, expanded(c.operation)) for c in fragment.checks),
-        None if fragment.pair is None else expanded(fragment.pair),
+        tuple(Check(expand(c.condition), c.site, expand(c.operation)) for c in fragment.checks),
+        None if fragment.pair is None else expand(fragment.pair),
     )
 
 

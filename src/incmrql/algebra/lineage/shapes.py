@@ -134,7 +134,7 @@ def combine_parts(expr: typed.Combine, sides: Sequence[typed.Expr], notes: Notes
     if expr.op == "union":
         return typed.Combine("union", sides[0], sides[1], type=whole)
     names = notes.names
-    tagged = [_tagged(side, place, notes) for place, side in enumerate(sides)]
+    tagged = [_with_side(side, place, notes) for place, side in enumerate(sides)]
     both = typed.Combine("union", tagged[0], tagged[1], type=tagged[0].type)
     grouped = GroupedPairs(both, notes)
     counts = [typed.Aggregate("count", grouped.of_side(place), type=LONG) for place in range(2)]
@@ -156,7 +156,7 @@ def combine_parts(expr: typed.Combine, sides: Sequence[typed.Expr], notes: Notes
     )
 
 
-def _tagged(side: typed.Expr, place: int, notes: Notes) -> typed.Expr:
+def _with_side(side: typed.Expr, place: int, notes: Notes) -> typed.Expr:
     """Elements as (element, (note, side, keys))."""
     part = notes.names.variable("part", element_of(side))
     value, note = (build.item(build.var(part), i) for i in range(2))

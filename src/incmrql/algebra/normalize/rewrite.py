@@ -146,26 +146,26 @@ class Engine:
         used = -1
         while used != len(self.steps):
             used = len(self.steps)
-            term = self._visited(term)
+            term = self._visit(term)
         return term
 
-    def _visited(self, term: Term) -> Term:
+    def _visit(self, term: Term) -> Term:
         """A term after one look at every node of it, children before parents."""
         if id(term) in self._settled_terms:
             return term
         used = len(self.steps)
-        term = self._simplified(map_terms(self._visited, term))
+        term = self._simplify(map_terms(self._visit, term))
         if used == len(self.steps):
             self._settled_terms[id(term)] = term
         return term
 
-    def _simplified(self, term: Term) -> Term:
+    def _simplify(self, term: Term) -> Term:
         term = self._with_simple_bodies(term)
         for rule in self.terms:
             after = rule.rewrite(term, self.names)
             if after is not None:
                 self._note(Step(rule, term, after), same_type=element(after) == element(term))
-                return self._simplified(after)
+                return self._simplify(after)
         return term
 
     def _with_simple_bodies(self, term: Term) -> Term:

@@ -172,7 +172,7 @@ def _unnest_by_values(
     inner = from_where(t, flatten_clauses(expr, t.scope, t.names), start)
     pairs = head_pairs(t, expr, inner, carried)
     rows, many = nest_join(t.names, rows, [correlation_key(carried)], pairs)
-    return rows, _ordered(t, expr, build.var(many), limit)
+    return rows, _in_order(t, expr, build.var(many), limit)
 
 
 def _with_parts(
@@ -218,7 +218,7 @@ def _unnest_by_equalities(
     rows, limit = _limit(t, rows, expr)
     pairs = head_pairs(t, expr, start, carried)
     rows, many = nest_join(t.names, rows, [build.tuple_of(*(a for a, _ in keys))], pairs)
-    return rows, _ordered(t, expr, build.var(many), limit)
+    return rows, _in_order(t, expr, build.var(many), limit)
 
 
 def _limit(t: Translator, rows: Rows, expr: typed.Select) -> tuple[Rows, typed.Expr | None]:
@@ -233,7 +233,7 @@ def _without_nulls(t: Translator, rows: Rows, variables: tuple[typed.Variable, .
     return Rows(map_rows(t.names, rows, body), rows.variables)
 
 
-def _ordered(
+def _in_order(
     t: Translator, expr: typed.Select, pairs: typed.Expr, limit: typed.Expr | None
 ) -> typed.Expr:
     """The collection of a select from its bag of (sort keys, head), or of heads if unsorted."""

@@ -183,7 +183,7 @@ def aggregate(
     return aggregate_elements(name, shape, extra, type_, ctx)
 
 
-def _filtered(many: GroupBag, value: exp.Expression) -> exp.Expression:
+def _filter(many: GroupBag, value: exp.Expression) -> exp.Expression:
     """The value for rows that pass the tests of a bag, null for the others."""
     condition = tree.conjunction(many.tests)
     return value if condition is None else tree.case([(condition, value)], None)
@@ -196,18 +196,18 @@ def _aggregate_group(name: str, many: GroupBag, type_: Type, ctx: Context) -> Sh
         return many.side.aggregate_column(aggregated, name, ctx)
 
     if name == "exists":
-        rows = group_column(tree.call("count", _filtered(many, tree.number(1))))
+        rows = group_column(tree.call("count", _filter(many, tree.number(1))))
         is_nonempty = tree.binary(exp.GT, rows, tree.number(0))
         return Cell(or_else(is_nonempty, tree.boolean(False)), type_, present=True)
     if name in _TOTALS:
         return _total_of_parts(name, many, type_, ctx)
     element = many.head.type
-    argument = _filtered(many, ctx.whole(many.head))
+    argument = _filter(many, ctx.whole(many.head))
     match name:
         case "count":
             head = many.head
             never_null = isinstance(head, Parts) or (isinstance(head, Cell) and head.present)
-            counted = _filtered(many, tree.number(1)) if never_null else argument
+            counted = _filter(many, tree.number(1)) if never_null else argument
             return Cell(
                 or_else(group_column(tree.call("count", counted)), limbs.long(0)), type_, True
             )
@@ -251,7 +251,7 @@ def _aggregate_group(name: str, many: GroupBag, type_: Type, ctx: Context) -> Sh
 
 def _count_distinct(many: GroupBag, type_: Type, ctx: Context) -> Cell:
     """The number of distinct elements that are not null."""
-    values = _filtered(many, arrays.canonical(ctx.whole(many.head), many.head.type, ctx))
+    values = _filter(many, arrays.canonical(ctx.whole(many.head), many.head.type, ctx))
     if many.side.iterated:  # SQL windows do not support count(distinct)
         counted = tree.call(
             "size", many.side.aggregate_column(tree.call("collect_set", values), "set", ctx)

@@ -142,7 +142,7 @@ def _shape(node: Node, plan: Nodes) -> Shape:
         case Groups():
             kind: Kind = "fold" if node.is_fold else "per key"
             warnings = tuple(group_warnings(node, plan))
-            return Shape(kind, _kept(node, plan), _cost(node, plan), warnings)
+            return Shape(kind, _kept_items(node, plan), _cost(node, plan), warnings)
         case Ordered():
             what = f"first {show_expr(node.limit)} rows in order" if node.grows else "rows in order"
             return Shape("per key", (StateItem(what),), "the change and the rows answered")
@@ -197,21 +197,21 @@ def _ledgers(node: Input) -> tuple[StateItem, ...]:
     return (StateItem("ledger of rows", deletions),) if node.ledger else ()
 
 
-def _kept(node: Groups, plan: Nodes) -> tuple[StateItem, ...]:
+def _kept_items(node: Groups, plan: Nodes) -> tuple[StateItem, ...]:
     if node.is_final:
         return ()
     found = [StateItem("multiplicity", is_rows=False)]
     for place, accumulator in enumerate(node.accumulators):
         asked = [request for request in node.requests if place in request.accumulators]
-        found.append(StateItem(_added(accumulator), _shown(asked), is_rows=False))
+        found.append(StateItem(_sum_text(accumulator), _request_texts(asked), is_rows=False))
     for place, table in enumerate(node.tables):
         asked = [request for request in node.requests if _reads(node, request, place)]
         first = "values" if table.most is None else f"first {show_expr(table.most)} values"
-        found.append(StateItem(f"{first} of {_values(table)} in order", _shown(asked)))
+        found.append(StateItem(f"{first} of {_values(table)} in order", _request_texts(asked)))
     return (*found, *[each for side in node.kept for each in _rows(node, side, plan)])
 
 
-def _added(accumulator: Accumulator) -> str:
+def _sum_text(accumulator: Accumulator) -> str:
     return f"{_ADDED[accumulator.kind]} of {show_expr(accumulator.operand)}"
 
 
@@ -227,7 +227,7 @@ def _values(table: Table) -> str:
             return show_expr(table.operand)
 
 
-def _shown(requests: list[Request]) -> tuple[str, ...]:
+def _request_texts(requests: list[Request]) -> tuple[str, ...]:
     return tuple(show_expr(request.expr) for request in requests)
 
 
@@ -245,11 +245,11 @@ def _rows(node: Join | Groups, side: int, plan: Nodes) -> list[StateItem]:
     what = f"{names[side]} {'row' if side in node.single else 'rows'} by {node.key}"
     below, columns = plan.nodes[inputs(node)[side]], node.columns[side]
     if columns is None:
-        return [StateItem(_with(what, _made(below)), _askers(node, side))]
+        return [StateItem(_with(what, _mapped_value(below)), _askers(node, side))]
     if not columns:
         return [StateItem(f"number of {what}", _askers(node, side), is_rows=False)]
     return [
-        StateItem(_with(what, _made(below, column), column), _askers(node, side, column))
+        StateItem(_with(what, _mapped_value(below, column), column), _askers(node, side, column))
         for column in columns
     ]
 
@@ -293,7 +293,7 @@ def _parts(body: typed.Expr) -> list[typed.Expr]:
             return [body]
 
 
-def _made(below: Node, column: int | str | None = None) -> typed.Expr | None:
+def _mapped_value(below: Node, column: int | str | None = None) -> typed.Expr | None:
     """What a map puts beside the key of each pair, or one component of it."""
     if not isinstance(below, Linear):
         return None

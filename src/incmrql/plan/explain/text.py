@@ -204,10 +204,10 @@ class Explained:
 def explained(plan: Plan, iterate: LoopMode = "default") -> tuple[Explained, ...]:
     """Every node of a plan, by place, for a run that keeps loops in this way."""
     made = zip(plan.nodes, shapes(plan, iterate), lineage_of(plan), strict=True)
-    return tuple(_explained(plan, place, *each) for place, each in enumerate(made))
+    return tuple(_explain_node(plan, place, *each) for place, each in enumerate(made))
 
 
-def _explained(plan: Plan, place: int, node: Node, shape: Shape, lineage: str) -> Explained:
+def _explain_node(plan: Plan, place: int, node: Node, shape: Shape, lineage: str) -> Explained:
     key = str(node.key) if isinstance(node, Join | Groups) else None
     return Explained(
         place,
@@ -216,8 +216,8 @@ def _explained(plan: Plan, place: int, node: Node, shape: Shape, lineage: str) -
         inputs(node),
         key,
         tuple(_key_of(plan.nodes[below]) for below in inputs(node)) if key else (),
-        tuple(_named(node, text) for text in _function(node)),
-        tuple(_named(node, text) for text in _asks(node)),
+        tuple(_in_words(node, text) for text in _function(node)),
+        tuple(_in_words(node, text) for text in _asks(node)),
         _merge(node),
         lineage,
         _edge(plan.edges[place]),
@@ -301,7 +301,7 @@ def _edge(edge: Edge) -> str:
     return "insert-only" if edge.insert_only else "any"
 
 
-def _named(node: Node, text: str) -> str:
+def _in_words(node: Node, text: str) -> str:
     """Text about a group in words: its key, its rows, its left and right rows."""
     if not isinstance(node, Join | Groups):
         return text
@@ -321,12 +321,12 @@ def _readable(shape: Shape, node: Node) -> Shape:
     def named(text: str) -> str:
         for shown, original in written.items():
             text = text.replace(shown, " ".join(original.split()))
-        return _named(node, text)
+        return _in_words(node, text)
 
     def asked(kept: StateItem) -> tuple[str, ...]:
         return tuple(dict.fromkeys(map(named, kept.asked)))
 
-    keeps = tuple(replace(k, what=_named(node, k.what), asked=asked(k)) for k in shape.keeps)
+    keeps = tuple(replace(k, what=_in_words(node, k.what), asked=asked(k)) for k in shape.keeps)
     warned = tuple(replace(w, message=named(w.message)) for w in shape.warnings)
     return replace(shape, keeps=keeps, warnings=warned)
 

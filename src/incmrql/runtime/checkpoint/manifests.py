@@ -374,8 +374,8 @@ class Checkpoint:
             "kind": change.kind,
             "batch": before.number + 1,
             "time": time.time(),
-            "files": _listed(change.files),
-            "all_files": _listed(_known(before, change.files)) if full else None,
+            "files": _files_json(change.files),
+            "all_files": _files_json(_all_files(before, change.files)) if full else None,
             "tables": {n: table.as_json() for n, table in change.tables.items() if table.segments},
             "outputs": [output.as_json() for output in change.outputs],
             "counts": dict(change.counts),
@@ -468,7 +468,7 @@ def _token() -> str:
     return uuid.uuid4().hex[:8]
 
 
-def _known(before: State, files: Ingested) -> Ingested:
+def _all_files(before: State, files: Ingested) -> Ingested:
     """All files so far, including those of a batch."""
     retracted = {(file.place, file.retracts) for file, _ in files if file.retracts}
     kept = [
@@ -486,7 +486,7 @@ def _batches(chain: Sequence[Mapping[str, Any]]) -> Iterable[Ingested]:
     return reversed([_files(files) for files in listed])
 
 
-def _listed(files: Iterable[tuple[InputFile, str]]) -> list[dict[str, Any]]:
+def _files_json(files: Iterable[tuple[InputFile, str]]) -> list[dict[str, Any]]:
     return [{**file.as_json(), "checksum": digest} for file, digest in files]
 
 

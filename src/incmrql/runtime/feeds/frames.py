@@ -63,7 +63,7 @@ class FrameFeed(SpoolFolder):
                 return False
             with spooling(path, self._stream.element) as spool:
                 for table in tables:
-                    rows, weights = self._weighted(table)
+                    rows, weights = self._with_weights(table)
                     spool.table(rows, weights)
             if not spool.count:
                 path.unlink()
@@ -76,7 +76,7 @@ class FrameFeed(SpoolFolder):
         self.finish_superseding(self._stream.element)
         return self.waiting(".arrow")
 
-    def _weighted(self, table: Any) -> tuple[Any, Any]:
+    def _with_weights(self, table: Any) -> tuple[Any, Any]:
         """The rows of a table with a weight other than 0, and their weights."""
         if not self._sign:
             return table, None

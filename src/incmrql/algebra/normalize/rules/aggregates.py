@@ -80,10 +80,10 @@ def aggregate_below_join(term: Term, names: Names) -> Term | None:
     """
     match term:
         case CMap(group, body, GroupBy(CMap(match, rows, CoGroup() as both))):
-            return _pushed((group, body), (1,), (match, rows, both), GroupBy, names)
+            return _push_down((group, body), (1,), (match, rows, both), GroupBy, names)
         case CMap(group, body, CoGroup(left, CMap(match, rows, CoGroup() as both))):
             above = _right_of(left)
-            return _pushed((group, body), (1, 1), (match, rows, both), above, names)
+            return _push_down((group, body), (1, 1), (match, rows, both), above, names)
         case _:
             return None
 
@@ -92,7 +92,7 @@ def _right_of(left: Term) -> Callable[[Term], Term]:
     return lambda right: CoGroup(left, right)
 
 
-def _pushed(
+def _push_down(
     over: tuple[typed.Variable, typed.Expr],
     path: Path,
     joined: tuple[typed.Variable, typed.Expr, CoGroup],
@@ -294,7 +294,7 @@ class _Side:
             pushing.once[side] and all(request.function in _REPEATABLE for request in self.own)
         )
         self.columns: list[tuple[str, str]] = []
-        self.term = self._as_before() if self.is_as_before else self._aggregated()
+        self.term = self._as_before() if self.is_as_before else self._aggregate_term()
         self.variable = self.names.variable(("left", "right")[side], pair(self.term)[1])
 
     def _as_before(self) -> Term:
@@ -311,7 +311,7 @@ class _Side:
         group, key = self.join.group, at(row, (0,))
         return row, lambda expr: with_key(group, substitute(expr, member), key)
 
-    def _aggregated(self) -> Term:
+    def _aggregate_term(self) -> Term:
         row, values = self._row()
         exprs = list({fingerprint(request.expr): request.expr for request in self.own}.values())
         key = build.tuple_of(at(row, (0,)), *map(values, self.keys))

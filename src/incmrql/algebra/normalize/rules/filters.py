@@ -59,7 +59,7 @@ def _filters(
             return None
 
 
-def _kept(
+def _filter_pairs(
     source: Term, found: _Filter, values: Callable[[typed.Expr, typed.Variable], typed.Expr],
     names: Names,
 ) -> Term:  # fmt: skip
@@ -82,7 +82,9 @@ def filter_groups_early(term: Term, names: Names) -> Term | None:
                 return None
 
             def kept(below: Term) -> Term:
-                return _kept(below, found, lambda e, p: with_key(group, e, at(p, (0,))), names)
+                return _filter_pairs(
+                    below, found, lambda e, p: with_key(group, e, at(p, (0,))), names
+                )
 
             if isinstance(source, GroupBy):
                 return CMap(group, found.body, GroupBy(kept(source.source)))
@@ -110,7 +112,7 @@ def filter_before_join(term: Term, names: Names) -> Term | None:
         case CMap(group, typed.Select(qualifiers=qualifiers) as body, CoGroup() as both):
             if not any(isinstance(qualifier, typed.Condition) for qualifier in qualifiers):
                 return None
-            ranged = _ranged(group, body)
+            ranged = _ranged_sides(group, body)
             made = (_on_side(group, body, both, place, names) for place in ranged)
             return next((new for new in made if new is not None), None)
         case _:
@@ -133,11 +135,11 @@ def _on_side(
         return with_key(group, substitute(expr, {member: at(pair, (1,))}), at(pair, (0,)))
 
     sides = [both.left, both.right]
-    sides[side] = _kept(sides[side], found, values, names)
+    sides[side] = _filter_pairs(sides[side], found, values, names)
     return CMap(group, found.body, CoGroup(sides[0], sides[1]))
 
 
-def _ranged(group: typed.Variable, body: typed.Select) -> list[tuple[int, typed.Variable]]:
+def _ranged_sides(group: typed.Variable, body: typed.Select) -> list[tuple[int, typed.Variable]]:
     """The sides that a body ranges over and uses for nothing else."""
     paths: list[Path] = []
 

@@ -47,13 +47,13 @@ class _Uses:
 
     def add(self, chain: typed.Expr, variable: typed.Variable) -> None:
         """Note a chain `v.A.B`, whatever the loop calls its variable."""
-        self.chains.setdefault(_renamed(chain, variable), len(self.chains))
+        self.chains.setdefault(_rename(chain, variable), len(self.chains))
 
 
 _ELEMENT = typed.Variable("element", 0, Tuple(()))
 
 
-def _renamed(chain: typed.Expr, variable: typed.Variable) -> typed.Expr:
+def _rename(chain: typed.Expr, variable: typed.Variable) -> typed.Expr:
     """A chain over the one name that all loops share here."""
     own = typed.Var(replace(_ELEMENT, type=variable.type), type=variable.type)
     return _placeless(substitute(chain, {variable: own}))
@@ -71,11 +71,11 @@ def narrow_groups(term: Term, names: Names) -> Term | None:
     """A row brings along what is asked of it; a join likewise, on either side."""
     match term:
         case CMap(group, body, GroupBy(inner)):
-            return _narrowed(names, (group, body), inner, (1,), GroupBy)
+            return _narrow(names, (group, body), inner, (1,), GroupBy)
         case CMap(group, body, CoGroup(left, right)):
-            found = _narrowed(names, (group, body), left, (1, 0), lambda t: CoGroup(t, right))
+            found = _narrow(names, (group, body), left, (1, 0), lambda t: CoGroup(t, right))
             if found is None:
-                found = _narrowed(names, (group, body), right, (1, 1), lambda t: CoGroup(left, t))
+                found = _narrow(names, (group, body), right, (1, 1), lambda t: CoGroup(left, t))
             return found
         case _:
             return None
@@ -132,7 +132,7 @@ def _present_counted(body: typed.Expr, members: typed.Expr, names: Names) -> typ
     return visit(body)
 
 
-def _narrowed(
+def _narrow(
     names: Names,
     over: tuple[typed.Variable, typed.Expr],
     inner: Term,
@@ -223,7 +223,7 @@ def _uses(body: typed.Expr, group: typed.Variable, path: Path, *, is_there: bool
             visit(child)
 
     visit(body)
-    kept = [chain for chain in uses.chains if not _covered(chain, uses)]
+    kept = [chain for chain in uses.chains if not _is_covered(chain, uses)]
     return _Uses({chain: n for n, chain in enumerate(kept)}, uses.counted)
 
 
@@ -235,7 +235,7 @@ def _counts(node: typed.Expr, members: typed.Expr) -> bool:
             return False
 
 
-def _covered(chain: typed.Expr, uses: _Uses) -> bool:
+def _is_covered(chain: typed.Expr, uses: _Uses) -> bool:
     """Whether a chain `v.A.B`, or an aggregate of it, comes along with a shorter one, `v.A`."""
     if not isinstance(chain, typed.Field | typed.Item):
         return all(_comes_along(child, uses) for child in children(chain))
@@ -362,7 +362,7 @@ def _rebuilt(
         for loop, _ in _loops(node, members):
             loops.add(loop)
         start = _start(node, loops)
-        if start and (place := uses.chains.get(_renamed(node, start))) is not None:
+        if start and (place := uses.chains.get(_rename(node, start))) is not None:
             one = typed.Var(replace(start, type=small), type=small, span=node.span)
             return rows.item(one, place) if uses.as_tuple else one
         return _rebound(map_children(visit, node), loops, small)
