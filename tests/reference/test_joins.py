@@ -68,6 +68,12 @@ JOINED = (
     "select (x.S, y.T) from x in R, a = x.A + 1, y in S where y.A = a",
     "select (x.S, y.T) from x in R, y in S where (x.A, x.C) = (y.A, y.D)",
     "select (x, i.v, y) from x in N, i in x.items, y in S where i.v = y.A",
+    "select x from x in R where exists (select y from y in S where y.A = x.A)",
+    "select (x.A, count(select y from y in S where x.A = y.A and y.D > x.C)) from x in R",
+    "select (x.A, (select i from i in (select z.B from z in R where z.A = x.B) where i = x.A)) "
+    "from x in R",
+    "select (k, count(select (y, z) from y in x, z in x where y.B = z.B)) from x in R "
+    "group by k: x.A",
 )
 
 
@@ -91,6 +97,13 @@ def test_pairs_without_equal_keys_are_not_looked_at() -> None:
     assert answer == 1_800
     assert counted["Logic"] == 1_800
     assert counted.total() < 30 * 2_000
+
+
+def test_a_query_in_a_query_makes_one_index() -> None:
+    text = "count(select x from x in R where exists (select y from y in S where y.A = x.A))"
+    (answer,), counted = answered(text, numbers(1_000), uses_index=True)
+    assert answer == 900
+    assert counted.total() < 40 * 1_000
 
 
 def test_nulls_never_join() -> None:

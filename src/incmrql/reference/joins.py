@@ -12,16 +12,19 @@ evaluated: where one is random, shows its value, or may fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from incmrql.reference.environment import Bindings, Environment
 from incmrql.types import typed
 from incmrql.types.walk import bound_variables, conjuncts, is_random, nodes, used_variables
-from incmrql.values import encode
+from incmrql.values import Value, encode
 
 Equality = tuple[typed.Expr, typed.Expr]
 """Two sides of a condition `a = b`: over the rows before a generator, and over its elements."""
+
+Index = dict[bytes, list[Bindings]]
+"""What a pattern binds for each element, by the canonical bytes of its sides of equalities."""
 
 _WITHOUT_EFFECT = (
     typed.Const, typed.Var, typed.Field, typed.Item, typed.Widen, typed.Cast, typed.Arithmetic,
@@ -29,11 +32,56 @@ _WITHOUT_EFFECT = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Domain:
     """A domain that is the same for all rows, and the equalities that its index is by."""
 
     equalities: tuple[Equality, ...]
+    last: tuple[list[Value] | None, Index | None] = None, None
+    """The elements that were joined last, and their index if there was one."""
+
+    def joined(
+        self,
+        rows: list[Environment],
+        values: list[Value],
+        matches: Callable[[], list[Bindings]],
+        *,
+        uses_index: bool,
+    ) -> list[Environment]:
+        """Each row with each match of the values for which the equalities can hold, in order.
+
+        For a single row an index costs as much as it saves, unless the values are those of the
+        last time: so a query inside of a query makes one for all rows around it.
+        """
+        last_values, index = self.last
+        if not (uses_index and self.equalities and (last_values is values or len(rows) > 1)):
+            self.last = values, None
+            every = matches()
+            return [row.extend(match) for row in rows for match in every]
+        if index is None or last_values is not values:
+            index = self._index(rows[0], matches())
+            self.last = values, index
+        return [
+            row.extend(match)
+            for row in rows
+            for key in [_key([before for before, _ in self.equalities], row)]
+            if key is not None
+            for match in index.get(key, ())
+        ]
+
+    def _index(self, row: Environment, matches: list[Bindings]) -> Index:
+        index: Index = {}
+        for match in matches:
+            key = _key([own for _, own in self.equalities], row.extend(match))
+            if key is not None:
+                index.setdefault(key, []).append(match)
+        return index
+
+
+def _key(exprs: list[typed.Expr], row: Environment) -> bytes | None:
+    """The canonical bytes of some values of a row; None if one of them is null."""
+    values = [row.world.evaluate(expr, row) for expr in exprs]
+    return None if None in values else encode(values)
 
 
 def domains(
@@ -97,29 +145,3 @@ def _equalities(
 def _operands(condition: typed.Compare) -> Iterator[typed.Expr]:
     yield from nodes(condition.left)
     yield from nodes(condition.right)
-
-
-def joined(
-    rows: list[Environment], elements: list[Bindings], equalities: tuple[Equality, ...]
-) -> list[Environment]:
-    """Each row with each element for which the equalities can hold, in the order of both."""
-    if not equalities:
-        return [row.extend(element) for row in rows for element in elements]
-    by_key: dict[bytes, list[Bindings]] = {}
-    for element in elements:
-        key = _key([own for _, own in equalities], rows[0].extend(element))
-        if key is not None:
-            by_key.setdefault(key, []).append(element)
-    return [
-        row.extend(element)
-        for row in rows
-        for key in [_key([before for before, _ in equalities], row)]
-        if key is not None
-        for element in by_key.get(key, ())
-    ]
-
-
-def _key(exprs: list[typed.Expr], row: Environment) -> bytes | None:
-    """The canonical bytes of some values of a row; None if one of them is null."""
-    values = [row.world.evaluate(expr, row) for expr in exprs]
-    return None if None in values else encode(values)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from incmrql.errors import DataError
 from incmrql.reference.casts import cast, is_null
 from incmrql.reference.environment import Bindings, Environment, World, place
-from incmrql.reference.joins import Domain, domains, joined
+from incmrql.reference.joins import Domain, domains
 from incmrql.reference.navigate import pairs_of
 from incmrql.reference.operators import elements
 from incmrql.types import typed
@@ -114,15 +115,19 @@ def bind_qualifiers(
     """
     rows = [env]
     for qualifier, domain in zip(qualifiers, _domains(qualifiers, where, env.world), strict=True):
-        if len(rows) > 1 and domain is not None:
+        if domain is not None and rows:
             assert isinstance(qualifier, typed.Generator)
             values = elements(env.world.evaluate(qualifier.domain, env))
-            matches = [match_pattern(qualifier.pattern, value) for value in values]
-            equalities = domain.equalities if _may_use_index(env.world) else ()
-            rows = joined(rows, [match for match in matches if match is not None], equalities)
+            matches = partial(_matches_of, qualifier.pattern, values)
+            rows = domain.joined(rows, values, matches, uses_index=_may_use_index(env.world))
         else:
             rows = [extended for row in rows for extended in _bind_qualifier(qualifier, row)]
     return rows
+
+
+def _matches_of(pattern: typed.Pattern, values: list[Value]) -> list[Bindings]:
+    matches = [match_pattern(pattern, value) for value in values]
+    return [match for match in matches if match is not None]
 
 
 def _domains(
