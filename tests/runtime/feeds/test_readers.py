@@ -77,14 +77,16 @@ class Folder:
         self.checkpoint, self.output = folder / "ck", folder / "out"
         self.data.mkdir()
         self.gone.mkdir()
-        self.format, self.options = format_, options
+        self.format, self.options, self.streaming = format_, options, True
 
     def program(self) -> Program:
         reader = SparkReader(self.format, (str(self.data),), SCHEMA, ("k", "v"))
 
         def read_by_spark(source: Source) -> Source:
             options = tuple(sorted(self.options.items()))
-            return replace(source, format="spark", reader=reader, options=options)
+            return replace(
+                source, format="spark", streaming=self.streaming, reader=reader, options=options
+            )
 
         text = (
             f"incr select (k, sum(v)) from (k, v) in "
@@ -142,6 +144,21 @@ def test_a_second_folder_has_deletions(tmp_path: Path) -> None:
     (folder.gone / "b.csv").unlink()
     assert steps(folder) == [(1, 10)]
     assert folder.spools() == []
+
+
+def test_files_that_do_not_change_are_ingested_once_and_watched(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.streaming = False
+    path = folder.put("a.csv", "1,10")
+    with folder.driver() as driver:
+        assert driver.step() is not None
+        folder.put("b.csv", "2,2")
+        assert driver.step() is None
+        folder.put("a.csv", "1,99", at=2_000_000)
+        with pytest.raises(DataError, match="changed after it was ingested") as problem:
+            driver.step()
+    assert "is read once" in problem.value.hint
+    assert steps(folder, replace(QUICK, forget=(str(path),))) == [(1, 10)]
 
 
 # --- crashes -----------------------------------------------------------------------------

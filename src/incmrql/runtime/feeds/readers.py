@@ -138,6 +138,8 @@ class ReaderFeed(FolderFeed):
     def _problem(self, before: InputFile, after: InputFile | None) -> DataError:
         """The error for a file that vanished or changed, with the ways to continue."""
         problem = super()._problem(before, after)
+        if not self._stream.streaming:
+            return problem
         is_kept = all(file.kind == "spool" for file, _ in self._spools[before.path])
         way = "--on-change rebuild" if is_kept else "a new checkpoint"
         hint = (
