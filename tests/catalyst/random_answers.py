@@ -2,7 +2,7 @@
 
     python -m tests.catalyst.random_answers COUNT
 
-asks Spark for the answers of the texts of the seeds below COUNT, and writes them with their plans.
+asks Spark for the answers of COUNT easy and COUNT hard texts, and writes them with their plans.
 The rows are those of `rows_of`, for every seed the same, so they need not be kept.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import math
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ from incmrql.catalyst import (
 )
 from incmrql.errors import QueryError
 from tests.catalyst.pool import MAIN, PLANS
-from tests.catalyst.random_texts import random_text
+from tests.catalyst.random_texts import HARD, random_text
 from tests.catalyst.texts import tables
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
 
 PATH: Final = PLANS / MAIN / "random.jsonl.xz"
 DATA_SETS: Final = 6
-"""A text reads the data set of its seed modulo this; the first has no rows at all."""
+"""A text reads the data set of its seed modulo this; the first has no rows at all.
+
+Hard texts read other data sets.
+"""
 Rows = Mapping[str, Sequence[tuple[Any, ...]]]
 
 
@@ -55,7 +59,11 @@ class Answered:
     @property
     def data(self) -> Rows:
         """The rows of the tables that the text read."""
-        return rows_of(self.seed % DATA_SETS)
+        return rows_of(_data_set(self.seed))
+
+
+def _data_set(seed: int) -> int:
+    return seed % DATA_SETS + (DATA_SETS if seed >= HARD else 0)
 
 
 def answers() -> list[Answered]:
@@ -86,30 +94,40 @@ _VALUES: Final[dict[str, Sequence[Any]]] = {
 }
 
 
+_HARD_VALUES: Final[dict[str, Sequence[Any]]] = {
+    **_VALUES,
+    "int": (0, 1, 2, 7, -3, 100),
+    "string": ("x", "7", " 12 ", "2024-03-31", "-0.5", "\N{LATIN SMALL LETTER E WITH ACUTE}"),
+    "double": (0.0, -0.0, math.nan, math.inf, 0.1, 2.5, -7.75),
+    "decimal(10,2)": tuple(map(Decimal, ("0.05", "2.25", "-2.25", "99.99", "1.15"))),
+    "date": (date(2024, 2, 29), date(2023, 12, 31), date(1969, 12, 31), date(2024, 3, 31)),
+}
+
+
 def rows_of(number: int) -> Rows:
     """The rows of all tables in a data set."""
     chance = Random(number)
+    values = _VALUES if number < DATA_SETS else _HARD_VALUES
+    most = 7 if number % DATA_SETS else 0
     return {
-        name: [_row(columns, chance) for _ in range(chance.randint(3, 7) if number else 0)]
+        name: [_row(columns, chance, values) for _ in range(chance.randint(3, 7) if most else 0)]
         for name, columns in tables("random").items()
     }
 
 
-def _row(columns: str, chance: Random) -> tuple[Any, ...]:
+def _row(columns: str, chance: Random, values: Mapping[str, Sequence[Any]]) -> tuple[Any, ...]:
+    def value(kind: str) -> Any:
+        return None if chance.random() < 0.25 else chance.choice(values[kind])
+
     if columns.startswith("id "):
-        xs = [_value("int", chance) for _ in range(chance.randint(0, 3))]
-        struct = (_value("int", chance), _value("string", chance))
+        xs = [value("int") for _ in range(chance.randint(0, 3))]
+        struct = (value("int"), value("string"))
         return (
-            _value("int", chance),
+            value("int"),
             None if chance.random() < 0.2 else xs,
             None if chance.random() < 0.2 else struct,
         )
-    kinds = [column.split(" ", 1)[1] for column in columns.split(", ")]
-    return tuple(_value(kind, chance) for kind in kinds)
-
-
-def _value(kind: str, chance: Random) -> Any:
-    return None if chance.random() < 0.25 else chance.choice(_VALUES[kind])
+    return tuple(value(column.split(" ", 1)[1]) for column in columns.split(", "))
 
 
 # --- answers of Spark ---
@@ -123,14 +141,14 @@ def ask_spark(spark: SparkSession, seeds: Sequence[int], directory: Path) -> lis
     from tests.catalyst.dumps import portable, user_session
 
     lines = []
-    for number in range(DATA_SETS):
+    for number in sorted({_data_set(seed) for seed in seeds}):
         session = user_session(spark)
         for name, value in _FASTER.items():
             session.conf.set(name, value)
         folder = directory / str(number)
         _write_tables(session, rows_of(number), folder)
         for seed in seeds:
-            if seed % DATA_SETS != number:
+            if _data_set(seed) != number:
                 continue
             try:
                 plan = analyze_sql(session, random_text(seed))
@@ -200,11 +218,13 @@ def main() -> None:
     from incmrql.spark.session import start
 
     spark = start("local[1]")
+    count = int(sys.argv[1])
+    seeds = (*range(count), *range(HARD, HARD + count))
     with tempfile.TemporaryDirectory() as temporary:
-        lines = ask_spark(spark, range(int(sys.argv[1])), Path(temporary).resolve())
+        lines = ask_spark(spark, seeds, Path(temporary).resolve())
     spark.stop()
     PATH.write_bytes(lzma.compress("".join(lines).encode()))
-    sys.stderr.write(f"{len(lines)} of {sys.argv[1]} random texts have an answer\n")
+    sys.stderr.write(f"{len(lines)} of {len(seeds)} random texts have an answer\n")
 
 
 if __name__ == "__main__":

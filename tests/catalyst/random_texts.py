@@ -41,6 +41,7 @@ class Texts:
     """Makes texts; `outer` holds the columns of the queries around the one that is made."""
 
     chance: Random
+    is_hard: bool = False
     names: int = 0
     outer: list[Column] = field(default_factory=list)
     deepest: int = 3
@@ -93,10 +94,27 @@ class Texts:
         return f"with {name} as ({inner}) {text}", made
 
     def _select(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
+        if self.is_hard and self.chance.random() < 0.15:
+            return self._using(kinds, depth)
         source, scope = self._source(depth)
         items, columns = self._items(scope, kinds or self._kinds(), depth)
         word = "distinct " if self.chance.random() < 0.2 else ""
         return f"select {word}{items} from {source}{self._where(scope, depth)}", columns
+
+    def _using(self, kinds: Sequence[str], depth: int) -> tuple[str, Columns]:
+        """Joins by columns of the same name, which then is one column."""
+        word = self.chance.choice(("", "left ", "right ", "full "))
+        one, other = self._name("t"), self._name("t")
+        keys = self.chance.choice((("a",), ("a", "c"), ("b", "d")))
+        kind_of = dict(TABLES["r"])
+        left, right = _qualified(one, TABLES["r"]), _qualified(other, TABLES["s"])
+        scope = tuple((key, kind_of[key]) for key in keys) + tuple(
+            column for column in left + right if column[0].rpartition(".")[2] not in keys
+        )
+        items, columns = self._items(scope, kinds or self._kinds(), depth + 1)
+        where = self._where(scope, self.deepest)
+        text = f"select {items} from r {one} {word}join s {other} using ({', '.join(keys)}){where}"
+        return text, columns
 
     def _grouped(self, depth: int, kinds: Sequence[str]) -> tuple[str, Columns]:
         source, scope = self._source(depth)
@@ -229,6 +247,9 @@ class Texts:
             columns = _qualified(alias, TABLES[table])
             item = self._expression(columns, kind, self.deepest)
             where = self._correlation(columns) if self.chance.random() < 0.6 else ""
+            if self.is_hard and self.chance.random() < 0.3:
+                item = self._aggregate(columns, kind, self.deepest)
+                where += f" group by {self._expression(columns, 'int', self.deepest + 1)}"
             text = f"{value} {word}in (select {item} from {table} {alias}{where})"
         self.outer = outer
         return text
@@ -278,7 +299,8 @@ class Texts:
         def part(of: str) -> str:
             return self._expression(scope, of, depth + 1)
 
-        return self.chance.choice(_FORMS[kind])(part)
+        forms = _HARD_FORMS if self.is_hard and self.chance.random() < 0.6 else _FORMS
+        return self.chance.choice(forms[kind])(part)
 
     def _scalar(self, scope: Columns, kind: str) -> str:
         outer, self.outer = self.outer, [column for column in scope if column[1] != "array"]
@@ -301,7 +323,10 @@ class Texts:
             text = self._expression(scope, of, depth + 2)
             return text if "select" not in text else self.chance.choice(_LITERALS[of])
 
-        text = self.chance.choice(_AGGREGATES[kind])(part)
+        aggregates = _AGGREGATES
+        if self.is_hard and kind in _HARD_AGGREGATES and self.chance.random() < 0.5:
+            aggregates = _HARD_AGGREGATES
+        text = self.chance.choice(aggregates[kind])(part)
         if self.chance.random() < 0.1 and not text.startswith(("cast", "coalesce")):
             condition = part("boolean")
             return f"{text} filter (where {condition})"
@@ -314,8 +339,9 @@ class Texts:
 
 Part = Callable[[str], str]
 """An expression of a kind."""
+Forms = dict[str, Sequence[Callable[[Part], str]]]
 
-_FORMS: Final[dict[str, Sequence[Callable[[Part], str]]]] = {
+_FORMS: Final[Forms] = {
     "int": (
         lambda part: f"({part('int')} + {part('int')})",
         lambda part: f"({part('int')} - {part('int')})",
@@ -374,7 +400,7 @@ _FORMS: Final[dict[str, Sequence[Callable[[Part], str]]]] = {
     ),
 }
 
-_AGGREGATES: Final[dict[str, Sequence[Callable[[Part], str]]]] = {
+_AGGREGATES: Final[Forms] = {
     "int": (
         lambda part: f"min({part('int')})",
         lambda part: f"max({part('int')})",
@@ -408,10 +434,128 @@ _AGGREGATES: Final[dict[str, Sequence[Callable[[Part], str]]]] = {
 }
 
 
+_HARD_FORMS: Final[Forms] = {
+    "int": (
+        lambda part: f"try_cast({part('string')} as int)",
+        lambda part: f"datediff({part('date')}, {part('date')})",
+        lambda part: f"cast({part('decimal')} as int)",
+        lambda part: f"cast({part('double')} as int)",
+        lambda part: f"pmod({part('int')}, 3)",
+        lambda part: f"({part('int')} & {part('int')})",
+        lambda part: f"get({part('array')}, 0)",
+        lambda part: f"aggregate({part('array')}, 0, (y, z) -> y + z)",
+        lambda part: f"cast(cast({part('int')} as smallint) * 2S as int)",
+        lambda part: f"if({part('boolean')}, {part('int')}, month({part('date')}))",
+        lambda part: f"array_max({part('array')})",
+    ),
+    "bigint": (
+        lambda part: f"({part('bigint')} * {part('int')})",
+        lambda part: f"ceil({part('double')})",
+        lambda part: f"floor({part('decimal')})",
+        lambda part: f"cast({part('decimal')} as bigint)",
+        lambda part: f"try_cast({part('string')} as bigint)",
+        lambda part: f"try_divide({part('bigint')}, {part('int')}) div 1",
+    ),
+    "string": (
+        lambda part: f"cast({part('decimal')} as string)",
+        lambda part: f"cast({part('date')} as string)",
+        lambda part: f"cast({part('double')} as string)",
+        lambda part: f"cast({part('boolean')} as string)",
+        lambda part: f"replace({part('string')}, 'x', 'yy')",
+        lambda part: f"lpad({part('string')}, 3, '-')",
+        lambda part: f"reverse({part('string')})",
+        lambda part: f"concat_ws(',', {part('string')}, {part('string')})",
+        lambda part: f"greatest({part('string')}, {part('string')})",
+    ),
+    "decimal": (
+        lambda part: f"({part('decimal')} * {part('decimal')})",
+        lambda part: f"({part('decimal')} / 3)",
+        lambda part: f"cast({part('double')} as decimal(10,2))",
+        lambda part: f"({part('decimal')} - {part('int')})",
+        lambda part: f"round({part('decimal')})",
+        lambda part: f"bround({part('decimal')}, 1)",
+        lambda part: f"cast({part('decimal')} as decimal(8,1))",
+        lambda part: f"(-{part('decimal')})",
+        lambda part: f"try_cast({part('string')} as decimal(10,2))",
+    ),
+    "double": (
+        lambda part: f"({part('double')} * {part('double')})",
+        lambda part: f"({part('double')} / 3.0D)",
+        lambda part: f"sqrt({part('double')})",
+        lambda part: f"cast({part('decimal')} as double)",
+        lambda part: f"cast(cast({part('double')} as float) as double)",
+        lambda part: f"round({part('double')}, 1)",
+        lambda part: f"try_divide({part('double')}, {part('double')})",
+        lambda part: f"({part('int')} / 4)",
+        lambda part: f"least({part('double')}, {part('double')})",
+        lambda part: f"nanvl({part('double')}, 1.0D)",
+    ),
+    "date": (
+        lambda part: f"add_months({part('date')}, 1)",
+        lambda part: f"({part('date')} + interval '1' month)",
+        lambda part: f"date_sub({part('date')}, {part('int')})",
+        lambda part: f"try_cast({part('string')} as date)",
+        lambda part: f"greatest({part('date')}, {part('date')})",
+    ),
+    "boolean": (
+        lambda part: f"exists({part('array')}, y -> y > 1)",
+        lambda part: f"array_contains({part('array')}, 1)",
+        lambda part: f"({part('string')} in ('x', {part('string')}))",
+        lambda part: f"({part('double')} = {part('double')})",
+        lambda part: f"(({part('int')}, {part('string')}) = ({part('int')}, {part('string')}))",
+        lambda part: f"forall({part('array')}, y -> y is not null)",
+        lambda part: f"startswith({part('string')}, 'x')",
+        lambda part: f"isnan({part('double')})",
+    ),
+    "array": (
+        lambda part: f"array_distinct({part('array')})",
+        lambda part: f"sort_array({part('array')})",
+        lambda part: f"concat({part('array')}, {part('array')})",
+        lambda part: f"array_remove({part('array')}, 1)",
+        lambda part: f"slice({part('array')}, 1, 2)",
+        lambda _: "sequence(1, 3)",
+    ),
+}
+"""Forms where engines tend to differ."""
+
+_HARD_AGGREGATES: Final[Forms] = {
+    "int": (
+        lambda part: f"size(collect_list({part('int')}))",
+        lambda part: f"size(collect_set({part('string')}))",
+    ),
+    "bigint": (
+        lambda part: f"count_if({part('boolean')})",
+        lambda part: f"sum({part('bigint')})",
+        lambda part: f"count(distinct {part('double')})",
+        lambda part: f"count({part('int')}, {part('string')})",
+    ),
+    "decimal": (
+        lambda part: f"sum({part('decimal')})",
+        lambda part: f"avg({part('decimal')})",
+        lambda part: f"sum(distinct {part('decimal')})",
+    ),
+    "double": (
+        lambda part: f"stddev({part('int')})",
+        lambda part: f"var_pop({part('int')})",
+        lambda part: f"median({part('int')})",
+        lambda part: f"avg(distinct {part('int')})",
+        lambda part: f"min({part('double')})",
+    ),
+    "boolean": (
+        lambda part: f"max({part('boolean')})",
+        lambda part: f"some({part('boolean')})",
+    ),
+}
+
+
 def _qualified(alias: str, columns: Columns) -> Columns:
     return tuple((f"{alias}.{name}", kind) for name, kind in columns)
 
 
+HARD: Final = 1000
+"""Texts of seeds from here on have what engines tend to disagree about."""
+
+
 def random_text(seed: int) -> str:
     """The text of a seed."""
-    return Texts(Random(seed)).query()[0]
+    return Texts(Random(seed), seed >= HARD).query()[0]
