@@ -167,6 +167,13 @@ def test_stages_do_what_one_place_does(text: str, tmp_path: Path) -> None:
         assert identical(one.answer(), many.answer())
 
 
+def test_positions_in_a_list_count_from_zero(tmp_path: Path) -> None:
+    text = "select (x.A, p) from x in R, p in index([x.A, x.B])"
+    run, program, physical = prepared(text, ALL)
+    batches = [inserted(R=[r(5, 6)]), deleted(R=[r(5, 6)])]
+    compare(run.fresh(), KernelRun(program, tmp_path, 2, physical), batches, ALL)
+
+
 def test_what_is_reached() -> None:
     """The shapes above reach all modes, joins that are fused with a fold, and native segments."""
     found: Counter[str] = Counter()

@@ -302,7 +302,10 @@ def _index(ordered: exp.Expression, type_: Type, ctx: Context) -> exp.Expression
     item, position = ctx.fresh("x"), ctx.fresh("place")
     assert isinstance(type_, Collection)
     (_, element), (_, long) = tree.parts_of(type_.element)
-    numbered = Cell(tree.cast(tree.column(position), "BIGINT"), long)
+    place: exp.Expression = tree.cast(tree.column(position), "BIGINT")
+    if ctx.dialect is tree.Dialect.DUCKDB:  # counts from 1, and Spark from 0
+        place = tree.binary(exp.Sub, place, tree.number(1))
+    numbered = Cell(place, long)
     pair = Parts((Cell(tree.column(item), element), numbered), type_.element)
     body = tree.lambda_([item, position], ctx.whole(pair))
     return tree.call(arrays.function("transform", ctx), ordered, body)

@@ -210,7 +210,7 @@ BUILTINS: Final[dict[str, int]] = {
     "builtin reverse": 1,
     "builtin flatten": 1,
     "builtin zip": 1,
-    "builtin index": 1,
+    "builtin index": 2,
     "builtin range": 1,
     "builtin inv": 1,
     "builtin text": 1,
