@@ -269,6 +269,22 @@ def test_rows_of_python_are_constants(session: incmrql.Session, orders: Orders) 
     assert "frozen when the DataFrame was built" in incmrql.explain(query)
 
 
+def test_views_over_different_rows_of_python_are_different(
+    session: incmrql.Session, orders: Orders
+) -> None:
+    orders.df.createOrReplaceTempView("orders")
+    for name, city in (("north", "Oslo"), ("south", "Rome")):
+        frame = orders.spark.createDataFrame([(city,)], "city string")
+        frame.groupBy("city").count().createOrReplaceTempView(name)
+    query = session.sql(
+        "SELECT id FROM orders JOIN north USING (city) UNION ALL"
+        " SELECT -id FROM orders JOIN south USING (city)"
+    )
+    with query.start(settle=0) as run:
+        run.step()
+        assert sorted(row.id for row in run.answer()) == [-2, 1, 3]
+
+
 def test_explain_says_what_is_kept(orders: Orders) -> None:
     text = incmrql.explain(orders.by_city())
     assert "groups by (string)" in text

@@ -72,9 +72,12 @@ def convert_script(questions: Sequence[Question], kind: typed.ItemKind = "incr")
     converted: list[ConvertedQuery] = []
     names = Names(0)
     queries: dict[str, typed.Expr] = {}
+    views: dict[str, typed.Expr] = {}
     with deep_recursion():
+        repeated = repeated_views(question.plan.plan for question in questions)
         for question in questions:
-            conversion = _conversion(question, names, queries)
+            conversion = _conversion(question, names)
+            conversion.queries, conversion.views, conversion.repeated = queries, views, repeated
             try:
                 converted.append(_converted(question.plan, conversion))
             except QueryError as error:
@@ -88,7 +91,7 @@ def convert_script(questions: Sequence[Question], kind: typed.ItemKind = "incr")
     return ConvertedScript(script, tuple(converted))
 
 
-def _conversion(question: Question, names: Names, queries: dict[str, typed.Expr]) -> Conversion:
+def _conversion(question: Question, names: Names) -> Conversion:
     plan = question.plan
     source = SourceText(plan.text, question.name) if plan.text else None
     return Conversion(
@@ -99,8 +102,6 @@ def _conversion(question: Question, names: Names, queries: dict[str, typed.Expr]
         names,
         Refusals(source),
         plan.settings,
-        queries,
-        repeated=repeated_views([plan.plan]),
     )
 
 
