@@ -196,16 +196,18 @@ def _places(expr: typed.Expr, growth: Growth) -> list[Judgment]:
     place = _place(expr, growth)
     if place is not None:
         return [place]
-    found = [place for child in children(expr) for place in _places(child, growth)]
-    return list(dict.fromkeys(found))
+    places = [place for child in children(expr) for place in _places(child, growth)]
+    return list(dict.fromkeys(places))
 
 
 def _all(expr: typed.Expr, items: Sequence[typed.Expr], growth: Growth) -> Judgment | None:
     premises = [judge(item, growth) for item in items]
-    found = [premise for premise in premises if premise is not None]
-    if len(found) < len(premises):
+    judgments = [premise for premise in premises if premise is not None]
+    if len(judgments) < len(premises):
         return None
-    return Judgment("tuple", expr, product(*(each.monoid for each in found)), tuple(found))
+    return Judgment(
+        "tuple", expr, product(*(judgment.monoid for judgment in judgments)), tuple(judgments)
+    )
 
 
 def _reduction(function: str, type_: Type) -> Monoid | None:
@@ -229,8 +231,8 @@ def _bag(expr: typed.Expr, growth: Growth) -> Judgment | None:
         return None
     if _is_empty(expr):
         return Judgment("zero", expr, BAG)
-    found = judge(expr, growth)
-    return found if found is not None and found.monoid == BAG else None
+    judgment = judge(expr, growth)
+    return judgment if judgment is not None and judgment.monoid == BAG else None
 
 
 def _is_empty(expr: typed.Expr) -> bool:
@@ -252,10 +254,10 @@ def _bags(
     rule: Rule, expr: typed.Expr, parts: Sequence[typed.Expr], growth: Growth
 ) -> Judgment | None:
     premises = [_bag(part, growth) for part in parts]
-    found = tuple(premise for premise in premises if premise is not None)
-    if len(found) < len(premises) or not is_bag(expr.type):
+    judgments = tuple(premise for premise in premises if premise is not None)
+    if len(judgments) < len(premises) or not is_bag(expr.type):
         return None
-    return Judgment(rule, expr, BAG, found)
+    return Judgment(rule, expr, BAG, judgments)
 
 
 def _map_rule(expr: typed.MapOver, growth: Growth) -> Judgment | None:
@@ -285,13 +287,13 @@ def _select_rule(
     rest += [q.condition for q in qualifiers if isinstance(q, typed.Condition)]
     domains = [q.domain for q in qualifiers if isinstance(q, typed.Generator)]
     growing = [domain for domain in domains if not is_invariant(domain, growth)]
-    if len(growing) != 1 or not all(is_invariant(each, growth) for each in rest):
+    if len(growing) != 1 or not all(is_invariant(part, growth) for part in rest):
         return None
     premise = _bag(growing[0], growth)
     if premise is None:
         return None
-    others = [each for each in (*domains, *rest) if each is not growing[0]]
-    boxes = [_box_rule(each, growth) for each in others if not _is_local(each, qualifiers)]
+    others = [part for part in (*domains, *rest) if part is not growing[0]]
+    boxes = [_box_rule(part, growth) for part in others if not _is_local(part, qualifiers)]
     return Judgment("cMap", expr, BAG, (premise, *(box for box in boxes if box is not None)))
 
 
@@ -304,7 +306,7 @@ def _is_local(expr: typed.Expr, qualifiers: Sequence[typed.Qualifier]) -> bool:
 def _variables(expr: typed.Expr) -> list[typed.Var]:
     if isinstance(expr, typed.Var):
         return [expr]
-    return [found for child in children(expr) for found in _variables(child)]
+    return [variable for child in children(expr) for variable in _variables(child)]
 
 
 def _either(
@@ -357,10 +359,10 @@ class NoMonoidError(Exception):
 def lemma(term: Annotated, one: Side) -> Judgment:
     """The monoid of an annotated term; raises `NoMonoidError`."""
     operator = operator_of(term)
-    premises = tuple(lemma(each, one) for each in below(term))
+    premises = tuple(lemma(part, one) for part in below(term))
     if isinstance(term, SMap0 | SMap3):
         return Judgment(operator, None, BAG if is_growing(term.source) else INVARIANT, ())
-    if all(each.monoid == INVARIANT for each in premises):
+    if all(premise.monoid == INVARIANT for premise in premises):
         return Judgment(operator, None, INVARIANT, premises)
     match term:
         case Swap():
@@ -370,21 +372,21 @@ def lemma(term: Annotated, one: Side) -> Judgment:
         case Grouped():
             return Judgment(operator, None, keyed_map(BAG), premises)
         case CoGrouped():
-            sides = [each.monoid for each in premises]
+            sides = [premise.monoid for premise in premises]
             is_assumed = sides == [BAG, BAG]
             if is_assumed:
                 sides[one == "right"] = INVARIANT
             return Judgment(operator, None, keyed_map(product(*sides)), premises, is_assumed)
         case SMap2(variable, body):
-            found = judge(body, growth_of(variable, premises[0].monoid))
-            if found is None or found.monoid != BAG:
-                raise NoMonoidError(body, _not_additive(found))
-            return Judgment(operator, None, BAG, (*premises, found))
+            proof = judge(body, growth_of(variable, premises[0].monoid))
+            if proof is None or proof.monoid != BAG:
+                raise NoMonoidError(body, _not_additive(proof))
+            return Judgment(operator, None, BAG, (*premises, proof))
         case SMap1(variable, body):
-            found = _single(body, growth_of(variable, premises[0].monoid))
-            if found is None:
+            proof = _single(body, growth_of(variable, premises[0].monoid))
+            if proof is None:
                 raise NoMonoidError(body, "has elements that no rule gives a monoid")
-            return Judgment(operator, None, keyed_map(found.monoid), (*premises, found))
+            return Judgment(operator, None, keyed_map(proof.monoid), (*premises, proof))
         case KMap(body=body):
             raise NoMonoidError(body, "is not pulled out")
         case _:
@@ -406,10 +408,10 @@ def _single(body: typed.Expr, growth: Growth) -> Judgment | None:
             return None
 
 
-def _not_additive(found: Judgment | None) -> str:
-    if found is None:
+def _not_additive(proof: Judgment | None) -> str:
+    if proof is None:
         return "stands below a groupBy or coGroup, and no rule gives it ⊎"
-    return f"stands below a groupBy or coGroup, and is {found.monoid}, not ⊎"
+    return f"stands below a groupBy or coGroup, and is {proof.monoid}, not ⊎"
 
 
 def operator_of(term: Annotated) -> str:
@@ -419,9 +421,9 @@ def operator_of(term: Annotated) -> str:
     )
 
 
-def assumptions(found: Judgment) -> int:
+def assumptions(proof: Judgment) -> int:
     """How many joins are assumed to be one to many."""
-    return found.assumed + sum(map(assumptions, found.premises))
+    return proof.assumed + sum(map(assumptions, proof.premises))
 
 
 def is_outer(term: Annotated) -> bool:
@@ -432,8 +434,8 @@ def is_outer(term: Annotated) -> bool:
     match term:
         case SMap1(variable, body, Mix()) | SMap2(variable, body, Mix()):
             for sides in ((BAG, INVARIANT), (INVARIANT, BAG)):
-                found = judge(body, growth_of(variable, keyed_map(product(*sides))))
-                if found is None or found.monoid != BAG:
+                proof = judge(body, growth_of(variable, keyed_map(product(*sides))))
+                if proof is None or proof.monoid != BAG:
                     return True
         case _:
             pass

@@ -79,7 +79,7 @@ class Shape:
     @property
     def scope(self) -> Scope:
         """What a batch may read."""
-        scopes = {each.scope for each in self.warnings}
+        scopes = {warning.scope for warning in self.warnings}
         return "tables" if "tables" in scopes else "groups" if scopes else "change"
 
     @property
@@ -112,11 +112,11 @@ def _shapes(
         for part in parts
         if not is_small(plan, part.place)
     }
-    found = []
+    all_shapes = []
     for place, node in enumerate(plan.nodes):
         shape = _loop(node, script, iterate) if isinstance(node, Repeated) else _shape(node, plan)
-        found.append(_in_one_value(shape) if place in whole else shape)
-    return tuple(found)
+        all_shapes.append(_in_one_value(shape) if place in whole else shape)
+    return tuple(all_shapes)
 
 
 def _in_one_value(shape: Shape) -> Shape:
@@ -136,7 +136,7 @@ def _shape(node: Node, plan: Nodes) -> Shape:
         case Linear() | Merge():
             return Shape("linear", (), "the change")
         case Join():
-            keeps = tuple(each for side in node.kept for each in _rows(node, side, plan))
+            keeps = tuple(item for side in node.kept for item in _rows(node, side, plan))
             cost = "the change times its partners"
             return Shape("bilinear", keeps, cost, tuple(join_warnings(node, plan)))
         case Groups():
@@ -200,15 +200,15 @@ def _ledgers(node: Input) -> tuple[StateItem, ...]:
 def _kept_items(node: Groups, plan: Nodes) -> tuple[StateItem, ...]:
     if node.is_final:
         return ()
-    found = [StateItem("multiplicity", is_rows=False)]
+    items = [StateItem("multiplicity", is_rows=False)]
     for place, accumulator in enumerate(node.accumulators):
         asked = [request for request in node.requests if place in request.accumulators]
-        found.append(StateItem(_sum_text(accumulator), _request_texts(asked), is_rows=False))
+        items.append(StateItem(_sum_text(accumulator), _request_texts(asked), is_rows=False))
     for place, table in enumerate(node.tables):
         asked = [request for request in node.requests if _reads(node, request, place)]
         first = "values" if table.most is None else f"first {show_expr(table.most)} values"
-        found.append(StateItem(f"{first} of {_values(table)} in order", _request_texts(asked)))
-    return (*found, *[each for side in node.kept for each in _rows(node, side, plan)])
+        items.append(StateItem(f"{first} of {_values(table)} in order", _request_texts(asked)))
+    return (*items, *[item for side in node.kept for item in _rows(node, side, plan)])
 
 
 def _sum_text(accumulator: Accumulator) -> str:
@@ -236,7 +236,7 @@ def _reads(node: Groups, request: Request, table: int) -> bool:
     if request.reading is not None:
         return request.reading.table == table
     used = [node.accumulators[place].distinct for place in request.accumulators]
-    return any(each is not None and each.table == table for each in used)
+    return any(read is not None and read.table == table for read in used)
 
 
 def _rows(node: Join | Groups, side: int, plan: Nodes) -> list[StateItem]:
@@ -254,9 +254,9 @@ def _rows(node: Join | Groups, side: int, plan: Nodes) -> list[StateItem]:
     ]
 
 
-def _with(what: str, made: typed.Expr | None, column: int | str | None = None) -> str:
-    if made is not None:
-        return f"{what}: {show_expr(made)}"
+def _with(what: str, expr: typed.Expr | None, column: int | str | None = None) -> str:
+    if expr is not None:
+        return f"{what}: {show_expr(expr)}"
     return what if column is None else f"{what}: {column}"
 
 
@@ -267,13 +267,15 @@ def _askers(node: Join | Groups, side: int, column: int | str | None = None) -> 
     if rows is None:
         return tuple(map(show_expr, readers))
     parts = (
-        [part for each in readers for part in _parts(each)] if isinstance(node, Join) else readers
+        [part for reader in readers for part in _parts(reader)]
+        if isinstance(node, Join)
+        else readers
     )
     read = [(part, components(part, rows)) for part in parts]
     return tuple(
         show_expr(part)
-        for part, found in read
-        if found is None or column in found or (column is None and not isinstance(node, Join))
+        for part, columns in read
+        if columns is None or column in columns or (column is None and not isinstance(node, Join))
     )
 
 
@@ -320,7 +322,9 @@ def _readers(node: Join | Groups, side: int) -> list[typed.Expr]:
     """What reads the rows of a side: aggregates that go through them, the answer itself."""
     if isinstance(node, Join):
         return [node.body]
-    asked = [each.expr for each in node.requests if each.reads_rows and each.side == side]
+    asked = [
+        request.expr for request in node.requests if request.reads_rows and request.side == side
+    ]
     return [*asked, node.body] if side in node.used else asked
 
 

@@ -123,15 +123,15 @@ def lineage_of(plan: Plan) -> tuple[str, ...]:
     `k7` is the key that node 7 groups by, `()` a key that all rows share.  Where the text of an
     input would be too long, `θ7` names the lineage of node 7 in its place.
     """
-    found: list[Lineage] = []
+    lineages: list[Lineage] = []
     texts: list[str] = []
     for place, node in enumerate(plan.nodes):
         below = [
             Named(f"θ{at}") if len(text) > LONGEST else lineage
-            for at, (lineage, text) in enumerate(zip(found, texts, strict=True))
+            for at, (lineage, text) in enumerate(zip(lineages, texts, strict=True))
         ]
-        found.append(_of_node(node, place, below))
-        texts.append(show_lineage(found[-1]))
+        lineages.append(_of_node(node, place, below))
+        texts.append(show_lineage(lineages[-1]))
     return tuple(texts)
 
 
@@ -203,8 +203,11 @@ class Explained:
 
 def explained(plan: Plan, iterate: LoopMode = "default") -> tuple[Explained, ...]:
     """Every node of a plan, by place, for a run that keeps loops in this way."""
-    made = zip(plan.nodes, shapes(plan, iterate), lineage_of(plan), strict=True)
-    return tuple(_explain_node(plan, place, *each) for place, each in enumerate(made))
+    nodes = zip(plan.nodes, shapes(plan, iterate), lineage_of(plan), strict=True)
+    return tuple(
+        _explain_node(plan, place, node, shape, lineage)
+        for place, (node, shape, lineage) in enumerate(nodes)
+    )
 
 
 def _explain_node(plan: Plan, place: int, node: Node, shape: Shape, lineage: str) -> Explained:
@@ -269,7 +272,10 @@ def _function(node: Node) -> list[str]:
 def _asks(node: Node) -> list[str]:
     if not isinstance(node, Groups):
         return []
-    return [f"{show_variable(each.variable)} = {show_expr(each.expr)}" for each in node.requests]
+    return [
+        f"{show_variable(request.variable)} = {show_expr(request.expr)}"
+        for request in node.requests
+    ]
 
 
 def _merge(node: Node) -> str:
@@ -283,8 +289,8 @@ def _key_of(below: Node) -> str:
     """How rows get their keys: the first of each pair that a map makes."""
     match below:
         case Linear(steps=(*_, (_, body))):
-            made = body.then if isinstance(body, typed.If) else body
-            match made:
+            pair = body.then if isinstance(body, typed.If) else body
+            match pair:
                 case typed.MakeCollection((typed.MakeTuple((key, _)),)):
                     return show_expr(key)
                 case _:
@@ -314,7 +320,7 @@ def _in_words(node: Node, text: str) -> str:
 
 def _readable(shape: Shape, node: Node) -> Shape:
     """A shape whose texts are about key and rows, and name each asking term as it was written."""
-    written = {show_expr(each): each.span.text for each in _askers(node) if each.span.text}
+    written = {show_expr(term): term.span.text for term in _askers(node) if term.span.text}
     if isinstance(node, Groups):
         written[show_expr(node.body)] = "its answer"
 
@@ -332,13 +338,13 @@ def _readable(shape: Shape, node: Node) -> Shape:
 
 
 def _askers(node: Node) -> list[typed.Expr]:
-    return [each.expr for each in node.requests] if isinstance(node, Groups) else []
+    return [request.expr for request in node.requests] if isinstance(node, Groups) else []
 
 
 def _span(node: Node) -> Span | None:
     """The longest piece of the text that a node's own expressions come from."""
-    found = [expr.span for expr in _expressions(node) if expr.span.text]
-    return max(found, key=lambda span: span.end - span.start, default=None)
+    spans = [expr.span for expr in _expressions(node) if expr.span.text]
+    return max(spans, key=lambda span: span.end - span.start, default=None)
 
 
 def _expressions(node: Node) -> Iterator[typed.Expr]:
@@ -404,7 +410,7 @@ def _details(one: Explained) -> Iterator[str]:
         yield f"keeps {kept.what}" + (f", for {'; '.join(kept.asked)}" if kept.asked else "")
     if one.shape.kind != "source":
         yield f"costs {one.shape.cost}"
-    yield from (f"warning[{each.code}]: {each.message}" for each in one.shape.warnings)
+    yield from (f"warning[{warning.code}]: {warning.message}" for warning in one.shape.warnings)
 
 
 NO_PLAN: Final[Mapping[str, Any]] = {
@@ -439,8 +445,8 @@ def _node_data(one: Explained) -> dict[str, Any]:
         for kept in one.shape.keeps
     ]
     warned = [
-        {"code": each.code, "message": each.message, "hint": WAYS_OUT.get(each.code, "")}
-        for each in one.shape.warnings
+        {"code": warning.code, "message": warning.message, "hint": WAYS_OUT.get(warning.code, "")}
+        for warning in one.shape.warnings
     ]
     return {
         "node": one.place,
@@ -478,11 +484,13 @@ def cautions(
 ) -> list[Diagnostic]:
     """The warnings of a plan; with `strict`, errors among them."""
     refused = _REFUSED[strict]
-    found = []
+    diagnostics = []
     for one in explained(plan, iterate):
         label = "not incremental" if not one.shape.is_incremental else one.shape.kind
-        for each in one.shape.warnings:
-            severity = "error" if each.scope in refused else "warning"
-            hint, where = WAYS_OUT.get(each.code, ""), one.span or span
-            found.append(Diagnostic(each.code, each.message, where, label, hint, severity))
-    return list(dict.fromkeys(found))
+        for warning in one.shape.warnings:
+            severity = "error" if warning.scope in refused else "warning"
+            hint, where = WAYS_OUT.get(warning.code, ""), one.span or span
+            diagnostics.append(
+                Diagnostic(warning.code, warning.message, where, label, hint, severity)
+            )
+    return list(dict.fromkeys(diagnostics))

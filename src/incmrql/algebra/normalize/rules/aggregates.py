@@ -143,8 +143,8 @@ class _Pushing:
         above: Callable[[Term], Term],
     ) -> Term:
         """The map over the groups of the smaller join."""
-        found = self._requests(group, body, path)
-        requests = [request for _, request in found]
+        pairs = self._requests(group, body, path)
+        requests = [request for _, request in pairs]
         if all(self.once[request.side] for request in requests):
             raise _NotMine
         sides = [_Side(self, side, requests) for side in (0, 1)]
@@ -163,7 +163,7 @@ class _Pushing:
         members = at(fresh, path)
 
         def visit(node: typed.Expr) -> typed.Expr:
-            for (aggregate, request), places in zip(found, wanted, strict=True):
+            for (aggregate, request), places in zip(pairs, wanted, strict=True):
                 if node == aggregate:
                     return self._total(request, members, places)
             for other in _others(path):
@@ -179,7 +179,7 @@ class _Pushing:
         """The aggregates that the body takes of the joined rows; it may take nothing else."""
         members = at(group, path)
         others = [at(group, other) for other in _others(path)]
-        found: list[tuple[typed.Expr, _Request]] = []
+        requests: list[tuple[typed.Expr, _Request]] = []
 
         def visit(node: typed.Expr) -> None:
             if node in others:
@@ -187,15 +187,15 @@ class _Pushing:
             if isinstance(node, typed.Var) and node.variable == group:
                 raise _NotMine
             if isinstance(node, typed.Aggregate) and any(n == members for n in nodes(node)):
-                found.append((node, self._request(node, members)))
+                requests.append((node, self._request(node, members)))
                 return
             for child in children(node):
                 visit(child)
 
         visit(body)
-        if not found:
+        if not requests:
             raise _NotMine
-        return found
+        return requests
 
     def _request(self, node: typed.Aggregate, members: typed.Expr) -> _Request:
         if node.function not in (*_REPEATABLE, *_COUNTED):

@@ -60,12 +60,12 @@ def _filters(
 
 
 def _filter_pairs(
-    source: Term, found: _Filter, values: Callable[[typed.Expr, typed.Variable], typed.Expr],
+    source: Term, filter_: _Filter, values: Callable[[typed.Expr, typed.Variable], typed.Expr],
     names: Names,
 ) -> Term:  # fmt: skip
     """The pairs of a term for which a condition holds."""
     pair = names.variable("pair", element(source))
-    condition = rows.select(rows.var(pair), (*found.binds, typed.Condition(found.condition)))
+    condition = rows.select(rows.var(pair), (*filter_.binds, typed.Condition(filter_.condition)))
     return CMap(pair, rename_binders(values(condition, pair), names.like), source)
 
 
@@ -77,18 +77,18 @@ def filter_groups_early(term: Term, names: Names) -> Term | None:
     """A condition on the key alone need not wait for the groups; of a coGroup, on both sides."""
     match term:
         case CMap(group, body, (GroupBy() | CoGroup()) as source):
-            found = _filters(body, lambda expr, known: _of_key(group, expr, known))
-            if found is None:
+            filter_ = _filters(body, lambda expr, known: _of_key(group, expr, known))
+            if filter_ is None:
                 return None
 
             def kept(below: Term) -> Term:
                 return _filter_pairs(
-                    below, found, lambda e, p: with_key(group, e, at(p, (0,))), names
+                    below, filter_, lambda e, p: with_key(group, e, at(p, (0,))), names
                 )
 
             if isinstance(source, GroupBy):
-                return CMap(group, found.body, GroupBy(kept(source.source)))
-            return CMap(group, found.body, CoGroup(kept(source.left), kept(source.right)))
+                return CMap(group, filter_.body, GroupBy(kept(source.source)))
+            return CMap(group, filter_.body, CoGroup(kept(source.left), kept(source.right)))
         case _:
             return None
 
@@ -113,8 +113,8 @@ def filter_before_join(term: Term, names: Names) -> Term | None:
             if not any(isinstance(qualifier, typed.Condition) for qualifier in qualifiers):
                 return None
             ranged = _ranged_sides(group, body)
-            made = (_on_side(group, body, both, place, names) for place in ranged)
-            return next((new for new in made if new is not None), None)
+            rewrites = (_on_side(group, body, both, place, names) for place in ranged)
+            return next((new for new in rewrites if new is not None), None)
         case _:
             return None
 
@@ -127,16 +127,16 @@ def _on_side(
     names: Names,
 ) -> Term | None:
     side, member = place
-    found = _filters(body, lambda expr, known: _of_key(group, expr, {member, *known}))
-    if found is None:
+    filter_ = _filters(body, lambda expr, known: _of_key(group, expr, {member, *known}))
+    if filter_ is None:
         return None
 
     def values(expr: typed.Expr, pair: typed.Variable) -> typed.Expr:
         return with_key(group, substitute(expr, {member: at(pair, (1,))}), at(pair, (0,)))
 
     sides = [both.left, both.right]
-    sides[side] = _filter_pairs(sides[side], found, values, names)
-    return CMap(group, found.body, CoGroup(sides[0], sides[1]))
+    sides[side] = _filter_pairs(sides[side], filter_, values, names)
+    return CMap(group, filter_.body, CoGroup(sides[0], sides[1]))
 
 
 def _ranged_sides(group: typed.Variable, body: typed.Select) -> list[tuple[int, typed.Variable]]:
@@ -151,16 +151,16 @@ def _ranged_sides(group: typed.Variable, body: typed.Select) -> list[tuple[int, 
             paths.append(path_of(node))
 
     visit(body)
-    found: list[tuple[int, typed.Variable]] = []
+    ranged: list[tuple[int, typed.Variable]] = []
     for qualifier in body.qualifiers:
         match qualifier:
             case typed.Generator(typed.Bind(variable), domain) if root_variable(domain) == group:
                 path = path_of(domain)
                 if len(path) == 2 and path[0] == 1 and _only(path, paths):
-                    found.append((path[1], variable))
+                    ranged.append((path[1], variable))
             case _:
                 pass
-    return found
+    return ranged
 
 
 def _only(path: Path, paths: list[Path]) -> bool:

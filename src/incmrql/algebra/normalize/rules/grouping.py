@@ -80,9 +80,9 @@ def share_groups(query: Query, names: Names) -> Query | None:
                 families.setdefault(same, {})[register.number(term)] = use
     for family in families.values():
         if len(family) > 1:
-            made = _over_one_grouping(list(family.values()), names)
-            if made is not None:
-                return _replaced(query, register, dict(zip(family, made, strict=True)))
+            shared = _over_one_grouping(list(family.values()), names)
+            if shared is not None:
+                return _replaced(query, register, dict(zip(family, shared, strict=True)))
     return None
 
 
@@ -94,10 +94,10 @@ def _use(term: Term, names: Names) -> _Use | None:
             if not isinstance(pair, typed.MakeTuple) or is_random(body) or is_random(inner):
                 return None
             key, member = pair.items
-            found = [(c, _test(c.condition, key, term.variable)) for c in conditions]
-            rest = (*binds, *(c for c, test in found if test is None))
-            filters = tuple(c for c, test in found if test is not None)
-            tests = tuple(test for _, test in found if test is not None)
+            tested = [(c, _test(c.condition, key, term.variable)) for c in conditions]
+            rest = (*binds, *(c for c, test in tested if test is None))
+            filters = tuple(c for c, test in tested if test is not None)
+            tests = tuple(test for _, test in tested if test is not None)
             return _Use(term, row, rest, filters, tests, key, member, source)
         case CMap(_, body, GroupBy(source)) if not is_random(body):
             row = names.variable("pair", element(source))
@@ -137,12 +137,12 @@ def _over_one_grouping(uses: Sequence[_Use], names: Names) -> list[Term] | None:
     if any(body is None for body in bodies):
         return None
     whole = CMap(group, build.bag_of(split.row()), groups)
-    made: list[Term] = []
+    terms: list[Term] = []
     for body in bodies:
         assert body is not None
         one = names.variable("group", element(whole))
-        made.append(CMap(one, split.over(one, body), whole))
-    return made
+        terms.append(CMap(one, split.over(one, body), whole))
+    return terms
 
 
 def _note(use: _Use, first: _Use, names: Names, members: dict[str, typed.Expr]) -> None:
@@ -258,13 +258,13 @@ def share_terms(query: Query, names: Names) -> Query | None:
 
 def _used_more_than_once(query: Query, register: Register) -> set[int]:
     uses: Counter[int] = Counter()
-    found: set[int] = set()
+    several: set[int] = set()
 
     def visit(term: Term) -> None:
         number = register.number(term)
         uses[number] += 1
         if uses[number] > 1 and is_worth_sharing(term, register):
-            found.add(number)
+            several.add(number)
             return
         for child in children(term):
             visit(child)
@@ -272,7 +272,7 @@ def _used_more_than_once(query: Query, register: Register) -> set[int]:
     for _, term in query.parts:
         for part in children(term) if _is_in_order(term) else (term,):
             visit(part)
-    return found
+    return several
 
 
 def is_worth_sharing(term: Term, register: Register) -> bool:
