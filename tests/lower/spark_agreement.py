@@ -85,6 +85,7 @@ def case(
         cells = {v: Cell(tree.copy(), v.type) for v, tree in zip(variables, trees, strict=True)}
         ctx = Context(lower_expression, dialect)
         lowered = ctx.tree(body, Env(cells))
+        # The functions that a text calls are tried as `pin`.
         return None if ctx.python_calls else lowered
 
     return SparkCase(

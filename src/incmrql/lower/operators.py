@@ -21,6 +21,8 @@ from incmrql.lower.tree import (
     call,
     case,
     cast,
+    is_null,
+    not_null,
     number,
     text,
     type_text,
@@ -174,6 +176,32 @@ def _is_native_in_mode(op: str, type_: Type, operands: tuple[Type, Type], dialec
     if not isinstance(first, Decimal) or not isinstance(second, Decimal):
         return False
     return _agrees_in_spark(op, type_, first, second)
+
+
+def is_rounded_once(expr: typed.Arithmetic) -> bool:
+    """Whether decimals in one of Spark's modes have the exact result, rounded once."""
+    left, right = expr.left.type, expr.right.type
+    if not isinstance(expr.type, Decimal):
+        return False
+    if not isinstance(left, Decimal) or not isinstance(right, Decimal):
+        return False
+    return expr.op == "/" or _agrees_in_spark(expr.op, expr.type, left, right)
+
+
+def narrow_product(
+    expr: typed.Arithmetic, left: exp.Expression, right: exp.Expression
+) -> tuple[exp.Expression, exp.Expression] | None:
+    """When a product of decimals has 38 digits at most, and the product then, in DuckDB."""
+    first, second = expr.left.type, expr.right.type
+    if expr.op != "*" or not isinstance(first, Decimal) or not isinstance(second, Decimal):
+        return None
+    room = MOST_DIGITS - second.precision
+    if room < first.scale or not isinstance(expr.type, Decimal):
+        return None
+    narrow = cast(left, f"DECIMAL({room}, {first.scale})", attempt=True)
+    fits = binary(exp.Or, is_null(left.copy()), not_null(narrow))
+    product = attempt(binary(exp.Mul, narrow.copy(), right))
+    return fits, cast(product, type_text(expr.type, Dialect.DUCKDB), attempt=True)
 
 
 def _wrapped(

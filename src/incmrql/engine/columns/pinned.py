@@ -61,9 +61,10 @@ def apply(
 
 
 def is_pinned(function: str) -> bool:
-    """Whether a built-in can be called here by its name."""
+    """Whether a built-in, or an operator, can be called here by its name."""
     tables = (FUNCTIONS, TREE_FUNCTIONS, SPARK_FUNCTIONS)
-    return function != "random" and any(function in table for table in tables)
+    is_known = function in _OPERATORS or any(function in table for table in tables)
+    return function != "random" and is_known
 
 
 def is_function_of_scalars(expr: typed.Expr) -> bool:

@@ -83,7 +83,10 @@ def _native(expr: typed.Expr, env: Env, ctx: Context) -> Shape:
             return collection_builtin("range", (first, last), expr.type, env, ctx)
         case typed.Arithmetic(_, left, right):
             both = ctx.tree(left, env), ctx.tree(right, env)
-            return _native_or_raise(expr, operators.arithmetic_in_mode(expr, *both, ctx.dialect))
+            native = operators.arithmetic_in_mode(expr, *both, ctx.dialect)
+            if native is None and not env.lambdas:
+                native = _decimals_by_column(expr, both, env, ctx)
+            return _native_or_raise(expr, native)
         case typed.Negate(operand, mode):
             return _native_or_raise(
                 expr, operators.negate(expr.type, ctx.tree(operand, env), ctx.dialect, mode)
@@ -211,6 +214,31 @@ def _native_or_raise(expr: typed.Expr, native: exp.Expression | None) -> Cell:
 
 def _element(type_: Type) -> Type:
     return type_.element if isinstance(type_, Collection) else NOTHING
+
+
+def _decimals_by_column(
+    expr: typed.Arithmetic,
+    both: tuple[exp.Expression, exp.Expression],
+    env: Env,
+    ctx: Context,
+) -> exp.Expression | None:
+    """Arithmetic of decimals in one of Spark's modes that DuckDB lacks, on whole columns.
+
+    A product that may have more than 38 digits is native for the rows where it has not.
+    """
+    if expr.mode == "total" or ctx.dialect is tree.Dialect.SPARK:
+        return None
+    narrow = operators.narrow_product(expr, *both)
+    reason = f"{expr.op} on {expr.type} has too many digits"
+    if operators.is_rounded_once(expr):
+        types = expr.left.type, expr.right.type
+        cells = [Cell(side.copy(), type_) for side, type_ in zip(both, types, strict=True)]
+        pinned = ctx.call_pinned(expr.op, cells, expr.type, reason).tree
+    elif narrow is not None:
+        pinned = ctx.call_python(expr, env, reason).tree
+    else:
+        return None
+    return pinned if narrow is None else tree.case([narrow], pinned)
 
 
 def _is_null(shape: Shape, type_: Type, ctx: Context) -> Cell:
