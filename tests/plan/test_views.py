@@ -97,15 +97,15 @@ def test_a_long_chain_of_maps_is_cut_where_it_gets_long() -> None:
     """Written out, the last of n maps would be n maps long, and all of them n * n."""
     maps = "".join(
         f"m{n} = select < A: x.A + 1, B: x.A * 2 > from x in m{n - 1} where x.B <> {n};"
-        for n in range(1, 101)
+        for n in range(1, 31)
     )
     text = f"m0 = select < A: x.A, B: x.B > from x in R; {maps}" + "".join(
-        f"incr m{n};" for n in range(101)
+        f"incr m{n};" for n in range(31)
     )
     nodes = program(text).nodes
-    assert len(nodes) <= 150
+    assert len(nodes) <= 45
     steps = sum(len(node.steps) for node in nodes if isinstance(node, Linear))
-    assert steps <= 150
+    assert steps <= 45
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from incmrql.types import typed
 from incmrql.types.model import Collection
 from incmrql.types.walk import children, nodes
 
-LARGEST_COPY = 400
+LARGEST_COPY = 150
 """The most nodes of a light query, with the light queries that it uses, which is written out."""
 
 
