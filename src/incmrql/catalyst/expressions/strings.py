@@ -49,7 +49,7 @@ def _test(function: str) -> Rule:
 
 def _edit(function: str) -> Rule:
     def convert(node: PlanNode, scope: Scope) -> typed.Expr:
-        return call(function, strings_of(node, scope, "child"), STRING)
+        return call(function, strings_of(node, scope, "child"), STRING, "ansi")
 
     return rule(convert, "child")
 

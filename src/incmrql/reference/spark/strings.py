@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 import zlib
 from functools import lru_cache
 from typing import Final
 
 _LARGEST_INT: Final = 2**31 - 1
+_NEWLY_CASED: Final = frozenset("\u019b\u0264")
+"""Characters that got another case after Unicode 15."""
 _MOST_PATTERNS: Final = 1_024
 _MOST_CHARACTERS: Final = 100_000_000
 """A longer text is a failure: it would not fit in memory."""
@@ -41,6 +44,29 @@ def substring(text: str, position: int, length: int) -> str:
     start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
     stop = min(start + length, _LARGEST_INT)
     return text[max(start, 0) : max(stop, 0)] if stop > start else ""
+
+
+def upper(text: str) -> str | None:
+    """The text in upper case; null with characters that Python's Unicode does not know."""
+    return None if _has_new_characters(text) else text.upper()
+
+
+def lower(text: str) -> str | None:
+    """The text in lower case; null with characters that Python's Unicode does not know."""
+    return None if _has_new_characters(text) else text.lower()
+
+
+def _has_new_characters(text: str) -> bool:
+    """Whether newer versions of Unicode may give a character another case than Python does."""
+    return not text.isascii() and any(map(_is_new, text))
+
+
+def _is_new(character_: str) -> bool:
+    if character_ in _NEWLY_CASED:
+        return True
+    code = ord(character_)
+    is_never_assigned = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code < 0xFDF0
+    return unicodedata.category(character_) == "Cn" and not is_never_assigned
 
 
 def trim(text: str, characters: str) -> str:
