@@ -42,6 +42,8 @@ NO_EXAMPLE: Final = {
     "R321": "an output folder beside the data",
     "R322": "a disk that is not mounted",
     "R323": "a checkpoint",
+    "R324": "an input that Spark reads",
+    "R325": "an input that Spark reads",
     "P011": "a script that is not UTF-8",
     "P014": "a script that cannot be read",
     "R102": "a file that cannot be read",

@@ -90,6 +90,17 @@ class Pipeline:
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", leaves(self.layout))
 
+    @property
+    def is_by_row(self) -> bool:
+        """Whether Python evaluates an expression for each row, or for each distinct one."""
+        match self.how:
+            case ByRow():
+                return True
+            case SqlText(functions=functions):
+                return any(function.body is not None for function in functions)
+            case Projection():
+                return False
+
     def apply(self, rows: Rows, env: Environment) -> Rows:
         """The rows that the pipeline makes; `env` is the environment of its expressions."""
         if not len(rows):

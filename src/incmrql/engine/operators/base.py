@@ -25,7 +25,7 @@ import numpy as np
 
 from incmrql.engine.columns.keys import no_keys
 from incmrql.engine.columns.layouts import Layout
-from incmrql.engine.columns.pipelines import ByRow, Pipeline
+from incmrql.engine.columns.pipelines import Pipeline
 from incmrql.engine.columns.rows import Rows, concat_rows, of_values
 from incmrql.engine.context import BatchContext, consolidate_rows, rows_of, sorted_rows_of
 from incmrql.engine.loops.recompute.columns import apply_pipeline, plain_rows
@@ -84,7 +84,7 @@ class Operator(ABC):
 
 def any_by_row(pipelines: Iterable[Pipeline | None]) -> bool:
     """Whether one of the pipelines evaluates rows one by one."""
-    return any(pipeline is not None and isinstance(pipeline.how, ByRow) for pipeline in pipelines)
+    return any(pipeline is not None and pipeline.is_by_row for pipeline in pipelines)
 
 
 # --- operators without state -----------------------------------------------------------------
