@@ -141,7 +141,7 @@ def test_a_planted_error_is_found(shop: Shop) -> None:
 def test_a_difference_ends_a_run_with_its_own_code(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def differs(*_: object) -> None:
+    def differs(*_: object, **__: object) -> None:
         raise DifferenceFound("the answer is another", 0)
 
     monkeypatch.setattr("incmrql.runtime.verify.verify", differs)

@@ -18,6 +18,7 @@ from incmrql.lower import builtins, conversions, spark_functions
 from incmrql.lower.literals import constant
 from incmrql.lower.tree import Dialect, column, print_tree
 from incmrql.reference.builtins import NULL_AWARE, STRICT
+from incmrql.reference.spark.builtins import SPARK_NULL_AWARE, SPARK_STRICT
 from incmrql.types.builtins import KEYS, key_of
 from incmrql.types.model import (
     ANY,
@@ -168,7 +169,8 @@ def test_which_builtins_are_native(dialect: Dialect) -> None:
 def test_the_tables_of_builtins_have_one_key() -> None:
     """Each signature has a meaning, and a native form unless it is pinned; there are no others."""
     keys = set(KEYS)
-    assert {*STRICT, *NULL_AWARE} == keys - {"random(long)"}
+    meant = {*STRICT, *NULL_AWARE, *SPARK_STRICT, *SPARK_NULL_AWARE}
+    assert meant == keys - {"random(long)"}
     of_spark = {key for key in keys if key.startswith("spark.")}
     assert {*spark_functions.NATIVE} <= of_spark
     of_scalars = {key for key in keys - of_spark if key.partition("(")[0] not in ELSEWHERE}

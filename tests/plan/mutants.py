@@ -187,7 +187,8 @@ MUTANTS: tuple[Mutant, ...] = (
            stacked(("spread", "R"))),
     Mutant("all counts the falses", "oracle.sums:_one",
            "int(not element)", "int(element)",
-           stacked(("all", "R"), ("all", "filter"))),
+           (("mutants", "check_text",
+             ("select (k, all(b)) from x in R, b = x.B > 1 group by k: x.A",)),)),
     Mutant("sums are exact", "oracle.sums:_one",
            "ExactSum.of(element)", "ExactSum.of(round(element, 0) if element == element "
            "and abs(element) < 1e300 else element)",

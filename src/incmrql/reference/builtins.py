@@ -36,7 +36,6 @@ from incmrql.reference.operators import (
     integers_between,
     ordered_elements,
 )
-from incmrql.reference.spark.builtins import SPARK_NULL_AWARE, SPARK_STRICT
 from incmrql.types import typed
 from incmrql.types.builtins import key_of
 from incmrql.types.model import ANY, DATE, STRING, TIMESTAMP, Collection, Type
@@ -58,19 +57,32 @@ def call_builtin(call: typed.Builtin, arguments: list[Value], world: World) -> V
     key = key_of(call.function, tuple([argument.type for argument in call.arguments]))
     if key == "range(long, long)":
         return _range(arguments[0], arguments[1], place(call.span))
-    if key in NULL_AWARE:
-        return _to_collection_kind(NULL_AWARE[key](*arguments), call.type)
+    function, is_null_aware = _random(world) if key == "random(long)" else function_of(key)
+    if is_null_aware:
+        return _to_collection_kind(function(*arguments), call.type)
     if None in arguments:
         return None
-    if key == "random(long)":
-        result = world.random.randrange(arguments[0]) if arguments[0] > 0 else None
-    else:
-        result = STRICT[key](*arguments)
+    result = function(*arguments)
     result = None if result is None else fit_to_type(result, call.type)
     if result is None and call.mode in ("total", "ansi"):
         values = ", ".join([show(argument, 10) for argument in arguments])
         world.fail(call.span, f"{call.function}({values}) has no result")
     return result
+
+
+def _random(world: World) -> tuple[Callable[..., Any], bool]:
+    """`random`, which is no function of its arguments alone; as `function_of` gives others."""
+    return (lambda limit: world.random.randrange(limit) if limit > 0 else None), False
+
+
+def function_of(key: str) -> tuple[Callable[..., Any], bool]:
+    """The meaning of a built-in, and whether it is called with null arguments too."""
+    strict, null_aware = STRICT, NULL_AWARE
+    if key.startswith("spark."):  # loaded by the first query that calls one: workers do without
+        from incmrql.reference.spark.builtins import SPARK_NULL_AWARE, SPARK_STRICT
+
+        strict, null_aware = SPARK_STRICT, SPARK_NULL_AWARE
+    return (null_aware[key], True) if key in null_aware else (strict[key], False)
 
 
 def _to_collection_kind(result: Value, type_: Type) -> Value:
@@ -336,7 +348,6 @@ STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "date_trunc(string, date)": _truncate,
     "date_trunc(string, timestamp)": _truncate,
     "text(XML)": text_of,
-    **SPARK_STRICT,
 }
 """Functions that are not called with null arguments; null as a result is a failure."""
 
@@ -355,6 +366,5 @@ NULL_AWARE: Final[Mapping[str, Callable[..., Any]]] = {
     "inv(T)": lambda value: value,
     "string(T)": partial(cast, target=STRING),
     "tag(XML)": tag_of,
-    **SPARK_NULL_AWARE,
 }
 """Functions that accept null arguments and may return null."""

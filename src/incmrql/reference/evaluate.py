@@ -31,8 +31,6 @@ from incmrql.reference.operators import (
     negation,
 )
 from incmrql.reference.queries import match_pattern, repeat, select
-from incmrql.reference.spark.arithmetic import arithmetic_in_mode, negate_in_mode
-from incmrql.reference.spark.casts import cast_in_mode
 from incmrql.types import typed
 from incmrql.types.model import Collection, Record
 from incmrql.values import Bag, Value, encode, show
@@ -164,6 +162,8 @@ def _arithmetic(expr: typed.Arithmetic, env: Environment) -> Value:
     if expr.mode == "total":
         result = arithmetic(expr.op, expr.type, left, right)
     else:
+        from incmrql.reference.spark.arithmetic import arithmetic_in_mode  # workers do without
+
         result = arithmetic_in_mode(expr.op, expr.type, left, right, expr.mode)
     if result is None and expr.mode in ("total", "ansi"):
         env.world.fail(expr.span, f"{left} {expr.op} {right} has no result of type {expr.type}")
@@ -174,8 +174,12 @@ def _negate(expr: typed.Negate, env: Environment) -> Value:
     operand = evaluate(expr.operand, env)
     if operand is None:
         return None
-    total = expr.mode == "total"
-    result = negate(expr.type, operand) if total else negate_in_mode(expr.type, operand, expr.mode)
+    if expr.mode == "total":
+        result = negate(expr.type, operand)
+    else:
+        from incmrql.reference.spark.arithmetic import negate_in_mode  # workers do without
+
+        result = negate_in_mode(expr.type, operand, expr.mode)
     if result is None and expr.mode in ("total", "ansi"):
         env.world.fail(expr.span, f"-({operand}) has no result of type {expr.type}")
     return result
@@ -196,6 +200,8 @@ def _cast(expr: typed.Cast, env: Environment) -> Value:
 
     value = evaluate(expr.operand, env)
     if expr.mode != "total":
+        from incmrql.reference.spark.casts import cast_in_mode  # workers do without
+
         result = cast_in_mode(value, expr.operand.type, expr.type, expr.mode)
         if result is None and value is not None and expr.mode == "ansi":
             fail(f"{show(value, 10)} has no form of type {expr.type}")

@@ -22,7 +22,7 @@ from incmrql.errors import InternalError
 from incmrql.io.arrow.types import arrow_type
 from incmrql.io.arrow.values import plain_type, to_arrow, value_reader
 from incmrql.reference import Environment, evaluate, new_world
-from incmrql.reference.builtins import NULL_AWARE, STRICT
+from incmrql.reference.builtins import function_of
 from incmrql.reference.casts import cast
 from incmrql.reference.environment import EMPTY_SCRIPT
 from incmrql.reference.operators import arithmetic, fit_to_type
@@ -107,11 +107,12 @@ def _apply_operator(op: str, columns: list[Arrow], types: Sequence[Type], result
 
 def _reference_function(key: str, type_: Type) -> Callable[..., Value]:
     """The reference's function for one row."""
-    if key in NULL_AWARE:
-        return NULL_AWARE[key]
+    function, is_null_aware = function_of(key)
+    if is_null_aware:
+        return function
 
     def call(*arguments: Value) -> Value:
-        result = STRICT[key](*arguments)
+        result = function(*arguments)
         return None if result is None else fit_to_type(result, type_)
 
     return _unless_null(call)
