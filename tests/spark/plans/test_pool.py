@@ -23,10 +23,10 @@ pytestmark = [
 
 @pytest.mark.parametrize("name", ["tpch", "shapes"])
 def test_plans_of_texts(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    plans = plans_of_texts(spark, name, tmp_path)
+    plans = plans_of_texts(spark.newSession(), name, tmp_path)
     assert {key: analyzed_from_json(plan) for key, plan in plans.items()} == read_plans(name)
 
 
 def test_plans_of_frames(spark: SparkSession, tmp_path: Path) -> None:
-    plans = plans_of_frames(spark, tmp_path)
+    plans = plans_of_frames(spark.newSession(), tmp_path)
     assert {key: analyzed_from_json(plan) for key, plan in plans.items()} == read_plans("frames")

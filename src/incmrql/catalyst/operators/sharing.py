@@ -27,9 +27,12 @@ def reusable(relation: Relation, scope: Scope, name: str) -> Relation:
 
 
 def shared_bag(relation: Relation, scope: Scope, name: str) -> typed.Expr | None:
-    """The named query of a relation; None if it is light or depends on the rows around it."""
+    """The named query of a relation; None if it is light or depends on the rows around it.
+
+    A bag has no order, which a limit above may need: a relation in order stays as it is.
+    """
     bag = relation.bag
-    if relation.is_light or free_variables(bag):
+    if relation.order or relation.is_light or free_variables(bag):
         return None
     return scope.conversion.name_query(name, bag)
 
