@@ -47,12 +47,13 @@ def with_records(data: Tables) -> Tables:
     return {**data, "v": structs}
 
 
-def test_an_offset_over_groups_keeps_their_order() -> None:
+def test_an_offset_over_groups_keeps_their_order(tmp_path: Path) -> None:
     """The groups were given a name, since an offset uses them twice, and a bag has no order."""
     (answer,) = [answer for answer in answered() if answer.seed == 1009]
     conversion = script_of(answer)
     assert conversion is not None
     assert agree(list(evaluated(conversion.script, with_records(answer.data))), answer.rows)
+    assert_follows(conversion.script, with_records(rows_of(7)), Random(7), tmp_path)
 
 
 @pytest.mark.slow

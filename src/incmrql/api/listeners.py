@@ -1,4 +1,4 @@
-"""Who is told about the batches of a run: the interface, and a listener that warns."""
+"""Listeners to the batches of a run: the interface, and a listener that warns."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ def _one_leaf(frame: DataFrame) -> SparkPlan:
 
 
 def _leaves_like(plan: SparkPlan, other: SparkPlan) -> list[int]:
-    """The numbers of the leaves of a plan that read the same as a leaf of another one."""
+    """The numbers of the leaves of a plan that read the same as some leaf of another plan."""
     known = {leaf_key(leaf) for leaf in leaves_of(other.analyzed.plan)}
     return [
         leaf["$leaf"]

@@ -166,7 +166,7 @@ class Result:
     plans: SparkProgram | None = field(default=None, repr=False)
     """What Spark has analysed, if it is a query of Spark's."""
     on_arithmetic: OnArithmetic | None = None
-    """What `start` does if arithmetic fails, unless it is told."""
+    """What `start` does if arithmetic fails, unless `on_arithmetic` says otherwise."""
 
     @property
     def item(self) -> typed.ScriptItem:

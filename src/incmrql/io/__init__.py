@@ -3,7 +3,7 @@
 * `line`, `json`, `xml` and `parquet` read row by row and say what a file means (`reader`).
 * `vectorised` reads the same files as columns, for batch queries and streams (`chunks`).
 * `files` finds and opens files, `spark_files` finds them as Spark does; `rows` has the policy for
-  bad rows, `spec` what a reader is told.
+  bad rows, `spec` what a reader needs.
 * `scalars` reads one value of a basic type, `arrow` maps types and values to Arrow and back.
 * `writers` writes answers, `spools` keeps rows that were pushed or read by Spark.
 

@@ -160,7 +160,7 @@ class _Listing:
                     raise self._misplaced(entry.path)
 
     def _inside(self, path: str, name: str, depth: int) -> Iterator[ListedFile]:
-        """The files of a directory in another one."""
+        """The files of a subdirectory."""
         column, is_partition, _ = name.partition("=")
         if self._recursive:
             yield from self._below(path, depth)

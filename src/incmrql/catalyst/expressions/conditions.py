@@ -131,7 +131,7 @@ def _extreme(function: str) -> Convert:
 
 
 def _enough(node: PlanNode, scope: Scope) -> typed.Expr:
-    """Whether so many of some values are neither null nor NaN."""
+    """Whether at least a number of values are neither null nor NaN."""
     count: typed.Expr = const(0, LONG)
     for value in scope.expressions(node["children"]):
         one = when(_is_value(value), const(1, LONG), const(0, LONG))
