@@ -324,9 +324,9 @@ _CREATED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 def create_functions(spark: SparkSession, text: str) -> None:
     """Create our SQL functions that a text calls, unless the session has them."""
     created = _CREATED.setdefault(spark, set())
-    for name, statement in rounding.functions().items():
+    for name in rounding.SQL_FUNCTIONS:
         if name not in created and f"{name}(" in text:
-            spark.sql(statement)
+            spark.sql(rounding.creating_statement(name))
             created.add(name)
 
 
