@@ -30,6 +30,7 @@ from incmrql.plan.nodes import (
     Table,
     TableRead,
 )
+from incmrql.reference.aggregates import SPARK_PERCENTILES
 from incmrql.types import typed
 from incmrql.types.model import EXACT_SUM, Collection, Tuple, Type, is_float
 from incmrql.types.walk import free_variables, map_children, nodes, rename_binders, with_copies
@@ -90,7 +91,9 @@ def _match_ordered_read(expr: typed.Expr, names: Names) -> OrderedRead | None:
             return OrderedRead(without_distinct(operand), None, "greatest")
         case typed.Aggregate("median", operand):
             return OrderedRead(operand, None, "between")
-        case typed.Aggregate("percentile", operand, extra) if extra is not None:
+        case typed.Aggregate(name, operand, extra) if extra is not None and (
+            name == "percentile" or name in SPARK_PERCENTILES
+        ):
             return OrderedRead(operand, None, "between", (extra,))
         case typed.Aggregate("collect", operand):
             return OrderedRead(operand, None, "first")

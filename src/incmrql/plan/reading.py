@@ -14,7 +14,12 @@ from typing import Protocol, assert_never
 from incmrql.errors import InternalError
 from incmrql.plan.nodes import Request, TableRead
 from incmrql.reference import Environment, evaluate
-from incmrql.reference.aggregates import aggregate
+from incmrql.reference.aggregates import (
+    SPARK_PERCENTILES,
+    aggregate,
+    spark_percentile,
+    spark_percentile_span,
+)
 from incmrql.reference.navigate import Fail, element_at
 from incmrql.types import typed
 from incmrql.types.model import Collection
@@ -65,6 +70,12 @@ def read_value(
 def _percentile(request: Request, table: OrderedValues, p: Value, fail: Fail) -> Value:
     """The percentile, from the two values around its rank; as the reference evaluator has it."""
     count, type_ = table.total, request.expr.type
+    name = request.expr.function if isinstance(request.expr, typed.Aggregate) else ""
+    if name in SPARK_PERCENTILES and count:
+        first, last = spark_percentile_span(name, count, p)
+        return spark_percentile(name, table.span(first, last + 1), count, p, first)
+    if name in SPARK_PERCENTILES:
+        return None
     if p is None or not 0 <= p <= 1 or not count:
         return aggregate("percentile", Bag(), type_, p, fail)
     rank = (count - 1) * Fraction(p)

@@ -73,6 +73,12 @@ def unpack_part(data: bytes) -> Value:
     return _as_data(unpack_sum(data))
 
 
+def fraction_of_sum(part: Value) -> Fraction | None:
+    """The number that an `EXACT_SUM` value is; None if a term was not finite."""
+    total = _from_data(part)
+    return Fraction(total.units, ExactSum.of(1.0).units) if total.finite else None
+
+
 def _as_data(total: ExactSum) -> Data:
     counts = (total.infinite, total.minus_infinite, total.nan)
     return Data(EXACT_SUM.name, 0, (f"{total.units:x}", *counts))
@@ -104,6 +110,8 @@ def aggregate(
             return _average_of_parts(values, type_, fail)
         case "percentile":
             return _percentile_or_null(values, extra, fail)
+        case _ if name in SPARK_PERCENTILES:
+            return spark_percentile(name, sort_values(values), len(values), extra)
         case _:
             return _PLAIN[name](values)
 
@@ -207,6 +215,47 @@ def _between(low: Value, high: Value, part: Fraction) -> float:
     if _is_finite(low) and _is_finite(high):
         return _to_double(Fraction(low) + (Fraction(high) - Fraction(low)) * part)
     return low if low == high else float(low) + float(high)
+
+
+# --- Percentiles of Spark ---
+
+SPARK_PERCENTILES: Final = {
+    "spark.percentile": (True, False),
+    "spark.percentile_desc": (True, True),
+    "spark.percentile_disc": (False, False),
+    "spark.percentile_disc_desc": (False, True),
+}
+"""Percentiles of Spark: whether they interpolate, and whether the largest value is first."""
+
+
+def spark_percentile_span(name: str, count: int, p: float) -> tuple[int, int]:
+    """The ranks of the sorted values that a percentile depends on: from the first to the last."""
+    interpolates, descending = SPARK_PERCENTILES[name]
+    position = _spark_position(count, p, interpolates=interpolates)
+    below, above = math.floor(position), math.ceil(position)
+    return (count - 1 - above, count - 1 - below) if descending else (below, above)
+
+
+def spark_percentile(
+    name: str, values: list[Value], count: int, p: float, start: int = 0
+) -> float | None:
+    """A percentile in doubles, of sorted values that begin at the rank `start` of `count`."""
+    if not count:
+        return None
+    interpolates, descending = SPARK_PERCENTILES[name]
+    first, last = spark_percentile_span(name, count, p)
+    low, high = values[first - start], values[last - start]
+    if first == last or low == high:
+        return float(low)
+    position = _spark_position(count, p, interpolates=interpolates)
+    below, above = math.floor(position), math.ceil(position)
+    if descending:
+        low, high = high, low
+    return (above - position) * float(low) + (position - below) * float(high)
+
+
+def _spark_position(count: int, p: float, *, interpolates: bool) -> float:
+    return (count - 1) * p if interpolates else max(float(math.ceil(count * p)) - 1, 0.0)
 
 
 def _first(values: list[Value]) -> Value:

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from incmrql.types.model import BOOL, DATE, DOUBLE, FLOAT, INT, LONG, STRING, TIMESTAMP, list_of
+from incmrql.types.model import (
+    BOOL,
+    DATE,
+    DOUBLE,
+    EXACT_SUM,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    list_of,
+)
 from incmrql.types.signatures import D, Open, Signature, Some, T
 
 _CHOICE: Final = (Signature((T, T), T),)
@@ -21,6 +32,15 @@ _SHIFT: Final = (Signature((INT, INT), INT), Signature((LONG, INT), LONG))
 _PAD: Final = (Signature((STRING, INT, STRING), STRING),)
 _OF_TIME: Final = (Signature((TIMESTAMP,), LONG),)
 _SAME_ARRAY: Final = (Signature((Some(T),), Open(list_of, (T,))),)
+_CHOSEN: Final = (Signature((Some(T),), T),)
+_BITS_OF: Final = (Signature((Some(LONG),), LONG),)
+
+
+def _of_sums(count: int) -> tuple[Signature, ...]:
+    """A function of a count and of exact sums."""
+    return (Signature((LONG, *(EXACT_SUM,) * count), DOUBLE),)
+
+
 _TWO_ARRAYS: Final = (Signature((Some(T), Some(T)), Open(list_of, (T,))),)
 
 SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
@@ -119,5 +139,24 @@ SPARK_FUNCTIONS: Final[dict[str, tuple[Signature, ...]]] = {
     "spark.sort_array": (Signature((Some(T), BOOL), Open(list_of, (T,))),),
     "spark.array_reverse": _SAME_ARRAY,
     "spark.sequence": (Signature((LONG, LONG, LONG), list_of(LONG)),),
+    # groups
+    "spark.most_frequent": _CHOSEN,
+    "spark.most_frequent_last": _CHOSEN,
+    "spark.bit_and_of": _BITS_OF,
+    "spark.bit_or_of": _BITS_OF,
+    "spark.bit_xor_of": _BITS_OF,
+    "spark.product_of": (Signature((Some(DOUBLE),), DOUBLE),),
+    "spark.product_parts": (Signature((DOUBLE, DOUBLE), list_of(DOUBLE)),),
+    "spark.power_parts": (Signature((DOUBLE, INT), list_of(DOUBLE)),),
+    "spark.covar_pop": _of_sums(3),
+    "spark.covar_samp": _of_sums(3),
+    "spark.regr_sxy": _of_sums(3),
+    "spark.regr_sxx": _of_sums(2),
+    "spark.corr": _of_sums(5),
+    "spark.regr_r2": _of_sums(5),
+    "spark.regr_slope": _of_sums(4),
+    "spark.regr_intercept": _of_sums(4),
+    "spark.skewness": _of_sums(3),
+    "spark.kurtosis": _of_sums(4),
 }
 """Functions of Spark; `reference.spark.builtins` has their meaning."""

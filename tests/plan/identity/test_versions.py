@@ -16,6 +16,7 @@ from incmrql.plan.identity.fields import ENTRIES
 from incmrql.plan.identity.versions import VERSIONS, version_of
 from incmrql.plan.nodes import inputs
 from incmrql.plan.program import Program
+from incmrql.reference.aggregates import SPARK_PERCENTILES
 from incmrql.types import builtins, typed
 from incmrql.types.infer.sources import FORMATS
 from incmrql.types.spark_functions import SPARK_FUNCTIONS
@@ -26,7 +27,7 @@ from tests.plan.identity.test_fields import _hints
 
 _OPERATORS: dict[str, tuple[str, ...]] = {
     "builtin": (*builtins.FUNCTIONS, "text", "tag", *SPARK_FUNCTIONS),
-    "aggregate": (*builtins.AGGREGATES, "sum#part", "sum#total", "avg#total"),
+    "aggregate": (*builtins.AGGREGATES, "sum#part", "sum#total", "avg#total", *SPARK_PERCENTILES),
     "source": (*FORMATS.values(), "python", "registered", "spark"),
     **{
         ENTRIES[kind].tag: get_args(_hints(kind)[field])

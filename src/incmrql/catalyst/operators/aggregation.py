@@ -10,8 +10,9 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from incmrql.algebra import rows as build
-from incmrql.catalyst.nodes import PlanNode, PlanValue
-from incmrql.catalyst.operators.measures import Measure, measure
+from incmrql.catalyst.nodes import PlanNode, PlanValue, nodes_of
+from incmrql.catalyst.operators.bags import Measure
+from incmrql.catalyst.operators.measures import measure
 from incmrql.catalyst.operators.rowwise import aliased, named_columns
 from incmrql.catalyst.relation import Relation, naming, over_bag
 from incmrql.catalyst.scope import Scope
@@ -25,7 +26,7 @@ def aggregate(node: PlanNode, scope: Scope) -> Relation:
     grouping: tuple[PlanNode, ...] = node["groupingExpressions"]
     inner = scope.over(child)
     keys = inner.expressions(map(aliased, grouping))
-    results = _Results(grouping, keys, inner)
+    results = _Results(grouping, keys, inner, _aggregates_in(node["aggregateExpressions"]))
     projections = [_projection(part, results) for part in node["aggregateExpressions"]]
     return (
         _groups(child, projections, results, scope)
@@ -41,11 +42,22 @@ def _projection(part: PlanNode, results: _Results) -> PlanNode:
     return PlanNode("Alias", fields, part.place)
 
 
+def _aggregates_in(parts: Sequence[PlanNode]) -> list[PlanNode]:
+    """The aggregates in some result columns."""
+    return [node for part in parts for node in nodes_of(part) if node.name == "AggregateExpression"]
+
+
 class _Results:
     """The keys of the groups and the aggregates that result columns use, as attributes."""
 
-    def __init__(self, grouping: Sequence[PlanNode], keys: Sequence[typed.Expr], inner: Scope):
-        self.inner = inner
+    def __init__(
+        self,
+        grouping: Sequence[PlanNode],
+        keys: Sequence[typed.Expr],
+        inner: Scope,
+        every: Sequence[PlanNode],
+    ):
+        self.inner, self.every = inner, every
         self.keys = keys
         self.key_variables = [
             inner.names.variable(str(node.fields.get("name", "key")), value.type)
@@ -63,7 +75,7 @@ class _Results:
         """An expression with attributes in place of keys and aggregates."""
         known = _content(node)
         if known not in self._ids and node.name == "AggregateExpression":
-            self._measure_of[self._id(known)] = measure(node, self.inner)
+            self._measure_of[self._id(known)] = measure(node, self.inner, self.every)
         if known in self._ids:
             type_ = node.fields.get("$type")
             fields = {"exprId": self._ids[known], "dataType": type_, "$type": type_}

@@ -7,49 +7,38 @@ here, so a count of the values decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from incmrql.algebra import rows as build
-from incmrql.algebra.failures.conditions import disjunction
 from incmrql.catalyst.classes import check_node
 from incmrql.catalyst.nodes import PlanNode
+from incmrql.catalyst.operators.bags import (
+    Bags,
+    Measure,
+    aggregate_of,
+    distinct_bag,
+    if_any,
+    span_of,
+    unless_null,
+    widened,
+)
+from incmrql.catalyst.operators.choices import CHOICES, tied_values
+from incmrql.catalyst.operators.moments import MOMENTS
 from incmrql.catalyst.operators.table import AGGREGATES
 from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.relation import null
 from incmrql.catalyst.scope import Scope
-from incmrql.errors import NOWHERE, Span
 from incmrql.types import typed
 from incmrql.types.builtins import aggregate_type
-from incmrql.types.model import (
-    BOOL,
-    DOUBLE,
-    LONG,
-    Collection,
-    Decimal,
-    Type,
-    is_integer,
-    list_of,
-)
-
-Bags: TypeAlias = Sequence[Callable[[], typed.Expr]]
-"""For each argument, a function that returns the bag of its values: no binder may occur twice."""
+from incmrql.types.model import BOOL, LONG, Collection, Decimal, Type, is_integer
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """An aggregate of a group: its arguments for a row, and the result of the bags of these."""
-
-    arguments: tuple[typed.Expr, ...]
-    result: Callable[[Bags], typed.Expr]
-
-
-def measure(node: PlanNode, scope: Scope) -> Measure:
-    """The measure of an `AggregateExpression`."""
+def measure(node: PlanNode, scope: Scope, others: Sequence[PlanNode] = ()) -> Measure:
+    """The measure of an `AggregateExpression`; `others` are all of them in the same query."""
     check_node(node, AGGREGATES)
     function: PlanNode = node["aggregateFunction"]
     check_node(function, AGGREGATES)
-    plain = _MEASURES[function.name](function, scope)
+    plain = _measure_of(function, scope, [each["aggregateFunction"] for each in others])
     arguments, result = plain.arguments, plain.result
     if node["filter"] is not None:
         condition = scope.expression(node["filter"])
@@ -57,16 +46,15 @@ def measure(node: PlanNode, scope: Scope) -> Measure:
             typed.If(condition, value, null(value.type), type=value.type) for value in arguments
         )
     if node["isDistinct"]:
-        return Measure(arguments, lambda bags: result([_distinct(bag) for bag in bags]))
+        return Measure(arguments, lambda bags: result(list(map(distinct_bag, bags))))
     return Measure(arguments, result)
 
 
-def _distinct(bag: Callable[[], typed.Expr]) -> Callable[[], typed.Expr]:
-    def distinct() -> typed.Expr:
-        values = bag()
-        return typed.Builtin("distinct", (values,), type=values.type)
-
-    return distinct
+def _measure_of(function: PlanNode, scope: Scope, functions: Sequence[PlanNode]) -> Measure:
+    if function.name in CHOICES:
+        ties = scope.expressions(tied_values(functions, function))
+        return CHOICES[function.name](function, scope, list(dict.fromkeys(ties)))
+    return _MEASURES[function.name](function, scope)
 
 
 # --- The functions ---
@@ -79,9 +67,8 @@ def _count(function: PlanNode, scope: Scope) -> Measure:
     ]
     argument = values[0] if len(values) == 1 else build.tuple_of(*values)
     if len(values) > 1:
-        one_is_null = disjunction([typed.IsNull(value, type=BOOL) for value in values])
-        argument = typed.If(one_is_null, null(argument.type), argument, type=argument.type)
-    return Measure((argument,), lambda bags: _aggregate("count", bags[0](), LONG))
+        argument = unless_null(values, argument)
+    return Measure((argument,), lambda bags: aggregate_of("count", bags[0](), LONG))
 
 
 def _is_present_literal(node: PlanNode) -> bool:
@@ -91,16 +78,16 @@ def _is_present_literal(node: PlanNode) -> bool:
 def _sum(function: PlanNode, scope: Scope) -> Measure:
     """The sum, or null if there is no value."""
     argument = scope.expression(function["child"])
-    span = _span(function, scope)
+    span = span_of(function, scope)
     if _mode(function) != "ansi" and is_integer(argument.type):
         return _sum_in_mode(argument, _mode(function))
     element, total = _types("sum", argument, function)
     _require_room(function, total)
 
     def result(bags: Bags) -> typed.Expr:
-        return _if_any(bags[0], _aggregate("sum", bags[0](), total, span))
+        return if_any(bags[0], aggregate_of("sum", bags[0](), total, span))
 
-    return Measure((_widened(argument, element),), result)
+    return Measure((widened(argument, element),), result)
 
 
 def _sum_in_mode(argument: typed.Expr, mode: typed.Mode) -> Measure:
@@ -108,99 +95,30 @@ def _sum_in_mode(argument: typed.Expr, mode: typed.Mode) -> Measure:
     element, total = Decimal(19, 0), Decimal(29, 0)
 
     def result(bags: Bags) -> typed.Expr:
-        exact = _aggregate("sum", bags[0](), total)
-        return _if_any(bags[0], typed.Cast(exact, mode, type=LONG))
+        exact = aggregate_of("sum", bags[0](), total)
+        return if_any(bags[0], typed.Cast(exact, mode, type=LONG))
 
-    return Measure((_widened(_widened(argument, LONG), element),), result)
+    return Measure((widened(widened(argument, LONG), element),), result)
 
 
 def _average(function: PlanNode, scope: Scope) -> Measure:
     argument = scope.expression(function["child"])
-    span = _span(function, scope)
+    span = span_of(function, scope)
     element, mean = _types("avg", argument, function)
     _require_room(function, mean)
 
     def result(bags: Bags) -> typed.Expr:
-        return _aggregate("avg", bags[0](), mean, span)
+        return aggregate_of("avg", bags[0](), mean, span)
 
-    return Measure((_widened(argument, element),), result)
+    return Measure((widened(argument, element),), result)
 
 
 def _extreme(name: str) -> Callable[[PlanNode, Scope], Measure]:
     def extreme(function: PlanNode, scope: Scope) -> Measure:
         argument = scope.expression(function["child"])
-        return Measure((argument,), lambda bags: _aggregate(name, bags[0](), argument.type))
+        return Measure((argument,), lambda bags: aggregate_of(name, bags[0](), argument.type))
 
     return extreme
-
-
-def _spread(name: str, *, population: bool) -> Callable[[PlanNode, Scope], Measure]:
-    """Variance and standard deviation; those of a population are made of those of a sample."""
-
-    def spread(function: PlanNode, scope: Scope) -> Measure:
-        if not function.fields.get("nullOnDivideByZero", True):
-            message = f"{function.name} with spark.sql.legacy.statisticalAggregate"
-            raise Refused("C104", f"{message} is not converted", node=function)
-        argument = _widened(scope.expression(function["child"]), DOUBLE)
-        if not population:
-            return Measure((argument,), lambda bags: _aggregate(name, bags[0](), DOUBLE))
-
-        def result(bags: Bags) -> typed.Expr:
-            variance = _population_variance(bags[0])
-            if name == "variance":
-                return variance
-            return typed.Builtin("sqrt", (variance,), type=DOUBLE)
-
-        return Measure((argument,), result)
-
-    return spread
-
-
-def _population_variance(bag: Callable[[], typed.Expr]) -> typed.Expr:
-    """(n - 1) / n times the variance of a sample; of one value 0, or NaN if it is not finite."""
-    count = _aggregate("count", bag(), LONG)
-    as_double = typed.Widen(_aggregate("count", bag(), LONG), type=DOUBLE)
-    one = typed.Const(1.0, type=DOUBLE)
-    rest = _arithmetic("-", typed.Widen(_aggregate("count", bag(), LONG), type=DOUBLE), one)
-    sample = _aggregate("variance", bag(), DOUBLE)
-    scaled = _arithmetic("/", _arithmetic("*", sample, rest), as_double)
-    of_one = _arithmetic("-", _aggregate("sum", bag(), DOUBLE), _aggregate("sum", bag(), DOUBLE))
-    is_one = typed.Compare("=", count, typed.Const(1, type=LONG), type=BOOL)
-    return typed.If(is_one, of_one, scaled, type=DOUBLE)
-
-
-def _extreme_by(name: str) -> Callable[[PlanNode, Scope], Measure]:
-    """The value of the row with the largest or smallest key; of several rows, the same of these."""
-
-    def extreme_by(function: PlanNode, scope: Scope) -> Measure:
-        key = scope.expression(function["orderingExpr"])
-        pair = build.tuple_of(key, scope.expression(function["valueExpr"]))
-        missing = typed.IsNull(key, type=BOOL)
-        argument = typed.If(missing, null(pair.type), pair, type=pair.type)
-        scope.conversion.note(f"Ties of {name}_by are decided by the canonical order of values.")
-        return Measure(
-            (argument,), lambda bags: build.item(_aggregate(name, bags[0](), pair.type), 1)
-        )
-
-    return extreme_by
-
-
-def _collection(function: PlanNode, scope: Scope) -> Measure:
-    """An array of the values, in canonical order, as Spark leaves the order open."""
-    argument = scope.expression(function["child"])
-    is_set = function.name == "CollectSet"
-    skips_nulls = function.fields.get("ignoreNulls", True)
-    scope.conversion.note("The elements of collect_list and collect_set are in canonical order.")
-
-    def result(bags: Bags) -> typed.Expr:
-        values = _distinct(bags[0])() if is_set else bags[0]()
-        if skips_nulls:
-            one = scope.names.variable("one", argument.type)
-            there = typed.Not(typed.IsNull(build.var(one), type=BOOL), type=BOOL)
-            values = build.for_each(one, values, build.var(one), typed.Condition(there))
-        return typed.Builtin("sort", (values,), type=list_of(argument.type))
-
-    return Measure((argument,), result)
 
 
 def _pivot(function: PlanNode, scope: Scope) -> Measure:
@@ -221,7 +139,7 @@ def _pivot(function: PlanNode, scope: Scope) -> Measure:
         arguments.append(typed.If(condition, value, nothing, type=value.type))
 
     def result(bags: Bags) -> typed.Expr:
-        values = tuple(_aggregate("min", bag(), value.type) for bag in bags)
+        values = tuple(aggregate_of("min", bag(), value.type) for bag in bags)
         return typed.MakeCollection(values, type=Collection("list", value.type))
 
     return Measure(tuple(arguments), result)
@@ -233,39 +151,12 @@ _MEASURES: Final = {
     "Average": _average,
     "Min": _extreme("min"),
     "Max": _extreme("max"),
-    "VarianceSamp": _spread("variance", population=False),
-    "StddevSamp": _spread("stddev", population=False),
-    "VariancePop": _spread("variance", population=True),
-    "StddevPop": _spread("stddev", population=True),
-    "MaxBy": _extreme_by("max"),
-    "MinBy": _extreme_by("min"),
-    "CollectList": _collection,
-    "CollectSet": _collection,
     "PivotFirst": _pivot,
+    **MOMENTS,
 }
 
 
 # --- Parts ---
-
-
-def _aggregate(name: str, bag: typed.Expr, type_: Type, span: Span = NOWHERE) -> typed.Expr:
-    return typed.Aggregate(name, bag, type=type_, span=span)
-
-
-def _span(function: PlanNode, scope: Scope) -> Span:
-    """Where a failure of an aggregate is reported."""
-    return scope.conversion.refusals.span(function)
-
-
-def _if_any(bag: Callable[[], typed.Expr], value: typed.Expr) -> typed.Expr:
-    """A value, or null if no element of a bag has one."""
-    count = _aggregate("count", bag(), LONG)
-    some = typed.Compare(">", count, typed.Const(0, type=LONG), type=BOOL)
-    return typed.If(some, value, null(value.type), type=value.type)
-
-
-def _arithmetic(op: typed.ArithmeticOp, left: typed.Expr, right: typed.Expr) -> typed.Expr:
-    return typed.Arithmetic(op, left, right, type=DOUBLE)
 
 
 def _types(name: str, argument: typed.Expr, function: PlanNode) -> tuple[Type, Type]:
@@ -275,10 +166,6 @@ def _types(name: str, argument: typed.Expr, function: PlanNode) -> tuple[Type, T
         message = f"{function.name} of {argument.type} is not converted yet"
         raise Refused("C104", message, node=function)
     return types
-
-
-def _widened(value: typed.Expr, type_: Type) -> typed.Expr:
-    return value if value.type == type_ else typed.Widen(value, type=type_)
 
 
 _MODES: Final[dict[str, typed.Mode]] = {"ANSI": "ansi", "LEGACY": "legacy", "TRY": "try"}

@@ -104,9 +104,9 @@ OPERATORS: Final[dict[str, Support]] = {
 
 _SPREAD: Final = converted("child", "nullOnDivideByZero")
 
-_COLLECTION: Final = converted(
-    "child", "ignoreNulls", ignores=("mutableAggBufferOffset", "inputAggBufferOffset")
-)
+_PAIR: Final = converted("left", "right", "nullOnDivideByZero")
+_OFFSETS: Final = ("mutableAggBufferOffset", "inputAggBufferOffset")
+_COLLECTION: Final = converted("child", "ignoreNulls", ignores=_OFFSETS)
 
 AGGREGATES: Final[dict[str, Support]] = {
     "AggregateExpression": converted(
@@ -128,18 +128,43 @@ AGGREGATES: Final[dict[str, Support]] = {
     "CollectSet": _COLLECTION,
     "PivotFirst": converted(
         "pivotColumn", "valueColumn", "pivotColumnValues",
-        ignores=("mutableAggBufferOffset", "inputAggBufferOffset"),
+        ignores=_OFFSETS,
     ),
-    **{
-        name: not_yet("this aggregate is not converted yet")
-        for name in (
-            "First", "Last", "ListAgg",
-            "MaxMinByK", "Mode", "Percentile", "PercentileCont", "PercentileDisc", "Median",
-            "Corr", "CovPopulation", "CovSample", "Kurtosis", "Skewness", "RegrR2", "RegrSXY",
-            "RegrReplacement", "RegrIntercept", "RegrSlope", "BitAndAgg", "BitOrAgg", "BitXorAgg",
-            "Product", "HyperLogLogPlusPlus", "HistogramNumeric", "PythonUDAF",
-        )
-    },
+    "First": converted("child", "ignoreNulls"),
+    "Last": converted("child", "ignoreNulls"),
+    "Mode": converted("child", "reverseOpt", ignores=_OFFSETS),
+    "Percentile": converted(
+        "child", "percentageExpression", "frequencyExpression", "reverse", ignores=_OFFSETS
+    ),
+    "PercentileDisc": converted("child", "percentageExpression", "reverse", ignores=_OFFSETS),
+    "ListAgg": converted("child", "delimiter", "orderExpressions", ignores=_OFFSETS),
+    "MaxMinByK": converted("valueExpr", "orderingExpr", "kExpr", "reverse", ignores=_OFFSETS),
+    "BitAndAgg": converted("child"),
+    "BitOrAgg": converted("child"),
+    "BitXorAgg": converted("child"),
+    "Product": converted("child"),
+    "CovPopulation": _PAIR,
+    "CovSample": _PAIR,
+    "Corr": converted("x", "y", "nullOnDivideByZero"),
+    "RegrR2": converted("x", "y"),
+    "RegrSXY": converted("x", "y"),
+    "RegrSlope": _PAIR,
+    "RegrIntercept": _PAIR,
+    "RegrReplacement": _SPREAD,
+    "Skewness": _SPREAD,
+    "Kurtosis": _SPREAD,
+    "PythonUDAF": not_yet(
+        "Python functions of groups are not converted yet",
+        "Use an aggregate function of Spark, or a fold: aggregate(collect_list(x), …).",
+    ),
+    "HyperLogLogPlusPlus": never(
+        "an approximate count is a sketch, which cannot take a deleted row back",
+        "Use count(DISTINCT x), which is exact and kept with each change.",
+    ),
+    "HistogramNumeric": never(
+        "its bins depend on the order of the data",
+        "Group by width_bucket or by a rounded value, and count.",
+    ),
     "ApproximatePercentile": never(
         "an approximate percentile depends on the order of the data",
         "Use percentile, which is exact.",

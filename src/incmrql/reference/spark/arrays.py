@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from typing import Final
 
 from incmrql.reference.operators import compare, distinct
@@ -118,3 +120,26 @@ def sequence(first: int, last: int, step: int) -> list[int] | None:
 def without_repetition(array: list[Value]) -> list[Value]:
     """The different elements, each where it first occurs."""
     return distinct(array)
+
+
+# --- Of the values of a group ---
+
+
+def most_frequent(values: list[Value], *, last: bool = False) -> Value:
+    """The most frequent of some sorted values: of several, the least or the greatest one."""
+    counts: dict[bytes, int] = {}
+    known: dict[bytes, Value] = {}
+    for value in values:
+        key = encode(value)
+        counts[key] = counts.get(key, 0) + 1
+        known[key] = value
+    if not counts:
+        return None
+    most = max(counts.values())
+    often = [known[key] for key, count in counts.items() if count == most]
+    return often[-1 if last else 0]
+
+
+def reduced(function: Callable[[Value, Value], Value], values: list[Value]) -> Value:
+    """All values by a function of two; null of none."""
+    return reduce(function, values) if values else None

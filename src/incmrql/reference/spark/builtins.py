@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from incmrql.reference.operators import compare
-from incmrql.reference.spark import arrays, numbers, strings, times
+from incmrql.reference.spark import arrays, numbers, statistics, strings, times
 from incmrql.reference.spark.casts import micros_of, moment_of
 from incmrql.reference.spark.moments import is_beyond
 from incmrql.types.model import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP
@@ -28,6 +28,12 @@ def _least(a: Value, b: Value) -> Value:
 
 
 _ROUNDED: Final = {"long": LONG, "decimal": None, "float": FLOAT, "double": DOUBLE}
+
+
+def _of_sums(name: str, count: int) -> str:
+    """The key of a function of a count and of exact sums."""
+    return f"spark.{name}(long{', exact sum' * count})"
+
 
 SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     **{f"spark.round({name}, int)": numbers.rounding(t) for name, t in _ROUNDED.items()},
@@ -118,6 +124,8 @@ SPARK_STRICT: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.sort_array({T}, bool)": arrays.in_order,
     "spark.array_reverse({T})": arrays.backwards,
     "spark.sequence(long, long, long)": arrays.sequence,
+    "spark.product_parts(double, double)": statistics.product_parts,
+    "spark.power_parts(double, int)": statistics.power_parts,
 }
 """Functions that are not called with null arguments; null as a result is a failure."""
 
@@ -129,5 +137,21 @@ SPARK_NULL_AWARE: Final[Mapping[str, Callable[..., Any]]] = {
     "spark.array_min({T})": arrays.least,
     "spark.array_max({T})": arrays.greatest,
     "spark.fail(string)": lambda _message: None,
+    "spark.most_frequent({T})": arrays.most_frequent,
+    "spark.most_frequent_last({T})": partial(arrays.most_frequent, last=True),
+    "spark.bit_and_of({long})": partial(arrays.reduced, operator.and_),
+    "spark.bit_or_of({long})": partial(arrays.reduced, operator.or_),
+    "spark.bit_xor_of({long})": partial(arrays.reduced, operator.xor),
+    "spark.product_of({double})": numbers.product,
+    _of_sums("covar_pop", 3): statistics.covariance_of_population,
+    _of_sums("covar_samp", 3): statistics.covariance_of_sample,
+    _of_sums("regr_sxy", 3): statistics.sum_of_products,
+    _of_sums("regr_sxx", 2): statistics.sum_of_squares,
+    _of_sums("corr", 5): statistics.correlation,
+    _of_sums("regr_r2", 5): statistics.determination,
+    _of_sums("regr_slope", 4): statistics.slope,
+    _of_sums("regr_intercept", 4): statistics.intercept,
+    _of_sums("skewness", 3): statistics.skewness,
+    _of_sums("kurtosis", 4): statistics.kurtosis,
 }
 """Functions that accept null arguments and may return null."""

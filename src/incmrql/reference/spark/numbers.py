@@ -12,6 +12,7 @@ from incmrql.reference.operators import arithmetic
 from incmrql.reference.spark.arithmetic import is_divisible, wrap
 from incmrql.types.model import FLOAT, LONG, Type
 from incmrql.values import Value
+from incmrql.values.exact import nearest_double
 from incmrql.values.numbers import INTEGER_RANGES, nearest_float, to_float32
 
 _EXACT: Final = Context(prec=1_500)
@@ -167,3 +168,13 @@ def radians(x: float) -> float:
 def factorial(number: int) -> int | None:
     """The product of the numbers up to one of at most 20; null of others."""
     return math.factorial(number) if 0 <= number <= 20 else None
+
+
+def product(numbers: list[float]) -> float | None:
+    """The exact product of the numbers, rounded once; null of none."""
+    if not numbers:
+        return None
+    if not all(map(math.isfinite, numbers)):
+        return math.prod(numbers)
+    exact = math.prod(map(Fraction, numbers), start=Fraction(1))
+    return nearest_double(exact.numerator, exact.denominator)
