@@ -1,7 +1,8 @@
 """Incremental MRQL for Spark: queries whose answers follow their changing input.
 
 `materialize` keeps the answer of a DataFrame up to date, and `explain` says how.  `Session` runs
-queries of MRQL and of Spark; `Run` is a query that is kept up to date.  Data and query problems are
+queries of MRQL and of Spark; `Run` is a query that is kept up to date, and
+incmrql.open reads its answer from its checkpoint.  Data and query problems are
 errors of `errors`.
 
 Start with `compiler.compiled` to follow a query from its text to what runs.
@@ -19,6 +20,7 @@ from incmrql.errors import (
 )
 
 if TYPE_CHECKING:
+    from incmrql.api.checkpoints import open_checkpoint as open  # noqa: A004 - incmrql.open
     from incmrql.api.frames import explain, materialize
     from incmrql.api.runs import Run
     from incmrql.api.session import Session
@@ -40,6 +42,7 @@ __all__ = [
     "__version__",
     "explain",
     "materialize",
+    "open",
 ]
 
 
@@ -53,6 +56,10 @@ def __getattr__(name: str) -> Any:
         from incmrql.api import frames
 
         return getattr(frames, name)
+    if name == "open":
+        from incmrql.api.checkpoints import open_checkpoint
+
+        return open_checkpoint
     if name in ("Run", "Batch"):
         from incmrql.api import runs
 

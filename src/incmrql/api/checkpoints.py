@@ -16,8 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from incmrql.api.named import named_rows
 from incmrql.api.runs import RunInputs, open_driver
-from incmrql.errors import CheckpointError, InternalError
+from incmrql.api.saved_answers import SavedAnswer
+from incmrql.errors import CheckpointError, DataError, InternalError
 from incmrql.io.files import Paths
 from incmrql.plan.program import Program
 from incmrql.runtime.checkpoint.manifests import Checkpoint
@@ -117,6 +119,37 @@ class SavedRun:
         """The first rows of a state table."""
         return list(islice(self._state.rows(table), limit))
 
+    def answer(self, item: int = 0) -> Value:
+        """The answer of an item after the last batch, as `Run.answer` gives it."""
+        return self.saved_answer(item).value
+
+    def saved_answer(self, item: int = 0) -> SavedAnswer:
+        """The answer of an item after the last batch, with its type and the names of its columns.
+
+        It is computed from the state: nothing runs, and Spark does not start.
+        """
+        options = StreamOptions(
+            window=bool(self.described.get("window")),
+            iterate="diffuse" if self.described.get("diffuse") else "default",
+            paths=self._ownership.program,
+            reads_sources=False,
+        )
+        inputs = RunInputs(self.program, _no_spark, options, self._script)
+        with self._in_script_folder(), open_driver(inputs, self.folder, read_only=True) as driver:
+            if driver.state.number < 0:
+                raise CheckpointError(f"checkpoint {self.folder} has not ingested anything yet")
+            outputs = driver.program.outputs
+            if not 0 <= item < len(outputs):
+                message = f"there is no answer {item}"
+                hint = f"The answers of the program are numbered 0 to {len(outputs) - 1}."
+                raise DataError("R212", message, hint=hint)
+            output = outputs[item]
+            value = named_rows(driver.answer(item), output)
+            columns, shown_by = output.item.columns, output.item.shown_by
+            return SavedAnswer(
+                value, output.result.type, tuple(columns), driver.state.number, bool(shown_by)
+            )
+
     def verify(
         self,
         session: Session,
@@ -172,6 +205,22 @@ class SavedRun:
             before = driver.checkpoint.buckets
             driver.state = rebucket(driver.checkpoint, driver.state, buckets)
             return driver.state.rows, before
+
+
+def open_checkpoint(
+    checkpoint: str | Path,
+    *,
+    allow_import: Sequence[str] = (),
+    allow_path: Sequence[str | Path] = (),
+) -> SavedRun:
+    """A run that is not running, by its checkpoint: `answer()` reads its answer without Spark.
+
+    For a checkpoint of somebody else, `allow_import` names the Python modules that its script may
+    import and `allow_path` the paths that it may use.
+    """
+    saved = SavedRun(Path(checkpoint), allow_import, allow_path)
+    _ = saved.described  # raises if there is none
+    return saved
 
 
 def _no_spark() -> SparkSession:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import click
 
 from incmrql import __version__
+from incmrql.cli.answer import answer
 from incmrql.cli.bench import bench
 from incmrql.cli.check import check
 from incmrql.cli.demo import demo
@@ -35,7 +36,7 @@ def commands() -> None:
     """Incremental queries on Spark: answers that stay up to date while their data change."""
 
 
-for command in (run, check, explain, state, verify, demo, bench):
+for command in (run, check, explain, answer, state, verify, demo, bench):
     commands.add_command(command)
 
 

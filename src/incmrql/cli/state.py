@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from incmrql.cli.options import allow_import, allow_path
-from incmrql.cli.terminal import print_answer, tell
+from incmrql.cli.terminal import aligned, print_answer, tell
 
 if TYPE_CHECKING:
     from incmrql.api.checkpoints import SavedRun
@@ -98,7 +98,7 @@ def _nodes(facts: dict[str, Any]) -> list[str]:
     for table in facts["tables"]:
         if table["node"] is not None:
             kept.setdefault(table["node"], []).append(table["holds"])
-    return _align(
+    return aligned(
         [
             ("node", "kind", "about", "keeps"),
             *[
@@ -115,7 +115,7 @@ def _nodes(facts: dict[str, Any]) -> list[str]:
 
 
 def _tables(facts: dict[str, Any]) -> list[str]:
-    return _align(
+    return aligned(
         [
             ("table", "node", "holds", "rows", "bytes", "segments"),
             *[
@@ -131,14 +131,6 @@ def _tables(facts: dict[str, Any]) -> list[str]:
             ],
         ]
     )
-
-
-def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def _many(count: int, one: str, several: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import unicodedata
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -52,6 +53,33 @@ def print_answer(text: str) -> None:
     """Print an answer on stdout."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     click.echo(visible(text) if on_terminal else text)
+
+
+# --- Tables ---
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, its cells in columns that are as wide as their widest cell."""
+    cells = [[_one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(width_of, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            cell + " " * (width - width_of(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def width_of(text: str) -> int:
+    """The columns of a terminal that a text takes: wide characters take two, accents none."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
+
+
+def _one_line(cell: str) -> str:
+    return visible(cell).replace("\n", "\\n").replace("\t", "\\t")
 
 
 # --- Batches of a stream ---

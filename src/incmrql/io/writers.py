@@ -37,20 +37,25 @@ def dump(path: str | Path, value: Value, type_: Type) -> None:
     """Write a value of a type as text."""
     target = Path(path)
     endings = [end for end in target.suffixes if end not in _COMPRESSED]
-    rows, element = _rows(value, type_)
-    match endings[-1:]:
-        case [".csv"]:
-            lines = _csv_lines(rows, element)
-        case [".json" | ".jsonl"]:
-            lines = map(dump_json, rows)
-        case _:
-            lines = map(show, rows)
+    lines = text_lines(value, type_, endings[-1] if endings else "")
     with replacing(target) as temporary, _text_file(temporary, target.suffix) as file:
         try:
             for line in lines:
                 file.write(line + "\n")
         except UnicodeEncodeError:
             raise write_error(target, "a string holds half of a surrogate pair") from None
+
+
+def text_lines(value: Value, type_: Type, ending: str) -> Iterator[str]:
+    """The lines of a value as text, in the format of a file with this ending."""
+    rows, element = _rows(value, type_)
+    match ending:
+        case ".csv":
+            yield from _csv_lines(rows, element)
+        case ".json" | ".jsonl":
+            yield from map(dump_json, rows)
+        case _:
+            yield from map(show, rows)
 
 
 def store(path: str | Path, value: Value, type_: Type) -> None:
