@@ -26,6 +26,9 @@ from tests.runtime.feeding import content, pushed, rows, summed, take, taken_in
 
 ROW = "< X: int, Y: string >"
 STREAM = pushed(ROW)
+MARK = 16
+"""Bytes of the mark after a call."""
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def record(x: int | None, y: str | None = "a") -> Record:
@@ -208,40 +211,106 @@ def test_a_call_that_was_cut_off_is_not_taken(
     ends = [0]
     for call in calls:
         feed.insert([record(x) for x in call])
-        ends += [log.stat().st_size for log in folder.glob("*.log")]
+        ends += [log.stat().st_size for log in folder.glob("*.pushed")]
     feed.close()
     whole = 0
     if calls:
         cut = data.draw(st.integers(0, ends[-1]))
-        whole = sum(end <= cut for end in ends) - 1
+        whole = sum(end - MARK * bool(end) <= cut for end in ends) - 1
         # Zeros after a whole call are what a disk may show; inside one they may be what was there.
         tails = [b"", b"\0" * 50, b"\xff" * 5] if cut in ends else [b""]
-        (log,) = folder.glob("*.log")
+        (log,) = folder.glob("*.pushed")
         log.write_bytes(log.read_bytes()[:cut] + data.draw(st.sampled_from(tails)))
     found = content(STREAM, PushFeed(STREAM, folder).poll(0).files)
     assert found == rows(*(record(x) for call in calls[:whole] for x in call))
     assert [path.suffix for path in folder.iterdir()] == [".arrow"] * bool(whole)
 
 
-def test_a_log_that_is_damaged_in_the_middle_is_refused(tmp_path: Path) -> None:
-    feed = PushFeed(STREAM, tmp_path)
-    for x in range(3):
+def three_calls(folder: Path) -> tuple[Path, bytes, list[int]]:
+    """A log of three calls that nobody has read, its bytes, and where its records end."""
+    feed = PushFeed(STREAM, folder)
+    feed.insert([record(0)])
+    (log,) = folder.glob("*.pushed")
+    ends = [log.stat().st_size]
+    for x in (1, 2):
         feed.insert([record(x)])
+        ends.append(log.stat().st_size)
     feed.close()
-    (log,) = tmp_path.glob("*.log")
-    found = bytearray(log.read_bytes())
-    found[len(found) // 2] ^= 0xFF
+    return log, log.read_bytes(), ends
+
+
+def read_again(folder: Path, log: Path, found: bytes) -> Counter[bytes] | None:
+    """The rows of a log with these bytes; None if they are refused as damaged, and kept."""
+    for path in folder.iterdir():
+        path.unlink()
     log.write_bytes(found)
-    with pytest.raises(DataError) as caught:
-        PushFeed(STREAM, tmp_path).poll(0)
-    assert caught.value.code == "R103"
-    assert log.exists()
+    feed = PushFeed(STREAM, folder)
+    try:
+        return content(STREAM, feed.poll(0).files)
+    except DataError:
+        with pytest.raises(DataError, match="is damaged: its checksum differs"):
+            feed.poll(0)
+        assert log.read_bytes() == found
+        return None
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["length", "checksum", "content", "last length", "last checksum", "last content", "last byte"],
+)
+def test_a_log_in_which_a_bit_flipped_is_refused(place: str, tmp_path: Path) -> None:
+    """Also in the last record, and in a length that then reaches beyond the end of the log."""
+    log, found, ends = three_calls(tmp_path)
+    start = ends[1] if place.startswith("last") else 0
+    at = {"length": start + 6, "checksum": start + 8, "content": start + 40, "byte": ends[2] - 17}
+    flipped = bytearray(found)
+    flipped[at[place.split()[-1]]] ^= 0x20
+    assert read_again(tmp_path, log, bytes(flipped)) is None
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_no_flipped_bit_drops_rows_that_were_confirmed(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("push")
+    log, found, ends = three_calls(folder)
+    flipped = bytearray(found)
+    flipped[data.draw(st.integers(0, ends[-1] - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    after = read_again(folder, log, bytes(flipped))
+    assert after in (None, rows(record(0), record(1), record(2)))
+
+
+def test_a_call_that_was_cut_off_is_reported(tmp_path: Path) -> None:
+    log, found, ends = three_calls(tmp_path)
+    log.write_bytes(found[: ends[1] + 100])
+    feed = PushFeed(STREAM, tmp_path)
+    first = feed.poll(0)
+    assert content(STREAM, first.files) == rows(record(0), record(1))
+    (notice,) = first.notices
+    assert notice.startswith(
+        '"rows": a call that pushed rows was cut off by a crash; its 100 bytes'
+    )
+    assert feed.poll(0).notices == ()
+
+
+def test_a_log_of_an_older_version_is_read(tmp_path: Path) -> None:
+    """It has no marks; a damaged last record is dropped, but not silently any more."""
+    (kept,) = (FIXTURES / "pushed-1").iterdir()
+    log = tmp_path / kept.name
+    assert read_again(tmp_path, log, kept.read_bytes()) == rows(record(2, "b"), record(3, "c"))
+    for path in tmp_path.iterdir():
+        path.unlink()
+    log.write_bytes(kept.read_bytes()[:-20])
+    arrived = PushFeed(STREAM, tmp_path).poll(0)
+    assert content(STREAM, arrived.files) == rows(record(1), record(2, "b"), record(3, "c"))
+    assert len(arrived.notices) == 1
 
 
 def test_a_crash_between_spool_and_log_doubles_nothing(tmp_path: Path) -> None:
     feed = PushFeed(STREAM, tmp_path)
     feed.insert([record(1)])
-    (log,) = tmp_path.glob("*.log")
+    (log,) = tmp_path.glob("*.pushed")
     kept = log.read_bytes()
     (file,) = feed.poll(0).files
     log.write_bytes(kept)

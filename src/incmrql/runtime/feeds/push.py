@@ -1,19 +1,25 @@
 """Rows that Python pushes: durable when the call returns, ingested by the next batch.
 
-Each call appends its rows to a log, with their length and checksum, and waits until they are on
-disk, so that many small calls make one file.  A poll converts the log to a spool file of the same
-name, and then removes it.  A call that a crash cut short leaves a record with a wrong checksum at
-the end of the log: all of that record is dropped.
+Each call appends a record to a log, its rows with their length and checksum, and waits until it is
+on disk, so that many small calls make one file.  Then it appends a mark, which confirms everything
+before it.  A poll converts the log to a spool file of the same name, and then removes it.
+
+Damage before the last mark is an error: rows of calls that returned are missing.  A record after it
+that is not complete belongs to a call that a crash cut short: all of it is dropped, with a notice.
+A mark is not waited for.  If a crash of the machine loses it, its record is complete anyway.
 """
 
 from __future__ import annotations
 
+import hashlib
+import mmap
 import os
 import struct
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -22,7 +28,6 @@ import pyarrow as pa
 
 from incmrql.errors import DataError
 from incmrql.io.arrow.columns import element_array, is_spread, parts_of
-from incmrql.io.files import broken
 from incmrql.io.spools import BATCH, spool_batch, spool_schema, spooling
 from incmrql.plan.program import Stream
 from incmrql.reference import arrow_table, from_python
@@ -34,6 +39,9 @@ from incmrql.values import Value
 
 _HEAD: Final = struct.Struct("<QI")
 """The length of a record's content, and its checksum."""
+_LOG: Final = ".pushed"
+_WITHOUT_MARKS: Final = ".log"
+"""The ending of logs of older versions: in these, no record is known to be confirmed."""
 _SHOWN: Final = 200
 
 
@@ -64,7 +72,8 @@ class PushFeed(SpoolFolder):
         self._check = check
         self._log: BinaryIO | None = None
         self._closed = False
-        for log in self.folder.glob("*.log"):
+        self._notices: list[str] = []
+        for log in self._logs():
             spool = log.with_suffix(".arrow")
             if spool.exists() or spool.name in names:
                 log.unlink()
@@ -85,16 +94,20 @@ class PushFeed(SpoolFolder):
         """All rows that were pushed and not ingested, as spool files."""
         with self._lock:
             self._end_log()
-            logs = sorted(self.folder.glob("*.log"))
+            logs = self._logs()
         for log in logs:
             self._convert(log)
         self.finish_superseding(self._stream.element)
-        return self.waiting(".arrow")
+        notices, self._notices = tuple(self._notices), []
+        return replace(self.waiting(".arrow"), notices=notices)
 
     def close(self) -> None:
         """Refuse rows from now on; those that were pushed stay."""
         with self._lock:
             self._closed = True
+            if self._log is not None:
+                with suppress(OSError):  # only the mark may still have to be written
+                    os.fsync(self._log.fileno())
             self._end_log()
 
     def _push(self, rows: Iterable[Any], weight: int) -> int:
@@ -112,7 +125,7 @@ class PushFeed(SpoolFolder):
         return sum(batch.num_rows for batch in batches)
 
     def _append(self, record: bytes) -> None:
-        path = Path(self._log.name) if self._log is not None else self.new_path(".log")
+        path = Path(self._log.name) if self._log is not None else self.new_path(_LOG)
         try:
             if self._log is None:
                 self._log = path.open("xb", buffering=0)
@@ -121,6 +134,7 @@ class PushFeed(SpoolFolder):
             try:
                 _write_all(self._log, record)
                 os.fsync(self._log.fileno())
+                _write_all(self._log, _mark(path))
             except OSError:
                 with suppress(OSError):
                     self._log.truncate(end)
@@ -134,11 +148,21 @@ class PushFeed(SpoolFolder):
             self._log.close()
             self._log = None
 
+    def _logs(self) -> list[Path]:
+        """The logs that are not converted yet, oldest first."""
+        return sorted((*self.folder.glob(f"*{_LOG}"), *self.folder.glob(f"*{_WITHOUT_MARKS}")))
+
     def _convert(self, log: Path) -> None:
         """Convert a log to a spool file."""
+        reader = _LogReader(log)
         with spooling(log.with_suffix(".arrow"), self._stream.element) as spool:
-            for batch in _combine(_read_log(log), spool_schema(self._stream.element)):
+            for batch in _combine(reader.batches(), spool_schema(self._stream.element)):
                 spool.batch(batch)
+        if reader.dropped_bytes:
+            self._notices.append(
+                f'"{self._stream.name}": a call that pushed rows was cut off by a crash; '
+                f"its {reader.dropped_bytes:,} bytes in {log.name} were dropped"
+            )
         if not spool.count:
             log.with_suffix(".arrow").unlink()
         log.unlink()
@@ -216,23 +240,67 @@ def _write_all(log: BinaryIO, record: bytes) -> None:
         left = left[log.write(left) :]
 
 
-def _read_log(log: Path) -> Iterator[Any]:
-    """The batches of all complete records of a log."""
-    size = log.stat().st_size
-    with log.open("rb") as stream:
-        while len(head := stream.read(_HEAD.size)) == _HEAD.size:
-            length, crc = _HEAD.unpack(head)
-            end = stream.tell() + length
-            if not length or end > size:
-                return
-            content = stream.read(length)
-            if zlib.crc32(content) != crc:
-                # Only the last record can be cut short by a crash; any other is bit rot.
-                if end < size:
-                    raise broken(log, "its checksum differs")
-                return
-            with pa.ipc.open_stream(content) as reader:
-                yield from reader
+def _mark(log: Path) -> bytes:
+    """The mark of a log: bytes that occur nowhere else, since its name was drawn at random."""
+    return hashlib.sha256(log.name.encode()).digest()[:16]
+
+
+class _LogReader:
+    """Reads the records of a log."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._mark = log, _mark(log)
+        self.dropped_bytes = 0
+        """The length of the record at the end that is not complete."""
+
+    def batches(self) -> Iterator[Any]:
+        """The batches of all complete records."""
+        size = self._log.stat().st_size
+        with self._log.open("rb") as stream:
+            confirmed = self._confirmed_length(stream, size)
+            start = 0
+            while start < size:
+                content = self._record(stream, size)
+                if content is None and start < confirmed:
+                    raise self._damage()
+                if content is None:
+                    self.dropped_bytes = size - start
+                    return
+                with pa.ipc.open_stream(content) as reader:
+                    yield from reader
+                start = stream.tell()
+                if stream.read(len(self._mark)) == self._mark:
+                    start = stream.tell()
+                stream.seek(start)
+
+    def _confirmed_length(self, stream: BinaryIO, size: int) -> int:
+        """The length of what calls that returned have written."""
+        if not size:
+            return 0
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            last = content.rfind(self._mark)
+        return 0 if last < 0 else last + len(self._mark)
+
+    def _record(self, stream: BinaryIO, size: int) -> bytes | None:
+        """The content of the record that starts here; None if it is not complete."""
+        head = stream.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return None
+        length, crc = _HEAD.unpack(head)
+        end = stream.tell() + length
+        if not length or end > size:
+            return None
+        content = stream.read(length)
+        if zlib.crc32(content) == crc:
+            return content
+        if end < size:  # only the last record can be cut short by a crash
+            raise self._damage()
+        return None
+
+    def _damage(self) -> DataError:
+        hint = "Restore the file, or remove it and push the rows of the last calls again."
+        message = f'"{self._log.name}", which holds pushed rows, is damaged: its checksum differs'
+        return DataError("R103", message, place=str(self._log), hint=hint)
 
 
 def _combine(batches: Iterator[Any], schema: Any) -> Iterator[Any]:
