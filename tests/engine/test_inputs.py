@@ -31,7 +31,7 @@ from incmrql.errors import DataError, SourceText
 from incmrql.io import spools
 from incmrql.io.parquet import write_parquet
 from incmrql.io.rows import BadRow, Read, Row
-from incmrql.io.spools import read_spool, write_spool, write_spool_table
+from incmrql.io.spools import read_spool, spooling, write_spool
 from incmrql.io.vectorised import blocks
 from incmrql.plan.assembly import program_of
 from incmrql.plan.program import Stream
@@ -566,13 +566,18 @@ TABLES: list[tuple[str, dict[str, Any], list[Value]]] = [
 ]  # fmt: skip
 
 
+def spool_table(path: Path, element: Type, table: Any, weights: Any = None) -> None:
+    with spooling(path, element) as spool:
+        spool.table(table, weights)
+
+
 @pytest.mark.parametrize(("text", "columns", "wanted"), TABLES)
 def test_tables_are_spooled_in_the_form_of_the_element(
     text: str, columns: dict[str, Any], wanted: list[Value], tmp_path: Path
 ) -> None:
     element, path = type_from_text(text), tmp_path / "rows.arrow"
     weights = [(-1) ** i * (i + 1) for i in range(len(wanted))]
-    write_spool_table(path, element, pa.table(columns), weights)
+    spool_table(path, element, pa.table(columns), weights)
     by_rows = tmp_path / "by rows.arrow"
     write_spool(by_rows, element, list(zip(wanted, weights, strict=True)))
     ((made,), (plain,)) = read_spool(path, element), read_spool(by_rows, element)
@@ -587,7 +592,7 @@ def test_tables_are_spooled_in_the_form_of_the_element(
 
 def test_a_spooled_table_has_one_nan(tmp_path: Path) -> None:
     path, element = tmp_path / "rows.arrow", type_from_text("< b: double >")
-    write_spool_table(path, element, pa.table({"b": [NAN, math.nan, -0.0]}))
+    spool_table(path, element, pa.table({"b": [NAN, math.nan, -0.0]}))
     (batch,) = read_spool(path, element)
     bits = batch.column(0).field(0).to_numpy().view("uint64").tolist()
     assert bits == [0x7FF8000000000000] * 2 + [0]
@@ -607,7 +612,7 @@ def test_tables_of_another_type_are_refused(
 ) -> None:
     path = tmp_path / "rows.arrow"
     with pytest.raises(DataError, match=words) as caught:
-        write_spool_table(path, type_from_text("< a: int, b: double >"), pa.table(columns))
+        spool_table(path, type_from_text("< a: int, b: double >"), pa.table(columns))
     assert caught.value.code == "R306"
     assert list(tmp_path.iterdir()) == []
 
@@ -616,10 +621,10 @@ def test_days_and_texts_that_are_none_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.arrow"
     days = pa.table({"d": pa.array([0, 10**8], pa.int32()).cast(pa.date32())})
     with pytest.raises(DataError, match="row 2: day 100000000"):
-        write_spool_table(path, type_from_text("< d: date >"), days)
+        spool_table(path, type_from_text("< d: date >"), days)
     texts = pa.table({"s": pa.array([b"\xff"]).view(pa.string())})
     with pytest.raises(DataError, match="not UTF-8"):
-        write_spool_table(path, type_from_text("< s: string >"), texts)
+        spool_table(path, type_from_text("< s: string >"), texts)
 
 
 def test_the_whole_source_has_the_rows_of_the_reference(tmp_path: Path) -> None:

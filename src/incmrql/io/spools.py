@@ -46,7 +46,11 @@ class SpoolWriter:
             self.batch(spool_batch(self._element, chunk))
 
     def table(self, table: Any, weights: Any = None) -> None:
-        """Add the rows of an Arrow table, each once where no weights are given."""
+        """Add the rows of an Arrow table, each once where no weights are given.
+
+        The table has the columns of the element, or one column `value`; numbers are widened to the
+        types of the element, columns that it does not have are left out.
+        """
         all_weights = _ones(table.num_rows) if weights is None else pa.array(weights, pa.int64())
         offset = 0
         for batch in table.to_batches(max_chunksize=BATCH):
@@ -82,16 +86,6 @@ def write_spool(path: Path, element: Type, rows: Iterable[tuple[Value, int]]) ->
     """Values and their weights as a spool file."""
     with spooling(path, element) as spool:
         spool.rows(rows)
-
-
-def write_spool_table(path: Path, element: Type, table: Any, weights: Any = None) -> None:
-    """The rows of an Arrow table and their weights as a spool file.
-
-    The table has the columns of the element, or one column `value`; numbers are widened to the
-    types of the element, columns that it does not have are left out.
-    """
-    with spooling(path, element) as spool:
-        spool.table(table, weights)
 
 
 def read_spool(path: Path, element: Type) -> Iterator[Any]:

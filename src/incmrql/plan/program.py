@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 LoopMode: TypeAlias = Literal["default", "exact", "recompute", "diffuse"]
 """How a loop follows changes, as given by `--iterate`."""
 
-PUSHED = ("registered", "python")
-"""Formats whose rows do not lie in files of the user's."""
-
 
 @dataclass(frozen=True, slots=True)
 class Stream:

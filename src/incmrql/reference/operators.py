@@ -53,11 +53,12 @@ def arithmetic(op: str, type_: Type, a: Value, b: Value) -> Value:
         return a + b
     if isinstance(type_, DecimalType):
         return decimal_arithmetic(op, Decimal(a), Decimal(b), (type_.precision, type_.scale))
-    result = _float_result(op, a, b) if isinstance(a, float) else _integer_result(op, a, b)
+    result = _float_result(op, a, b) if isinstance(a, float) else integer_arithmetic(op, a, b)
     return None if result is None else fit_to_type(result, type_)
 
 
-def _integer_result(op: str, a: int, b: int) -> int | None:
+def integer_arithmetic(op: str, a: int, b: int) -> int | None:
+    """`a op b`, whatever the size of the result; null where it has none."""
     match op:
         case "+":
             return a + b

@@ -14,7 +14,6 @@ from incmrql.catalyst.scope import Scope
 from incmrql.catalyst.types import model_type
 from incmrql.types import typed
 from incmrql.types.model import BOOL, NOTHING, STRING, Type
-from incmrql.types.walk import free_variables
 from incmrql.values import Value
 
 Convert: TypeAlias = Callable[[PlanNode, Scope], typed.Expr]
@@ -156,8 +155,3 @@ def let(scope: Scope, value: typed.Expr, body: Callable[[typed.Expr], typed.Expr
 def constant_of(expr: typed.Expr) -> typed.Const | None:
     """An expression that is a constant by the look of it."""
     return expr if isinstance(expr, typed.Const) else None
-
-
-def is_foldable(expr: typed.Expr) -> bool:
-    """Whether an expression depends on no row."""
-    return not free_variables(expr)

@@ -77,16 +77,6 @@ def schema(letter: str, types: Iterable[Type]) -> Any:
     return pa.schema([*fields, pa.field(WEIGHT, pa.int64())])
 
 
-def rows_table(letter: str, types: tuple[Type, ...], rows: list[tuple[list[Value], int]]) -> Any:
-    """Rows of values and their weights as a table."""
-    arrays = [
-        pa.array([to_arrow(values[i], type_) for values, _ in rows], arrow_type(type_))
-        for i, type_ in enumerate(types)
-    ]
-    weights = pa.array([weight for _, weight in rows], pa.int64())
-    return pa.table([*arrays, weights], schema=schema(letter, types))
-
-
 def spread(value: Value, element: Type) -> list[Value]:
     """The values of an element's columns."""
     if not is_spread(element):

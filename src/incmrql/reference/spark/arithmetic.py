@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-from incmrql.reference.operators import arithmetic, negate
+from incmrql.reference.operators import arithmetic, integer_arithmetic, negate
 from incmrql.types.model import Basic, Type, is_integer
 from incmrql.types.model import Decimal as DecimalType
 from incmrql.types.typed import Mode
@@ -21,9 +21,7 @@ from incmrql.values.numbers import (
     INTEGER_RANGES,
     decimal_arithmetic,
     divide_half_up,
-    divide_integers,
     nearest_decimal,
-    remainder,
 )
 
 _DIGITS: Final = 39
@@ -35,7 +33,7 @@ def arithmetic_in_mode(op: str, type_: Type, a: Value, b: Value, mode: Mode) -> 
     if isinstance(type_, DecimalType):
         return _decimal(op, Decimal(a), Decimal(b), (type_.precision, type_.scale))
     if mode == "legacy" and is_integer(type_):
-        result = _integer(op, a, b)
+        result = integer_arithmetic(op, a, b)
         return None if result is None else wrap(result, type_)
     return arithmetic(op, type_, a, b)
 
@@ -57,20 +55,6 @@ def wrap(number: int, type_: Type) -> int:
 def len_of(values: range) -> int:
     """The number of integers in a range, which may be more than `len` can return."""
     return values.stop - values.start
-
-
-def _integer(op: str, a: int, b: int) -> int | None:
-    match op:
-        case "+":
-            return a + b
-        case "-":
-            return a - b
-        case "*":
-            return a * b
-        case "/":
-            return divide_integers(a, b)
-        case _:
-            return remainder(a, b)
 
 
 def _decimal(op: str, a: Decimal, b: Decimal, result: tuple[int, int]) -> Decimal | None:

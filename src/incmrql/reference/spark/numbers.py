@@ -114,11 +114,6 @@ def whole_quotient(a: Decimal, b: Decimal) -> int | None:
     return wrap(math.trunc(Fraction(a) / Fraction(b)), LONG)
 
 
-def absolute_wrapped(type_: Type) -> Callable[[int], int]:
-    """The absolute value, which the least integer of a type has not: it stays as it is."""
-    return lambda value: wrap(abs(value), type_)
-
-
 # --- Bits: as in Java, a shift counts modulo the number of bits ---
 
 
