@@ -59,18 +59,25 @@ lint: setup ## style, types and layers, without tests
 	$(BIN)/lint-imports
 
 .PHONY: check
+check: export HYPOTHESIS_PROFILE ?= check
+check: export MYPY_NUM_WORKERS ?= 2
 check: lint ## lint and the fast tests: no JVM, under a minute
-	$(BIN)/pytest -n 2 -m "not spark and not slow"
+	$(BIN)/pytest -q -n 2 $(SIDE_BY_SIDE) -m "not spark and not slow"
+
+# The order of the tests is that of `tests/conftest.py`: what takes long comes first.
+SIDE_BY_SIDE := --dist loadgroup --no-loadscope-reorder
+# Two of them have a Java, which takes one core at times and two at others.
+PROCESSES ?= 3
 
 .PHONY: test
 test: export HYPOTHESIS_PROFILE ?= ci
 test: export MYPY_NUM_WORKERS ?= 2
-test: java ## everything: lint and the whole test suite
+test: java ## lint and every kind of test, the large ones at reduced size (12 minutes)
 	@start=$$SECONDS; \
 	$(MAKE) --no-print-directory lint; \
 	export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
 	echo "lint: $$((SECONDS - start)) s"; \
-	$(BIN)/pytest -n 2 --dist loadgroup --durations=5; \
+	$(BIN)/pytest -n $(PROCESSES) $(SIDE_BY_SIDE) --durations=5; \
 	echo "make test: $$((SECONDS - start)) s"
 
 .PHONY: fmt
@@ -129,7 +136,8 @@ soak: java ## random streams by the thousand and more of every property, for hou
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 -m "not spark"
 
 .PHONY: test-all
-test-all: test ## everything at reduced size: tests, kills, a fight, random streams, other Sparks, benchmarks
+test-all: ## all tests at full size; kills, a fight, random streams, other Sparks, benchmarks in part
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-full} $(MAKE) --no-print-directory test
 	@start=$$SECONDS; \
 	export JAVA_HOME="$(JAVA_HOME_FOUND)"; \
 	$(BIN)/python -m tests.runtime.soak --kills 12 --batches 40 --fight 2 --cases 50; \

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,17 @@ def test_modules_are_short() -> None:
     assert not long, "split these modules"
 
 
+@cache
+def syntax_tree(path: Path) -> ast.Module:
+    """The syntax tree of a module, parsed once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def test_no_private_name_crosses_modules() -> None:
     crossing = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {name.name}"
         for path in sorted(ROOT.glob("src/**/*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("incmrql")
         for name in node.names
         if re.match(r"_(?!_)", name.name)
@@ -60,7 +67,7 @@ def packages() -> list[Path]:
 
 def overview(package: Path) -> str:
     """The docstring of a package."""
-    return ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+    return ast.get_docstring(syntax_tree(package / "__init__.py")) or ""
 
 
 def is_module(path: Path) -> bool:
@@ -73,7 +80,7 @@ def names_in(package: Path) -> set[str]:
     return {
         node.name
         for path in package.rglob("*.py")
-        for node in ast.parse(path.read_text("utf-8")).body
+        for node in syntax_tree(path).body
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
     }
 

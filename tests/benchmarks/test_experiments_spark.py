@@ -25,6 +25,7 @@ from benchmarks.experiments.sides import Shape, Stage, opened, sum_of
 from benchmarks.incremental_data import Size
 from benchmarks.incremental_run import Bench
 from benchmarks.iteration_queries import HAND, MEANS
+from tests.effort import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,7 +142,7 @@ def test_a_history_is_made_once_and_has_its_rows(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda each: each.name)
+@pytest.mark.parametrize("shape", sample(SHAPES, 2), ids=lambda each: each.name)
 def test_deletions(bench: Bench, shape: Shape) -> None:
     found = with_deletions(bench, shape, TINY, 0.5, 1)
     assert found.verdict in ("faster", "slower", "even")

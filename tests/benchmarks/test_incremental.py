@@ -21,6 +21,7 @@ from benchmarks.incremental_pairs import Pairs, measure, told
 from benchmarks.incremental_process import below, memory_of, slope
 from benchmarks.incremental_queries import WORKLOADS, Workload, text_of
 from benchmarks.incremental_run import Bench, opened, program
+from tests.effort import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,7 +149,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda each: each.name)
+@pytest.mark.parametrize("workload", sample(WORKLOADS, 4), ids=lambda each: each.name)
 def test_a_workload(bench: Bench, workload: Workload) -> None:
     found = measure(bench, workload)
     assert found.problems == []

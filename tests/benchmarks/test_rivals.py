@@ -29,6 +29,7 @@ from benchmarks.experiments.rivals_streaming import StructuredStreaming
 from benchmarks.incremental_queries import text_of
 from benchmarks.incremental_run import program
 from incmrql.api.session import Session
+from tests.effort import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -349,7 +350,7 @@ def test_structured_streaming_keeps_an_average(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("query", QUERIES, ids=lambda each: each.name)
+@pytest.mark.parametrize("query", sample(QUERIES, 4), ids=lambda each: each.name)
 def test_both_recomputations_agree_with_us(
     spark: SparkSession, tmp_path: Path, query: Query
 ) -> None:

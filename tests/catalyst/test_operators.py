@@ -38,6 +38,7 @@ def test_the_answer_is_duckdbs(query: str) -> None:
         assert_agrees_with_duckdb(SET, query, random_tables(SET, chance))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_every_batch_is_followed(query: str, tmp_path: Path) -> None:
     chance = Random(query)

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from incmrql import api
 from incmrql.cli.demo import _SIZES, QUERIES, _nodes, demo, kept_by, lines_of
 from incmrql.runtime.report import LoopWork
+from tests.effort import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +76,7 @@ def test_only_names_that_there_are() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(QUERIES))
+@pytest.mark.parametrize("name", sample(sorted(QUERIES), 2))
 def test_a_demo(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     from incmrql.api import session
 

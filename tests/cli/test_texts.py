@@ -59,6 +59,7 @@ CHAINS = {
 MANY = 900
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NESTED)
 def test_nested(kind: str) -> None:
     query, printed = NESTED[kind]

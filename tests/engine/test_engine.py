@@ -39,7 +39,7 @@ from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
-from tests.effort import fewer
+from tests.effort import fewer, sized
 from tests.engine.kernels import FileRun, KernelRun, StagedRun
 from tests.generators.queries import queries, scripts
 from tests.generators.stacked import over, stacked
@@ -78,9 +78,9 @@ def case(pair: Pair, streams: frozenset[str], traits: Traits, chance: Random) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(TWICE))
+@pytest.mark.parametrize("part", range(sized(2, TWICE)))
 def test_shapes_over_shapes(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than 2,000 cases in all, every other part as if its rows were many."""
+    """More than 2,000 cases in all parts, every other part as if its rows were many."""
     if part % 2:
         monkeypatch.setattr(pipelines, "FEW", -1)
     chance = Random(part)
@@ -96,6 +96,7 @@ def test_shapes_over_shapes(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tried * TWICE > 2_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [-1, pipelines.FEW])
 def test_one_shape_of_each_kind_over_others(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "FEW", few)
@@ -146,6 +147,7 @@ def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "_MOST_WAITING", 3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_runs")
 @pytest.mark.parametrize("text", [*SHAPES, LISTS_ADDED])
 def test_stages_do_what_one_place_does(text: str, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.compiler.compiled import compile_script
@@ -41,6 +41,7 @@ from incmrql.types import typed
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.types.model import Type
 from incmrql.values import Bag, Record, Value, encode
+from tests.effort import examples
 from tests.io.reading import read
 
 PARSER = """
@@ -317,7 +318,7 @@ def test_lines_are_read_alike(
     )
     stream, script = stream_of(f'stream(line, "{path}", ",", type({type_}){options})')
 
-    @settings(max_examples=60, deadline=None)
+    @examples(60)
     @given(CONTENT)
     def alike(content: str) -> None:
         path.write_text(content, encoding="utf-8", newline="")
@@ -522,7 +523,7 @@ def test_damaged_spool_files_are_refused(tmp_path: Path) -> None:
     assert refused_spool(stream, path) == "R307"
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data(), st.integers(1, 5))
 def test_no_damage_of_a_spool_file_goes_unnoticed(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, count: int

@@ -21,6 +21,7 @@ from incmrql.engine.operators.joins import JoinOp
 from incmrql.plan.access import Scope
 from incmrql.plan.explain.nodes import program_shapes
 from incmrql.plan.program import LoopMode, Program
+from tests.effort import sample
 from tests.engine.reads import Work, compiled_program, histories, measured
 from tests.generators.stacked import BILINEAR, PARTNERS, SHAPES, TABLES_BELOW, TOPS, over
 from tests.plan import test_folds, test_shapes_named, test_work
@@ -158,7 +159,7 @@ def grows(few: list[Work], many: list[Work], place: int, ratio: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", sample(QUERIES, 4))
 def test_no_more_is_read_than_is_said(name: str) -> None:
     physical, found = growth(name)
     few, many = sizes(name)

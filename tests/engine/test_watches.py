@@ -192,6 +192,7 @@ def rows(chance: Random) -> Iterator[tuple[str, Value]]:
         yield "N", Record({"K": 1, "items": Bag(items)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", FLAT)
 def test_random_batches_agree_with_the_evaluator(text: str) -> None:
     """There are failures exactly if the evaluator, asked to stop at one, stops."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from incmrql.errors import DataError
@@ -23,6 +23,7 @@ from incmrql.spark.sources.scan import ScanPlan
 from incmrql.types import model as t
 from incmrql.types import typed
 from incmrql.values import encode
+from tests.effort import examples
 from tests.io.reading import read
 
 P = ParamSpec("P")
@@ -146,7 +147,7 @@ STRING_AND_BOOL = typed.Source("line", False, None, t.Record((("A", t.STRING), (
 BOOLS = typed.Source("line", False, None, t.Record((("A", t.BOOL),)))
 
 
-@settings(max_examples=150)
+@examples(150)
 @example((BOOLS, b"0\n\r\n"), 8)
 @example((BOOLS, b"0\n\r"), 8)
 @example((STRING_AND_BOOL, b"0\n\xef\xbb\xbf,\n"), 1 << 20)
@@ -214,7 +215,7 @@ def documents(draw: st.DrawFn) -> str:
     )
 
 
-@settings(max_examples=150)
+@examples(150)
 @example([('{"a": 0, "a": 0, "a": NaN}', "\n\n")], 8)
 @given(st.lists(st.tuples(documents(), ENDS), max_size=8), st.sampled_from([8, 64, 1 << 20]))
 def test_json(tmp_path_factory: pytest.TempPathFactory, made: Any, block: int) -> None:

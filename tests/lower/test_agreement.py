@@ -71,6 +71,7 @@ def cases(family: str) -> tuple[Case, ...]:
     return tuple(FAMILIES[family]())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_duckdb(family: str) -> None:
     with duckdb.connect() as connection:
@@ -104,6 +105,7 @@ def test_spark(family: str, ansi: str, spark: SparkSession) -> None:
     assert not problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pinned(family: str) -> None:
     problems = []

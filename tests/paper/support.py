@@ -24,7 +24,7 @@ Tables = Mapping[str, Bag]
 def _for_each() -> settings:
     profile = settings.default
     assert profile is not None
-    return settings(max_examples=max(5, profile.max_examples // 12))
+    return settings(max_examples=max(3, profile.max_examples // 12))
 
 
 for_each = _for_each()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.errors import DataError
@@ -12,6 +12,7 @@ from incmrql.plan.explain.nodes import StateItem, shapes
 from incmrql.plan.monoids import COUNT, FLOATS, MAX, MIN, SUM, commutative_monoid
 from incmrql.plan.nodes import Groups, Input, Join, Ordered, Plan
 from incmrql.values import Bag, Record
+from tests.effort import examples
 from tests.oracle.changes import narrowed
 from tests.plan.stepping import (
     Run,
@@ -103,7 +104,7 @@ def test_the_first_of_groups_that_only_grow_are_all_that_is_kept() -> None:
     assert kept(run.text)[-1].what.startswith("first 1 values of")
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 @pytest.mark.parametrize(
     "text",

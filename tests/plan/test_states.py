@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.errors import InternalError
@@ -16,6 +16,7 @@ from incmrql.plan.merging import first_of, state_monoid
 from incmrql.plan.monoids import BAG, MAX, Monoid, product
 from incmrql.plan.nodes import Groups, Node, inputs
 from incmrql.values import Bag, encode, identical
+from tests.effort import examples
 from tests.generators.tables import TABLES
 from tests.oracle.plain import plain
 from tests.oracle.states.base import JoinState
@@ -72,7 +73,7 @@ def history_of(data: st.DataObject, most: int = 5) -> list[Batch]:
 
 
 @pytest.mark.parametrize("text", ORDERED.values(), ids=ORDERED)
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_each_need_of_an_order(text: str, data: st.DataObject) -> None:
     run = planned_run(text).fresh()
@@ -81,7 +82,7 @@ def test_each_need_of_an_order(text: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("text", EVERY.values(), ids=EVERY)
-@settings(max_examples=8)
+@examples(8)
 @given(data=st.data())
 def test_any_batches_end_in_the_same_state(text: str, data: st.DataObject) -> None:
     run, history = planned_run(text).fresh(), history_of(data)
@@ -130,7 +131,7 @@ def added(one: Sequence[Weighted], other: Sequence[Weighted]) -> list[Weighted]:
 
 
 @pytest.mark.parametrize("text", EVERY.values(), ids=EVERY)
-@settings(max_examples=6)
+@examples(6)
 @given(data=st.data())
 def test_states_merge_and_diminish(text: str, data: st.DataObject) -> None:
     """state(X + Y) = state(X) ⊗ state(Y), whatever the batches; taking away is the inverse."""
@@ -174,7 +175,7 @@ GROWN = {
 
 
 @pytest.mark.parametrize("text", GROWN.values(), ids=GROWN)
-@settings(max_examples=20)
+@examples(20)
 @given(rows=st.lists(rows_of("R", 4), min_size=1, max_size=3))
 def test_states_of_what_only_grows_merge(text: str, rows: list[Bag]) -> None:
     """state(X + Y) = state(X) ⊗ state(Y) without an inverse."""

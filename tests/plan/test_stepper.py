@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from incmrql.errors import QueryError
@@ -14,7 +14,7 @@ from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, identical
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
-from tests.effort import fewer
+from tests.effort import examples, fewer
 from tests.generators.queries import queries, scripts
 from tests.generators.tables import TABLES, tables
 from tests.plan.stepping import (
@@ -141,7 +141,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES.keys())
-@settings(max_examples=15)
+@examples(15)
 @given(data=st.data())
 def test_each_shape(text: str, data: st.DataObject) -> None:
     streams = data.draw(st.sampled_from([ALL, frozenset("R"), frozenset("S")]))

@@ -13,6 +13,7 @@ import pytest
 
 from incmrql.storage.files import CRASH
 from incmrql.values import Bag
+from tests.effort import sized
 from tests.engine.programs import reference_answers
 from tests.runtime.streaming import MIXED, Place, answer, fill, kept, state, strays
 
@@ -24,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parent.parent.parent
 FAILING = {1: "task-sent", 2: "task-runs", 3: "task-runs", 4: "task-parts", 5: "task-parts"}
 """Where a worker is killed when Spark does not try tasks again; each second batch is large."""
-CRASHES = {
+ALL_CRASHES = {
     "runs": 6,
     "archive": 7,
     "manifest": 8,
@@ -35,6 +36,10 @@ CRASHES = {
     "intent": 13,
 }
 """After which of its writes the driver is killed, in which batch."""
+CRASHES = {
+    name: ALL_CRASHES[name] for name in sized(["manifest", "publish", "intent"], ALL_CRASHES)
+}
+"""Those that are tried: `test_faults.py` lets each write fail, without a process for each."""
 PUBLISHED = ("publish", "after")
 RETRIED = {14: "task-read", 15: "task-runs", 16: "task-parts", 17: "task-parts"}
 """Where a worker is killed when Spark tries again."""

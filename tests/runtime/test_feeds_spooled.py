@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import incmrql
@@ -22,6 +22,7 @@ from incmrql.io import spools
 from incmrql.io.arrow.types import arrow_type
 from incmrql.runtime.feeds import Archive, FrameFeed, PushFeed, RegisteredFeed, push
 from incmrql.values import Record, encode
+from tests.effort import examples
 from tests.runtime.feeding import content, pushed, rows, summed, take, taken_in
 
 ROW = "< X: int, Y: string >"
@@ -201,7 +202,7 @@ def test_what_was_confirmed_before_a_kill_is_there(tmp_path: Path) -> None:
     assert all(encode(record(number)) in found for number in range(last + 1))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), max_size=4))
 def test_a_call_that_was_cut_off_is_not_taken(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, calls: list[list[int]]

@@ -22,6 +22,7 @@ from incmrql.types.model import INT, STRING, Tuple
 from incmrql.types.scope import Catalog
 from incmrql.values import Bag, Value, identical, show
 from tests.algebra.shapes import shaped
+from tests.effort import examples
 from tests.generators.queries import queries
 from tests.generators.tables import tables
 from tests.spark.answers import agree
@@ -148,7 +149,7 @@ def test_what_is_no_query_says_so_and_runs_here(
 
 
 SMALL = settings(
-    max_examples=8,
+    examples(8),
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

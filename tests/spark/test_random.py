@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from incmrql.values import Bag, Record
 from tests.algebra.shapes import shaped
+from tests.effort import examples
 from tests.generators.queries import queries, scripts
 from tests.generators.tables import tables
 from tests.spark.answers import agree
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SMALL = settings(
-    max_examples=25,
+    examples(25),
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

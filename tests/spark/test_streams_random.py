@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from incmrql.syntax.depth import deep_recursion
+from tests.effort import sized
 from tests.spark.streamed import case_of, check
 
 if TYPE_CHECKING:
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
 
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-FEWEST_CASES = 60
+SEEDS, FEWEST_CASES = sized((6, 20), (18, 60))
 
 
 def test_streams_on_spark_mean_what_they_say(spark: SparkSession) -> None:
     """`python -m tests.runtime.soak --cases 1000` goes on looking."""
     with deep_recursion():
-        tried = sum(check(case_of(seed), spark) for seed in range(18))
+        tried = sum(check(case_of(seed), spark) for seed in range(SEEDS))
     assert tried >= FEWEST_CASES

@@ -33,6 +33,7 @@ from incmrql.spark.values import dataframe
 from incmrql.types import typed
 from incmrql.types.model import JSON as TREE
 from incmrql.values import Bag, Value, identical, show
+from tests.effort import examples
 from tests.reference.running import typed_script
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ def _problem(text: str, made: Any) -> str:
 
 @on_spark
 @settings(
-    max_examples=4,
+    examples(4),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

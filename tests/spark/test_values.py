@@ -25,6 +25,7 @@ from incmrql.spark.values import (
 from incmrql.types import model as t
 from incmrql.types.model import Type
 from incmrql.values import Bag, Data, Record, Value, identical
+from tests.effort import examples
 from tests.io.strategies import typed_rows, types
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def test_through_spark(spark: SparkSession, case: tuple[Type, list[Value]]) -> N
 
 
 @pytest.mark.spark
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@settings(examples(10), suppress_health_check=list(HealthCheck))
 @given(case=tables())
 def test_any_type_through_spark(spark: SparkSession, case: tuple[Type, list[Value]]) -> None:
     element, given_rows = case

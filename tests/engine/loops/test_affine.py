@@ -231,6 +231,7 @@ def agrees(run: Beside, expected: Error, found: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_the_kernel_diffuses_as_the_reference_does(name: str, tmp_path: Path) -> None:
     """And what it states covers the error, in every batch."""

@@ -40,6 +40,7 @@ def way(run: KernelRun) -> dict[str, Any]:
     return note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "iterate"),
     [*[(name, "exact") for name in EXACT], *[(name, "default") for name in ALL]],
@@ -148,7 +149,7 @@ def test_stages_answer_as_one_place_does(name: str, tmp_path: Path) -> None:
     known, made = program(ALL[name], "default")
     first = KernelRun(made, tmp_path / "first")
 
-    @settings(max_examples=6)
+    @fewest
     @given(histories(3))
     def tried(history: list[Batch]) -> None:
         known.again()

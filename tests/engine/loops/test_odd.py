@@ -133,6 +133,7 @@ def test_rows_that_are_grouped_by_their_value_are_not_diffused(tmp_path: Path) -
 # --- failures ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAILING)
 @pytest.mark.parametrize("iterate", WAYS)
 def test_a_batch_that_fails_changes_nothing(name: str, iterate: LoopMode, tmp_path: Path) -> None:

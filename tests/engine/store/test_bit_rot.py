@@ -34,6 +34,7 @@ from incmrql.engine.store.tables import Reader, StateTable, plan_writes, scan
 from incmrql.errors import CheckpointError
 from incmrql.types.model import DOUBLE, INT, LONG, STRING
 from incmrql.values import Value, show
+from tests.effort import sized
 from tests.engine.kernels import KernelRun
 from tests.engine.store.tables import Asked, Row, change, listed, weak
 from tests.engine.store.test_ordered import MOST, ORDERED, UNORDERED, VALUES
@@ -213,7 +214,8 @@ def outcome(question: Question, table: StateTable, folder: Path, file: str) -> A
     return None
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(sized(1, 2)))
 @pytest.mark.parametrize("hashed", ["hash", "weak hash"])
 def test_a_flipped_bit_is_refused_or_changes_nothing(
     tmp_path: Path, seed: int, hashed: str, monkeypatch: pytest.MonkeyPatch
@@ -370,6 +372,7 @@ def some_batch(random: Random, count: int) -> dict[str, list[tuple[Value, int]]]
     return {"R": [(row, 1) for row in first], "S": [(row, 1) for row in second]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_batch_over_damaged_state_is_refused_or_right(text: str, tmp_path: Path) -> None:
     """The batch after a flip, and the whole answer after it, by a process that starts then."""

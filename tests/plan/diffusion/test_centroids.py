@@ -63,6 +63,7 @@ def cloud(chance: Random, x: float, many: int = 10) -> list[Record]:
     return [point(x + chance.random(), x + chance.random()) for _ in range(many)]
 
 
+@pytest.mark.slow
 def test_centroids_are_exact_means_of_the_points_they_were_given() -> None:
     for seed in range(20):
         chance = Random(seed)
@@ -102,6 +103,7 @@ def test_a_point_that_is_there_already_comes_again() -> None:
     assert run.got == [(1.0, 1.0), (9.0, 9.0)]
 
 
+@pytest.mark.slow
 def test_only_centroids_are_read_for_new_points() -> None:
     read = []
     for many in (20, 400):

@@ -278,6 +278,7 @@ def some_settings(chance: Random) -> Settings:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_stated_bound_covers_the_error(name: str) -> None:
     """And is worth stating: often small, with differences cut off and the loop run again."""

@@ -20,6 +20,7 @@ from incmrql.plan.program import Stream
 from incmrql.runtime.checkpoint.files import next_files
 from incmrql.runtime.feeds import Archive, FolderFeed, IngestedByPath, OnceFeed, folders
 from incmrql.runtime.feeds.folders import files_at
+from tests.effort import examples
 from tests.runtime.feeding import content, names, put, rows, stream_of, summed, take
 
 
@@ -365,7 +366,7 @@ class Replacing(RuleBasedStateMachine):
         assert held == content(self.stream, list(self.archive.replay(self.batches, verify=True)))
 
 
-Replacing.TestCase.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+Replacing.TestCase.settings = settings(examples(40), stateful_step_count=15)
 TestReplacing = Replacing.TestCase
 
 

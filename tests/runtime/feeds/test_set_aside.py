@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import incmrql
@@ -27,6 +27,7 @@ from incmrql.spark.stream_job import JobResult, StreamJob, _trusted_deletes_erro
 from incmrql.storage.files import CRASH
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.values import Bag, Record, identical
+from tests.effort import examples
 from tests.runtime.here import Here
 
 ROOT = Path(__file__).parents[3]
@@ -197,7 +198,7 @@ OPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(OPS)
 def test_what_is_left_is_what_a_bag_would_be(ops: list[tuple[int, int, bool]]) -> None:
     """Of each batch the deletions of rows that are not there are dropped, and nothing else."""
