@@ -25,14 +25,14 @@ def is_full() -> bool:
     return _PART == 1.0
 
 
-def sized(reduced: T, full: T) -> T:
+def scale(reduced: T, full: T) -> T:
     """The size of a test that has two."""
     return full if is_full() else reduced
 
 
 def sample(cases: Iterable[T], part: int) -> list[T]:
     """One case in `part`, evenly spread and with the first; all of them at full size."""
-    return list(cases)[:: sized(part, 1)]
+    return list(cases)[:: scale(part, 1)]
 
 
 def examples(full: int) -> settings:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.versions import ROOT, Comparison, main
-from tests.effort import sized
+from tests.effort import scale
 
 
 def comparison() -> Comparison:
@@ -45,7 +45,7 @@ def test_bad_arguments_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.slow
 def test_a_version_gives_what_it_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counted = {"distinct": "-", "extremes": "equal", "reachability exact": "equal"}
-    names = list(counted)[sized(2, 0) :]
+    names = list(counted)[scale(2, 0) :]
     arguments = [str(ROOT), "--pairs", "2", "--scale", "0.001", "--data", str(tmp_path)]
     assert main([*arguments, "--only", *names]) == 0
     lines = capsys.readouterr().out.splitlines()[2:]

@@ -39,7 +39,7 @@ from incmrql.syntax.depth import deep_recursion
 from incmrql.values import Bag, Record, Value, identical, show
 from tests.algebra.refusals import reject_if_refused
 from tests.algebra.shapes import shaped
-from tests.effort import fewer, sized
+from tests.effort import fewer, scale
 from tests.engine.kernels import FileRun, KernelRun, StagedRun
 from tests.generators.queries import queries, scripts
 from tests.generators.stacked import over, stacked
@@ -78,7 +78,7 @@ def case(pair: Pair, streams: frozenset[str], traits: Traits, chance: Random) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(sized(2, TWICE)))
+@pytest.mark.parametrize("part", range(scale(2, TWICE)))
 def test_shapes_over_shapes(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than 2,000 cases in all parts, every other part as if its rows were many."""
     if part % 2:

@@ -13,7 +13,7 @@ import pytest
 
 from incmrql.storage.files import CRASH
 from incmrql.values import Bag
-from tests.effort import sized
+from tests.effort import scale
 from tests.engine.programs import reference_answers
 from tests.runtime.streaming import MIXED, Place, answer, fill, kept, state, strays
 
@@ -37,7 +37,7 @@ ALL_CRASHES = {
 }
 """After which of its writes the driver is killed, in which batch."""
 CRASHES = {
-    name: ALL_CRASHES[name] for name in sized(["manifest", "publish", "intent"], ALL_CRASHES)
+    name: ALL_CRASHES[name] for name in scale(["manifest", "publish", "intent"], ALL_CRASHES)
 }
 """Those that are tried: `test_faults.py` lets each write fail, without a process for each."""
 PUBLISHED = ("publish", "after")

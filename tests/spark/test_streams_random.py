@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from incmrql.syntax.depth import deep_recursion
-from tests.effort import sized
+from tests.effort import scale
 from tests.spark.streamed import case_of, check
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-SEEDS, FEWEST_CASES = sized((6, 20), (18, 60))
+SEEDS, FEWEST_CASES = scale((6, 20), (18, 60))
 
 
 def test_streams_on_spark_mean_what_they_say(spark: SparkSession) -> None:

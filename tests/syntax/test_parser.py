@@ -12,7 +12,7 @@ from incmrql.syntax.depth import deep_recursion
 from incmrql.syntax.parser.scripts import parse_query, parse_script, parse_type_text
 from incmrql.syntax.parser.tokens import KEYWORDS
 from incmrql.syntax.printer.scripts import format_script, format_type
-from tests.effort import sized
+from tests.effort import scale
 
 
 def query(text: str) -> ast.Expr:
@@ -521,7 +521,7 @@ def test_undecided_quantifiers_take_no_exponential_time() -> None:
     assert isinstance(query(text), ast.Binary)
 
 
-MEGABYTE = sized(200_000, 1_000_000)
+MEGABYTE = scale(200_000, 1_000_000)
 """Only at full size is a megabyte one."""
 
 

@@ -34,7 +34,7 @@ from incmrql.engine.store.tables import Reader, StateTable, plan_writes, scan
 from incmrql.errors import CheckpointError
 from incmrql.types.model import DOUBLE, INT, LONG, STRING
 from incmrql.values import Value, show
-from tests.effort import sized
+from tests.effort import scale
 from tests.engine.kernels import KernelRun
 from tests.engine.store.tables import Asked, Row, change, listed, weak
 from tests.engine.store.test_ordered import MOST, ORDERED, UNORDERED, VALUES
@@ -215,7 +215,7 @@ def outcome(question: Question, table: StateTable, folder: Path, file: str) -> A
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(sized(1, 2)))
+@pytest.mark.parametrize("seed", range(scale(1, 2)))
 @pytest.mark.parametrize("hashed", ["hash", "weak hash"])
 def test_a_flipped_bit_is_refused_or_changes_nothing(
     tmp_path: Path, seed: int, hashed: str, monkeypatch: pytest.MonkeyPatch
