@@ -269,7 +269,6 @@ def test_a_log_in_which_a_bit_flipped_is_refused(place: str, tmp_path: Path) -> 
     assert read_again(tmp_path, log, bytes(flipped)) is None
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_no_flipped_bit_drops_rows_that_were_confirmed(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
