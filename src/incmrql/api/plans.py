@@ -30,6 +30,7 @@ from incmrql.compiler.plans import (
 )
 from incmrql.compiler.sql import Statement, split_statements
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
+from incmrql.spark.opaque import make_known
 from incmrql.spark.plans import SparkPlan, analyze_sql, read_plan
 from incmrql.spark.plans.substitution import substituted_frame
 from incmrql.spark.sources.registered import registered_frame
@@ -163,6 +164,8 @@ def _as_leaf(rows: DataFrame, schema: StructType) -> DataFrame:
     """The rows of a source with the types of a leaf's columns, which are found by position."""
     if rows.columns == [ONE]:
         rows = rows.select(f"{ONE}.*")
+    # What was computed when a row was inserted is in the last columns.
+    rows = rows.select(*[functions.col(_quoted(name)) for name in rows.columns[: len(schema)]])
     names = [f"_{place}" for place, _ in enumerate(schema.fields, 1)]
     columns = [
         functions.col(name).cast(column.dataType)
@@ -263,6 +266,9 @@ def _program(
         for plan, origin, name in answers
     ]
     compiled = compile_plans(PlanScript(tuple(queries)))
+    assert compiled.plans is not None
+    for (plan, _, _), columns in zip(answers, compiled.plans.opaque, strict=False):
+        make_known(plan, columns)
     return SparkProgram(compiled, tuple(plan for plan, _, _ in answers))
 
 

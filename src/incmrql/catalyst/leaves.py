@@ -201,7 +201,10 @@ class Leaves:
         format_ = _format(leaf, relation)
         paths = _paths(leaf, relation, options)
         columns = _columns(leaf, relation)
-        row = Tuple(tuple(type_ for _, type_ in columns))
+        computed = _computed(leaf)
+        types = [type_ for _, type_ in columns]
+        types += [model_type(each["dataType"]) for each in computed]
+        row = Tuple(tuple(types))
         reader = typed.SparkReader(
             format_,
             paths,
@@ -210,6 +213,7 @@ class Leaves:
             tuple(each["name"] for each in relation["partitionSchema"]["fields"]),
             tuple(sorted((k, v) for k, v in options.items() if not _is_own(k))),
             tuple(sorted((k, v) for k, v in self.settings.items() if k in _READ_SETTINGS)),
+            tuple(typed.ComputedColumn(each["$text"], each["name"]) for each in computed),
         )
         is_static = _number(leaf) in self.static or bool(
             self.static_paths & {*local_paths(reader), *_table_names(leaf)}
@@ -250,6 +254,12 @@ class Leaves:
             self._note(
                 f"{shown}: Spark reads new {reader.format} files into the checkpoint, with one "
                 "more job a batch"
+            )
+        for column in reader.computed:
+            self._note(
+                f"{shown}: {column.shown} is opaque: Spark evaluates it once for each inserted "
+                "row, in the job that reads the row, and its value is kept with the row; a "
+                "deletion takes the kept value"
             )
         if self._depends_on_columns(reader):
             self._note(
@@ -334,6 +344,12 @@ _KINDS: Final = {
     "InMemoryRelation": "a cached table; take the query before it was cached",
 }
 """How each class of leaf is read; a text says why it is refused."""
+
+
+def takes_columns(leaves: Leaves, leaf: PlanNode) -> bool:
+    """Whether Spark reads the rows of a leaf for us, so that it can compute more columns."""
+    is_stream = bool(leaves.replaced.get(_number(leaf)) or _stream_of(leaf))
+    return _is_files(leaf) and not is_stream and not leaf.fields.get("isStreaming")
 
 
 def _number(leaf: PlanNode) -> int:
@@ -459,12 +475,20 @@ def _check_local(leaf: PlanNode, path: str) -> None:
 
 def _columns(leaf: PlanNode, relation: PlanNode) -> tuple[tuple[str, Type], ...]:
     """The names and types of the output; refused if it is not the whole relation."""
-    columns = tuple((each["name"], model_type(each["dataType"])) for each in _output(leaf))
+    output = _output(leaf)
+    in_files = output[: len(output) - len(_computed(leaf))]
+    columns = tuple((each["name"], model_type(each["dataType"])) for each in in_files)
     fields = (*relation["dataSchema"]["fields"], *relation["partitionSchema"]["fields"])
     known = {each["name"].lower() for each in fields}
     if {name.lower() for name, _ in columns} != known or len(columns) != len(known):
         message = "the columns of the leaf are not those of its files"
         raise Refused("C104", message, "Read the files anew, without cached plans.", leaf)
+    return columns
+
+
+def _computed(leaf: PlanNode) -> Sequence[PlanNode]:
+    """The columns of a leaf that are computed when a row is inserted: the last ones."""
+    columns: Sequence[PlanNode] = leaf.fields.get("$computed", ())  # type: ignore[assignment]
     return columns
 
 

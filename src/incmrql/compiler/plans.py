@@ -7,15 +7,19 @@ without Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from incmrql.catalyst import AnalyzedPlan, analyzed_from_json, analyzed_to_json
 from incmrql.catalyst.convert import ConvertedQuery, Question, convert_script
-from incmrql.catalyst.leaves import Leaves, OnModified, leaves_of
+from incmrql.catalyst.leaves import Leaves, OnModified, leaf_key, leaves_of, takes_columns
+from incmrql.catalyst.nodes import PlanNode
+from incmrql.catalyst.opaque import OpaqueColumn, OpaquePlan, with_opaque_columns
 from incmrql.compiler.compiled import Compiled
-from incmrql.errors import SourceText, Span
+from incmrql.errors import QueryError, SourceText, Span
+from incmrql.syntax.depth import deep_recursion
 from incmrql.types import typed
 from incmrql.types.infer.scripts import type_from_text
 from incmrql.types.model import Type
@@ -180,21 +184,36 @@ class CompiledPlans:
     """Registered sources whose rows are those of a leaf: the numbers of its query and its own."""
     notes: tuple[str, ...]
     """What the user should know."""
+    opaque: tuple[Sequence[OpaqueColumn], ...] = ()
+    """For each query, what Spark evaluates when a row is inserted; empty if there is nothing."""
 
 
 def compile_plans(script: PlanScript) -> Compiled:
     """Convert the plans of a script; raises `QueryError` with every reason why it is refused."""
-    leaves = [
-        query.inputs.leaves(query.analyzed.settings, label=str(number) if number else "")
-        for number, query in enumerate(script.queries)
-    ]
+    leaves = _leaves(script)
     questions = [
         Question(query.analyzed, each.input_of, query.origin)
         for query, each in zip(script.queries, leaves, strict=True)
     ]
-    converted = convert_script(questions)
+    opaque: Sequence[OpaquePlan] = ()
+    try:
+        converted = convert_script(questions)
+    except QueryError:
+        opaque = [_with_opaque_columns(*each) for each in zip(script.queries, leaves, strict=True)]
+        if not any(each.columns for each in opaque):
+            raise
+        leaves = _leaves(script)  # without the notes of the first attempt
+        plans = [
+            replace(query.analyzed, plan=each.plan)
+            for query, each in zip(script.queries, opaque, strict=True)
+        ]
+        script_questions = zip(plans, leaves, script.queries, strict=True)
+        converted = convert_script(
+            [Question(plan, each.input_of, query.origin) for plan, each, query in script_questions]
+        )
     items = tuple(map(_item, converted.script.items, converted.queries, script.queries))
-    sources = tuple(map(_leaf_sources, script.queries, leaves))
+    read = [each.plan for each in opaque] or [query.analyzed.plan for query in script.queries]
+    sources = tuple(map(_leaf_sources, read, leaves))
     local_rows = {
         name: (query, number)
         for query, each in enumerate(leaves)
@@ -202,7 +221,10 @@ def compile_plans(script: PlanScript) -> Compiled:
     }
     notes = [note for each in leaves for note in each.notes]
     notes += [note for query in converted.queries for note in query.notes]
-    compiled_plans = CompiledPlans(script, sources, local_rows, tuple(dict.fromkeys(notes)))
+    columns = tuple(each.columns for each in opaque)
+    compiled_plans = CompiledPlans(
+        script, sources, local_rows, tuple(dict.fromkeys(notes)), columns
+    )
     return Compiled(None, replace(converted.script, items=items), plans=compiled_plans)
 
 
@@ -214,9 +236,24 @@ def _item(item: typed.ScriptItem, converted: ConvertedQuery, query: PlanQuery) -
     )
 
 
-def _leaf_sources(query: PlanQuery, leaves: Leaves) -> dict[int, typed.Source]:
+def _leaves(script: PlanScript) -> list[Leaves]:
+    """What the leaves of each query stand for."""
+    return [
+        query.inputs.leaves(query.analyzed.settings, label=str(number) if number else "")
+        for number, query in enumerate(script.queries)
+    ]
+
+
+def _with_opaque_columns(query: PlanQuery, leaves: Leaves) -> OpaquePlan:
+    """A query in which what is not converted is a column of an input, where it can be one."""
+    takes = partial(takes_columns, leaves)
+    with deep_recursion():
+        return with_opaque_columns(query.analyzed.plan, query.analyzed.settings, takes, leaf_key)
+
+
+def _leaf_sources(plan: PlanNode, leaves: Leaves) -> dict[int, typed.Source]:
     sources = {}
-    for leaf in leaves_of(query.analyzed.plan):
+    for leaf in leaves_of(plan):
         rows = leaves.input_of(leaf)
         if isinstance(rows, typed.Read):
             sources[leaf["$leaf"]] = rows.source

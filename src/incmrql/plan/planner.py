@@ -259,7 +259,9 @@ class Planner:
             if source.format == "registered" or source.host is not None:
                 can_delete = not options.get("insert_only", False)
             can_delete = can_delete and source.streaming
-            ledger = can_delete and not options.get("trusted_deletes", False)
+            is_computed = source.reader is not None and bool(source.reader.computed)
+            # A deletion takes computed values from the ledger.
+            ledger = can_delete and (is_computed or not options.get("trusted_deletes", False))
             name = self._name(source)
             unique = tuple(options.get("key", ()))
             node = Input(source, scan.element, name, not can_delete, ledger, unique)

@@ -51,6 +51,7 @@ from incmrql.runtime.checkpoint.rewrite import Retraction
 from incmrql.runtime.compacting import Compactor
 from incmrql.runtime.failures import spark_failures, start_error, unskippable, write_failure
 from incmrql.runtime.feeds.archive import Archive
+from incmrql.runtime.feeds.kept_values import with_kept_values
 from incmrql.runtime.feeds.readers import ReaderFeed
 from incmrql.runtime.feeds.removal import (
     exempt_from_checks,
@@ -316,6 +317,9 @@ class Driver:
             if isinstance(feed, ReaderFeed) and own:
                 check_files(own, self.compiled.paths)
                 spools = feed.spooled(own, self._spool, self.state.number + 1)
+                spools = with_kept_values(
+                    self.compiled, feed.place, spools, self.state.tables, self.checkpoint.runs
+                )
                 files = (*(file for file in files if file.place != feed.place), *spools)
         return files
 

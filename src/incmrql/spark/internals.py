@@ -250,6 +250,40 @@ def compiled_java(spark: SparkSession, name: str, source: str) -> Any:
     return compiler.getClassLoader().loadClass(name)
 
 
+class PlanBuilder:
+    """Makes projections of Spark's plans of expressions that Spark has analysed."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        jvm: Any = spark._jvm
+        self._catalyst = _catalyst(spark)
+        name = "org.apache.spark.sql.catalyst"
+        self._alias = getattr(jvm, f"{name}.expressions.Alias")
+        self._names = scala_object(spark, f"{name}.expressions.NamedExpression")
+        self._project = getattr(jvm, f"{name}.plans.logical.Project")
+        self._none = jvm.scala.Option.empty()
+
+    def output(self, plan: Any) -> list[Any]:
+        """The columns of a plan."""
+        columns = plan.output()
+        return [columns.apply(place) for place in range(columns.size())]
+
+    def alias(self, expression: Any, name: str) -> Any:
+        """An expression with a name, as a new column."""
+        return self._named(expression, name, self._names.newExprId())
+
+    def alias_with_id(self, expression: Any, column: Any) -> Any:
+        """An expression in the place of a column, for what refers to the column."""
+        return self._named(expression, column.name(), column.exprId())
+
+    def project(self, columns: Sequence[Any], plan: Any) -> Any:
+        """A plan with other columns over the same rows."""
+        return self._project(self._catalyst.sequence(list(columns)), plan)
+
+    def _named(self, expression: Any, name: str, expr_id: Any) -> Any:
+        nothing = self._catalyst.sequence([])
+        return self._alias(expression, name, expr_id, nothing, self._none, nothing)
+
+
 # --- sizes and counts ------------------------------------------------------------------------
 
 

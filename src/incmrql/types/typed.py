@@ -296,6 +296,17 @@ class Cast(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedColumn:
+    """A column that Spark computes for each inserted row.
+
+    `text` tells columns apart, in any run; `shown` is a short form of it.
+    """
+
+    text: str
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
 class SparkReader:
     """A reader of Spark: what Spark reads with it from these paths is what the source means.
 
@@ -312,6 +323,8 @@ class SparkReader:
     partitions: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    computed: tuple[ComputedColumn, ...] = ()
+    """The last columns of a row, which are computed when it is inserted and then kept."""
 
     def option(self, name: str) -> str | None:
         """The value of an option, whose name may be in any case, or None."""

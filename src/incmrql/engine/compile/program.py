@@ -163,9 +163,9 @@ class ProgramCompiler:
     def _source_op(self, place: int, node: Input) -> tuple[Operator, Layout]:
         stream = next(stream for stream in self.program.streams if stream.place == place)
         layout = of_rows(node.element, packed=stream.packed)
-        if node.unique:
+        if node.unique or (_is_computed(node) and node.ledger):
             row = typed.Variable("row", _BESIDE, node.element)
-            key = build.tuple_of(*[build.field(build.var(row), name) for name in node.unique])
+            key = _ledger_key(node, build.var(row))
             pairs = build.bag_of(build.tuple_of(key, build.var(row)))
             pipeline = self.lowering.pipeline([(row, layout)], pairs)
             assert isinstance(pipeline.layout, Struct)
@@ -388,3 +388,17 @@ def compile_single_task_loop(
         counters=("", nothing),
         settings=settings,
     )
+
+
+def _is_computed(node: Input) -> bool:
+    """Whether rows have columns that were computed when they were inserted."""
+    return node.source.reader is not None and bool(node.source.reader.computed)
+
+
+def _ledger_key(node: Input, row: typed.Expr) -> typed.Expr:
+    """The key of a ledger: that of the stream, or the columns that are in the files."""
+    if node.unique:
+        return build.tuple_of(*[build.field(row, name) for name in node.unique])
+    reader = node.source.reader
+    assert reader is not None
+    return build.tuple_of(*[build.item(row, place) for place in range(len(reader.columns))])

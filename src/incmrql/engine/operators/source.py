@@ -70,7 +70,7 @@ class SourceOp(Operator):
         absent = self.missing(delta, context)
         if len(absent):
             raise self._missing_error(absent)
-        if self.key is not None:
+        if "key" in dict(self.stream.source.options):
             sharing = next(self.rows_sharing_a_key(delta, context), None)
             if sharing is not None:
                 raise self._key_error(sharing)

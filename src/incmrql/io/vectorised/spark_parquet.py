@@ -58,6 +58,7 @@ def may_read(reader: SparkReader, element: Type) -> bool:
     settings = dict(reader.settings)
     return (
         reader.format == "parquet"
+        and not reader.computed
         and not reader.partitions
         and isinstance(element, Tuple)
         and all(_is_plain(type_) for type_ in element.items)

@@ -155,6 +155,7 @@ FORMATS: Final[dict[str, int]] = {
     "source registered": 1,
     "source spark": 1,
     "spark-reader": 1,
+    "computed-column": 1,
 }
 """How the rows of a format are read."""
 

@@ -3,6 +3,7 @@
 * `spooled` has the protocol `Feed`, and the directories in which arrivals wait for a batch.
 * `folders` has `FolderFeed`: files of a directory, a pattern or one file, as they appear.
 * `readers` has `ReaderFeed`: files as a reader of Spark lists and reads them.
+* `kept_values` gives deletions the values that were computed when their rows were inserted.
 * `once` has `OnceFeed` for sources that do not change and `RegisteredFeed` for registered data.
 * `push` (rows from Python), `sockets` (lines from a peer) and `frames` (a streaming DataFrame)
   write what arrives to spool files; `set_aside` removes rows that no batch can ingest.

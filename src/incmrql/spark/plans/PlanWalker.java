@@ -45,6 +45,7 @@ public final class PlanWalker {
     };
 
     private StringBuilder out = new StringBuilder();
+    private Object root;
     private List rules = new ArrayList();
     private final Map specsByName = new HashMap();
     private final List interfaces = new ArrayList();
@@ -81,7 +82,8 @@ public final class PlanWalker {
 
     /** A plan or data type as JSON; the leaves and texts are known afterwards. */
     public String json(Object value) throws Exception {
-        write(value instanceof LogicalPlan ? normalize((LogicalPlan) value) : value);
+        root = value instanceof LogicalPlan ? normalize((LogicalPlan) value) : value;
+        write(root);
         return out.toString();
     }
 
@@ -105,6 +107,11 @@ public final class PlanWalker {
             }
         }
         return null;
+    }
+
+    /** The plan as it was written: normalised. */
+    public Object root() {
+        return root;
     }
 
     /** The leaves of the plan, by the numbers in their field "$leaf". */

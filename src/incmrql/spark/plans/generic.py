@@ -87,13 +87,15 @@ class GenericWalker:
         self._table_numbers: dict[str, int] = {}
         self._text_starts: dict[str, tuple[int, int]] = {}
         self.leaves: list[Any] = []
+        self.root: Any = None
         self.texts = ""
         if text:
             self._add_text(text)
 
     def read(self, plan: Any) -> PlanValue:
         """A plan, which is normalised first, or a data type as data."""
-        return self._value(self._normalize(plan) if self._is_plan(plan) else plan)
+        self.root = self._normalize(plan) if self._is_plan(plan) else plan
+        return self._value(self.root)
 
     def _normalize(self, plan: Any) -> Any:
         for _ in range(MOST_ROUNDS):

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from incmrql.catalyst import AnalyzedPlan
 from incmrql.errors import QueryError
 from incmrql.spark import internals
+from incmrql.spark.plans.functions import with_fingerprints
 from incmrql.spark.plans.problems import (
     command_problem,
     connect_problem,
@@ -26,12 +27,14 @@ from incmrql.spark.plans.walker import command_in, walk_plan
 class SparkPlan:
     """The analysed plan of a query as data, and the objects of Spark that it was read from.
 
-    `leaves` are the operators without children, by their field `$leaf` (counted from 1).
+    `leaves` are the operators without children, by their field `$leaf` (counted from 1), and `root`
+    is the plan in the form that was read.
     """
 
     analyzed: AnalyzedPlan
     frame: DataFrame
     leaves: tuple[Any, ...]
+    root: Any = None
 
     def leaf_frame(self, number: int) -> DataFrame:
         """The rows of a leaf, as a frame of its own: local rows, ranges, checkpointed frames."""
@@ -76,8 +79,9 @@ def _read(frame: DataFrame, text: str, name: str) -> SparkPlan:
             raise QueryError(command_problem(command, text, name, has_run=True))
         reading = walk_plan(spark, plan, text)
         schema = walk_plan(spark, plan.schema())
-        analyzed = AnalyzedPlan(reading.plan, schema.plan, captured_settings(spark), reading.text)
-        return SparkPlan(analyzed, frame, reading.leaves)
+        plan_data = with_fingerprints(reading.plan)
+        analyzed = AnalyzedPlan(plan_data, schema.plan, captured_settings(spark), reading.text)
+        return SparkPlan(analyzed, frame, reading.leaves, reading.root)
     except PySparkException as problem:
         raise QueryError(spark_problem(problem, text, name)) from problem
     except internals.MISSING as problem:

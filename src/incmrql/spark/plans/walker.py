@@ -23,11 +23,15 @@ _COMPILED: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class PlanReading:
-    """A plan as data, its leaves as Spark's objects, and the texts that its places point into."""
+    """A plan as data, and the texts that its places point into.
+
+    `leaves` and `root` are Spark's objects: the leaves, and the normalised plan that was read.
+    """
 
     plan: PlanNode
     leaves: tuple[Any, ...]
     text: str
+    root: Any
 
 
 def walk_plan(spark: SparkSession, plan: Any, text: str = "") -> PlanReading:
@@ -44,7 +48,7 @@ def walk_compiled(spark: SparkSession, plan: Any, text: str = "") -> PlanReading
     walker.prepare(_rules(spark), FIELDS, text)
     with internals.active_session(spark):
         node = plan_from_json(str(walker.json(plan)))
-    return PlanReading(_checked(node), tuple(walker.leaves()), str(walker.texts()))
+    return PlanReading(_checked(node), tuple(walker.leaves()), str(walker.texts()), walker.root())
 
 
 def walk_generic(spark: SparkSession, plan: Any, text: str = "") -> PlanReading:
@@ -54,7 +58,7 @@ def walk_generic(spark: SparkSession, plan: Any, text: str = "") -> PlanReading:
     )
     with internals.active_session(spark):
         node = walker.read(plan)
-    return PlanReading(_checked(node), tuple(walker.leaves), walker.texts)
+    return PlanReading(_checked(node), tuple(walker.leaves), walker.texts, walker.root)
 
 
 def command_in(spark: SparkSession, plan: Any) -> str | None:

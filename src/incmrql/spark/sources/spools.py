@@ -36,7 +36,9 @@ from incmrql.io.spark_files import base_directory, escape, local_path
 from incmrql.io.spools import SpoolWriter, spool_schema, spooling, write_spool
 from incmrql.plan.program import Stream
 from incmrql.spark.clusters import EncodedDataError, error_of, is_out_of_memory, watch_executors
+from incmrql.spark.opaque import failure_of, with_computed
 from incmrql.spark.sources.columns import quote_name
+from incmrql.spark.values import spark_type
 from incmrql.types.model import Tuple
 from incmrql.types.typed import SparkReader
 
@@ -91,35 +93,80 @@ def spool_files(
     reader = stream.source.reader
     assert reader is not None
     folder, attempt = folder.absolute(), uuid.uuid4().hex[:12]
+    plain: list[tuple[DataFrame, bool]] = []
     by_path = {os.path.abspath(file.path): file for file in files}
     task = partial(_spool, stream, str(folder), attempt)
     try:
-        frames = [
-            reader_frame(session, reader, paths, base)
-            for base, paths in _by_base(stream, reader, by_path).items()
+        plain = [
+            (reader_frame(session, reader, paths, base), deletes)
+            for (base, deletes), paths in _by_base(stream, reader, by_path).items()
         ]
+        frames = [_with_computed(frame, stream, deletes=deletes) for frame, deletes in plain]
         rows = reduce(DataFrame.union, frames).mapInArrow(task, _REPORT)
         with watch_executors(session):
             report = rows.collect()
         return list(_spools(report, by_path, stream, folder, attempt))
     except (PySparkException, Py4JJavaError) as problem:
         _remove(folder, attempt)
+        failure = _failure(problem, stream, plain)
+        if failure is not None:
+            raise failure from None
         raise _unreadable(problem, stream, files) from None
     except BaseException:
         _remove(folder, attempt)
         raise
 
 
+def _with_computed(frame: DataFrame, stream: Stream, *, deletes: bool) -> DataFrame:
+    """Rows with the columns that are computed when they are inserted; of deletions, with nulls."""
+    reader, element = stream.source.reader, stream.element
+    assert reader is not None
+    assert isinstance(element, Tuple)
+    width = len(reader.columns)
+    if not reader.computed:
+        return frame
+    if not deletes:
+        return with_computed(frame, width, reader.computed)
+    nulls = [
+        sql.lit(None).cast(spark_type(type_)).alias(f"computed {number}")
+        for number, type_ in enumerate(element.items[width:])
+    ]
+    names = frame.columns
+    return frame.select(*names[:width], *nulls, *names[width:])
+
+
+def _failure(
+    problem: Exception, stream: Stream, plain: Sequence[tuple[DataFrame, bool]]
+) -> DataError | None:
+    """The error for a function that fails for a row, if that is what the problem is."""
+    reader = stream.source.reader
+    assert reader is not None
+    if not reader.computed or isinstance(error_of(problem), DataError):
+        return None
+    try:
+        for frame, deletes in plain:
+            found = (
+                None
+                if deletes
+                else failure_of(problem, frame, len(reader.columns), reader.computed, stream.name)
+            )
+            if found is not None:
+                return found
+    except (PySparkException, Py4JJavaError):
+        pass  # the files cannot be read either
+    return None
+
+
 def _by_base(
     stream: Stream, reader: SparkReader, by_path: dict[str, InputFile]
-) -> dict[str, list[str]]:
-    """Paths of files by the directory from which their partitions count."""
-    groups: dict[str, list[str]] = defaultdict(list)
+) -> dict[tuple[str, bool], list[str]]:
+    """Paths of files by the directory from which their partitions count, deletions apart."""
+    groups: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for path, file in by_path.items():
         base = ""
         if reader.partitions:
             base = base_directory(reader, path, stream.deletes if file.deletes else None)
-        groups[base].append(path)
+        groups[base, bool(reader.computed) and file.deletes].append(path)
     return groups
 
 
@@ -226,7 +273,8 @@ def _write(writer: SpoolWriter, stream: Stream, batch: Any, path: str) -> None:
     assert reader is not None
     assert isinstance(element, Tuple)
     columns = []
-    for place, (name, type_) in enumerate(zip(reader.columns, element.items, strict=True)):
+    names = [*reader.columns, *(column.shown for column in reader.computed)]
+    for place, (name, type_) in enumerate(zip(names, element.items, strict=True)):
         try:
             columns.append(column_array(batch.column(place), type_))
         except (DataError, UnicodeDecodeError, pa.ArrowInvalid) as problem:
