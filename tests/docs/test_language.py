@@ -39,6 +39,8 @@ NO_EXAMPLE: Final = {
     "P008": "a thousand brackets",
     "R314": "a Spark query over many rows",
     "R326": "a Spark query with an output",
+    "R327": "a Spark query with a function",
+    "R328": "a Spark query with a function",
     "R321": "an output folder beside the data",
     "R322": "a disk that is not mounted",
     "R323": "a checkpoint",

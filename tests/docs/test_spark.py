@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import doctest
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import pytest
 
-from incmrql.catalyst.classes import Support
+from incmrql.catalyst.classes import Level, Support
 from incmrql.catalyst.expressions import SCALARS
 from incmrql.catalyst.operators.table import AGGREGATES, GENERATORS, LEAVES, OPERATORS, SUBQUERIES
 from incmrql.compiler.sql import split_statements
@@ -25,6 +26,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PAGE: Final = DOCS / "spark.md"
+CLASSES: Final = DOCS.parent / "tests" / "catalyst" / "classes.csv"
+"""The classes of 13,065 analysed plans, each with the number of plans that have it."""
+CARRIED: Final = (
+    "SpecifiedWindowFrame", "WindowExpression", "WindowSpecDefinition", "UnboundedPreceding",
+    "UnboundedFollowing", "CurrentRow", "Collate", "ResolvedCollation",
+)  # fmt: skip
+"""Parts of windows and of collations, which are no values."""
+PARTS: Final = (
+    "CommonExpressionDef",
+    "CommonExpressionId",
+    "LambdaFunction",
+    "WithField",
+    "DropField",
+)
+"""Parts of expressions that are converted with them."""
 KINDS: Final[dict[str, Mapping[str, Support]]] = {
     "Leaves": LEAVES,
     "Operators": OPERATORS,
@@ -45,6 +61,47 @@ def supported() -> str:
     return "\n\n".join(parts)
 
 
+def coverage() -> str:
+    """How many of the classes that Spark's plans were seen to have are supported, and how often."""
+    classes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    plans: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    with CLASSES.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if "runtime-replaceable" in row["kind"]:
+                continue  # Spark replaces it by others before a plan is read
+            kind, level = row["kind"], _level(row["class"], row["kind"])
+            for name in (kind, "all"):
+                classes[name][level] += 1
+                plans[name][level] += int(row["plans"])
+    lines = [
+        "| kind | classes | converted | left to Spark | refused | converted or left, of all uses |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kind in sorted(classes, key=lambda name: (name == "all", name)):
+        counts, uses = classes[kind], plans[kind]
+        share = 1 - uses["refused"] / max(uses.total(), 1)
+        cells = [counts.total(), *(counts[level] for level in get_args(Level))]
+        lines.append(f"| {kind} | {' | '.join(map(str, cells))} | {share:.1%} |")
+    return "\n".join(lines)
+
+
+def _level(name: str, kind: str) -> Level:
+    """The level of a class."""
+    support = next((table[name] for table in KINDS.values() if name in table), None)
+    if support is not None:
+        return support.level
+    if name in PARTS:
+        return "converted"
+    is_scalar = kind.startswith(("expression", "higher-order"))
+    return "opaque" if is_scalar and name not in CARRIED else "refused"
+
+
+def left_to_spark() -> str:
+    """The classes that Spark evaluates for us by name; those that nobody knows are too."""
+    names = sorted(name for name, support in SCALARS.items() if support.level == "opaque")
+    return fill(", ".join(f"`{name}`" for name in names) + ".", 120)
+
+
 def refused() -> str:
     """The classes that are refused, with the reason and what to write instead."""
     rows: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -59,7 +116,15 @@ def refused() -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(("mark", "table"), [("supported", supported), ("refused", refused)])
+@pytest.mark.parametrize(
+    ("mark", "table"),
+    [
+        ("supported", supported),
+        ("coverage", coverage),
+        ("opaque", left_to_spark),
+        ("refused", refused),
+    ],
+)
 def test_the_tables_are_those_of_the_code(mark: str, table: type[str], update_golden: bool) -> None:
     text = page(PAGE)
     between = re.search(f"<!-- {mark} -->\n(.*?)<!-- end -->", text, re.DOTALL)

@@ -217,7 +217,9 @@ def analyzed_again(session: Session, described: Mapping[str, Any]) -> SparkAnswe
     spark = session.analysis_session(inputs.sources)
     source = SourceText(described["text"], script.queries[0].origin)
     plans = tuple(plan for plan, _, _ in _answers(session, spark, source))
-    return SparkAnswers(SparkProgram(compile_plans(script), plans), tuple(described["items"]))
+    compiled = compile_plans(script)
+    _make_known(compiled, plans)
+    return SparkAnswers(SparkProgram(compiled, plans), tuple(described["items"]))
 
 
 def _execute(spark: SparkSession, statement: Statement) -> None:
@@ -266,10 +268,16 @@ def _program(
         for plan, origin, name in answers
     ]
     compiled = compile_plans(PlanScript(tuple(queries)))
-    assert compiled.plans is not None
-    for (plan, _, _), columns in zip(answers, compiled.plans.opaque, strict=False):
-        make_known(plan, columns)
+    _make_known(compiled, [plan for plan, _, _ in answers])
     return SparkProgram(compiled, tuple(plan for plan, _, _ in answers))
+
+
+def _make_known(compiled: Compiled, plans: Sequence[SparkPlan]) -> None:
+    """Remember what Spark has to evaluate for the rows of the inputs."""
+    assert compiled.plans is not None
+    if compiled.plans.opaque:
+        for plan, columns in zip(plans, compiled.plans.opaque, strict=True):
+            make_known(plan, columns)
 
 
 # --- what the user says of inputs ---

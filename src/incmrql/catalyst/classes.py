@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from incmrql.catalyst.nodes import PlanNode, PlanValue
 from incmrql.catalyst.refusals import Code, Refused
@@ -49,13 +49,25 @@ def not_yet(reason: str, rewrite: str = "") -> Support:
     return Support("refused", reason, rewrite, "C104")
 
 
+def opaque(reason: str) -> Support:
+    """A class that Spark evaluates for us, once for each inserted row, where that is possible."""
+    return Support("opaque", f"{reason}; {ONLY_BELOW}", BELOW_HINT)
+
+
+ONLY_BELOW: Final = (
+    "Spark evaluates it only over files that it reads, below groups, limits, outer rows and "
+    "sub-queries"
+)
+BELOW_HINT: Final = "Apply it to columns of one input, before rows are grouped or limited."
+
+
 def check_node(node: PlanNode, table: Mapping[str, Support]) -> None:
     """Raise `Refused` if the class of a node is not converted, or a field is not known."""
     support = table.get(node.name)
     if support is None:
         message = f"{node.name} of Spark is not known here"
         raise Refused("C101", message, node=node)
-    if support.level == "refused":
+    if support.level != "converted":
         raise Refused(support.code, f"{node.name}: {support.reason}", support.rewrite, node)
     for name, value in unknown_fields(node, support):
         message = f"{node.name} has {name} = {_shown(value)}, which is not known here"

@@ -17,15 +17,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from incmrql.errors import DataError, InternalError
+from incmrql.errors import DataError, DifferenceFound, InternalError
 from incmrql.plan.program import Output
 from incmrql.reference import Environment, evaluate
 from incmrql.runtime.ingested import IngestedRows
 from incmrql.spark.batch.scripts import Engine
+from incmrql.spark.opaque import different_answers
 from incmrql.spark.values import packed_rows, values
 from incmrql.types import typed
 from incmrql.types.model import Collection
-from incmrql.values import Value, encode
+from incmrql.values import Value, encode, show
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,6 +56,8 @@ class Expected:
     judge: Judge | None
     against: Against | None
     on_notice: Callable[[str], None]
+    number: int = 0
+    """The number of the last batch, for errors."""
     _rows: int | None = None
 
     def rows(self, number: int, output: Output) -> tuple[list[Value], bool]:
@@ -95,8 +98,23 @@ class Expected:
             hint = "Verify from the program that started it: run.verify(against='spark')."
             message = "Spark's plan is not there: the checkpoint has no SQL text to analyse again"
             raise DataError("R314", message, hint=hint)
+        self._check_functions()
         frame = self.judge(number, self.ingested.rows_of)
         return values(packed_rows(frame), output.element)
+
+    def _check_functions(self) -> None:
+        """Refuse functions that answer differently now for rows that were ingested."""
+        for stream in self.ingested.program.streams:
+            reader = stream.source.reader
+            if reader is not None and reader.computed:
+                rows = self.ingested.rows(stream)
+                for answer in different_answers(rows, len(reader.columns), reader.computed):
+                    message = (
+                        f"{answer.shown} gave {show(answer.kept, 10)} when the row "
+                        f"{show(answer.row, 10)} of {stream.name} was ingested, and gives "
+                        f"{show(answer.now, 10)} now"
+                    )
+                    raise DifferenceFound(message, self.number)
 
     def _input_rows(self) -> int:
         if self._rows is None:

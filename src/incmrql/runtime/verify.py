@@ -66,7 +66,7 @@ def verify(
     start = time.perf_counter()
     kept = ingested_rows(driver, spark)
     engine = Engine(kept.env.world, lambda: spark, override=kept.frame)
-    computed = Expected(kept, engine, judge, against, on_notice)
+    computed = Expected(kept, engine, judge, against, on_notice, driver.state.number)
     rows = 0
     for number, output in enumerate(driver.program.outputs):
         if not driver.compiled.physical.answers[number].is_kept:

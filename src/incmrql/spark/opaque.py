@@ -6,18 +6,19 @@ every run: whoever analyses a query that has the column makes it known here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions
 
 from incmrql.catalyst.opaque import OpaqueColumn, Path
 from incmrql.errors import DataError, Diagnostic, QueryError, SourceText, Span
 from incmrql.spark import internals
 from incmrql.spark.plans.reader import SparkPlan
+from incmrql.spark.values import ONE
 from incmrql.types.typed import ComputedColumn
 
 _KNOWN: Final[dict[str, _Nodes]] = {}
@@ -67,7 +68,7 @@ def with_computed(rows: DataFrame, width: int, columns: Sequence[ComputedColumn]
     if missing:
         message = f"the function {missing[0]} is not known in this process"
         hint = "Start the query by its DataFrame or its SQL text, so that Spark analyses it again."
-        raise DataError("R326", message, hint=hint)
+        raise DataError("R328", message, hint=hint)
     names = rows.columns
     for number, column in enumerate(columns):
         rows = _with_column(rows, _KNOWN[column.text], f"computed {number}")
@@ -138,6 +139,33 @@ def _reason(problem: Exception) -> str:
     return (said[0] if said else lines[0] if lines else type(problem).__name__)[:400]
 
 
-def known_columns() -> Mapping[str, object]:
-    """The columns that this process can compute, by their texts."""
-    return _KNOWN
+# --- Functions that answer differently ---
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentAnswer:
+    """A column whose kept value is not the one that is computed now, for one row."""
+
+    shown: str
+    row: tuple[Any, ...]
+    kept: Any
+    now: Any
+
+
+def different_answers(
+    rows: DataFrame, width: int, columns: Sequence[ComputedColumn]
+) -> Iterator[DifferentAnswer]:
+    """For each computed column a row for which it differs now, if there is one.
+
+    The rows have the kept values in their last columns.
+    """
+    if rows.columns == [ONE]:
+        rows = rows.select(f"{ONE}.*")
+    names = [f"_{place}" for place in range(1, len(rows.columns) + 1)]
+    again = with_computed(rows.toDF(*names), width, columns)
+    for number, column in enumerate(columns):
+        kept, now = again.columns[width + len(columns) + number], again.columns[width + number]
+        is_same = functions.col(f"`{kept}`").eqNullSafe(functions.col(f"`{now}`"))
+        for row in again.where(~is_same).limit(1).collect():
+            values = row.asDict()
+            yield DifferentAnswer(column.shown, tuple(row)[:width], values[kept], values[now])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from incmrql.catalyst.classes import Support, check_node
+from incmrql.catalyst.classes import BELOW_HINT, ONLY_BELOW, Support, check_node
 from incmrql.catalyst.expressions.arithmetic import ARITHMETIC
 from incmrql.catalyst.expressions.collections import COLLECTIONS
 from incmrql.catalyst.expressions.conditions import CONDITIONS
@@ -16,6 +16,7 @@ from incmrql.catalyst.expressions.strings import STRINGS
 from incmrql.catalyst.expressions.times import TIMES
 from incmrql.catalyst.expressions.values import VALUES
 from incmrql.catalyst.nodes import PlanNode
+from incmrql.catalyst.refusals import Refused
 from incmrql.catalyst.scope import Scope
 from incmrql.errors import NOWHERE
 from incmrql.reference import Environment, evaluate, new_world
@@ -48,6 +49,9 @@ def convert_expression(node: PlanNode, scope: Scope) -> typed.Expr:
     """The typed expression of a node; raises `Refused` if it is not converted."""
     if node.name in _SUBQUERIES:
         return scope.subquery(node)
+    if node.name not in SCALARS:
+        message = f"{node.name} of Spark is not known here; {ONLY_BELOW}"
+        raise Refused("C101", message, BELOW_HINT, node)
     check_node(node, SCALARS)
     expr = _folded(RULES[node.name].convert(node, scope))
     if expr.span == NOWHERE and node.place is not None:

@@ -1,10 +1,10 @@
-"""Classes of expressions that are refused, with the reasons."""
+"""Classes of expressions that are refused, or left to Spark, with the reasons."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from incmrql.catalyst.classes import Support, never, not_yet
+from incmrql.catalyst.classes import Support, never, opaque
 
 _NOW: Final = never(
     "its value is the time at which the query runs, so that the answer changes without the data",
@@ -18,10 +18,8 @@ _PARTITION: Final = never(
 _SESSION: Final = never(
     "it is a property of the session, not of the data", "Write its value as a constant."
 )
-_FUNCTION: Final = not_yet(
-    "Python and Scala functions are not converted yet", "Use functions of SQL."
-)
-_BITS: Final = not_yet("Java computes other last digits than this engine")
+_FUNCTION: Final = opaque("a function in another language")
+_BITS: Final = opaque("Java computes other last digits than this engine")
 
 REFUSED: Final[dict[str, Support]] = {
     **dict.fromkeys(
@@ -60,4 +58,4 @@ REFUSED: Final[dict[str, Support]] = {
         _BITS,
     ),
 }  # fmt: skip
-"""Scalar expressions that are refused by name."""
+"""Scalar expressions that are not converted."""

@@ -104,7 +104,9 @@ class SourceOp(Operator):
         first = absent.slice(0, MOST_NAMED)
         columns = first.rest.columns if self.key is not None else first.keys.columns
         rows = to_values(Rows(columns, first.weights), self.layout)
-        shown = ", ".join(show(row, 10) for row, _ in rows)
+        reader = self.stream.source.reader
+        width = len(reader.columns) if reader is not None and reader.computed else None
+        shown = ", ".join(show(row if width is None else row[:width], 10) for row, _ in rows)
         more = f" and {len(absent) - len(first)} more" if len(absent) > len(first) else ""
         place = self.stream.deletes or self.stream.path or self.stream.name
         is_pushed = self.stream.source.format == "registered"
